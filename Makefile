@@ -1,0 +1,41 @@
+# `make run` and `make test` set everything up on first use; afterwards the stamp makes that free.
+# All that is needed beforehand is Python 3.11+ and make.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+UV_VERSION := 0.13.9
+
+.PHONY: run test lint bench deep clean
+
+run: $(READY)
+	@$(BIN)/foldmark demo
+	@if [ -t 0 ] && [ -t 1 ]; then $(BIN)/foldmark chat; fi
+
+test: $(READY) lint
+	@$(BIN)/pytest -n auto
+
+lint: $(READY)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+# Ten times the examples of the random histories, and more; minutes instead of seconds.
+deep: $(READY)
+	@FOLDMARK_DEEP=1 $(BIN)/pytest -n auto tests/laws tests/core
+
+bench: $(READY)
+	@for each in benchmarks/*.py; do echo "== $$each"; $(BIN)/python $$each || exit 1; done
+
+$(READY): pyproject.toml uv.lock
+	@echo "Setting up $(VENV) (once) ..."
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Foldmark needs Python 3.11 or newer, this is " + sys.version)'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@UV_PROJECT_ENVIRONMENT=$(VENV) $(BIN)/uv sync --quiet --frozen --inexact
+	@touch $(READY)
+
+clean:
+	rm -rf $(VENV) .hypothesis .mypy_cache .pytest_cache .ruff_cache

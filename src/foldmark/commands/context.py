@@ -1,0 +1,76 @@
+"""The operations on the context: mark, clear, rewind, fork, undo, drop, restore; and what the context is [SPEC 3, 4]."""
+
+from foldmark.commands.registry import ANYBODY, HUMAN, Call, Command
+from foldmark.commands.show import show
+from foldmark.conversation import Result, decide
+from foldmark.conversation.agent import Receipt
+from foldmark.core.events import Clear, Drop, Fork, Mark, Rewind, Undo
+
+
+def _mark(call: Call) -> Result:
+    marks = call.agent.context().marks
+    receipt = call.agent.operate(lambda at: decide.mark(at, call.get("NAME")), actor=call.actor)
+    assert isinstance(receipt.operation, Mark)
+    name = receipt.operation.name
+    return _result(receipt, f"Checkpoint '{name}' {'moved' if name in marks else 'created'}.", mark=name)
+
+
+def _clear(call: Call) -> Result:
+    if call.get("MARK") is not None:
+        return _rewind(call)
+    return _result(call.agent.operate(lambda _: Clear(), actor=call.actor), "Context cleared.")
+
+
+def _rewind(call: Call) -> Result:
+    receipt = call.agent.operate(lambda at: decide.rewind(at, call.get("MARK")), actor=call.actor)
+    assert isinstance(receipt.operation, Rewind)
+    return _result(receipt, f"Rewound to '{receipt.operation.mark}'.", mark=receipt.operation.mark)
+
+
+def _fork(call: Call) -> Result:
+    mark, child = call.get("MARK"), call.agent.log.new_id()
+    scratchpad = call.agent.context().scratchpad
+    receipt = call.agent.operate(lambda at: decide.fork(at, mark, child, scratchpad), actor=call.actor)
+    assert isinstance(receipt.operation, Fork)
+    origin = "" if mark is None else f" (from {mark})"
+    return _result(receipt, f"Forked. Child: {child[:8]}{origin}", child=child)
+
+
+def _undo(call: Call) -> Result:
+    receipt = call.agent.operate(decide.undo, actor=call.actor)
+    return _dropped(receipt)
+
+
+def _drop(call: Call) -> Result:
+    turn = call.number("GID")
+    return _dropped(call.agent.operate(lambda at: decide.drop(at, turn), actor=call.actor))
+
+
+def _dropped(receipt: Receipt) -> Result:
+    operation = receipt.operation
+    assert isinstance(operation, Drop | Undo)
+    return _result(
+        receipt, f"Turn {operation.turn} left the context.", turn=operation.turn, widened=list(operation.widened)
+    )
+
+
+def _restore(call: Call) -> Result:
+    target = call.number("ID")
+    receipt = call.agent.operate(lambda at: decide.restore(at, target), actor=call.actor)
+    return _result(receipt, f"Operation {target} taken back.", target=target)
+
+
+def _result(receipt: Receipt, text: str, **own: object) -> Result:
+    return Result(text, receipt.event_id, {**receipt.data(), **own})
+
+
+CONTEXT = (
+    Command("mark", "[NAME]", "Set a checkpoint here; an existing NAME moves.", _mark, ANYBODY),
+    Command("clear", "[MARK]", "Empty the context, or rewind it to MARK.", _clear, ANYBODY),
+    Command("rewind", "[MARK]", "Go back to MARK, by default the newest checkpoint.", _rewind, HUMAN),
+    Command("fork", "[MARK]", "Start a child with this context, or with what lies after MARK.", _fork, ANYBODY),
+    Command("undo", "", "Take the newest turn out of the context.", _undo, HUMAN),
+    Command("restore", "ID", "Take back operation ID: the context is as if it had never been.", _restore, HUMAN),
+    Command("context show", "", "Show the context: its turns, marks and sizes.", show, HUMAN),
+    Command("context drop", "GID", "Take one turn out of the context.", _drop, HUMAN),
+)

@@ -1,0 +1,30 @@
+"""Commands about the tool itself."""
+
+from foldmark.commands.registry import Call, Command
+from foldmark.conversation import Result
+from foldmark.core.errors import CommandError, listing
+
+
+def _help(call: Call) -> Result:
+    wanted = call.get("COMMAND")
+    commands = call.registry.commands
+    if wanted is None:
+        shown = [command for command in commands.values() if call.actor in command.who]
+    else:
+        name = wanted.lstrip("/")
+        shown = [each for each in commands.values() if each.name == name or each.name.startswith(f"{name} ")]
+        if not shown:
+            raise CommandError(f"there is no command /{name[:40]}; there is: {listing(commands, 40)}")
+    width = max(len(command.synopsis) for command in shown)
+    text = "\n".join(f"{command.synopsis:<{width}}  {command.help}" for command in shown)
+    return Result(text, None, {"commands": [{"usage": each.synopsis, "help": each.help} for each in shown]})
+
+
+def _exit(_: Call) -> Result:
+    return Result("", None, {"exit": True})
+
+
+GENERAL = (
+    Command("help", "[COMMAND...]", "List the commands, or explain one.", _help),
+    Command("exit", "", "Leave the chat; everything is kept.", _exit),
+)

@@ -1,0 +1,75 @@
+"""`/context show`: the context as a person reads it, and as JSON."""
+
+from typing import Any
+
+from foldmark.commands.registry import Call
+from foldmark.conversation import Context, Result
+from foldmark.core.events import Event
+from foldmark.core.pressure import meter
+from foldmark.core.turns import Turn, newest_turns
+
+PREVIEW = 400
+"""Characters of a message that are shown; `--json` has all of them."""
+
+
+def show(call: Call) -> Result:
+    """Answer with the whole context; it is not limited, since nothing of it may be hidden."""
+    context = call.agent.context()
+    turns = newest_turns(reversed(context.messages), len(context.messages) + 1)
+    return Result(_text(call.agent.name or call.agent.id, context, turns), None, _json(call.agent.id, context, turns))
+
+
+def _text(name: str, context: Context, turns: list[Turn]) -> str:
+    lines = [f"Context of {name} after event {context.at}: {context.size.messages} messages in {len(turns)} turns"]
+    if context.state is not None:
+        lines += ["", "### STATE", context.state]
+    if context.scratchpad is not None:
+        lines += ["", "Scratchpad:", context.scratchpad]
+    marks = sorted(context.marks.items(), key=lambda mark: mark[1])
+    for turn in turns:
+        first = turn.messages[0].id
+        while marks and marks[0][1] < first:
+            lines += ["", f"── mark {marks.pop(0)[0]} ──"]
+        tokens = sum(message.tokens for message in turn.messages)
+        lines += [
+            "",
+            f"Turn {turn.id or '-'} · ~{tokens} tokens · {turn.messages[0].created_at[:16].replace('T', ' ')}",
+        ]
+        lines += [_line(message) for message in turn.messages]
+    lines += [f"\n── mark {name} ──" for name, _ in marks]
+    return "\n".join([*lines, "", meter(context.size.tokens)])
+
+
+def _line(message: Event) -> str:
+    text = message.content
+    if message.kind == "tool_call":
+        text = f"{(message.data or {}).get('name')}({text})"
+    if not text and message.data:
+        text = ", ".join(f"[{block.get('type')}]" for block in message.data.get("blocks", ()))
+    if len(text) > PREVIEW:
+        text = f"{text[:PREVIEW]}… ({len(text)} characters)"
+    interrupted = " (interrupted)" if message.interrupted else ""
+    return f"  {message.id:>6} {message.kind}{interrupted}: " + text.replace("\n", "\n         ")
+
+
+def _json(agent_id: str, context: Context, turns: list[Turn]) -> dict[str, Any]:
+    return {
+        "agent": agent_id,
+        "at": context.at,
+        "size": context.size._asdict(),
+        "segments": [segment._asdict() for segment in context.segments],
+        "marks": context.marks,
+        "pins": list(context.pins),
+        "state": context.state,
+        "scratchpad": context.scratchpad,
+        "turns": [
+            {
+                "id": turn.id,
+                "messages": [
+                    {name: getattr(message, name) for name in ("id", "kind", "role", *message.__struct_fields__[4:])}
+                    for message in turn.messages
+                ],
+            }
+            for turn in turns
+        ],
+    }

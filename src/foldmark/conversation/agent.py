@@ -1,0 +1,316 @@
+"""`Agent`: one timeline. Everything that happens to it is appended; its context is what comes out [SPEC 2, 3, 9]."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+from foldmark.conversation import decide
+from foldmark.conversation.context import Context
+from foldmark.conversation.decide import Standing
+from foldmark.conversation.receipts import Change, Result, change
+from foldmark.core import codec
+from foldmark.core.errors import CommandError, ConflictError, FoldmarkError
+from foldmark.core.events import ACTORS, RECORD_KINDS, Draft, Fork, Operation, Restore
+from foldmark.core.ports import AgentRecord, Appender
+from foldmark.core.replay import Fold, advance, birth, replay
+from foldmark.core.segments import contains, until
+from foldmark.core.turns import Message
+
+if TYPE_CHECKING:
+    from foldmark.conversation.log import Log
+
+QUOTED = 1000
+"""Characters of a result that is quoted in a notice because its call has left the context [SPEC 3]."""
+
+
+class Receipt(Struct, frozen=True):
+    """What was recorded for an operation, and how the context changed."""
+
+    event_id: int
+    operation: Operation
+    actor: str
+    change: Change
+
+    def data(self) -> dict[str, Any]:
+        """As JSON, for `Result.data`."""
+        return {"operation": codec.operation_kind(self.operation), "actor": self.actor, **self.change.data()}
+
+
+class Agent:
+    """The owner of one timeline: a conversation, or a fork of one.
+
+    One agent has one writer at a time: an append fails with ConflictError when somebody else has appended since this
+    object last appended or read the context; `context()` takes note of what is there now. Agents compare by id, also
+    with a plain uuid.
+    """
+
+    def __init__(self, log: "Log", record: AgentRecord) -> None:
+        self.log, self._store = log, log.store
+        self.id, self.name, self._parent, self._birth = record.id, record.name, record.parent, record.fork_event
+        self._head = record.head
+        self._batch: Appender | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return self.id == (other.id if isinstance(other, Agent) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        return f"<Agent {self.name or self.id}>"
+
+    @property
+    def parent(self) -> "Agent | None":
+        """The agent that this one was forked from; None for a root agent."""
+        return self.log.agent(self._parent) if self._parent else None
+
+    @property
+    def children(self) -> "list[Agent]":
+        """The agents forked from this one, oldest first."""
+        return [self.log.agent(record.id) for record in self._store.children(self.id)]
+
+    # Appending
+
+    def append(
+        self,
+        kind: str,
+        text: str,
+        *,
+        created_at: str | datetime | None = None,
+        data: Mapping[str, Any] | None = None,
+        dialect: str | None = None,
+        actor: str | None = None,
+        interrupted: bool = False,
+    ) -> int:
+        """Record a message and return its event id; it is durable when this returns.
+
+        `kind` is "user", "assistant", "system" or "tool". A user message opens a turn if none is open and joins it
+        otherwise. `data` is JSON that goes with the text; `created_at` is ISO 8601 or a datetime, by default now.
+        Lone surrogates in texts become U+FFFD. Raises CommandError for a wrong kind, time or data, ConflictError,
+        StoreError.
+        """
+        if kind not in ("user", "assistant", "system", "tool"):
+            raise CommandError(
+                f"append takes 'user', 'assistant', 'system' or 'tool', not {kind!r}; "
+                "append_tool_call, append_tool_result and record take the rest"
+            )
+        actor = actor or {"user": "human", "assistant": "model"}.get(kind, "system")
+        return self._append(kind, text, data, created_at, dialect=dialect, actor=actor, interrupted=interrupted)
+
+    def append_tool_call(
+        self,
+        name: str,
+        args: Any,
+        *,
+        call_id: str,
+        dialect: str | None = None,
+        created_at: str | datetime | None = None,
+        data: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Record a model's request to run a tool; `args` is any JSON value. Raises as `append`."""
+        try:
+            content = msgspec.json.encode(codec.well_formed(args)).decode()
+        except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+            raise CommandError(f"the arguments of {name} are not JSON: {error}") from None
+        return self._append(
+            "tool_call",
+            content,
+            {**(data or {}), "call_id": call_id, "name": name},
+            created_at,
+            dialect=dialect,
+            actor="model",
+        )
+
+    def append_tool_result(
+        self,
+        call_id: str,
+        text: str,
+        *,
+        dialect: str | None = None,
+        is_error: bool = False,
+        created_at: str | datetime | None = None,
+        data: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Record what a tool answered to the newest unanswered call with this id. Raises as `append`.
+
+        If that call has left the context, a notice that quotes the result is recorded instead, as a user message of
+        the same turn, so that no result is ever sent without its call [SPEC 3]. A result of a call that was never
+        recorded is kept as it is.
+        """
+        call, answered = self._call(call_id)
+        if call is not None and not contains(self._fold().segments, call.agent_id, call.id):
+            notice = (
+                f"[Foldmark: the result of call {call_id} arrived after the call had left the context. It begins:]\n"
+                + codec.well_formed(text)[:QUOTED]
+            )
+            return self._append("user", notice, None, created_at, actor="system")
+        data = {**(data or {}), "call_id": call_id, **({"is_error": True} if is_error else {})}
+        answers = call.id if call and not answered else None
+        return self._append("tool_result", text, data, created_at, dialect=dialect, actor="system", answers=answers)
+
+    def record(
+        self,
+        kind: str,
+        content: str = "",
+        *,
+        data: Mapping[str, Any] | None = None,
+        created_at: str | datetime | None = None,
+        actor: str = "system",
+    ) -> int:
+        """Record metadata that is never sent: a state, scratchpad, config, command, usage or record event."""
+        if kind not in RECORD_KINDS:
+            raise CommandError(f"record takes {', '.join(RECORD_KINDS)}, not {kind!r}")
+        return self._append(kind, content, data, created_at, actor=actor)
+
+    def end_turn(self, *, created_at: str | datetime | None = None, interrupted: bool = False) -> int | None:
+        """End the open turn and return the event's id; None if no turn is open."""
+        if self.open_turn is None:
+            return None
+        return self._append("turn_ended", "", None, created_at, actor="system", interrupted=interrupted)
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Record everything that is appended inside the block in one transaction: all of it or, on an error, nothing."""
+        if self._batch is not None:
+            yield
+            return
+        head = self._head
+        try:
+            with self._store.appending(self.id, head) as self._batch:
+                yield
+                head = self._batch.head
+        finally:
+            self._batch, self._head = None, head
+
+    @property
+    def open_turn(self) -> int | None:
+        """The id of the turn that has not ended."""
+        return self._batch.open_turn if self._batch else self._standing().record.open_turn
+
+    # Operations
+
+    def do(self, line: str, *, actor: str = "human") -> Result:
+        """Carry out a command as it is typed, "/mark BEFORE". Raises CommandError; nothing was written then."""
+        return self.log.commands(self, line, actor)
+
+    def apply_filter(
+        self,
+        mode: str,
+        ids: Iterable[int],
+        planning: tuple[int, int] | None = None,
+        criteria: str | None = None,
+        *,
+        actor: str = "human",
+    ) -> int:
+        """Forget or remember these ids and return the operation's id [SPEC 4.2]. The caller is trusted with the ids.
+
+        `planning` is (first, last) of the conversation that led to the filter; it leaves the context as well. What is
+        named is widened to whole exchanges. Raises CommandError for a wrong mode or ids of other conversations.
+        """
+        return self.operate(lambda at: decide.filter(at, mode, ids, planning, criteria), actor=actor).event_id
+
+    def operate(self, decision: Callable[[Standing], Operation], *, actor: str = "human") -> Receipt:
+        """Record the operation that `decision` makes of where the agent stands; its receipt says what changed."""
+        if actor not in ACTORS:
+            raise CommandError(f"an actor is one of {', '.join(ACTORS)}, not {actor!r}")
+        at = self._standing()
+        if self._batch is None and at.record.head != self._head:
+            raise ConflictError(self.id, self._head, at.record.head)
+        operation = decision(at)
+        with self.batch():
+            event_id = self._append(
+                codec.operation_kind(operation), "", codec.operation_data(operation), None, actor=actor
+            )
+            fold = self._after(at.fold, event_id, operation)
+            self._store.save_fold(fold)
+            if isinstance(operation, Fork):
+                self._bear(operation, event_id)
+        return Receipt(event_id, operation, actor, change(at.visible, until(fold.segments, event_id), self._store.size))
+
+    # Reading
+
+    def context(self) -> Context:
+        """What the agent's lineage shows now; reads its stored segments, no message before it is asked for."""
+        at = self._standing()
+        if self._batch is None:
+            self._head = at.record.head
+        return Context(self._store, self.id, at.newest, at.visible, at.fold.marks, at.fold.pins, self._birth)
+
+    def request(self, provider: str | None = None, model: str | None = None) -> Any:
+        """The request that would go to a provider [SPEC 5]: not yet."""
+        raise FoldmarkError("requests to providers are not there yet; `context()` shows what they will be made from")
+
+    def call_tool(self, name: str, args: Mapping[str, Any]) -> str:
+        """Run a tool as the model would [SPEC 4.1]: not yet."""
+        raise FoldmarkError(f"the model's tools are not there yet, {name} among them; `do` runs commands")
+
+    # Inside
+
+    def _standing(self) -> Standing:
+        record, fold = self._store.standing(self.id)
+        if self._batch is not None:
+            record = msgspec.structs.replace(record, head=self._batch.head, open_turn=self._batch.open_turn)
+        return Standing(self._store, record, fold or self.replay())
+
+    def _fold(self) -> Fold:
+        return self._standing().fold
+
+    def replay(self) -> Fold:
+        """The fold of all operations in the log, without the stored segment cache."""
+        recorded = [(event.id, codec.operation_of(event)) for event in self._store.operations(self.id)]
+        return replay(decide.origin(self._store, self.id, self._birth), recorded)
+
+    def _after(self, fold: Fold, event_id: int, operation: Operation) -> Fold:
+        if isinstance(operation, Restore):
+            return self.replay()
+        return advance(fold, [(event_id, operation)])
+
+    def _bear(self, operation: Fork, event_id: int) -> None:
+        record = AgentRecord(operation.child, None, self.id, event_id, self.log.clock())
+        self._store.create_agent(record)
+        self._store.save_fold(birth(record.id, event_id, operation.start, operation.pins))
+
+    def _call(self, call_id: str) -> tuple[Message | None, bool]:
+        """The call that a result with this id answers, in this agent's own events or else in what it inherited."""
+        origin = decide.origin(self._store, self.id, self._birth)
+        for agent_id in dict.fromkeys((self.id, *(segment.agent for segment in reversed(origin.segments)))):
+            call, answered = self._store.call(agent_id, call_id)
+            if call is not None and contains(origin.segments, call.agent_id, call.id):
+                return call, answered
+        return None, False
+
+    def _append(
+        self,
+        kind: str,
+        content: str,
+        data: Mapping[str, Any] | None,
+        created_at: str | datetime | None,
+        *,
+        actor: str,
+        dialect: str | None = None,
+        interrupted: bool = False,
+        answers: int | None = None,
+    ) -> int:
+        try:
+            draft = Draft(
+                kind=kind,
+                created_at=self.log.clock() if created_at is None else codec.timestamp(created_at),
+                content=codec.well_formed(content),
+                data=codec.well_formed(dict(data)) if data else None,
+                dialect=dialect,
+                actor=actor,
+                interrupted=interrupted,
+                answers=answers,
+            )
+            if self._batch is not None:
+                return self._batch.add(draft)
+            with self._store.appending(self.id, self._head) as appender:
+                event_id = appender.add(draft)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise CommandError(f"this {kind.replace('_', ' ')} cannot be recorded: {error}") from None
+        self._head = event_id
+        return event_id

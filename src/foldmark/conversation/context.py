@@ -1,0 +1,126 @@
+"""The context: what an agent's lineage shows, as of one moment [SPEC 1]."""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import islice
+from typing import overload
+
+from foldmark.core.codec import operation_of
+from foldmark.core.events import Event, Fork
+from foldmark.core.ports import Size, Store
+from foldmark.core.segments import Segment, Segments
+from foldmark.core.turns import Turn, newest_turns
+
+
+class Messages(Sequence[Event]):
+    """The visible messages in order, read from the store as they are consumed.
+
+    The length comes from stored sums; an item costs its distance from the nearer end; `reversed` starts at the newest.
+    """
+
+    def __init__(self, store: Store, segments: Segments) -> None:
+        self._store, self._segments = store, segments
+
+    def __iter__(self) -> Iterator[Event]:
+        return self._store.messages(self._segments)
+
+    def __reversed__(self) -> Iterator[Event]:
+        return self._store.messages(self._segments, newest_first=True)
+
+    @cached_property
+    def _length(self) -> int:
+        return self._store.size(self._segments).messages
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> Event: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Event]: ...
+
+    def __getitem__(self, index: int | slice) -> Event | list[Event]:
+        length = len(self)
+        if isinstance(index, int):
+            place = index + length if index < 0 else index
+            if not 0 <= place < length:
+                raise IndexError(f"message {index} of {length}")
+            return self._between(place, place + 1)[0]
+        wanted = range(*index.indices(length))
+        if not wanted:
+            return []
+        first, last = min(wanted[0], wanted[-1]), max(wanted[0], wanted[-1])
+        found = self._between(first, last + 1)
+        return [found[place - first] for place in wanted]
+
+    def _between(self, first: int, end: int) -> list[Event]:
+        length = len(self)
+        if first <= length - end:
+            return list(islice(self, first, end))
+        return list(islice(reversed(self), length - end, length - first))[::-1]
+
+
+class Context:
+    """What an agent's lineage shows, before any policy: the fold as of the agent's event `at`.
+
+    `messages` are events with `id`, `kind`, `role`, `content` and the rest of `foldmark.core.events.Event`; `marks` is
+    name -> event id in the order they were set; `pins` are the ids of pinned turns. Nothing is read from the store
+    before it is asked for.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        agent_id: str,
+        at: int,
+        ranges: Segments,
+        marks: dict[str, int],
+        pins: tuple[int, ...],
+        birth: int,
+    ) -> None:
+        self.agent_id, self.at, self.marks, self.pins = agent_id, at, marks, pins
+        self._store, self._ranges, self._birth = store, ranges, birth
+        self.messages = Messages(store, ranges)
+
+    @cached_property
+    def segments(self) -> Segments:
+        """The visible ranges as (agent, first, last), sorted and disjoint, each from a message to a message."""
+        found = []
+        for agent, first, last in self._ranges:
+            oldest = self._store.message_after(agent, first - 1)
+            newest = self._store.message_before(agent, last)
+            if oldest and newest and oldest.id <= newest.id:
+                found.append(Segment(agent, oldest.id, newest.id))
+        return tuple(found)
+
+    @cached_property
+    def size(self) -> Size:
+        """How many messages are visible, and their tokens as fixed at append (bytes / 4)."""
+        return self._store.size(self._ranges)
+
+    @cached_property
+    def state(self) -> str | None:
+        """The newest state block inside the visible segments [SPEC 3]."""
+        event = self._store.newest("state", self._ranges)
+        return event.content if event else None
+
+    @cached_property
+    def scratchpad(self) -> str | None:
+        """The agent's notebook: its newest, or what a full fork handed down; no context operation touches it."""
+        event = self._store.newest("scratchpad", (Segment(self.agent_id, 1, self.at),))
+        if event:
+            return event.content
+        handed_down = fork_event(self._store, self._birth)
+        return handed_down.scratchpad if handed_down else None
+
+    def turns(self, newest: int) -> list[Turn]:
+        """The newest visible turns, oldest first; reads no message before them."""
+        return newest_turns(reversed(self.messages), newest)
+
+
+def fork_event(store: Store, event_id: int) -> Fork | None:
+    """The fork that event `event_id` records; None for 0, the birth of a root agent."""
+    event = store.event(event_id) if event_id else None
+    operation = operation_of(event) if event else None
+    return operation if isinstance(operation, Fork) else None

@@ -1,0 +1,92 @@
+"""`Log`: all conversations of one database [SPEC 9]."""
+
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakValueDictionary
+
+from foldmark.conversation.agent import Agent
+from foldmark.conversation.receipts import Result
+from foldmark.core.errors import CommandError, FoldmarkError, listing
+from foldmark.core.ports import AgentRecord, Clock, NewId, Store
+
+Commands = Callable[[Agent, str, str], Result]
+"""Carries out (agent, line, actor): the registry, which is above this layer."""
+
+
+class Log:
+    """All conversations of one database. Use it as a context manager, or call `close`."""
+
+    def __init__(self, store: Store, clock: Clock, new_id: NewId, commands: Commands) -> None:
+        self.store, self.clock, self.new_id, self.commands = store, clock, new_id, commands
+        # One object per agent, so that everybody in this process agrees on what was appended last.
+        self._agents: WeakValueDictionary[str, Agent] = WeakValueDictionary()
+
+    def __enter__(self) -> "Log":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the database."""
+        self.store.close()
+
+    def agent(self, name: str) -> Agent:
+        """The conversation with this name, made if there is none; or the agent with this uuid, which must exist.
+
+        Raises CommandError for an unknown uuid or a name that is empty, too long or not printable.
+        """
+        if is_uuid(name):
+            record = self.store.agent(name.lower())
+            if record is None:
+                raise CommandError(f"there is no agent {name}; {self._there_are()}")
+            return self._object(record)
+        record = self.store.named(name)
+        if record is None:
+            if not name.strip() or len(name) > 200 or not name.isprintable():
+                raise CommandError(f"a conversation's name is 1 to 200 printable characters, not {name[:40]!r}")
+            record = AgentRecord(self.new_id(), name, None, 0, self.clock())
+            self.store.create_agent(record)
+        return self._object(record)
+
+    def find(self, name: str) -> Agent:
+        """The existing agent with this name, uuid or unique beginning of a uuid. Raises CommandError, creates nothing."""
+        record = self.store.named(name) or self.store.agent(name.lower())
+        if record is None:
+            near = [each for each in self.store.agents() if len(name) >= 4 and each.id.startswith(name.lower())]
+            if len(near) > 1:
+                raise CommandError(f"'{name}' begins several uuids: {listing(each.id for each in near)}")
+            if not near:
+                raise CommandError(f"there is no conversation or agent '{name}'; {self._there_are()}")
+            record = near[0]
+        return self._object(record)
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a conversation with this name."""
+        return self.store.named(name) is not None
+
+    def agents(self) -> list[Agent]:
+        """All agents, oldest first."""
+        return [self._object(record) for record in self.store.agents()]
+
+    def search(self, query: str, limit: int = 10) -> list[Any]:
+        """Search everything that was said [SPEC 7]: not yet."""
+        raise FoldmarkError("search is not there yet; `context()` reads a conversation")
+
+    def _object(self, record: AgentRecord) -> Agent:
+        agent = self._agents.get(record.id)
+        if agent is None:
+            agent = self._agents[record.id] = Agent(self, record)
+        return agent
+
+    def _there_are(self) -> str:
+        names = [record.name for record in self.store.agents() if record.name]
+        return (
+            f"conversations: {listing(names)}" if names else "there is no conversation yet, `foldmark chat` starts one"
+        )
+
+
+def is_uuid(text: str) -> bool:
+    """Whether `text` has the form of a uuid: 8-4-4-4-12 hexadecimal digits."""
+    parts = text.lower().split("-")
+    return [len(part) for part in parts] == [8, 4, 4, 4, 12] and all(c in "0123456789abcdef" for c in "".join(parts))

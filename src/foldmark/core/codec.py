@@ -1,0 +1,115 @@
+"""Events to text and back: canonical JSON, the size in tokens, and the upcasts of older payloads [SPEC 2].
+
+Canonical JSON is what msgspec writes for a value: UTF-8, no white space, keys in the order given, no NaN. What comes
+from outside is made well-formed first (`well_formed`), so that everything stored can be read back.
+
+`data` carries the version of its shape under "v" when that is above 1. Older shapes are upcast on reading, one step at
+a time, and never rewritten.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from foldmark.core.errors import DamagedError
+from foldmark.core.events import Event, Operation
+
+Data = dict[str, Any]
+Upcast = Callable[[Data], Data]
+
+VERSIONS: dict[str, int] = {}
+"""The newest version of a kind's data; 1 for a kind that is not named."""
+
+UPCASTS: dict[tuple[str, int], Upcast] = {}
+"""(kind, version) -> what makes the next version's data of that version's. Version 1 of everything is current."""
+
+
+def encode_data(kind: str, data: Mapping[str, Any] | None) -> str | None:
+    """Canonical JSON of an event's data; None where there is none. Raises ValueError if it is not JSON."""
+    if not data:
+        return None
+    version = VERSIONS.get(kind, 1)
+    body = {**data, "v": version} if version > 1 else data
+    try:
+        return msgspec.json.encode(body).decode()
+    except (TypeError, RecursionError, msgspec.MsgspecError, UnicodeEncodeError) as error:
+        raise ValueError(f"data is not JSON: {error}") from None
+
+
+def decode_data(
+    kind: str,
+    text: str | None,
+    versions: Mapping[str, int] = VERSIONS,
+    upcasts: Mapping[tuple[str, int], Upcast] = UPCASTS,
+) -> Data | None:
+    """The data that `text` stands for, brought to the newest version. Raises DamagedError."""
+    if text is None:
+        return None
+    try:
+        data: Data = msgspec.json.decode(text, type=dict)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise DamagedError(f"the data of a {kind} event is not readable: {error}") from None
+    newest = versions.get(kind, 1)
+    version = data.pop("v", 1) if newest > 1 else 1
+    if not 1 <= version <= newest:
+        raise DamagedError(f"a {kind} event has version {version} of its data; this Foldmark knows up to {newest}")
+    for step in range(version, newest):
+        data = upcasts[kind, step](data)
+    return data
+
+
+def operation_data(operation: Operation) -> Data:
+    """The data of the event that records `operation`; its kind is the event's kind and not repeated."""
+    data: Data = msgspec.to_builtins(operation)
+    del data["kind"]
+    return data
+
+
+def operation_kind(operation: Operation) -> str:
+    """The kind of the event that records `operation`."""
+    return str(operation.__struct_config__.tag)
+
+
+def operation_of(event: Event) -> Operation:
+    """The operation that `event` records. Raises DamagedError if it records none, or its data does not fit."""
+    try:
+        operation: Operation = msgspec.convert({**(event.data or {}), "kind": event.kind}, Operation)
+    except msgspec.ValidationError as error:
+        raise DamagedError(f"event {event.id} is not a valid {event.kind} operation: {error}") from None
+    return operation
+
+
+def count_tokens(content: str, data: str | None) -> int:
+    """The fixed size of an event: ceil(UTF-8 bytes of content and data / 4)."""
+    size = len(content.encode()) + (len(data.encode()) if data else 0)
+    return -(-size // 4)
+
+
+def well_formed(value: Any) -> Any:
+    """Replace lone surrogates, which UTF-8 cannot hold, with U+FFFD in text, or in every text of a JSON value."""
+    match value:
+        case str():
+            return value if _encodable(value) else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        case dict():
+            return {well_formed(key): well_formed(item) for key, item in value.items()}
+        case list() | tuple():
+            return [well_formed(item) for item in value]
+        case _:
+            return value
+
+
+def timestamp(value: str | datetime) -> str:
+    """UTC in ISO 8601 with microseconds and a Z; a time without a zone is taken as UTC. Raises ValueError."""
+    moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

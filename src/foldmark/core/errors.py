@@ -1,0 +1,52 @@
+"""What can go wrong, as a person reads it: one line that says what was wrong, what there is instead, what to do."""
+
+from collections.abc import Iterable
+
+
+class FoldmarkError(Exception):
+    """Base of every error that Foldmark raises on purpose; `str()` of it is one line for a person.
+
+    `exit_code` is what the command line ends with: 2 for a wrong request, 1 for everything else.
+    """
+
+    exit_code = 1
+
+    def __str__(self) -> str:
+        return one_line(super().__str__())
+
+
+class CommandError(FoldmarkError):
+    """The request was wrong (unknown command, argument, mark, turn, agent); nothing was written."""
+
+    exit_code = 2
+
+
+class StoreError(FoldmarkError):
+    """The database could not be opened, read or written; what was acknowledged before is still there."""
+
+
+class ConflictError(StoreError):
+    """Somebody else appended to this agent since it was last read here [SPEC 2: one agent has one writer]."""
+
+    def __init__(self, agent: str, expected: int, found: int) -> None:
+        super().__init__(
+            f"agent {agent[:8]} was written by somebody else: its newest event is {found}, expected {expected}. "
+            "Nothing was recorded. Read its context again, then repeat."
+        )
+        self.agent, self.expected, self.found = agent, expected, found
+
+
+class DamagedError(StoreError):
+    """A stored event could not be understood."""
+
+
+def one_line(text: str) -> str:
+    """Make `text` safe to print as one line: control characters and line ends become visible escapes."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+def listing(names: Iterable[object], limit: int = 12) -> str:
+    """Join names for an error message, the first `limit` of them, telling how many more there are."""
+    items = [str(name) for name in names]
+    shown = ", ".join(items[:limit])
+    return f"{shown} and {len(items) - limit} more" if len(items) > limit else shown

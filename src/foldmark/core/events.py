@@ -1,0 +1,192 @@
+"""Events: what the log records, and the operations among them [SPEC 1, 2].
+
+An `Event` is a recorded fact with the identity and the time that the store gave it. A `Draft` is one that is not
+recorded yet. An `Operation` is the meaning of an event that changes a context: one tagged union, resolved when
+recorded, so that it means the same for ever (a rewind carries its position, a drop its ranges).
+"""
+
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from foldmark.core.segments import Segments
+
+ROLES = {
+    "system": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool_call": "assistant",
+    "tool_result": "tool",
+    "tool": "tool",
+    "summary": "assistant",
+}
+"""The conversation kinds, which may be sent to a model, and the role that each is sent in."""
+
+MESSAGE_KINDS = tuple(ROLES)
+OPERATION_KINDS = (
+    "mark",
+    "clear",
+    "rewind",
+    "fork",
+    "filter",
+    "drop",
+    "undo",
+    "summary",
+    "restore",
+    "pin",
+    "unpin",
+    "redact",
+)
+RECORD_KINDS = ("state", "scratchpad", "config", "command", "agent_killed", "usage", "record")
+"""Metadata that is neither an operation nor the end of a turn. `record` is a line of an imported file that is not a
+message, kept as it was."""
+
+KINDS = frozenset((*MESSAGE_KINDS, *OPERATION_KINDS, *RECORD_KINDS, "turn_ended"))
+ACTORS = ("human", "model", "system")
+
+
+class Event(Struct, frozen=True):
+    """A recorded fact [SPEC 2].
+
+    `id` is unique in the database and increases in commit order; `turn_id` is the id of the event that opened the
+    turn, or None outside of turns; `tokens` is ceil(UTF-8 bytes of content and data / 4), fixed at append;
+    `created_at` is UTC in ISO 8601 with microseconds; `answers` is, on a tool result, the id of its call.
+    For a `tool_call`, `content` holds the arguments as JSON text and `data` the name and the call id.
+    """
+
+    id: int
+    agent_id: str
+    turn_id: int | None
+    kind: str
+    content: str
+    data: dict[str, Any] | None
+    dialect: str | None
+    actor: str
+    tokens: int
+    created_at: str
+    interrupted: bool
+    answers: int | None = None
+
+    @property
+    def role(self) -> str | None:
+        """The role that a provider sees; None for what is never sent."""
+        return ROLES.get(self.kind)
+
+    @property
+    def call_id(self) -> str | None:
+        """The provider's id of the tool call that this event is, or answers."""
+        return (self.data or {}).get("call_id") if self.kind in ("tool_call", "tool_result") else None
+
+
+class Draft(Struct, frozen=True, kw_only=True):
+    """An event before the store gives it an id, a turn and its sums. `created_at` is already normal (see `Event`)."""
+
+    kind: str
+    created_at: str
+    content: str = ""
+    data: dict[str, Any] | None = None
+    dialect: str | None = None
+    actor: str = "human"
+    interrupted: bool = False
+    answers: int | None = None
+
+
+class _Operation(Struct, frozen=True, tag_field="kind", tag=str.lower, omit_defaults=True):
+    """Base of the operations: the tag is the event's kind."""
+
+
+class Mark(_Operation, frozen=True):
+    """A named position: that of its own event."""
+
+    name: str
+
+
+class Clear(_Operation, frozen=True):
+    """Empties the list and forgets all marks."""
+
+
+class Rewind(_Operation, frozen=True):
+    """Cuts this agent's own events with ids above `position`; marks set after event `mark_id` vanish."""
+
+    mark: str
+    mark_id: int
+    position: int
+
+
+class Fork(_Operation, frozen=True):
+    """In the parent: the birth of `child`, with everything that it starts from. A child reads no other event of it."""
+
+    child: str
+    start: Segments
+    mark: str | None = None
+    position: int | None = None
+    pins: tuple[int, ...] = ()
+    settings: dict[str, Any] = {}
+    scratchpad: str | None = None
+
+
+class Filter(_Operation, frozen=True):
+    """`/forget` or `/remember`: `ranges` leave the context, the planning conversation among them.
+
+    `planning` is (first, last) as named by whoever asked; `before` and `after` are messages in the context, planning
+    not counted; `widened` names ids that only the closure over exchanges added.
+    """
+
+    mode: str
+    ranges: Segments
+    criteria: str | None = None
+    planning: tuple[int, int] | None = None
+    widened: tuple[int, ...] = ()
+    before: int = 0
+    after: int = 0
+
+
+class Drop(_Operation, frozen=True):
+    """One whole turn leaves the context."""
+
+    turn: int
+    ranges: Segments
+    widened: tuple[int, ...] = ()
+
+
+class Undo(_Operation, frozen=True):
+    """As `Drop`, for what was the newest turn."""
+
+    turn: int
+    ranges: Segments
+    widened: tuple[int, ...] = ()
+
+
+class Summary(_Operation, frozen=True):
+    """The event, itself an assistant message, takes the place of `ranges`; `state` is the block then in force."""
+
+    ranges: Segments
+    mark: str | None = None
+    state: str | None = None
+
+
+class Restore(_Operation, frozen=True):
+    """Operation `target` no longer counts."""
+
+    target: int
+
+
+class Pin(_Operation, frozen=True):
+    """The turn stays in the request when the window passes it."""
+
+    turn: int
+
+
+class Unpin(_Operation, frozen=True):
+    """Takes a pin back."""
+
+    turn: int
+
+
+class Redact(_Operation, frozen=True):
+    """The turn's events were erased in the whole database; the segments stay as they are."""
+
+    turn: int
+
+
+Operation: TypeAlias = Mark | Clear | Rewind | Fork | Filter | Drop | Undo | Summary | Restore | Pin | Unpin | Redact

@@ -1,0 +1,150 @@
+"""What the library asks of the outside: a place to store events, a model to answer, a clock."""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol
+
+from msgspec import Struct
+
+from foldmark.core.events import Draft, Event
+from foldmark.core.replay import Fold
+from foldmark.core.segments import Segments
+from foldmark.core.turns import Message
+
+Clock = Callable[[], str]
+"""The present, as `Event.created_at` is written."""
+
+NewId = Callable[[], str]
+"""A fresh uuid for an agent."""
+
+Progress = Callable[[int, int], None]
+"""Told how much is done and how much there is in all."""
+
+
+class AgentRecord(Struct, frozen=True):
+    """An agent as the store knows it.
+
+    A root agent has a name and no parent; a fork has a parent and `fork_event`, the parent's event that stores its
+    start. `head` is the id of its newest event (0: none), `open_turn` the turn that has not ended.
+    """
+
+    id: str
+    name: str | None
+    parent: str | None
+    fork_event: int
+    created_at: str
+    head: int = 0
+    open_turn: int | None = None
+
+
+class Size(NamedTuple):
+    """How much there is of something: messages, and their tokens as fixed at append."""
+
+    messages: int
+    tokens: int
+
+    def __sub__(self, other: "Size") -> "Size":
+        return Size(self.messages - other.messages, self.tokens - other.tokens)
+
+
+class Appender(Protocol):
+    """Appends to one agent inside one transaction."""
+
+    @property
+    def head(self) -> int:
+        """The id of the agent's newest event, the ones appended here included."""
+
+    @property
+    def open_turn(self) -> int | None:
+        """The turn that has not ended."""
+
+    def add(self, draft: Draft) -> int:
+        """Append one event and return its id. Raises ValueError if its data is not JSON."""
+
+
+class Store(Protocol):
+    """The log of many agents. Every method raises StoreError when the database fails."""
+
+    path: str
+
+    def close(self) -> None:
+        """Release the database; the store is not used afterwards."""
+
+    def appending(self, agent_id: str, expected: int | None) -> AbstractContextManager[Appender]:
+        """One transaction of appends to one agent: all of it or, if the block raises, nothing.
+
+        Raises ConflictError unless the agent's head is `expected` (None: do not check).
+        """
+
+    def create_agent(self, record: AgentRecord) -> None:
+        """Add an agent, in the transaction under way if there is one."""
+
+    def save_fold(self, fold: Fold) -> None:
+        """Store the segment cache of an agent, in the transaction under way if there is one."""
+
+    def standing(self, agent_id: str) -> tuple[AgentRecord, Fold | None]:
+        """An agent and its stored segment cache (None if there is none), as of one moment. Raises DamagedError."""
+
+    def agents(self) -> list[AgentRecord]:
+        """All agents, oldest first."""
+
+    def agent(self, agent_id: str) -> AgentRecord | None:
+        """The agent with this uuid."""
+
+    def named(self, name: str) -> AgentRecord | None:
+        """The root agent with this name."""
+
+    def children(self, agent_id: str) -> list[AgentRecord]:
+        """The agents forked from this one, oldest first."""
+
+    def event(self, event_id: int) -> Event | None:
+        """The event with this id, whosever it is."""
+
+    def operations(self, agent_id: str) -> list[Event]:
+        """All operations of an agent in order."""
+
+    def messages(self, segments: Segments, *, newest_first: bool = False) -> Iterator[Event]:
+        """The messages inside `segments`, read as they are consumed; what is appended meanwhile does not disturb."""
+
+    def newest(self, kind: str, segments: Segments) -> Event | None:
+        """The newest event of a kind (`state`, `scratchpad`, `system`) inside `segments`."""
+
+    def of_kind(self, kind: str, segments: Segments) -> list[int]:
+        """Ids of all events of a kind (`state`, `scratchpad`, `system`) inside `segments`."""
+
+    def size(self, segments: Segments) -> Size:
+        """How many messages and tokens lie inside `segments`, from stored sums."""
+
+    def message_before(self, agent_id: str, event_id: int) -> Message | None:
+        """The agent's newest message with an id up to and including `event_id`."""
+
+    def message_after(self, agent_id: str, event_id: int) -> Message | None:
+        """The agent's oldest message with an id above `event_id`."""
+
+    def turn(self, turn_id: int) -> list[Message]:
+        """The messages of a turn in order; empty if there is no such turn."""
+
+    def results(self, calls: Sequence[Message]) -> list[Message]:
+        """The results of `calls`, wherever they stand."""
+
+    def late_results(self, agent_id: str, event_id: int) -> list[Message]:
+        """Results after `event_id` that answer, in a later turn, a call before it."""
+
+    def call(self, agent_id: str, call_id: str) -> tuple[Message | None, bool]:
+        """The newest call with this id that has no result, or else the newest with one; and whether it has one."""
+
+    def lookup(self, event_ids: Iterable[int]) -> Iterator[Message]:
+        """The events with these ids, as far as they exist, in the order asked for."""
+
+    def damage(self) -> Iterator[str]:
+        """What is wrong with the database or its stored sums, one line each; nothing if it is sound."""
+
+
+class Provider(Protocol):
+    """A language model."""
+
+    name: str
+    window: int
+
+    def answer(self, messages: Sequence[Event]) -> AsyncIterator[str]:
+        """Stream the answer to a conversation, piece by piece."""

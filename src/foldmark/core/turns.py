@@ -1,0 +1,127 @@
+"""Turns and exchanges: how messages belong together [SPEC 1, 3].
+
+A turn is opened by a message when none is open and ends with a `turn_ended` event; its id (GID) is that of the event
+that opened it. An exchange is a maximal run of consecutive tool calls of one turn with every result of theirs; it is
+open while a result is missing and its turn has not ended.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+from foldmark.core.events import ROLES, Event
+
+
+def place(kind: str, event_id: int, open_turn: int | None) -> tuple[int | None, int | None]:
+    """Which turn an appended event belongs to, and which turn is open after it.
+
+    A `summary` is a turn of its own and leaves the open one open; a `system` message opens none; everything that is
+    not a message belongs to the turn it falls into.
+    """
+    if kind == "turn_ended":
+        return open_turn, None
+    if kind == "summary":
+        return event_id, open_turn
+    if kind in ROLES and kind != "system" and open_turn is None:
+        return event_id, event_id
+    return open_turn, open_turn
+
+
+class Message(NamedTuple):
+    """What is needed to know of a message to see how it belongs together with others: everything but its text."""
+
+    id: int
+    agent_id: str
+    turn_id: int | None
+    kind: str
+    answers: int | None
+
+
+class Exchange(NamedTuple):
+    """Consecutive calls of one turn, their results, and the text that the model wrote before the first call."""
+
+    text: int | None
+    calls: tuple[int, ...]
+    results: tuple[int, ...]
+    unanswered: int
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """The calls and the results; the text is not one of them."""
+        return (*self.calls, *self.results)
+
+
+def exchanges(messages: Sequence[Message], late: Iterable[Message] = ()) -> list[Exchange]:
+    """The exchanges of one turn, given its messages in order and those results of its calls that came in later turns.
+
+    A result belongs to the call that it answers, wherever it stands.
+    """
+    results: dict[int, int] = {}
+    for result in (*messages, *late):
+        if result.kind == "tool_result" and result.answers is not None:
+            results.setdefault(result.answers, result.id)
+    found = []
+    message: Message | None
+    previous: Message | None = None
+    run: list[int] = []
+    text: int | None = None
+    for message in (*messages, None):
+        if message is not None and message.kind == "tool_call":
+            if not run:
+                text = previous.id if previous is not None and previous.kind == "assistant" else None
+            run.append(message.id)
+        elif run:
+            answered = tuple(results[call] for call in run if call in results)
+            found.append(Exchange(text, tuple(run), answered, len(run) - len(answered)))
+            run = []
+        previous = message
+    return found
+
+
+def settle(position: int, found: Sequence[Exchange], open_calls: Collection[int] = ()) -> int:
+    """Where a cut at `position` falls, so that no exchange is parted [SPEC 3].
+
+    Inside a closed exchange: behind its last result. Inside an open one, which is one that lacks a result and whose
+    first call is among `open_calls`, those of the turn that has not ended: just before that call and the text of its
+    response. Elsewhere: at `position`.
+    """
+    closed = sorted((e for e in found if not e.unanswered), key=lambda e: e.calls[0])
+    moved = True
+    while moved:
+        moved = False
+        for exchange in closed:
+            if exchange.calls[0] <= position < max(exchange.members):
+                position, moved = max(exchange.members), True
+    for exchange in found:
+        if exchange.unanswered and exchange.calls[0] in open_calls and exchange.calls[0] <= position:
+            return (exchange.calls[0] if exchange.text is None else exchange.text) - 1
+    return position
+
+
+def whole(ids: Collection[int], found: Iterable[Exchange]) -> set[int]:
+    """What must go along with `ids` for no exchange to be parted: the members of each exchange touched, less `ids`."""
+    named = frozenset(ids)
+    return {id for exchange in found if not named.isdisjoint(exchange.members) for id in exchange.members} - named
+
+
+class Turn(NamedTuple):
+    """Messages of one turn, in order; `id` is its GID, None for messages outside of turns."""
+
+    id: int | None
+    messages: tuple[Event, ...]
+
+
+def newest_turns(newest_first: Iterable[Event], count: int) -> list[Turn]:
+    """The newest `count` turns of messages that come newest first; the result is in the order of the log."""
+    turns: list[Turn] = []
+    current: list[Event] = []
+    for message in newest_first:
+        if current and message.turn_id != current[-1].turn_id:
+            turns.append(Turn(current[-1].turn_id, tuple(reversed(current))))
+            current = []
+            if len(turns) >= count:
+                break
+        current.append(message)
+    if current and len(turns) < count:
+        turns.append(Turn(current[-1].turn_id, tuple(reversed(current))))
+    turns.reverse()
+    return turns

@@ -1,0 +1,1 @@
+"""What a person or a program sees: parse, call a command, render."""

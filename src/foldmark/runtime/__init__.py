@@ -1,0 +1,1 @@
+"""Agents at work: one turn from the user's text to idle."""

@@ -1,0 +1,141 @@
+-- name: agents
+-- All agents, oldest first.
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.key
+FROM agents a LEFT JOIN agents p ON p.key = a.parent ORDER BY a.key
+
+-- name: agent_by_id
+-- One agent by its uuid.
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.key
+FROM agents a LEFT JOIN agents p ON p.key = a.parent WHERE a.id = ?
+
+-- name: agent_by_name
+-- One root agent by its name.
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.key
+FROM agents a LEFT JOIN agents p ON p.key = a.parent WHERE a.name = ?
+
+-- name: children
+-- The agents forked from one, oldest first.
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.key
+FROM agents a JOIN agents p ON p.key = a.parent WHERE a.parent = ? ORDER BY a.key
+
+-- name: agent_id
+-- The uuid behind a key.
+SELECT id FROM agents WHERE key = ?
+
+-- name: agent_key
+-- The key behind a uuid.
+SELECT key FROM agents WHERE id = ?
+
+-- name: create_agent
+-- A new agent.
+INSERT INTO agents (id, name, parent, fork_event, created_at) VALUES (?, ?, ?, ?, ?)
+
+-- name: position
+-- Where appending to an agent continues, and the newest id in the database.
+SELECT head, open_turn, messages, tokens, (SELECT max(id) FROM events) FROM agents WHERE key = ?
+
+-- name: append
+-- One event.
+INSERT INTO events (
+    id, agent, turn, kind, dialect, actor, tokens, created_at, interrupted, call_id, answers, nth, sum, content, data
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: advance
+-- Where appending to an agent continues from now on.
+UPDATE agents SET head = ?, open_turn = ?, messages = ?, tokens = ? WHERE key = ?
+
+-- name: save_fold
+-- The stored segment cache of an agent.
+INSERT INTO folds (agent, body) VALUES (?, ?) ON CONFLICT (agent) DO UPDATE SET body = excluded.body
+
+-- name: standing
+-- An agent and its stored segment cache, as of one moment.
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, f.body
+FROM agents a LEFT JOIN agents p ON p.key = a.parent LEFT JOIN folds f ON f.agent = a.key WHERE a.key = ?
+
+-- name: event
+-- One event by its id.
+SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers
+FROM events WHERE id = ?
+
+-- name: operations
+-- All operations of an agent in order.
+SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers
+FROM events
+WHERE agent = ? AND kind IN (
+    'mark', 'clear', 'rewind', 'fork', 'filter', 'drop', 'undo', 'summary', 'restore', 'pin', 'unpin', 'redact'
+)
+ORDER BY id
+
+-- name: messages
+-- A page of an agent's messages in a range of ids, oldest first.
+SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers
+FROM events WHERE agent = ? AND nth IS NOT NULL AND id BETWEEN ? AND ? ORDER BY id LIMIT ?
+
+-- name: messages_newest_first
+-- A page of an agent's messages in a range of ids, newest first.
+SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers
+FROM events WHERE agent = ? AND nth IS NOT NULL AND id BETWEEN ? AND ? ORDER BY id DESC LIMIT ?
+
+-- name: newest
+-- The newest state, scratchpad or system event of an agent in a range of ids.
+SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers
+FROM events
+WHERE agent = ? AND kind IN ('state', 'scratchpad', 'system') AND kind = ? AND id BETWEEN ? AND ?
+ORDER BY id DESC LIMIT 1
+
+-- name: of_kind
+-- The ids of all state, scratchpad or system events of an agent in a range of ids.
+SELECT id FROM events
+WHERE agent = ? AND kind IN ('state', 'scratchpad', 'system') AND kind = ? AND id BETWEEN ? AND ?
+ORDER BY id
+
+-- name: sums
+-- The running count and sum of tokens at an agent's newest message up to an id.
+SELECT nth, sum FROM events WHERE agent = ? AND nth IS NOT NULL AND id <= ? ORDER BY id DESC LIMIT 1
+
+-- name: message_before
+-- An agent's newest message up to an id.
+SELECT id, agent, turn, kind, answers FROM events
+WHERE agent = ? AND nth IS NOT NULL AND id <= ? ORDER BY id DESC LIMIT 1
+
+-- name: message_after
+-- An agent's oldest message above an id.
+SELECT id, agent, turn, kind, answers FROM events
+WHERE agent = ? AND nth IS NOT NULL AND id > ? ORDER BY id LIMIT 1
+
+-- name: messages_from
+-- An agent's messages from an id on; read only as far as needed.
+SELECT id, agent, turn, kind, answers FROM events WHERE agent = ? AND nth IS NOT NULL AND id >= ? ORDER BY id
+
+-- name: results_of
+-- The results that answer a call.
+SELECT id, agent, turn, kind, answers FROM events WHERE answers = ? ORDER BY id
+
+-- name: late_results
+-- An agent's results after an id that answer, in a later turn, a call before it.
+SELECT id, agent, turn, kind, answers FROM events WHERE agent = ? AND answers < turn AND id > ? AND answers <= ?
+
+-- name: calls_with_id
+-- An agent's calls with a provider's call id, newest first, each with whether it has a result.
+SELECT id, agent, turn, kind, answers, EXISTS (SELECT 1 FROM events r WHERE r.answers = e.id)
+FROM events e WHERE agent = ? AND call_id = ? AND call_id IS NOT NULL AND kind = 'tool_call' ORDER BY id DESC
+
+-- name: lookup
+-- What kind of event an id is, whosever it is.
+SELECT id, agent, turn, kind, answers FROM events WHERE id = ?
+
+-- name: wrong_sums
+-- The first message of an agent whose running count, sum or size is not what its events give.
+SELECT id FROM (
+    SELECT id, nth, sum, tokens, content, data, row_number() OVER w AS n, sum(tokens) OVER w AS s
+    FROM events WHERE agent = ? AND nth IS NOT NULL WINDOW w AS (ORDER BY id)
+)
+WHERE nth <> n OR sum <> s OR tokens <> (octet_length(content) + coalesce(octet_length(data), 0) + 3) / 4
+LIMIT 1
+
+-- name: wrong_head
+-- What an agent's row says of its events beside what they give.
+SELECT head, (SELECT coalesce(max(id), 0) FROM events WHERE agent = :key),
+    messages, (SELECT count(nth) FROM events WHERE agent = :key)
+FROM agents WHERE key = :key

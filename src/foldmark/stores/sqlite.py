@@ -1,0 +1,295 @@
+"""The log in an SQLite file [SPEC 2, 9]; `:memory:` is SQLite's own.
+
+Durability: the journal is a WAL and `synchronous` is FULL, so that an append returns only after the WAL has been
+flushed to the disk. A caller that got an id back keeps the event when this process, another one or the machine stops.
+docs/format.md says what that costs and what a weaker level would lose.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import apsw
+import msgspec
+
+from foldmark.core.codec import count_tokens, decode_data, encode_data
+from foldmark.core.errors import ConflictError, DamagedError, StoreError
+from foldmark.core.events import ROLES, Draft, Event
+from foldmark.core.ports import AgentRecord, Size
+from foldmark.core.replay import Fold
+from foldmark.core.segments import Segments
+from foldmark.core.turns import Message, place
+from foldmark.stores.queries import queries
+from foldmark.stores.sqlite_file import explain, open_file
+
+_PAGE = 256
+
+
+class SqliteStore:
+    """A `Store` over one SQLite database (see `foldmark.core.ports.Store` for the methods)."""
+
+    def __init__(self, path: str, *, create: bool = True) -> None:
+        """Open `path`, creating the file and its tables if `create`. Raises StoreError."""
+        self.path = path
+        self._db = open_file(path, create)
+        self._sql = queries("sqlite")
+        self._keys: dict[str, int] = {}
+        self._ids: dict[int, str] = {}
+        self._fold_decoder = msgspec.json.Decoder(Fold)
+
+    def close(self) -> None:
+        self._db.close()
+
+    # Appending
+
+    @contextmanager
+    def appending(self, agent_id: str, expected: int | None) -> Iterator["_Appender"]:
+        if self._db.in_transaction:
+            raise StoreError("a batch is under way for another agent; append to this one when it has ended")
+        with self._transaction():
+            appender = _Appender(self._db, self._sql, self._key(agent_id))
+            if expected is not None and appender.head != expected:
+                raise ConflictError(agent_id, expected, appender.head)
+            yield appender
+            appender.finish()
+
+    def create_agent(self, record: AgentRecord) -> None:
+        parent = None if record.parent is None else self._key(record.parent)
+        self._run("create_agent", record.id, record.name, parent, record.fork_event, record.created_at)
+
+    def save_fold(self, fold: Fold) -> None:
+        self._run("save_fold", self._key(fold.agent), msgspec.json.encode(fold).decode())
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            finally:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                    self._keys.clear()
+                    self._ids.clear()
+        except apsw.Error as error:
+            raise explain(error, self.path) from error
+
+    # Agents
+
+    def agents(self) -> list[AgentRecord]:
+        return [self._agent(row) for row in self._run("agents")]
+
+    def agent(self, agent_id: str) -> AgentRecord | None:
+        return next((self._agent(row) for row in self._run("agent_by_id", agent_id)), None)
+
+    def named(self, name: str) -> AgentRecord | None:
+        return next((self._agent(row) for row in self._run("agent_by_name", name)), None)
+
+    def children(self, agent_id: str) -> list[AgentRecord]:
+        return [self._agent(row) for row in self._run("children", self._key(agent_id))]
+
+    def standing(self, agent_id: str) -> tuple[AgentRecord, Fold | None]:
+        ((*row, body),) = self._run("standing", self._key(agent_id))
+        try:
+            return AgentRecord(*row), None if body is None else self._fold_decoder.decode(body)
+        except (msgspec.MsgspecError, RecursionError):
+            raise DamagedError(
+                f"the stored segments of agent {agent_id[:8]} are not readable; `foldmark doctor --repair` rebuilds them"
+            ) from None
+
+    # Events
+
+    def event(self, event_id: int) -> Event | None:
+        return next((self._event(row) for row in self._run("event", event_id)), None)
+
+    def operations(self, agent_id: str) -> list[Event]:
+        return [self._event(row) for row in self._run("operations", self._key(agent_id))]
+
+    def messages(self, segments: Segments, *, newest_first: bool = False) -> Iterator[Event]:
+        query = "messages_newest_first" if newest_first else "messages"
+        for agent, first, last in reversed(segments) if newest_first else segments:
+            key, page = self._key(agent), _PAGE
+            # Pages instead of an open cursor: a reader that stops half-way must not hold up the WAL's checkpoint.
+            while page == _PAGE:
+                rows = self._run(query, key, first, last, _PAGE)
+                page = len(rows)
+                for row in rows:
+                    yield self._event(row)
+                if rows:
+                    first, last = (first, rows[-1][0] - 1) if newest_first else (rows[-1][0] + 1, last)
+
+    def newest(self, kind: str, segments: Segments) -> Event | None:
+        for agent, first, last in reversed(segments):
+            for row in self._run("newest", self._key(agent), kind, first, last):
+                return self._event(row)
+        return None
+
+    def of_kind(self, kind: str, segments: Segments) -> list[int]:
+        return [
+            id for agent, first, last in segments for (id,) in self._run("of_kind", self._key(agent), kind, first, last)
+        ]
+
+    def size(self, segments: Segments) -> Size:
+        messages = tokens = 0
+        for agent, first, last in segments:
+            key = self._key(agent)
+            for sign, bound in ((1, last), (-1, first - 1)):
+                for nth, total in self._run("sums", key, bound):
+                    messages += sign * nth
+                    tokens += sign * total
+        return Size(messages, tokens)
+
+    def message_before(self, agent_id: str, event_id: int) -> Message | None:
+        return next((self._message(row) for row in self._run("message_before", self._key(agent_id), event_id)), None)
+
+    def message_after(self, agent_id: str, event_id: int) -> Message | None:
+        return next((self._message(row) for row in self._run("message_after", self._key(agent_id), event_id)), None)
+
+    def turn(self, turn_id: int) -> list[Message]:
+        found = []
+        for _, key, turn, kind, _ in self._run("lookup", turn_id):
+            if turn != turn_id or kind not in ROLES:
+                break
+            for row in self._db.execute(self._sql["messages_from"], (key, turn_id)):
+                if row[2] == turn_id:
+                    found.append(self._message(row))
+                elif row[3] != "summary":  # a summary is a turn of its own in the midst of another
+                    break
+        return found
+
+    def results(self, calls: Sequence[Message]) -> list[Message]:
+        return [self._message(row) for call in calls for row in self._run("results_of", call.id)]
+
+    def late_results(self, agent_id: str, event_id: int) -> list[Message]:
+        return [self._message(row) for row in self._run("late_results", self._key(agent_id), event_id, event_id)]
+
+    def call(self, agent_id: str, call_id: str) -> tuple[Message | None, bool]:
+        newest: Message | None = None
+        for *row, answered in self._db.execute(self._sql["calls_with_id"], (self._key(agent_id), call_id)):
+            if not answered:
+                return self._message(row), False
+            newest = newest or self._message(row)
+        return newest, newest is not None
+
+    def lookup(self, event_ids: Iterable[int]) -> Iterator[Message]:
+        for event_id in event_ids:
+            for row in self._run("lookup", event_id):
+                yield self._message(row)
+
+    # Checking
+
+    def damage(self) -> Iterator[str]:
+        for (line,) in self._all("PRAGMA integrity_check(20)"):
+            if line != "ok":
+                yield f"database: {line}"
+        for table, row, parent, _ in self._all("PRAGMA foreign_key_check"):
+            yield f"database: row {row} of {table} names a row of {parent} that is not there"
+        for (agent_id, *_), key in [(row, row[-1]) for row in self._run("agents")]:
+            for (event_id,) in self._run("wrong_sums", key):
+                yield f"agent {agent_id[:8]}: the sums stored with event {event_id} are not what its events give"
+            for head, newest, messages, count in self._all(self._sql["wrong_head"], {"key": key}):
+                if (head, messages) != (newest, count):
+                    yield (
+                        f"agent {agent_id[:8]}: its row says event {head} and {messages} messages, "
+                        f"its events say {newest} and {count}"
+                    )
+
+    # Rows to values
+
+    def _all(self, sql: str, bindings: Any = ()) -> list[tuple[Any, ...]]:
+        try:
+            return self._db.execute(sql, bindings).fetchall()
+        except apsw.Error as error:
+            raise explain(error, self.path) from error
+
+    def _run(self, name: str, *bindings: Any) -> list[tuple[Any, ...]]:
+        return self._all(self._sql[name], bindings)
+
+    def _key(self, agent_id: str) -> int:
+        if agent_id not in self._keys:
+            for (key,) in self._run("agent_key", agent_id):
+                self._keys[agent_id], self._ids[key] = key, agent_id
+        try:
+            return self._keys[agent_id]
+        except KeyError:
+            raise DamagedError(f"an event names agent {agent_id[:8]}, which the database does not have") from None
+
+    def _id(self, key: int) -> str:
+        if key not in self._ids:
+            ((self._ids[key],),) = self._run("agent_id", key)
+        return self._ids[key]
+
+    def _agent(self, row: Sequence[Any]) -> AgentRecord:
+        *fields, key = row
+        record = AgentRecord(*fields)
+        self._keys[record.id], self._ids[key] = key, record.id
+        return record
+
+    def _event(self, row: Sequence[Any]) -> Event:
+        id, key, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers = row
+        return Event(
+            id,
+            self._id(key),
+            turn,
+            kind,
+            content,
+            decode_data(kind, data),
+            dialect,
+            actor,
+            tokens,
+            created_at,
+            bool(interrupted),
+            answers,
+        )
+
+    def _message(self, row: Sequence[Any]) -> Message:
+        id, key, turn, kind, answers = row
+        return Message(id, self._id(key), turn, kind, answers)
+
+
+class _Appender:
+    """The appends of one transaction; the agent's row is brought up to date once, at its end."""
+
+    def __init__(self, db: apsw.Connection, sql: dict[str, str], key: int) -> None:
+        self._db, self._sql, self._key = db, sql, key
+        ((self.head, self.open_turn, self._messages, self._tokens, newest),) = db.execute(sql["position"], (key,))
+        self._next = (newest or 0) + 1
+
+    def add(self, draft: Draft) -> int:
+        id, kind = self._next, draft.kind
+        data = encode_data(kind, draft.data)
+        tokens = count_tokens(draft.content, data)
+        turn, self.open_turn = place(kind, id, self.open_turn)
+        nth = total = None
+        if kind in ROLES:
+            self._messages += 1
+            self._tokens += tokens
+            nth, total = self._messages, self._tokens
+        call_id = draft.data["call_id"] if draft.data and kind in ("tool_call", "tool_result") else None
+        self._db.execute(
+            self._sql["append"],
+            (
+                id,
+                self._key,
+                turn,
+                kind,
+                draft.dialect,
+                draft.actor,
+                tokens,
+                draft.created_at,
+                int(draft.interrupted),
+                call_id,
+                draft.answers,
+                nth,
+                total,
+                draft.content,
+                data,
+            ),
+        )
+        self.head, self._next = id, id + 1
+        return id
+
+    def finish(self) -> None:
+        """Write down where the agent stands."""
+        self._db.execute(self._sql["advance"], (self.head, self.open_turn, self._messages, self._tokens, self._key))

@@ -1,0 +1,120 @@
+"""Opening an SQLite file: is it one, is it ours, of which version; and what SQLite's errors mean for a person."""
+
+from pathlib import Path
+from urllib.parse import quote
+
+import apsw
+
+from foldmark.core.errors import StoreError
+from foldmark.stores.queries import migrations
+
+APPLICATION_ID = 0x466F6C64
+"""Marks the file as Foldmark's in SQLite's header: "Fold"."""
+
+BUSY_MILLISECONDS = 10_000
+
+
+def open_file(path: str, create: bool) -> apsw.Connection:
+    """Open the database at `path` with its tables up to date; raises StoreError.
+
+    A file that nobody may write is opened for reading. An existing, current database is not written to.
+    """
+    try:
+        db = _connect(path, create)
+        try:
+            _prepare(db, path)
+        except BaseException:
+            db.close()
+            raise
+    except apsw.Error as error:
+        raise explain(error, path) from error
+    return db
+
+
+def explain(error: apsw.Error, path: str) -> StoreError:
+    """What an SQLite error means for a person, in one line."""
+    match error:
+        case apsw.NotADBError():
+            what = (
+                f"{path} is not a Foldmark database. Name another with --db or FOLDMARK_DB; this file was not changed."
+            )
+        case apsw.ReadOnlyError():
+            what = f"{path} is read-only: nothing was recorded. Allow writing to it, or work on a copy."
+        case apsw.FullError():
+            what = f"the disk is full: nothing was recorded in {path}. Free some space, then repeat."
+        case apsw.IOError():
+            what = f"{path} could not be written or read ({error}). Is the disk full or gone? Nothing was recorded."
+        case apsw.BusyError() | apsw.LockedError():
+            what = f"{path} is locked by another program. Wait for it to finish, then repeat; nothing was recorded."
+        case apsw.CantOpenError():
+            what = f"{path} cannot be opened. Is it a file, in a folder that exists and that you may read?"
+        case apsw.CorruptError():
+            what = f"{path} is damaged ({error}). Keep a copy and run `foldmark doctor`."
+        case _:
+            what = f"{path}: {error}"
+    return StoreError(what)
+
+
+def _connect(path: str, create: bool) -> apsw.Connection:
+    if path == ":memory:":
+        return apsw.Connection(path)
+    file = Path(path)
+    if not file.exists():
+        if not create:
+            raise StoreError(f"there is no database at {path}. `foldmark chat` starts one; --db names another.")
+        if not file.parent.is_dir():
+            raise StoreError(f"there is no folder {file.parent} to put the database in. Create it, or name another.")
+        return apsw.Connection(path)
+    # Root may write what nobody may; a file protected on purpose stays protected.
+    if file.stat().st_mode & 0o222:
+        return apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    if Path(f"{path}-wal").exists():
+        return apsw.Connection(f"file:{quote(path)}", flags=flags)
+    return apsw.Connection(f"file:{quote(path)}?immutable=1", flags=flags)
+
+
+def _prepare(db: apsw.Connection, path: str) -> None:
+    db.set_busy_timeout(BUSY_MILLISECONDS)
+    db.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
+    db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+    db.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
+    steps = migrations("sqlite")
+    if _version(db, path, len(steps)) < len(steps):
+        db.execute("PRAGMA journal_mode = WAL")
+        _migrate(db, path, steps)
+    db.execute("PRAGMA synchronous = FULL")
+    db.execute("PRAGMA journal_size_limit = 67108864")
+
+
+def _migrate(db: apsw.Connection, path: str, steps: list[tuple[int, str]]) -> None:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have done it while this one waited for the lock.
+        current = _version(db, path, len(steps))
+        for number, sql in steps[current:]:
+            db.execute(sql)
+            db.execute(f"PRAGMA user_version = {number}")
+        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        db.execute("COMMIT")
+    finally:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+
+
+def _version(db: apsw.Connection, path: str, newest: int) -> int:
+    """The number of migrations that the database has had; 0 for an empty file."""
+    version, application, tables = (
+        int(db.pragma(name)) for name in ("user_version", "application_id", "schema_version")
+    )
+    if application != APPLICATION_ID and (tables or version):
+        raise StoreError(
+            f"{path} is an SQLite database, but not Foldmark's. Name another with --db or FOLDMARK_DB; "
+            "this file was not changed."
+        )
+    if version > newest:
+        raise StoreError(
+            f"{path} was written by a newer Foldmark (schema {version}, this one knows up to {newest}). "
+            "Update with `pip install --upgrade foldmark`; this file was not changed."
+        )
+    return version
