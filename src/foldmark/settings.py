@@ -17,3 +17,11 @@ def database(environment: Mapping[str, str]) -> str:
 def is_default(path: str, environment: Mapping[str, str]) -> bool:
     """Whether the database is where Foldmark itself chose to put it; then its folder is made as needed."""
     return not environment.get("FOLDMARK_DB") and Path(path) == Path(database(environment))
+
+
+def offline_delay(environment: Mapping[str, str], terminal: bool) -> float:
+    """Seconds between the offline model's words: `FOLDMARK_OFFLINE_DELAY`, otherwise a little on a terminal."""
+    try:
+        return min(max(float(environment["FOLDMARK_OFFLINE_DELAY"]), 0.0), 10.0)
+    except (KeyError, ValueError):
+        return 0.02 if terminal else 0.0

@@ -1,4 +1,4 @@
-"""The operations on the context: mark, clear, rewind, fork, undo, drop, restore; and what the context is [SPEC 3, 4]."""
+"""What changes a context: mark, clear, rewind, fork, undo, drop, restore; and what shows it [SPEC 3, 4]."""
 
 from foldmark.commands.registry import ANYBODY, HUMAN, Call, Command
 from foldmark.commands.show import show

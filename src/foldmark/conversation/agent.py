@@ -50,8 +50,8 @@ class Agent:
 
     def __init__(self, log: "Log", record: AgentRecord) -> None:
         self.log, self._store = log, log.store
+        self._record, self._head = record, record.head
         self.id, self.name, self._parent, self._birth = record.id, record.name, record.parent, record.fork_event
-        self._head = record.head
         self._batch: Appender | None = None
 
     def __eq__(self, other: object) -> bool:
@@ -173,14 +173,17 @@ class Agent:
         return self._append("turn_ended", "", None, created_at, actor="system", interrupted=interrupted)
 
     @contextmanager
-    def batch(self) -> Iterator[None]:
-        """Record everything that is appended inside the block in one transaction: all of it or, on an error, nothing."""
+    def batch(self, *, newborn: bool = False) -> Iterator[None]:
+        """Record what is appended inside the block in one transaction: all of it or, on an error, nothing.
+
+        With `newborn` the agent itself is made in it, too (see `Log.creating`).
+        """
         if self._batch is not None:
             yield
             return
         head = self._head
         try:
-            with self._store.appending(self.id, head) as self._batch:
+            with self._store.appending(self.id, head, self._record if newborn else None) as self._batch:
                 yield
                 head = self._batch.head
         finally:

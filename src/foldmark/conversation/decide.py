@@ -62,10 +62,8 @@ def fork(at: Standing, name: str | None, child: str, scratchpad: str | None) -> 
         name, _, position = _marked(at, name)
         start = intersect(start, [Segment(at.record.id, position + 1, END)])
         scratchpad = None
-    for exchange in _exchanges(at.store, [at.record.open_turn]):
-        if exchange.unanswered:
-            ids = exchange.members if exchange.text is None else (exchange.text, *exchange.members)
-            start = subtract(start, _ranges(at, at.store.lookup(ids)))
+    for exchange in _still_open(at):
+        start = subtract(start, _ranges(at, at.store.lookup((exchange.first, *exchange.members))))
     pins = tuple(pin for pin in at.fold.pins if _shows(at, start, pin))
     return Fork(child, start, name, position, pins, scratchpad=scratchpad)
 
@@ -151,8 +149,7 @@ def _marked(at: Standing, name: str | None) -> tuple[str, int, int]:
     before = store.message_before(own, mark_id)
     calls = store.lookup(result.answers for result in store.late_results(own, mark_id) if result.answers)
     found = _exchanges(store, [before.turn_id if before else None, *(call.turn_id for call in calls)])
-    open_calls = [e.calls[0] for e in _exchanges(store, [at.record.open_turn])]
-    return name, mark_id, settle(mark_id, found, open_calls)
+    return name, mark_id, settle(mark_id, found, _still_open(at))
 
 
 def _turn(at: Standing, turn_id: int) -> tuple[Segments, tuple[int, ...]]:
@@ -209,6 +206,15 @@ def _exchanges(store: Store, turn_ids: Iterable[int | None]) -> list[Exchange]:
         late = store.results([message for message in messages if message.kind == "tool_call"])
         found.extend(exchanges(messages, late))
     return found
+
+
+def _still_open(at: Standing) -> list[Exchange]:
+    """The exchanges of the open turn that wait for the result of a call; one that left the context waits no more."""
+    return [
+        exchange
+        for exchange in _exchanges(at.store, [at.record.open_turn])
+        if any(contains(at.visible, at.record.id, call) for call in exchange.unanswered)
+    ]
 
 
 def _ranges(at: Standing, messages: Iterable[Message]) -> Segments:

@@ -1,6 +1,7 @@
 """`Log`: all conversations of one database [SPEC 9]."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -43,14 +44,24 @@ class Log:
             return self._object(record)
         record = self.store.named(name)
         if record is None:
-            if not name.strip() or len(name) > 200 or not name.isprintable():
-                raise CommandError(f"a conversation's name is 1 to 200 printable characters, not {name[:40]!r}")
-            record = AgentRecord(self.new_id(), name, None, 0, self.clock())
+            record = self._root(name)
             self.store.create_agent(record)
         return self._object(record)
 
+    @contextmanager
+    def creating(self, name: str) -> Iterator[Agent]:
+        """A new conversation, made in one transaction with all that is appended inside the block, or not at all.
+
+        Raises CommandError if there is one of this name already, or for a name that `agent` would not take.
+        """
+        if self.store.named(name) is not None:
+            raise CommandError(f"there is a conversation '{name}' already; choose another name")
+        agent = self._object(self._root(name))
+        with agent.batch(newborn=True):
+            yield agent
+
     def find(self, name: str) -> Agent:
-        """The existing agent with this name, uuid or unique beginning of a uuid. Raises CommandError, creates nothing."""
+        """The existing agent with this name, uuid or unique beginning of a uuid. Raises CommandError."""
         record = self.store.named(name) or self.store.agent(name.lower())
         if record is None:
             near = [each for each in self.store.agents() if len(name) >= 4 and each.id.startswith(name.lower())]
@@ -72,6 +83,13 @@ class Log:
     def search(self, query: str, limit: int = 10) -> list[Any]:
         """Search everything that was said [SPEC 7]: not yet."""
         raise FoldmarkError("search is not there yet; `context()` reads a conversation")
+
+    def _root(self, name: str) -> AgentRecord:
+        if is_uuid(name) or not name.strip() or len(name) > 200 or not name.isprintable():
+            raise CommandError(
+                f"a conversation's name is 1 to 200 printable characters and not a uuid, unlike {name[:40]!r}"
+            )
+        return AgentRecord(self.new_id(), name, None, 0, self.clock())
 
     def _object(self, record: AgentRecord) -> Agent:
         agent = self._agents.get(record.id)

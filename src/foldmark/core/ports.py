@@ -70,10 +70,13 @@ class Store(Protocol):
     def close(self) -> None:
         """Release the database; the store is not used afterwards."""
 
-    def appending(self, agent_id: str, expected: int | None) -> AbstractContextManager[Appender]:
+    def appending(
+        self, agent_id: str, expected: int | None, newborn: AgentRecord | None = None
+    ) -> AbstractContextManager[Appender]:
         """One transaction of appends to one agent: all of it or, if the block raises, nothing.
 
-        Raises ConflictError unless the agent's head is `expected` (None: do not check).
+        `newborn` is the agent itself where it is made in the same transaction. Raises ConflictError unless the
+        agent's head is `expected` (None: do not check).
         """
 
     def create_agent(self, record: AgentRecord) -> None:

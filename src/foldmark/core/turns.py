@@ -2,7 +2,7 @@
 
 A turn is opened by a message when none is open and ends with a `turn_ended` event; its id (GID) is that of the event
 that opened it. An exchange is a maximal run of consecutive tool calls of one turn with every result of theirs; it is
-open while a result is missing and its turn has not ended.
+open while a visible call of it lacks its result and its turn has not ended.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -42,7 +42,12 @@ class Exchange(NamedTuple):
     text: int | None
     calls: tuple[int, ...]
     results: tuple[int, ...]
-    unanswered: int
+    unanswered: tuple[int, ...]
+
+    @property
+    def first(self) -> int:
+        """Where the response begins that made the calls."""
+        return self.calls[0] if self.text is None else self.text
 
     @property
     def members(self) -> tuple[int, ...]:
@@ -71,30 +76,22 @@ def exchanges(messages: Sequence[Message], late: Iterable[Message] = ()) -> list
             run.append(message.id)
         elif run:
             answered = tuple(results[call] for call in run if call in results)
-            found.append(Exchange(text, tuple(run), answered, len(run) - len(answered)))
+            found.append(Exchange(text, tuple(run), answered, tuple(call for call in run if call not in results)))
             run = []
         previous = message
     return found
 
 
-def settle(position: int, found: Sequence[Exchange], open_calls: Collection[int] = ()) -> int:
+def settle(position: int, found: Iterable[Exchange], still_open: Sequence[Exchange]) -> int:
     """Where a cut at `position` falls, so that no exchange is parted [SPEC 3].
 
-    Inside a closed exchange: behind its last result. Inside an open one, which is one that lacks a result and whose
-    first call is among `open_calls`, those of the turn that has not ended: just before that call and the text of its
-    response. Elsewhere: at `position`.
+    Inside one that is `still_open`: just before its first call and the text of that response. Inside another of those
+    `found`, which nothing more will be added to: behind its last result. Elsewhere: at `position`.
     """
-    closed = sorted((e for e in found if not e.unanswered), key=lambda e: e.calls[0])
-    moved = True
-    while moved:
-        moved = False
-        for exchange in closed:
-            if exchange.calls[0] <= position < max(exchange.members):
-                position, moved = max(exchange.members), True
-    for exchange in found:
-        if exchange.unanswered and exchange.calls[0] in open_calls and exchange.calls[0] <= position:
-            return (exchange.calls[0] if exchange.text is None else exchange.text) - 1
-    return position
+    closed = [exchange for exchange in found if exchange not in still_open]
+    while around := [max(e.members) for e in closed if e.calls[0] <= position < max(e.members)]:
+        position = max(around)
+    return min([position, *(e.first - 1 for e in still_open if e.calls[0] <= position)])
 
 
 def whole(ids: Collection[int], found: Iterable[Exchange]) -> set[int]:

@@ -43,10 +43,14 @@ class SqliteStore:
     # Appending
 
     @contextmanager
-    def appending(self, agent_id: str, expected: int | None) -> Iterator["_Appender"]:
+    def appending(
+        self, agent_id: str, expected: int | None, newborn: AgentRecord | None = None
+    ) -> Iterator["_Appender"]:
         if self._db.in_transaction:
             raise StoreError("a batch is under way for another agent; append to this one when it has ended")
         with self._transaction():
+            if newborn is not None:
+                self.create_agent(newborn)
             appender = _Appender(self._db, self._sql, self._key(agent_id))
             if expected is not None and appender.head != expected:
                 raise ConflictError(agent_id, expected, appender.head)
@@ -95,7 +99,7 @@ class SqliteStore:
             return AgentRecord(*row), None if body is None else self._fold_decoder.decode(body)
         except (msgspec.MsgspecError, RecursionError):
             raise DamagedError(
-                f"the stored segments of agent {agent_id[:8]} are not readable; `foldmark doctor --repair` rebuilds them"
+                f"the stored segments of {agent_id[:8]} are not readable; `foldmark doctor --repair` rebuilds them"
             ) from None
 
     # Events

@@ -1,0 +1,47 @@
+"""`foldmark doctor`: does what is stored beside the log equal what the log gives [SPEC 3, L7]?"""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from foldmark.conversation.log import Log
+from foldmark.core.errors import DamagedError, FoldmarkError
+
+
+class Finding(Struct, frozen=True):
+    """One thing that is wrong; `agent_id` where the stored segments of an agent can be rebuilt."""
+
+    text: str
+    agent_id: str | None = None
+
+
+def examine(log: Log) -> Iterator[Finding]:
+    """What is wrong with the database, one finding each; nothing if it is sound. Writes nothing.
+
+    Checks SQLite's own structures, the stored sums against a count of the messages, and the stored segment cache of
+    every agent against a full replay of its operations.
+    """
+    for line in log.store.damage():
+        yield Finding(line)
+    for agent in log.agents():
+        name = agent.name or agent.id[:8]
+        try:
+            replayed = agent.replay()
+        except FoldmarkError as error:
+            yield Finding(f"{name}: its operations cannot be replayed: {error}")
+            continue
+        try:
+            stored = log.store.standing(agent.id)[1]
+        except DamagedError as error:
+            yield Finding(str(error), agent.id)
+            continue
+        if stored is not None and stored != replayed:
+            yield Finding(f"{name}: the stored segments differ from the replay of its operations", agent.id)
+
+
+def repair(log: Log, finding: Finding) -> bool:
+    """Rebuild the stored segments that a finding is about; False if it is about something else."""
+    if finding.agent_id is None:
+        return False
+    log.store.save_fold(log.agent(finding.agent_id).replay())
+    return True

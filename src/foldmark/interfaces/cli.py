@@ -1,0 +1,167 @@
+"""The command line: parse, call a command, render. Exit codes: 0 done, 1 failed, 2 wrong request, 130 interrupted."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+import foldmark
+from foldmark import settings
+from foldmark.conversation import Log, Result
+from foldmark.core.errors import CommandError, FoldmarkError
+from foldmark.interfaces.render import harmless, json_text, result_json, result_text
+
+_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    sys.exit(run(arguments))
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run one command and return its exit code; whatever a person can do wrong ends in one line."""
+    try:
+        code = cli.main(arguments, prog_name="foldmark", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        return _fail(f"{error.format_message()} `foldmark --help` lists the commands.", error.exit_code)
+    except FoldmarkError as error:
+        return _fail(str(error), error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        return _fail("interrupted", 130)
+    except BrokenPipeError:
+        # Whoever read our output has enough; Python must not complain about it when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        return _fail(f"{error.strerror or error}: {error.filename or 'output'}", 1)
+    return code if isinstance(code, int) else 0
+
+
+def _fail(text: str, code: int) -> int:
+    print(f"foldmark: {harmless(text)}", file=sys.stderr)
+    return code
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--db", metavar="PATH", help="The database; otherwise FOLDMARK_DB, or foldmark.db in your data folder.")
+@click.version_option(foldmark.__version__, prog_name="foldmark")
+@click.pass_context
+def cli(context: click.Context, db: str | None) -> None:
+    """Keep a conversation with a language model for ever, and decide what the model sees of it."""
+    context.obj = db or settings.database(os.environ)
+
+
+@contextmanager
+def _log(path: str, *, create: bool) -> Iterator[Log]:
+    if create and settings.is_default(path, os.environ):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with foldmark.open(path, create=create) as log:
+        yield log
+
+
+def _print(result: Result, as_json: bool) -> None:
+    print(result_json(result) if as_json else result_text(result))
+
+
+@cli.command()
+@click.argument("name", default="default")
+@click.pass_obj
+def chat(db: str, name: str) -> int:
+    """Talk in conversation NAME (made if there is none); reads lines, from a pipe too."""
+    from foldmark.interfaces.chat import chat as talk
+    from foldmark.interfaces.chat import piped_lines, typed_lines
+    from foldmark.providers.offline import OfflineModel
+
+    typed = sys.stdin.isatty()
+    with _log(db, create=True) as log:
+        try:
+            agent = log.find(name)
+        except CommandError:
+            agent = log.agent(name)
+        lines = typed_lines() if typed else piped_lines(sys.stdin.buffer)
+        return talk(agent, OfflineModel(settings.offline_delay(os.environ, sys.stdout.isatty())), lines)
+
+
+@cli.command()
+@click.argument("name")
+@click.argument("command", nargs=-1, required=True)
+@_AS_JSON
+@click.pass_obj
+def do(db: str, name: str, command: tuple[str, ...], as_json: bool) -> None:
+    """Carry out a chat COMMAND on conversation or agent NAME, as in: foldmark do default '/mark BEFORE'."""
+    with _log(db, create=False) as log:
+        _print(log.find(name).do(" ".join(command)), as_json)
+
+
+@cli.group()
+def context() -> None:
+    """What the model sees."""
+
+
+@context.command()
+@click.argument("name")
+@_AS_JSON
+@click.pass_obj
+def show(db: str, name: str, as_json: bool) -> None:
+    """Show the context of conversation or agent NAME: turns with their ids, sizes, marks."""
+    with _log(db, create=False) as log:
+        result = log.find(name).do("/context show")
+        tall = sys.stdout.isatty() and result.text.count("\n") >= os.get_terminal_size().lines
+        if tall and not as_json:
+            click.echo_via_pager(harmless(result.text))
+        else:
+            _print(result, as_json)
+
+
+@cli.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--as", "name", metavar="NAME", help="The conversation to make; otherwise named after the file.")
+@_AS_JSON
+@click.pass_obj
+def import_(db: str, file: Path, name: str | None, as_json: bool) -> None:
+    """Turn a Claude Code session FILE (JSONL) into a conversation."""
+    from foldmark.interfaces.imports import import_file
+
+    with _log(db, create=True) as log:
+        report = import_file(log, file, name)
+    print(json_text(report.data()) if as_json else report.text())
+
+
+@cli.command()
+@click.option("--repair", is_flag=True, help="Rebuild stored segments that differ from the replay.")
+@_AS_JSON
+@click.pass_obj
+def doctor(db: str, repair: bool, as_json: bool) -> int:
+    """Compare what is stored beside the log with a full replay; exit code 1 if something is wrong."""
+    from foldmark.conversation.doctor import examine
+    from foldmark.conversation.doctor import repair as rebuild
+
+    with _log(db, create=False) as log:
+        findings = [(finding, repair and rebuild(log, finding)) for finding in examine(log)]
+        agents = len(log.agents())
+    left = sum(1 for _, repaired in findings if not repaired)
+    if as_json:
+        found: list[dict[str, Any]] = [{"text": finding.text, "repaired": done} for finding, done in findings]
+        print(json_text({"database": db, "agents": agents, "findings": found}))
+    else:
+        for finding, repaired in findings:
+            print(harmless(f"{finding.text}{' (repaired)' if repaired else ''}"))
+        print(f"{db}: {agents} {'agent' if agents == 1 else 'agents'}, " + (f"{left} wrong" if left else "all is well"))
+    return 1 if left else 0
+
+
+@cli.command()
+@click.option("--chat", "go_on", is_flag=True, help="Go on in the chat afterwards, if there is a terminal.")
+def demo(go_on: bool) -> int:
+    """Import a sample session and walk through mark, rewind, fork and context show."""
+    from foldmark.interfaces.demo import walk
+
+    return walk(run, go_on and sys.stdin.isatty() and sys.stdout.isatty())

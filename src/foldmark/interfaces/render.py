@@ -1,0 +1,55 @@
+"""Results as text for a terminal or a pipe."""
+
+import re
+from typing import Any
+
+import msgspec
+
+from foldmark.conversation import Result
+
+# Control characters but tab and line feed, and the marks that turn the direction of writing: text from a model, a file
+# or a web page must not steer the terminal.
+_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def harmless(text: str) -> str:
+    """Text with what would steer a terminal made visible; CR LF becomes LF."""
+    return _STEERING.sub(lambda match: ascii(match[0])[1:-1], text.replace("\r\n", "\n"))
+
+
+def result_text(result: Result) -> str:
+    """A result as a person reads it: its text, and for an operation what changed and how to take it back."""
+    lines = [harmless(result.text)] if result.text else []
+    if result.event_id is not None:
+        lines.append(f"  {receipt(result)}")
+    return "\n".join(lines)
+
+
+def receipt(result: Result) -> str:
+    """`event 8 · 3 messages (~12 tokens) left · context 5 → 2 messages`."""
+    data = result.data
+    parts = [f"event {result.event_id}"]
+    parts += [
+        f"{_size(data[way])} {word}"
+        for way, word in (("left", "left"), ("returned", "came back"))
+        if data[way]["messages"]
+    ]
+    before, after = data["before"], data["after"]
+    change = "" if before == after else f"{before['messages']:,} → "
+    parts.append(f"context {change}{_size(after)}")
+    return " · ".join(parts)
+
+
+def result_json(result: Result) -> str:
+    """A result as JSON: text, event_id, data."""
+    return json_text({"text": result.text, "event_id": result.event_id, "data": result.data})
+
+
+def json_text(value: Any) -> str:
+    """Indented JSON."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
+def _size(size: dict[str, int]) -> str:
+    messages = size["messages"]
+    return f"{messages:,} {'message' if messages == 1 else 'messages'} (~{size['tokens']:,} tokens)"

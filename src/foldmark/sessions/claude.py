@@ -1,0 +1,193 @@
+"""Reading Claude Code session files: JSON Lines as they are found in the wild [SPEC 8, shared/data/README.md].
+
+A session is read as bytes and split at line feeds only, so that no text inside a record can end a line. Every line is
+a record, broken or blank, and one bad line never costs another. Memory is bounded by the longest line.
+"""
+
+import codecs
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from msgspec import Struct
+
+from foldmark.core.errors import FoldmarkError, one_line
+from foldmark.sessions.lenient_json import NotJsonError, decode
+
+MAX_LINE = 256 << 20
+"""The longest line that is read, in bytes with its line feed; a longer one is reported as broken and skipped."""
+
+NO_TYPE = "(no type)"
+NOT_AN_OBJECT = "(not an object)"
+
+_PIECE = 1 << 20
+_MAX_TYPE = 100
+_UTF8_BOM = codecs.BOM_UTF8
+_WIDE_BOMS = (  # UTF-32's little-endian mark begins with UTF-16's
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+class SessionFileError(FoldmarkError):
+    """A file cannot be read as a session: it is missing, no file, not permitted, or holds no record at all."""
+
+
+class Record(Struct, frozen=True):
+    """A line that is JSON.
+
+    `line` counts from 1, blank and broken lines included; `offset` is where it begins (see `SessionFile.reread`);
+    `type` is the record's type as it is counted: `NO_TYPE` for an object without a type that is text, `NOT_AN_OBJECT`
+    for another JSON value, the first 100 characters of an absurdly long one; `value` is what the line holds.
+    """
+
+    line: int
+    offset: int
+    type: str
+    value: Any
+
+
+class Broken(Struct, frozen=True):
+    """A line that is not JSON, and why, in one line of text."""
+
+    line: int
+    reason: str
+
+
+class SessionFile:
+    """An open session file, to be used as a context manager. Raises SessionFileError wherever the file fails.
+
+    What is appended to the file after it was opened is not read, so every pass sees the same lines. UTF-16 and UTF-32
+    with a byte order mark are read through a temporary copy in UTF-8; `size` (in bytes) and offsets are the copy's.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.line_count = 0
+        with self._reading():
+            _check_regular(self.path)
+            self._file: IO[bytes] = self.path.open("rb", buffering=_PIECE)
+            try:
+                self._file = _as_utf8(self._file)
+                self.size = self._file.seek(0, os.SEEK_END)
+            except BaseException:
+                self._file.close()
+                raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    @property
+    def label(self) -> str:
+        """The path as it may be shown."""
+        return one_line(str(self.path))
+
+    def lines(self) -> Iterator[Record | Broken]:
+        """Every line but the blank ones, in order. Afterwards `line_count` is the number of lines, blank ones too."""
+        number = offset = 0
+        while offset < self.size:
+            with self._reading():
+                self._file.seek(offset)
+                line = self._file.readline(min(MAX_LINE + 1, self.size - offset))
+                length = len(line) if len(line) <= MAX_LINE else len(line) + self._skip(line, offset)
+            if not line:
+                break
+            number += 1
+            if length > MAX_LINE:
+                yield Broken(number, f"longer than {MAX_LINE >> 20} MiB")
+            elif found := _parse(line, number, offset):
+                yield found
+            offset += length
+        self.line_count = number
+
+    def reread(self, line: int, offset: int) -> Record:
+        """The record of `line` at `offset` again. Raises SessionFileError if it is no longer there."""
+        with self._reading():
+            self._file.seek(offset)
+            text = self._file.readline(min(MAX_LINE + 1, self.size - offset))
+        found = _parse(text, line, offset)
+        if not isinstance(found, Record):
+            raise SessionFileError(f"{self.label} was changed while it was being read; import it again")
+        return found
+
+    def _skip(self, start: bytes, offset: int) -> int:
+        """How many bytes of a line follow `start`, which lies at `offset`; they are read in pieces and forgotten."""
+        skipped = 0
+        ended = start.endswith(b"\n")
+        while not ended and (left := self.size - offset - len(start) - skipped) > 0:
+            piece = self._file.readline(min(_PIECE, left))
+            skipped += len(piece)
+            ended = not piece or piece.endswith(b"\n")
+        return skipped
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError:
+            raise SessionFileError(f"there is no file {self.label}") from None
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            raise SessionFileError(f"cannot read {self.label}: {why or error}") from None
+
+
+def _parse(line: bytes, number: int, offset: int) -> Record | Broken | None:
+    text = line.removeprefix(_UTF8_BOM)  # anywhere: files are concatenated
+    if not text.strip():
+        return None
+    try:
+        value = decode(text)
+    except NotJsonError as error:
+        return Broken(number, str(error) if line.endswith(b"\n") else f"cut off, without a line end; {error}")
+    return Record(number, offset, _type_of(value), value)
+
+
+def _type_of(value: Any) -> str:
+    if not isinstance(value, dict):
+        return NOT_AN_OBJECT
+    kind = value.get("type")
+    if not isinstance(kind, str):
+        return NO_TYPE
+    return kind if len(kind) <= _MAX_TYPE else f"{kind[:_MAX_TYPE]}…"
+
+
+def _check_regular(path: Path) -> None:
+    """Raise for what would never end or cannot be read twice."""
+    mode = path.stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise SessionFileError(f"{one_line(str(path))} is a directory; name a session file in it (*.jsonl)")
+    if not stat.S_ISREG(mode):
+        raise SessionFileError(f"{one_line(str(path))} is not a regular file; write its content to one first")
+
+
+def _as_utf8(file: IO[bytes]) -> IO[bytes]:
+    """`file` itself, or, if it begins with the mark of a wider encoding, a temporary copy in UTF-8."""
+    start = file.read(4)
+    encoding = next((name for mark, name in _WIDE_BOMS if start.startswith(mark)), None)
+    if encoding is None:
+        return file
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    copy: IO[bytes] = tempfile.TemporaryFile(buffering=_PIECE)  # noqa: SIM115 - it lives as long as the session file
+    try:
+        file.seek(0)
+        while piece := file.read(_PIECE):
+            copy.write(decoder.decode(piece).encode())
+        copy.write(decoder.decode(b"", True).encode())
+        copy.flush()
+    except BaseException:
+        copy.close()
+        raise
+    file.close()
+    return copy

@@ -1,0 +1,154 @@
+"""What a user or assistant record of a Claude Code session says, as messages [SPEC 8].
+
+Blocks keep their order. Where the format leaves a choice:
+
+- A record's role is its `type`; a block in the other role's record is not usable.
+- What has no text of its own goes along as `data={"blocks": [...]}`, in the provider's form: thinking in an assistant
+  message without content; images and documents in the first user message of their record; everything but text in the
+  result of a tool.
+- `data={"response": id}` names the API message of what an assistant said or called: one spans several records.
+- Nothing else of a record is kept with a message: no uuids, paths or copies of a result (`toolUseResult`).
+"""
+
+from typing import Any
+
+from msgspec import Struct
+
+Data = dict[str, Any]
+
+_USER_BLOCKS = frozenset({"image", "document", "search_result"})
+_ASSISTANT_BLOCKS = frozenset({"thinking", "redacted_thinking"})
+_SERVER_TOOLS = ("_tool_use", "_tool_result")  # tools that the provider runs itself: server_tool_use and the like
+
+
+class Text(Struct, frozen=True):
+    """Something said: `kind` is user or assistant."""
+
+    kind: str
+    text: str
+    data: Data | None = None
+
+
+class Call(Struct, frozen=True):
+    """A tool call; `args` is any JSON value."""
+
+    call_id: str
+    name: str
+    args: Any
+    data: Data | None = None
+
+    kind = "tool_call"
+
+
+class Result(Struct, frozen=True):
+    """What a tool answered to the call `call_id`."""
+
+    call_id: str
+    text: str
+    is_error: bool = False
+    data: Data | None = None
+
+    kind = "tool_result"
+
+
+Part = Text | Call | Result
+
+
+class Reading(Struct, frozen=True):
+    """The messages of a record; `complete` unless something in it was not usable."""
+
+    parts: tuple[Part, ...]
+    complete: bool
+
+
+NOTHING = Reading((), complete=False)
+
+
+def read_message(record: Any) -> Reading:
+    """The messages of a record; `NOTHING` for one that is neither a user's nor an assistant's, or not usable."""
+    role = record.get("type") if isinstance(record, dict) else None
+    message = record.get("message") if role in ("user", "assistant") else None
+    content = message.get("content") if isinstance(message, dict) else None
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    if not isinstance(content, list):
+        return NOTHING
+    return _read_user(content) if role == "user" else _read_assistant(content, response_of(record))
+
+
+def response_of(record: Any) -> str | None:
+    """The id of the API message that an assistant record is part of."""
+    message = record.get("message") if isinstance(record, dict) and record.get("type") == "assistant" else None
+    response = message.get("id") if isinstance(message, dict) else None
+    return response if isinstance(response, str) and response else None
+
+
+def _read_user(content: list[Any]) -> Reading:
+    parts: list[Part] = []
+    attached = []
+    complete = True
+    for block in content:
+        kind = _kind(block)
+        if kind == "text" and isinstance(block.get("text"), str):
+            parts.append(Text("user", block["text"]))
+        elif kind == "tool_result" and _is_id(block.get("tool_use_id")):
+            text, others = _result(block.get("content"))
+            data: Data | None = {"blocks": others} if others else None
+            parts.append(Result(block["tool_use_id"], text, block.get("is_error") is True, data))
+        elif kind in _USER_BLOCKS:
+            attached.append(block)
+        else:
+            complete = False
+    if attached:
+        _attach(parts, attached)
+    return Reading(tuple(parts), complete and bool(parts))
+
+
+def _attach(parts: list[Part], blocks: list[Any]) -> None:
+    data: Data = {"blocks": blocks}
+    for index, part in enumerate(parts):
+        if isinstance(part, Text):
+            parts[index] = Text(part.kind, part.text, data)
+            return
+    parts.append(Text("user", "", data))
+
+
+def _read_assistant(content: list[Any], response: str | None) -> Reading:
+    parts: list[Part] = []
+    complete = True
+    data: Data = {} if response is None else {"response": response}
+    for block in content:
+        kind = _kind(block)
+        if kind == "text" and isinstance(block.get("text"), str):
+            parts.append(Text("assistant", block["text"], data or None))
+        elif kind == "tool_use" and _is_id(block.get("id")) and _is_id(block.get("name")):
+            parts.append(Call(block["id"], block["name"], block.get("input", {}), data or None))
+        elif kind in _ASSISTANT_BLOCKS or kind.endswith(_SERVER_TOOLS):
+            parts.append(Text("assistant", "", {**data, "blocks": [block]}))
+        else:
+            complete = False
+    return Reading(tuple(parts), complete and bool(parts))
+
+
+def _kind(block: Any) -> str:
+    kind = block.get("type") if isinstance(block, dict) else None
+    return kind if isinstance(kind, str) else ""
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _result(content: Any) -> tuple[str, list[Any]]:
+    """A tool's answer: its text, the parts of it joined by line feeds, and everything else as it is."""
+    if content is None:
+        return "", []
+    texts, others = [], []
+    for item in content if isinstance(content, list) else [content]:
+        if isinstance(item, str):
+            texts.append(item)
+        elif _kind(item) == "text" and isinstance(item.get("text"), str):
+            texts.append(item["text"])
+        else:
+            others.append(item)
+    return "\n".join(texts), others

@@ -1,0 +1,94 @@
+"""One line of a file that other programs write, to a JSON value, whatever stands in it [SPEC 8].
+
+What is readable is read: invalid UTF-8 and lone surrogates become U+FFFD, in keys too; numbers that Python cannot hold
+(integers of more than 4300 digits, floats beyond the range, NaN and Infinity) become their own text, since none of
+them may be written as JSON again. Everything else that JSON does not allow is refused with a reason. The value that
+comes back can be encoded as JSON and as UTF-8, and is at most `MAX_DEPTH` deep.
+"""
+
+import json
+import math
+import re
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from foldmark.core.codec import well_formed
+
+MAX_DEPTH = 200
+"""Objects and arrays inside each other. Far above what sessions hold, far below what exhausts Python's stack."""
+
+MAX_VALUES = 4_000_000
+"""Values in one line of more than `_LONG` bytes: a line of nothing but `{},` takes thirty times its size in memory."""
+
+_LONG = 8 << 20
+# One structural character with everything before it. Possessive, so that no text is ever looked at twice.
+_STRUCTURE = re.compile(rb'(?:[^",\[{]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"?)*+(?:[,\[{]|\Z)', re.DOTALL)
+_TOO_DEEP = f"nested too deeply (more than {MAX_DEPTH} levels)"
+
+
+class NotJsonError(ValueError):
+    """Its text is one line that says why."""
+
+
+def decode(line: bytes) -> Any:
+    """The JSON value that `line` holds. Raises NotJsonError."""
+    if len(line) > _LONG and _crowded(line):
+        raise NotJsonError(f"more than {MAX_VALUES:,} values in one line")
+    try:
+        value = msgspec.json.decode(line)
+    except RecursionError:
+        raise NotJsonError(_TOO_DEEP) from None
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        value, exact = _decode_slowly(line), False
+    else:
+        exact = True
+    if line.count(b"[") + line.count(b"{") > MAX_DEPTH and _too_deep(value):
+        raise NotJsonError(_TOO_DEEP)
+    return value if exact else well_formed(value)
+
+
+def _decode_slowly(line: bytes) -> Any:
+    if not line.strip(b"\0 \t\r\n"):
+        raise NotJsonError("nothing but NUL bytes")
+    try:
+        return json.loads(line.decode("utf-8", "replace"), parse_int=_integer, parse_float=_float, parse_constant=str)
+    except RecursionError:
+        raise NotJsonError(_TOO_DEEP) from None
+    except json.JSONDecodeError as error:
+        raise NotJsonError(f"not JSON: {error.msg} (character {error.pos + 1})") from None
+
+
+def _integer(digits: str) -> int | str:
+    try:
+        return int(digits)
+    except ValueError:
+        return digits
+
+
+def _float(text: str) -> float | str:
+    number = float(text)
+    return number if math.isfinite(number) else text
+
+
+def _crowded(line: bytes) -> bool:
+    """Whether `line` holds more than `MAX_VALUES` values; commas and brackets inside of texts are none."""
+    if line.count(b",") + line.count(b"[") + line.count(b"{") <= MAX_VALUES:
+        return False
+    return any(True for _ in islice(_STRUCTURE.finditer(line), MAX_VALUES, None))
+
+
+def _too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return False
+    return True
