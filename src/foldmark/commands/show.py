@@ -8,8 +8,8 @@ from foldmark.core.events import Event
 from foldmark.core.pressure import meter
 from foldmark.core.turns import Turn, newest_turns
 
-PREVIEW = 400
-"""Characters of a message that are shown; `--json` has all of them."""
+PREVIEW_CHARACTERS, PREVIEW_LINES = 400, 8
+"""How much of a message is shown; `--json` has all of it."""
 
 
 def show(call: Call) -> Result:
@@ -20,7 +20,9 @@ def show(call: Call) -> Result:
 
 
 def _text(name: str, context: Context, turns: list[Turn]) -> str:
-    lines = [f"Context of {name} after event {context.at}: {context.size.messages} messages in {len(turns)} turns"]
+    lines = [
+        f"Context of {name} after event {context.at}: {_count(context.size.messages, 'message')} in {_count(len(turns), 'turn')}"
+    ]
     if context.state is not None:
         lines += ["", "### STATE", context.state]
     if context.scratchpad is not None:
@@ -46,10 +48,15 @@ def _line(message: Event) -> str:
         text = f"{(message.data or {}).get('name')}({text})"
     if not text and message.data:
         text = ", ".join(f"[{block.get('type')}]" for block in message.data.get("blocks", ()))
-    if len(text) > PREVIEW:
-        text = f"{text[:PREVIEW]}… ({len(text)} characters)"
+    shown = "\n".join(text[:PREVIEW_CHARACTERS].split("\n")[:PREVIEW_LINES])
+    if len(shown) < len(text):
+        text = f"{shown}… ({len(text):,} characters)"
     interrupted = " (interrupted)" if message.interrupted else ""
     return f"  {message.id:>6} {message.kind}{interrupted}: " + text.replace("\n", "\n         ")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def _json(agent_id: str, context: Context, turns: list[Turn]) -> dict[str, Any]:

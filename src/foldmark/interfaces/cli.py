@@ -128,11 +128,11 @@ def show(db: str, name: str, as_json: bool) -> None:
 @click.pass_obj
 def import_(db: str, file: Path, name: str | None, as_json: bool) -> None:
     """Turn a Claude Code session FILE (JSONL) into a conversation."""
-    from foldmark.interfaces.imports import import_file
+    from foldmark.interfaces.imports import import_file, report_data, report_text
 
     with _log(db, create=True) as log:
         report = import_file(log, file, name)
-    print(json_text(report.data()) if as_json else report.text())
+    print(json_text(report_data(report)) if as_json else report_text(report))
 
 
 @cli.command()

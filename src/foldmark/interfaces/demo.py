@@ -1,0 +1,107 @@
+"""`foldmark demo`: a dozen commands on a sample session, run for real and printed with what they answer."""
+
+import io
+import shlex
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from importlib.resources import as_file, files
+from pathlib import Path
+from shutil import which
+
+import foldmark
+
+SAMPLE = "notes-cli.jsonl"
+LONGEST = 24
+"""Lines of an answer that are printed before its middle is left out."""
+
+Run = Callable[[list[str]], int]
+
+
+def walk(run: Run, go_on: bool) -> int:
+    """Print the walk-through; `run` carries out one command line. With `go_on` it ends in the chat."""
+    with as_file(files("foldmark") / "samples" / SAMPLE) as sample:
+        demo = _Demo(run, Path(tempfile.mkdtemp(prefix="foldmark-demo-")) / "demo.db")
+        demo.steps(sample)
+    if demo.failed:
+        return 1
+    program = "foldmark" if which("foldmark") else shlex.quote(sys.argv[0])
+    print(_NEXT.format(foldmark=program, db=shlex.quote(str(demo.db))))
+    return run(["--db", str(demo.db), "chat", "notes"]) if go_on else 0
+
+
+class _Demo:
+    def __init__(self, run: Run, db: Path) -> None:
+        self.run, self.db, self.step, self.failed = run, db, 0, False
+
+    def steps(self, sample: Path) -> None:
+        self.tell("A coding agent's session becomes a conversation. The file is not changed.")
+        self.foldmark("import", str(sample), "--as", "notes", shown=f"foldmark import {SAMPLE} --as notes")
+        self.tell("This is what a model would see of it: whole turns, each with its id and its size.")
+        self.foldmark("context", "show", "notes")
+        self.tell("One turn was an experiment that led nowhere. It leaves the context, not the log.")
+        self.foldmark("do", "notes", f"/context drop {self.turn_about('full-text')}")
+        self.tell("Set a checkpoint before trying something ...")
+        self.foldmark("do", "notes", "/mark BEFORE_PLUGINS")
+        self.tell("... try it (the offline model answers here; it is no language model and says so) ...")
+        self.chat("Let us load plugins from entry points.", "And sandbox them in a subprocess.")
+        self.tell("... and go back. The two turns leave the context; the checkpoint stays.")
+        rewind = self.foldmark("do", "notes", "/rewind BEFORE_PLUGINS").split("event ")[1].split()[0]
+        self.tell("Changed your mind? Every operation can be taken back, in any order.")
+        self.foldmark("do", "notes", f"/restore {rewind}")
+        self.tell("Delegate: mark, say the goal, fork from the mark.")
+        self.foldmark("do", "notes", "/mark RESEARCH")
+        self.chat("Find out how other note tools lock their files. Report in five lines.")
+        child = self.foldmark("do", "notes", "/fork RESEARCH").split("Child: ")[1].split()[0]
+        self.tell("The child was born with exactly that goal; the parent keeps everything.")
+        self.foldmark("context", "show", child)
+        self.tell("A wrong word is answered with what there is instead, and nothing is written.")
+        self.foldmark("do", "notes", "/clear BEFORE_PLUGIN", wrong=True)
+        self.tell("The stored segments are compared with a full replay of the log.")
+        self.foldmark("doctor")
+
+    def tell(self, text: str) -> None:
+        self.step += 1
+        print(f"\n{self.step}. {text}\n")
+
+    def foldmark(self, *arguments: str, shown: str | None = None, wrong: bool = False) -> str:
+        """Run a command and print it with its answer, which is returned. With `wrong` it is meant to be refused."""
+        print(f"$ {shown or shlex.join(('foldmark', *arguments))}", flush=True)
+        answer = io.StringIO()
+        with redirect_stdout(answer), redirect_stderr(answer):
+            code = self.run(["--db", str(self.db), *arguments])
+        lines = answer.getvalue().rstrip("\n").split("\n")
+        if len(lines) > LONGEST:
+            lines[LONGEST // 2 : -LONGEST // 2] = [f"   [... {len(lines) - LONGEST} more lines ...]"]
+        if lines != [""]:
+            print("\n".join(lines))
+        self.failed = self.failed or wrong != bool(code)
+        return answer.getvalue()
+
+    def chat(self, *lines: str) -> None:
+        """Talk through a pipe."""
+        typed, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO("\n".join(lines).encode()))
+        try:
+            self.foldmark("chat", "notes", shown=f"printf '%s\\n' {shlex.join(lines)} | foldmark chat notes")
+        finally:
+            sys.stdin = typed
+
+    def turn_about(self, word: str) -> int:
+        """The id of the oldest turn whose prompt has this word."""
+        with foldmark.open(str(self.db), create=False) as log:
+            prompts = (message for message in log.agent("notes").context().messages if message.kind == "user")
+            return next(message.turn_id or message.id for message in prompts if word in message.content)
+
+
+_NEXT = """
+What to try next:
+  {foldmark} --db {db} chat notes
+      go on in this conversation; /help lists the commands, Ctrl-D leaves
+  {foldmark} --db {db} context show notes --json
+      the same context as data
+  {foldmark} import ~/.claude/projects/*/SESSION.jsonl --as mine
+      one of your own sessions, into your own database
+  {foldmark} chat
+      a conversation of your own
+"""
