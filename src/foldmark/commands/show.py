@@ -20,9 +20,8 @@ def show(call: Call) -> Result:
 
 
 def _text(name: str, context: Context, turns: list[Turn]) -> str:
-    lines = [
-        f"Context of {name} after event {context.at}: {_count(context.size.messages, 'message')} in {_count(len(turns), 'turn')}"
-    ]
+    amount = f"{_count(context.size.messages, 'message')} in {_count(len(turns), 'turn')}"
+    lines = [f"Context of {name} after event {context.at}: {amount}"]
     if context.state is not None:
         lines += ["", "### STATE", context.state]
     if context.scratchpad is not None:

@@ -21,9 +21,11 @@ class OfflineModel:
 
     async def answer(self, messages: Sequence[Event]) -> AsyncIterator[str]:
         """Stream the answer to a conversation, whose newest message is the one to answer."""
+        before = ""
         for word in _answer(messages).split(" "):
-            yield f"{word} "
+            yield f"{before}{word}"
             await sleep(self._delay)
+            before = " "
 
 
 def _answer(messages: Sequence[Event]) -> str:

@@ -38,7 +38,7 @@ def _close(agent: Agent, answer: str, *, interrupted: bool) -> None:
         try:
             with agent.batch():
                 if answer:
-                    agent.append("assistant", answer.rstrip(" "), interrupted=interrupted)
+                    agent.append("assistant", answer, interrupted=interrupted)
                 agent.end_turn(interrupted=interrupted)
         except ConflictError:
             if attempt + 1 == ATTEMPTS:
