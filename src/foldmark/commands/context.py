@@ -8,11 +8,12 @@ from foldmark.core.events import Clear, Drop, Fork, Mark, Rewind, Undo
 
 
 def _mark(call: Call) -> Result:
-    marks = call.agent.context().marks
     receipt = call.agent.operate(lambda at: decide.mark(at, call.get("NAME")), actor=call.actor)
     assert isinstance(receipt.operation, Mark)
     name = receipt.operation.name
-    return _result(receipt, f"Checkpoint '{name}' {'moved' if name in marks else 'created'}.", mark=name)
+    return _result(
+        receipt, f"Checkpoint '{name}' {'moved' if name in receipt.at.fold.marks else 'created'}.", mark=name
+    )
 
 
 def _clear(call: Call) -> Result:
@@ -29,8 +30,7 @@ def _rewind(call: Call) -> Result:
 
 def _fork(call: Call) -> Result:
     mark, child = call.get("MARK"), call.agent.log.new_id()
-    scratchpad = call.agent.context().scratchpad
-    receipt = call.agent.operate(lambda at: decide.fork(at, mark, child, scratchpad), actor=call.actor)
+    receipt = call.agent.operate(lambda at: decide.fork(at, mark, child), actor=call.actor)
     assert isinstance(receipt.operation, Fork)
     origin = "" if mark is None else f" (from {mark})"
     return _result(receipt, f"Forked. Child: {child[:8]}{origin}", child=child)

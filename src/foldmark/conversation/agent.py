@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,9 +16,9 @@ from foldmark.conversation.receipts import Change, Result, change
 from foldmark.core import codec
 from foldmark.core.errors import CommandError, ConflictError, FoldmarkError
 from foldmark.core.events import ACTORS, RECORD_KINDS, Draft, Fork, Operation, Restore
-from foldmark.core.ports import AgentRecord, Appender
+from foldmark.core.ports import AgentRecord, Appender, Size
 from foldmark.core.replay import Fold, advance, birth, replay
-from foldmark.core.segments import contains, until
+from foldmark.core.segments import Segments, contains, until
 from foldmark.core.turns import Message
 
 if TYPE_CHECKING:
@@ -28,8 +29,9 @@ QUOTED = 1000
 
 
 class Receipt(Struct, frozen=True):
-    """What was recorded for an operation, and how the context changed."""
+    """What was recorded for an operation, where the agent stood before, and how the context changed."""
 
+    at: Standing
     event_id: int
     operation: Operation
     actor: str
@@ -141,8 +143,9 @@ class Agent:
         the same turn, so that no result is ever sent without its call [SPEC 3]. A result of a call that was never
         recorded is kept as it is.
         """
-        call, answered = self._call(call_id)
-        if call is not None and not contains(self._fold().segments, call.agent_id, call.id):
+        at = self._standing()
+        call, answered = self._call(call_id, at.lineage)
+        if call is not None and not contains(at.visible, call.agent_id, call.id):
             notice = (
                 f"[Foldmark: the result of call {call_id} arrived after the call had left the context. It begins:]\n"
                 + codec.well_formed(text)[:QUOTED]
@@ -150,7 +153,12 @@ class Agent:
             return self._append("user", notice, None, created_at, actor="system")
         data = {**(data or {}), "call_id": call_id, **({"is_error": True} if is_error else {})}
         answers = call.id if call and not answered else None
-        return self._append("tool_result", text, data, created_at, dialect=dialect, actor="system", answers=answers)
+        apart = answers is not None and all(
+            near.id != answers for near in decide.calls_before(self._store, self.id, at.newest)
+        )
+        return self._append(
+            "tool_result", text, data, created_at, dialect=dialect, actor="system", answers=answers, apart=apart
+        )
 
     def record(
         self,
@@ -224,15 +232,16 @@ class Agent:
         if self._batch is None and at.record.head != self._head:
             raise ConflictError(self.id, self._head, at.record.head)
         operation = decision(at)
+        kind, data = codec.operation_kind(operation), codec.operation_data(operation)
         with self.batch():
-            event_id = self._append(
-                codec.operation_kind(operation), "", codec.operation_data(operation), None, actor=actor
-            )
+            event_id = self._append(kind, "", data, None, actor=actor)
             fold = self._after(at.fold, event_id, operation)
-            self._store.save_fold(fold)
+            changed = change(at.visible, until(fold.segments, event_id), at.size, self._store.size)
+            assert self._batch is not None
+            self._store.save_fold(fold, changed.after.less(self._batch.own))
             if isinstance(operation, Fork):
                 self._bear(operation, event_id)
-        return Receipt(event_id, operation, actor, change(at.visible, until(fold.segments, event_id), self._store.size))
+        return Receipt(at, event_id, operation, actor, changed)
 
     # Reading
 
@@ -241,7 +250,7 @@ class Agent:
         at = self._standing()
         if self._batch is None:
             self._head = at.record.head
-        return Context(self._store, self.id, at.newest, at.visible, at.fold.marks, at.fold.pins, self._birth)
+        return Context(self._store, self.id, at.newest, at.visible, at.size, at.fold.marks, at.fold.pins, self._birth)
 
     def request(self, provider: str | None = None, model: str | None = None) -> Any:
         """The request that would go to a provider [SPEC 5]: not yet."""
@@ -253,19 +262,33 @@ class Agent:
 
     # Inside
 
-    def _standing(self) -> Standing:
-        record, fold = self._store.standing(self.id)
-        if self._batch is not None:
-            record = msgspec.structs.replace(record, head=self._batch.head, open_turn=self._batch.open_turn)
-        return Standing(self._store, record, fold or self.replay())
+    @cached_property
+    def _origin(self) -> Fold:
+        return decide.origin(self._store, self.id, self._birth)
 
-    def _fold(self) -> Fold:
-        return self._standing().fold
+    def _standing(self) -> Standing:
+        record, cache = self._store.standing(self.id)
+        if self._batch is not None:
+            own = self._batch.own
+            record = msgspec.structs.replace(
+                record, head=self._batch.head, open_turn=self._batch.open_turn, messages=own.messages, tokens=own.tokens
+            )
+        if cache is not None:
+            fold, beside = cache
+            return Standing(self._store, record, fold, self._origin, beside.plus(record.own))
+        fold = self.replay()
+        at = Standing(self._store, record, fold, self._origin, record.own)
+        return at if fold == self._origin else msgspec.structs.replace(at, size=self._store.size(at.visible))
 
     def replay(self) -> Fold:
         """The fold of all operations in the log, without the stored segment cache."""
         recorded = [(event.id, codec.operation_of(event)) for event in self._store.operations(self.id)]
-        return replay(decide.origin(self._store, self.id, self._birth), recorded)
+        return replay(self._origin, recorded)
+
+    def beside(self, fold: Fold) -> Size:
+        """The size of what a fold shows less that of all the agent's own messages, counted anew."""
+        record, _ = self._store.standing(self.id)
+        return self._store.size(until(fold.segments, max(record.head, record.fork_event))).less(record.own)
 
     def _after(self, fold: Fold, event_id: int, operation: Operation) -> Fold:
         if isinstance(operation, Restore):
@@ -275,16 +298,20 @@ class Agent:
     def _bear(self, operation: Fork, event_id: int) -> None:
         record = AgentRecord(operation.child, None, self.id, event_id, self.log.clock())
         self._store.create_agent(record)
-        self._store.save_fold(birth(record.id, event_id, operation.start, operation.pins))
+        born = birth(record.id, event_id, operation.start, operation.pins)
+        self._store.save_fold(born, self._store.size(operation.start))
 
-    def _call(self, call_id: str) -> tuple[Message | None, bool]:
-        """The call that a result with this id answers, in this agent's own events or else in what it inherited."""
-        origin = decide.origin(self._store, self.id, self._birth)
-        for agent_id in dict.fromkeys((self.id, *(segment.agent for segment in reversed(origin.segments)))):
-            call, answered = self._store.call(agent_id, call_id)
-            if call is not None and contains(origin.segments, call.agent_id, call.id):
-                return call, answered
-        return None, False
+    def _call(self, call_id: str, lineage: Segments) -> tuple[Message | None, bool]:
+        """The newest unanswered call with this id in the lineage, or else the newest; and whether it is answered."""
+        newest: Message | None = None
+        for agent_id in dict.fromkeys((self.id, *(segment.agent for segment in reversed(lineage)))):
+            for call in self._store.calls(agent_id, call_id):
+                if not contains(lineage, call.agent_id, call.id):
+                    continue
+                if not any(contains(lineage, r.agent_id, r.id) for r in self._store.results([call])):
+                    return call, False
+                newest = newest or call
+        return newest, newest is not None
 
     def _append(
         self,
@@ -297,6 +324,7 @@ class Agent:
         dialect: str | None = None,
         interrupted: bool = False,
         answers: int | None = None,
+        apart: bool = False,
     ) -> int:
         try:
             draft = Draft(
@@ -308,6 +336,7 @@ class Agent:
                 actor=actor,
                 interrupted=interrupted,
                 answers=answers,
+                apart=apart,
             )
             if self._batch is not None:
                 return self._batch.add(draft)

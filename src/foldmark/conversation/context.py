@@ -18,18 +18,14 @@ class Messages(Sequence[Event]):
     The length comes from stored sums; an item costs its distance from the nearer end; `reversed` starts at the newest.
     """
 
-    def __init__(self, store: Store, segments: Segments) -> None:
-        self._store, self._segments = store, segments
+    def __init__(self, store: Store, segments: Segments, length: int) -> None:
+        self._store, self._segments, self._length = store, segments, length
 
     def __iter__(self) -> Iterator[Event]:
         return self._store.messages(self._segments)
 
     def __reversed__(self) -> Iterator[Event]:
         return self._store.messages(self._segments, newest_first=True)
-
-    @cached_property
-    def _length(self) -> int:
-        return self._store.size(self._segments).messages
 
     def __len__(self) -> int:
         return self._length
@@ -64,8 +60,9 @@ class Messages(Sequence[Event]):
 class Context:
     """What an agent's lineage shows, before any policy: the fold as of the agent's event `at`.
 
-    `messages` are events with `id`, `kind`, `role`, `content` and the rest of `foldmark.core.events.Event`; `marks` is
-    name -> event id in the order they were set; `pins` are the ids of pinned turns. Nothing is read from the store
+    `messages` are events with `id`, `kind`, `role`, `content` and the rest of `foldmark.core.events.Event`; `size` is
+    how many are visible, and their tokens as fixed at append (bytes / 4); `marks` is name -> event id in the order they
+    were set; `pins` are the ids of pinned turns. Nothing is read from the store
     before it is asked for.
     """
 
@@ -75,13 +72,15 @@ class Context:
         agent_id: str,
         at: int,
         ranges: Segments,
+        size: Size,
         marks: dict[str, int],
         pins: tuple[int, ...],
         birth: int,
     ) -> None:
         self.agent_id, self.at, self.marks, self.pins = agent_id, at, marks, pins
         self._store, self._ranges, self._birth = store, ranges, birth
-        self.messages = Messages(store, ranges)
+        self.messages = Messages(store, ranges, size.messages)
+        self.size = size
 
     @cached_property
     def segments(self) -> Segments:
@@ -95,11 +94,6 @@ class Context:
         return tuple(found)
 
     @cached_property
-    def size(self) -> Size:
-        """How many messages are visible, and their tokens as fixed at append (bytes / 4)."""
-        return self._store.size(self._ranges)
-
-    @cached_property
     def state(self) -> str | None:
         """The newest state block inside the visible segments [SPEC 3]."""
         event = self._store.newest("state", self._ranges)
@@ -108,15 +102,20 @@ class Context:
     @cached_property
     def scratchpad(self) -> str | None:
         """The agent's notebook: its newest, or what a full fork handed down; no context operation touches it."""
-        event = self._store.newest("scratchpad", (Segment(self.agent_id, 1, self.at),))
-        if event:
-            return event.content
-        handed_down = fork_event(self._store, self._birth)
-        return handed_down.scratchpad if handed_down else None
+        return scratchpad_of(self._store, self.agent_id, self.at, self._birth)
 
     def turns(self, newest: int) -> list[Turn]:
         """The newest visible turns, oldest first; reads no message before them."""
         return newest_turns(reversed(self.messages), newest)
+
+
+def scratchpad_of(store: Store, agent_id: str, at: int, birth: int) -> str | None:
+    """An agent's newest scratchpad as of event `at`, or what the fork at event `birth` handed down."""
+    event = store.newest("scratchpad", (Segment(agent_id, 1, at),))
+    if event:
+        return event.content
+    born = fork_event(store, birth)
+    return born.scratchpad if born else None
 
 
 def fork_event(store: Store, event_id: int) -> Fork | None:

@@ -8,22 +8,31 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from foldmark.conversation.context import fork_event
+from foldmark.conversation.context import fork_event, scratchpad_of
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import CommandError, listing
 from foldmark.core.events import Drop, Event, Filter, Fork, Mark, Restore, Rewind, Undo
-from foldmark.core.ports import AgentRecord, Store
+from foldmark.core.ports import AgentRecord, Size, Store
 from foldmark.core.replay import RESTORABLE, Fold, Recorded, birth, taken_back
 from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal, subtract, until
-from foldmark.core.turns import Exchange, Message, exchanges, newest_turns, settle, whole
+from foldmark.core.turns import Exchange, Message, exchange_of, newest_turns, settle, whole
 
 
 class Standing(Struct, frozen=True):
-    """Where an agent stands when it is asked: its row, its fold, and the store to look things up in."""
+    """Where an agent stands when it is asked: its row, its fold, what it was born with, how much is visible, and the
+    store to look things up in."""
 
     store: Store
     record: AgentRecord
     fold: Fold
+    origin: Fold
+    size: Size
+
+    @property
+    def lineage(self) -> Segments:
+        """Everything that is this agent's or was handed down to it, visible or not; no child's and no later event of a
+        parent [SPEC 3, L6]."""
+        return self.origin.segments
 
     @property
     def visible(self) -> Segments:
@@ -54,14 +63,15 @@ def rewind(at: Standing, name: str | None) -> Rewind:
     return Rewind(name, mark_id, position)
 
 
-def fork(at: Standing, name: str | None, child: str, scratchpad: str | None) -> Fork:
+def fork(at: Standing, name: str | None, child: str) -> Fork:
     """The birth of `child`: with a mark it starts from what lies after it, without one from everything and the
     scratchpad. The exchange that is still open stays behind, with its text."""
-    start, position = at.visible, None
-    if name is not None:
+    start, position, scratchpad = at.visible, None, None
+    if name is None:
+        scratchpad = scratchpad_of(at.store, at.record.id, at.newest, at.record.fork_event)
+    else:
         name, _, position = _marked(at, name)
         start = intersect(start, [Segment(at.record.id, position + 1, END)])
-        scratchpad = None
     for exchange in _still_open(at):
         start = subtract(start, _ranges(at, at.store.lookup((exchange.first, *exchange.members))))
     pins = tuple(pin for pin in at.fold.pins if _shows(at, start, pin))
@@ -112,20 +122,19 @@ def filter(
     """What `/forget` or `/remember` takes away: the ids named (or all others) and the planning conversation."""
     if mode not in ("forget", "remember"):
         raise CommandError(f"a filter's mode is 'forget' or 'remember', not {mode!r}")
-    named = _named(at, ids)
-    talk = _talk(at, planning)
-    if mode == "remember":
+    named, talk = _named(at, ids), _talk(at, planning)
+    inside = [_message(event) for event in at.store.messages(talk)]
+    if mode == "forget":
+        added = _closure(at, [*named, *inside])
+        ranges = normal((*_ranges(at, [*named, *added]), *talk))
+    else:
         added = _closure(at, named)
         system = at.store.lookup(at.store.of_kind("system", at.visible))
         kept = _ranges(at, [*named, *added, *system])
-        ranges = normal((*subtract(at.visible, kept), *talk))
-    else:
-        inside = map(_message, at.store.messages(intersect(at.visible, talk)))
-        added = _closure(at, [*named, *inside])
-        ranges = normal((*_ranges(at, [*named, *added]), *talk))
+        ranges = normal((*subtract(at.visible, kept), *_ranges(at, _closure(at, inside)), *talk))
     before = at.store.size(subtract(at.visible, talk)).messages
     after = at.store.size(subtract(at.visible, ranges)).messages
-    return Filter(mode, ranges, criteria, planning, tuple(message.id for message in added), before, after)
+    return Filter(mode, ranges, criteria, planning, _seen(at, added), before, after)
 
 
 def origin(store: Store, agent_id: str, fork_event_id: int) -> Fold:
@@ -146,10 +155,21 @@ def _marked(at: Standing, name: str | None) -> tuple[str, int, int]:
         raise CommandError(f"there is no mark '{name}'; {there_is}")
     mark_id = marks[name]
     store, own = at.store, at.record.id
-    before = store.message_before(own, mark_id)
-    calls = store.lookup(result.answers for result in store.late_results(own, mark_id) if result.answers)
-    found = _exchanges(store, [before.turn_id if before else None, *(call.turn_id for call in calls)])
+    apart = store.lookup(result.answers for result in store.apart_results(own, mark_id) if result.answers)
+    found = _exchanges(at, [*calls_before(store, own, mark_id), *apart])
     return name, mark_id, settle(mark_id, found, _still_open(at))
+
+
+def calls_before(store: Store, agent_id: str, event_id: int) -> list[Message]:
+    """The run of calls that the newest message up to `event_id` is of, or is a result directly behind."""
+    message = store.message_before(agent_id, event_id)
+    while message is not None and message.kind == "tool_result":
+        message = store.message_before(agent_id, message.id - 1)
+    found: list[Message] = []
+    while message is not None and message.kind == "tool_call" and (not found or message.turn_id == found[0].turn_id):
+        found.append(message)
+        message = store.message_before(agent_id, message.id - 1)
+    return found
 
 
 def _turn(at: Standing, turn_id: int) -> tuple[Segments, tuple[int, ...]]:
@@ -164,15 +184,15 @@ def _turn(at: Standing, turn_id: int) -> tuple[Segments, tuple[int, ...]]:
             + (f"its newest turns: {there_is}" if there_is else "the context is empty")
         )
     added = _closure(at, messages)
-    return normal((*ranges, *_ranges(at, added))), tuple(message.id for message in added)
+    return normal((*ranges, *_ranges(at, added))), _seen(at, added)
 
 
 def _named(at: Standing, ids: Iterable[int]) -> list[Message]:
     """The events with these ids, which must be of this conversation's lineage."""
     wanted = sorted(set(ids))
     found = list(at.store.lookup(id for id in wanted if 0 < id < END))
-    lineage = {segment.agent for segment in origin(at.store, at.record.id, at.record.fork_event).segments}
-    known = {message.id for message in found if message.agent_id in lineage}
+    lineage = at.lineage
+    known = {message.id for message in found if contains(lineage, message.agent_id, message.id)}
     if unknown := [id for id in wanted if id not in known]:
         raise CommandError(f"these ids are not of this conversation: {listing(unknown)}")
     return found
@@ -189,32 +209,51 @@ def _talk(at: Standing, planning: tuple[int, int] | None) -> Segments:
 
 
 def _closure(at: Standing, messages: Sequence[Message]) -> list[Message]:
-    """The visible rest of every exchange that `messages` touch."""
+    """The rest of every exchange that `messages` touch, visible or not: what is invisible may be brought back."""
     tools = [message for message in messages if message.kind in ("tool_call", "tool_result")]
-    calls = at.store.lookup(message.answers or message.id for message in tools)
-    found = _exchanges(at.store, [call.turn_id for call in calls])
-    rest = sorted(whole([message.id for message in messages], found))
+    found = _exchanges(at, at.store.lookup(message.answers or message.id for message in tools))
+    return list(at.store.lookup(sorted(whole([message.id for message in messages], found))))
+
+
+def _seen(at: Standing, messages: Iterable[Message]) -> tuple[int, ...]:
+    """The ids of those that are visible."""
     visible = at.visible
-    return [message for message in at.store.lookup(rest) if contains(visible, message.agent_id, message.id)]
+    return tuple(message.id for message in messages if contains(visible, message.agent_id, message.id))
 
 
-def _exchanges(store: Store, turn_ids: Iterable[int | None]) -> list[Exchange]:
-    """The exchanges of these turns, results that came in later turns among them."""
-    found: list[Exchange] = []
-    for turn_id in sorted({turn_id for turn_id in turn_ids if turn_id is not None}):
-        messages = store.turn(turn_id)
-        late = store.results([message for message in messages if message.kind == "tool_call"])
-        found.extend(exchanges(messages, late))
-    return found
+def _exchanges(at: Standing, calls: Iterable[Message]) -> list[Exchange]:
+    """The exchanges that these calls are of; what is no call is passed over."""
+    found: dict[int, Exchange] = {}
+    for call in calls:
+        if call.kind == "tool_call" and call.id not in found:
+            run = _run(at.store, call)
+            exchange = exchange_of(run, at.store.message_before(call.agent_id, run[0].id - 1), results_of(at, run))
+            found.update(dict.fromkeys(exchange.calls, exchange))
+    return list(dict.fromkeys(found.values()))
+
+
+def results_of(at: Standing, calls: Sequence[Message]) -> list[Message]:
+    """The results of calls, as far as they are of this lineage: others may have answered what they inherited, too."""
+    lineage = at.lineage
+    return [result for result in at.store.results(calls) if contains(lineage, result.agent_id, result.id)]
+
+
+def _run(store: Store, call: Message) -> list[Message]:
+    """The consecutive calls of one turn around a call, in order."""
+    run = calls_before(store, call.agent_id, call.id)[::-1]
+    following = store.message_after(call.agent_id, call.id)
+    while following is not None and following.kind == "tool_call" and following.turn_id == call.turn_id:
+        run.append(following)
+        following = store.message_after(call.agent_id, following.id)
+    return run
 
 
 def _still_open(at: Standing) -> list[Exchange]:
     """The exchanges of the open turn that wait for the result of a call; one that left the context waits no more."""
-    return [
-        exchange
-        for exchange in _exchanges(at.store, [at.record.open_turn])
-        if any(contains(at.visible, at.record.id, call) for call in exchange.unanswered)
-    ]
+    visible = at.visible
+    return _exchanges(
+        at, [call for call in at.store.waiting(at.record.id) if contains(visible, call.agent_id, call.id)]
+    )
 
 
 def _ranges(at: Standing, messages: Iterable[Message]) -> Segments:

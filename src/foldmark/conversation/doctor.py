@@ -31,17 +31,19 @@ def examine(log: Log) -> Iterator[Finding]:
             yield Finding(f"{name}: its operations cannot be replayed: {error}")
             continue
         try:
-            stored = log.store.standing(agent.id)[1]
+            cache = log.store.standing(agent.id)[1]
         except DamagedError as error:
             yield Finding(str(error), agent.id)
             continue
-        if stored is not None and stored != replayed:
-            yield Finding(f"{name}: the stored segments differ from the replay of its operations", agent.id)
+        if cache is not None and cache != (replayed, agent.beside(replayed)):
+            yield Finding(f"{name}: the stored segments or their size differ from the replay", agent.id)
 
 
 def repair(log: Log, finding: Finding) -> bool:
     """Rebuild the stored segments that a finding is about; False if it is about something else."""
     if finding.agent_id is None:
         return False
-    log.store.save_fold(log.agent(finding.agent_id).replay())
+    agent = log.agent(finding.agent_id)
+    fold = agent.replay()
+    log.store.save_fold(fold, agent.beside(fold))
     return True

@@ -44,6 +44,7 @@ class Log:
             return self._object(record)
         record = self.store.named(name)
         if record is None:
+            self.check_new(name)
             record = self._root(name)
             self.store.create_agent(record)
         return self._object(record)
@@ -52,10 +53,9 @@ class Log:
     def creating(self, name: str) -> Iterator[Agent]:
         """A new conversation, made in one transaction with all that is appended inside the block, or not at all.
 
-        Raises CommandError if there is one of this name already, or for a name that `agent` would not take.
+        Raises as `check_new`.
         """
-        if self.store.named(name) is not None:
-            raise CommandError(f"there is a conversation '{name}' already; choose another name")
+        self.check_new(name)
         agent = self._object(self._root(name))
         with agent.batch(newborn=True):
             yield agent
@@ -84,11 +84,16 @@ class Log:
         """Search everything that was said [SPEC 7]: not yet."""
         raise FoldmarkError("search is not there yet; `context()` reads a conversation")
 
-    def _root(self, name: str) -> AgentRecord:
+    def check_new(self, name: str) -> None:
+        """Raise CommandError if there is a conversation of this name already, or the name is none."""
         if is_uuid(name) or not name.strip() or len(name) > 200 or not name.isprintable():
             raise CommandError(
                 f"a conversation's name is 1 to 200 printable characters and not a uuid, unlike {name[:40]!r}"
             )
+        if self.store.named(name) is not None:
+            raise CommandError(f"there is a conversation '{name}' already; choose another name (import takes --as)")
+
+    def _root(self, name: str) -> AgentRecord:
         return AgentRecord(self.new_id(), name, None, 0, self.clock())
 
     def _object(self, record: AgentRecord) -> Agent:

@@ -35,9 +35,7 @@ class Change(Struct, frozen=True):
         return {name: getattr(self, name)._asdict() for name in ("left", "returned", "before", "after")}
 
 
-def change(before: Segments, after: Segments, size: Callable[[Segments], Size]) -> Change:
-    """Compare two contexts. `size` gives the size of segments from stored sums; its cost is that of the segments."""
-    total = size(before)
+def change(before: Segments, after: Segments, total: Size, size: Callable[[Segments], Size]) -> Change:
+    """Compare two contexts, given the size of the first; `size` gives that of what left and came back."""
     left, returned = size(subtract(before, after)), size(subtract(after, before))
-    now = Size(total.messages - left.messages + returned.messages, total.tokens - left.tokens + returned.tokens)
-    return Change(total, now, left, returned)
+    return Change(total, total.less(left).plus(returned), left, returned)

@@ -79,7 +79,10 @@ class Event(Struct, frozen=True):
 
 
 class Draft(Struct, frozen=True, kw_only=True):
-    """An event before the store gives it an id, a turn and its sums. `created_at` is already normal (see `Event`)."""
+    """An event before the store gives it an id, a turn and its sums. `created_at` is already normal (see `Event`).
+
+    `apart` is for a result that does not stand directly behind the calls that its call was made with.
+    """
 
     kind: str
     created_at: str
@@ -89,6 +92,7 @@ class Draft(Struct, frozen=True, kw_only=True):
     actor: str = "human"
     interrupted: bool = False
     answers: int | None = None
+    apart: bool = False
 
 
 class _Operation(Struct, frozen=True, tag_field="kind", tag=str.lower, omit_defaults=True):

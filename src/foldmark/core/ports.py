@@ -35,6 +35,13 @@ class AgentRecord(Struct, frozen=True):
     created_at: str
     head: int = 0
     open_turn: int | None = None
+    messages: int = 0
+    tokens: int = 0
+
+    @property
+    def own(self) -> "Size":
+        """The size of all messages that it appended itself, visible or not."""
+        return Size(self.messages, self.tokens)
 
 
 class Size(NamedTuple):
@@ -43,7 +50,12 @@ class Size(NamedTuple):
     messages: int
     tokens: int
 
-    def __sub__(self, other: "Size") -> "Size":
+    def plus(self, other: "Size") -> "Size":
+        """Both together."""
+        return Size(self.messages + other.messages, self.tokens + other.tokens)
+
+    def less(self, other: "Size") -> "Size":
+        """This without the other."""
         return Size(self.messages - other.messages, self.tokens - other.tokens)
 
 
@@ -57,6 +69,10 @@ class Appender(Protocol):
     @property
     def open_turn(self) -> int | None:
         """The turn that has not ended."""
+
+    @property
+    def own(self) -> Size:
+        """The size of all the agent's own messages, the ones appended here included."""
 
     def add(self, draft: Draft) -> int:
         """Append one event and return its id. Raises ValueError if its data is not JSON."""
@@ -82,11 +98,17 @@ class Store(Protocol):
     def create_agent(self, record: AgentRecord) -> None:
         """Add an agent, in the transaction under way if there is one."""
 
-    def save_fold(self, fold: Fold) -> None:
-        """Store the segment cache of an agent, in the transaction under way if there is one."""
+    def save_fold(self, fold: Fold, beside: Size) -> None:
+        """Store the segment cache of an agent, in the transaction under way if there is one.
 
-    def standing(self, agent_id: str) -> tuple[AgentRecord, Fold | None]:
-        """An agent and its stored segment cache (None if there is none), as of one moment. Raises DamagedError."""
+        `beside` is the size of what is visible less that of all the agent's own messages; both grow alike.
+        """
+
+    def standing(self, agent_id: str) -> tuple[AgentRecord, tuple[Fold, Size] | None]:
+        """An agent, and its stored segment cache with the size beside it (None if there is none), as of one moment.
+
+        Raises DamagedError.
+        """
 
     def agents(self) -> list[AgentRecord]:
         """All agents, oldest first."""
@@ -128,13 +150,16 @@ class Store(Protocol):
         """The messages of a turn in order; empty if there is no such turn."""
 
     def results(self, calls: Sequence[Message]) -> list[Message]:
-        """The results of `calls`, wherever they stand."""
+        """The results of `calls`, wherever they stand and whosever they are."""
 
-    def late_results(self, agent_id: str, event_id: int) -> list[Message]:
-        """Results after `event_id` that answer, in a later turn, a call before it."""
+    def apart_results(self, agent_id: str, event_id: int) -> list[Message]:
+        """Results after `event_id` that answer a call before it and stand apart from it (`Draft.apart`)."""
 
-    def call(self, agent_id: str, call_id: str) -> tuple[Message | None, bool]:
-        """The newest call with this id that has no result, or else the newest with one; and whether it has one."""
+    def waiting(self, agent_id: str) -> list[Message]:
+        """The calls of the agent's open turn that have no result yet."""
+
+    def calls(self, agent_id: str, call_id: str) -> list[Message]:
+        """The agent's newest calls with a provider's call id, newest first."""
 
     def lookup(self, event_ids: Iterable[int]) -> Iterator[Message]:
         """The events with these ids, as far as they exist, in the order asked for."""

@@ -55,31 +55,24 @@ class Exchange(NamedTuple):
         return (*self.calls, *self.results)
 
 
-def exchanges(messages: Sequence[Message], late: Iterable[Message] = ()) -> list[Exchange]:
-    """The exchanges of one turn, given its messages in order and those results of its calls that came in later turns.
+def exchange_of(run: Sequence[Message], before: Message | None, results: Iterable[Message]) -> Exchange:
+    """The exchange of a maximal run of consecutive calls, given the message before it and all results of its calls.
 
-    A result belongs to the call that it answers, wherever it stands.
+    A call's result is the first that answers it, wherever it stands. The text of the response is the assistant message
+    directly before the first call, in the same turn.
     """
-    results: dict[int, int] = {}
-    for result in (*messages, *late):
-        if result.kind == "tool_result" and result.answers is not None:
-            results.setdefault(result.answers, result.id)
-    found = []
-    message: Message | None
-    previous: Message | None = None
-    run: list[int] = []
-    text: int | None = None
-    for message in (*messages, None):
-        if message is not None and message.kind == "tool_call":
-            if not run:
-                text = previous.id if previous is not None and previous.kind == "assistant" else None
-            run.append(message.id)
-        elif run:
-            answered = tuple(results[call] for call in run if call in results)
-            found.append(Exchange(text, tuple(run), answered, tuple(call for call in run if call not in results)))
-            run = []
-        previous = message
-    return found
+    answers: dict[int, int] = {}
+    for result in results:
+        if result.answers is not None:
+            answers.setdefault(result.answers, result.id)
+    calls = tuple(call.id for call in run)
+    is_text = before is not None and before.kind == "assistant" and before.turn_id == run[0].turn_id
+    return Exchange(
+        before.id if before is not None and is_text else None,
+        calls,
+        tuple(answers[call] for call in calls if call in answers),
+        tuple(call for call in calls if call not in answers),
+    )
 
 
 def settle(position: int, found: Iterable[Exchange], still_open: Sequence[Exchange]) -> int:

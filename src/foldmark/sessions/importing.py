@@ -11,7 +11,6 @@ like any other, as Claude Code writes it; what it stands for stays in the contex
 """
 
 import os
-import re
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
@@ -20,7 +19,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from foldmark.conversation import Agent, Log
-from foldmark.core.errors import CommandError
+from foldmark.conversation.log import is_uuid
 from foldmark.core.ports import Progress
 from foldmark.sessions.claude import NOT_AN_OBJECT, Broken, Record, SessionFile, SessionFileError
 from foldmark.sessions.claude_blocks import Call, Part, Result, read_message
@@ -29,7 +28,6 @@ from foldmark.sessions.claude_index import Usage, index
 
 _DIALECT = "anthropic"
 _SOURCE = "claude"
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _STEP = 1 << 18
 
 
@@ -62,7 +60,7 @@ def import_session(
     Raises SessionFileError for a file that cannot be read as a session, CommandError if the conversation exists.
     """
     name = default_name(path) if name is None else name
-    _check_free(log, name)
+    log.check_new(name)
     with SessionFile(path) as session:
         meter = _Meter(session.size, progress)
         records: Counter[str] = Counter()
@@ -70,10 +68,8 @@ def import_session(
         entries = index(_first_pass(session, meter, records, broken))
         if not any(kind != NOT_AN_OBJECT for kind in records):
             raise SessionFileError(f"{session.label} is not a Claude Code session: {_complaint(records, broken)}")
-        _check_free(log, name)
-        agent = log.agent(name)
-        writer = _Writer(agent, session, meter)
-        with agent.batch():
+        with log.creating(name) as agent:
+            writer = _Writer(agent, session, meter)
             for turn in plan(entries):
                 writer.write(turn)
             writer.drop()
@@ -94,15 +90,7 @@ def import_session(
 def default_name(path: str | os.PathLike[str]) -> str:
     """The file's name without its ending, as far as it is printable; `claude-` and eight characters of a uuid."""
     stem = "".join(char for char in Path(path).stem if char.isprintable()).strip()[:200]
-    return f"claude-{stem[:8]}" if _UUID.fullmatch(stem) else stem or "claude-session"
-
-
-def _check_free(log: Log, name: str) -> None:
-    if _UUID.fullmatch(name):
-        raise CommandError(f"a conversation cannot be named like a uuid ({name}); choose another name with --as")
-    # Agents are made before the transaction begins: an interrupted import leaves an empty one, to be used again.
-    if log.exists(name) and log.agent(name).context().at:
-        raise CommandError(f"there is a conversation {name!r} already; choose another name with --as")
+    return f"claude-{stem[:8]}" if is_uuid(stem) else stem or "claude-session"
 
 
 def _first_pass(

@@ -61,8 +61,8 @@ class SqliteStore:
         parent = None if record.parent is None else self._key(record.parent)
         self._run("create_agent", record.id, record.name, parent, record.fork_event, record.created_at)
 
-    def save_fold(self, fold: Fold) -> None:
-        self._run("save_fold", self._key(fold.agent), msgspec.json.encode(fold).decode())
+    def save_fold(self, fold: Fold, beside: Size) -> None:
+        self._run("save_fold", self._key(fold.agent), msgspec.json.encode(fold).decode(), *beside)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -93,10 +93,11 @@ class SqliteStore:
     def children(self, agent_id: str) -> list[AgentRecord]:
         return [self._agent(row) for row in self._run("children", self._key(agent_id))]
 
-    def standing(self, agent_id: str) -> tuple[AgentRecord, Fold | None]:
-        ((*row, body),) = self._run("standing", self._key(agent_id))
+    def standing(self, agent_id: str) -> tuple[AgentRecord, tuple[Fold, Size] | None]:
+        ((*row, body, messages, tokens),) = self._run("standing", self._key(agent_id))
         try:
-            return AgentRecord(*row), None if body is None else self._fold_decoder.decode(body)
+            cache = None if body is None else (self._fold_decoder.decode(body), Size(messages, tokens))
+            return AgentRecord(*row), cache
         except (msgspec.MsgspecError, RecursionError):
             raise DamagedError(
                 f"the stored segments of {agent_id[:8]} are not readable; `foldmark doctor --repair` rebuilds them"
@@ -165,16 +166,14 @@ class SqliteStore:
     def results(self, calls: Sequence[Message]) -> list[Message]:
         return [self._message(row) for call in calls for row in self._run("results_of", call.id)]
 
-    def late_results(self, agent_id: str, event_id: int) -> list[Message]:
-        return [self._message(row) for row in self._run("late_results", self._key(agent_id), event_id, event_id)]
+    def apart_results(self, agent_id: str, event_id: int) -> list[Message]:
+        return [self._message(row) for row in self._run("apart_results", self._key(agent_id), event_id, event_id)]
 
-    def call(self, agent_id: str, call_id: str) -> tuple[Message | None, bool]:
-        newest: Message | None = None
-        for *row, answered in self._db.execute(self._sql["calls_with_id"], (self._key(agent_id), call_id)):
-            if not answered:
-                return self._message(row), False
-            newest = newest or self._message(row)
-        return newest, newest is not None
+    def waiting(self, agent_id: str) -> list[Message]:
+        return [self._message(row) for row in self._run("waiting", self._key(agent_id))]
+
+    def calls(self, agent_id: str, call_id: str) -> list[Message]:
+        return [self._message(row) for row in self._run("calls_with_id", self._key(agent_id), call_id)]
 
     def lookup(self, event_ids: Iterable[int]) -> Iterator[Message]:
         for event_id in event_ids:
@@ -192,6 +191,9 @@ class SqliteStore:
         for (agent_id, *_), key in [(row, row[-1]) for row in self._run("agents")]:
             for (event_id,) in self._run("wrong_sums", key):
                 yield f"agent {agent_id[:8]}: the sums stored with event {event_id} are not what its events give"
+            for (wrong,) in self._all(self._sql["wrong_waiting"], {"key": key}):
+                if wrong:
+                    yield f"agent {agent_id[:8]}: {wrong} calls of its open turn are wrongly said to wait, or not to"
             for head, newest, messages, count in self._all(self._sql["wrong_head"], {"key": key}):
                 if (head, messages) != (newest, count):
                     yield (
@@ -260,6 +262,10 @@ class _Appender:
         ((self.head, self.open_turn, self._messages, self._tokens, newest),) = db.execute(sql["position"], (key,))
         self._next = (newest or 0) + 1
 
+    @property
+    def own(self) -> Size:
+        return Size(self._messages, self._tokens)
+
     def add(self, draft: Draft) -> int:
         id, kind = self._next, draft.kind
         data = encode_data(kind, draft.data)
@@ -285,12 +291,19 @@ class _Appender:
                 int(draft.interrupted),
                 call_id,
                 draft.answers,
+                1 if draft.apart else None,
                 nth,
                 total,
                 draft.content,
                 data,
             ),
         )
+        if kind == "tool_call":
+            self._db.execute(self._sql["wait"], (self._key, id))
+        elif draft.answers is not None:
+            self._db.execute(self._sql["answered"], (self._key, draft.answers))
+        elif kind == "turn_ended":
+            self._db.execute(self._sql["end_waiting"], (self._key,))
         self.head, self._next = id, id + 1
         return id
 

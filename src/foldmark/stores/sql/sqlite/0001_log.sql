@@ -27,6 +27,7 @@ CREATE TABLE events (
     interrupted INTEGER NOT NULL DEFAULT 0,
     call_id TEXT,
     answers INTEGER,
+    apart INTEGER,
     nth INTEGER,
     sum INTEGER,
     content TEXT NOT NULL,
@@ -46,9 +47,20 @@ CREATE INDEX calls ON events (agent, call_id, id) WHERE call_id IS NOT NULL;
 
 CREATE INDEX answered ON events (answers) WHERE answers IS NOT NULL;
 
-CREATE INDEX late_results ON events (agent, id) WHERE answers < turn;
+-- `apart` is set on results between which and their call other things than calls and results of one run stand.
+CREATE INDEX apart_results ON events (agent, id) WHERE apart IS NOT NULL;
 
+-- The calls of the turn that is open which have no result yet.
+CREATE TABLE waiting (
+    agent INTEGER NOT NULL REFERENCES agents (key),
+    call INTEGER NOT NULL REFERENCES events (id),
+    PRIMARY KEY (agent, call)
+) STRICT, WITHOUT ROWID;
+
+-- `messages` and `tokens` are what is visible less the agent's own at that moment: the difference stays as it grows.
 CREATE TABLE folds (
     agent INTEGER PRIMARY KEY REFERENCES agents (key),
-    body TEXT NOT NULL
+    body TEXT NOT NULL,
+    messages INTEGER NOT NULL,
+    tokens INTEGER NOT NULL
 ) STRICT;

@@ -1,21 +1,21 @@
 -- name: agents
 -- All agents, oldest first.
-SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.key
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens, a.key
 FROM agents a LEFT JOIN agents p ON p.key = a.parent ORDER BY a.key
 
 -- name: agent_by_id
 -- One agent by its uuid.
-SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.key
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens, a.key
 FROM agents a LEFT JOIN agents p ON p.key = a.parent WHERE a.id = ?
 
 -- name: agent_by_name
 -- One root agent by its name.
-SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.key
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens, a.key
 FROM agents a LEFT JOIN agents p ON p.key = a.parent WHERE a.name = ?
 
 -- name: children
 -- The agents forked from one, oldest first.
-SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.key
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens, a.key
 FROM agents a JOIN agents p ON p.key = a.parent WHERE a.parent = ? ORDER BY a.key
 
 -- name: agent_id
@@ -37,8 +37,25 @@ SELECT head, open_turn, messages, tokens, (SELECT max(id) FROM events) FROM agen
 -- name: append
 -- One event.
 INSERT INTO events (
-    id, agent, turn, kind, dialect, actor, tokens, created_at, interrupted, call_id, answers, nth, sum, content, data
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    id, agent, turn, kind, dialect, actor, tokens, created_at, interrupted, call_id, answers, apart, nth, sum, content, data
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: wait
+-- A call that waits for its result.
+INSERT INTO waiting (agent, call) VALUES (?, ?)
+
+-- name: answered
+-- A call that waits no more.
+DELETE FROM waiting WHERE agent = ? AND call = ?
+
+-- name: end_waiting
+-- No call waits beyond the end of its turn.
+DELETE FROM waiting WHERE agent = ?
+
+-- name: waiting
+-- The calls of an agent's open turn that have no result yet.
+SELECT e.id, e.agent, e.turn, e.kind, e.answers
+FROM waiting w JOIN events e ON e.id = w.call WHERE w.agent = ? ORDER BY w.call
 
 -- name: advance
 -- Where appending to an agent continues from now on.
@@ -46,11 +63,13 @@ UPDATE agents SET head = ?, open_turn = ?, messages = ?, tokens = ? WHERE key = 
 
 -- name: save_fold
 -- The stored segment cache of an agent.
-INSERT INTO folds (agent, body) VALUES (?, ?) ON CONFLICT (agent) DO UPDATE SET body = excluded.body
+INSERT INTO folds (agent, body, messages, tokens) VALUES (?, ?, ?, ?)
+ON CONFLICT (agent) DO UPDATE SET body = excluded.body, messages = excluded.messages, tokens = excluded.tokens
 
 -- name: standing
 -- An agent and its stored segment cache, as of one moment.
-SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, f.body
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
+    f.body, f.messages, f.tokens
 FROM agents a LEFT JOIN agents p ON p.key = a.parent LEFT JOIN folds f ON f.agent = a.key WHERE a.key = ?
 
 -- name: event
@@ -112,14 +131,14 @@ SELECT id, agent, turn, kind, answers FROM events WHERE agent = ? AND nth IS NOT
 -- The results that answer a call.
 SELECT id, agent, turn, kind, answers FROM events WHERE answers = ? ORDER BY id
 
--- name: late_results
--- An agent's results after an id that answer, in a later turn, a call before it.
-SELECT id, agent, turn, kind, answers FROM events WHERE agent = ? AND answers < turn AND id > ? AND answers <= ?
+-- name: apart_results
+-- An agent's results after an id that answer a call before it and stand apart from it.
+SELECT id, agent, turn, kind, answers FROM events WHERE agent = ? AND apart IS NOT NULL AND id > ? AND answers <= ?
 
 -- name: calls_with_id
--- An agent's calls with a provider's call id, newest first, each with whether it has a result.
-SELECT id, agent, turn, kind, answers, EXISTS (SELECT 1 FROM events r WHERE r.answers = e.id)
-FROM events e WHERE agent = ? AND call_id = ? AND call_id IS NOT NULL AND kind = 'tool_call' ORDER BY id DESC
+-- An agent's newest calls with a provider's call id, newest first; ids are meant to be unique, so a few are enough.
+SELECT id, agent, turn, kind, answers
+FROM events WHERE agent = ? AND call_id = ? AND call_id IS NOT NULL AND kind = 'tool_call' ORDER BY id DESC LIMIT 50
 
 -- name: lookup
 -- What kind of event an id is, whosever it is.
@@ -133,6 +152,15 @@ SELECT id FROM (
 )
 WHERE nth <> n OR sum <> s OR tokens <> (octet_length(content) + coalesce(octet_length(data), 0) + 3) / 4
 LIMIT 1
+
+-- name: wrong_waiting
+-- How many calls of an agent are said to wait that do not, or the other way round.
+SELECT count(*) FROM (
+    SELECT id FROM events
+    WHERE agent = :key AND kind = 'tool_call' AND turn = (SELECT open_turn FROM agents WHERE key = :key)
+    AND NOT EXISTS (SELECT 1 FROM events r WHERE r.answers = events.id)
+) AS really FULL JOIN (SELECT call FROM waiting WHERE agent = :key) AS said ON said.call = really.id
+WHERE said.call IS NULL OR really.id IS NULL
 
 -- name: wrong_head
 -- What an agent's row says of its events beside what they give.

@@ -1,0 +1,74 @@
+"""Records of Claude Code sessions as the tests write them, and a second, plain way to read a file."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+REAL = Path(__file__).resolve().parents[3] / "shared" / "data" / "claude"
+REAL_FILES = sorted(REAL.glob("*.jsonl"))
+
+TIME = "2025-10-01T10:00:00.000Z"
+
+
+def user(content: Any, uuid: str | None = None, parent: str | None = None, **fields: Any) -> dict[str, Any]:
+    return {
+        "type": "user",
+        "uuid": uuid,
+        "parentUuid": parent,
+        "timestamp": TIME,
+        "message": {"role": "user", "content": content},
+        **fields,
+    }
+
+
+def assistant(
+    content: Any, uuid: str | None = None, parent: str | None = None, response: Any = None, **fields: Any
+) -> dict[str, Any]:
+    message = {"role": "assistant", "id": response, "model": "claude-x", "content": content}
+    if "usage" in fields:
+        message["usage"] = fields.pop("usage")
+    if "model" in fields:
+        message["model"] = fields.pop("model")
+    return {"type": "assistant", "uuid": uuid, "parentUuid": parent, "timestamp": TIME, "message": message, **fields}
+
+
+def call(call_id: Any, name: Any = "Read", **args: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": call_id, "name": name, "input": args}
+
+
+def result(call_id: Any, content: Any = "done", **fields: Any) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": call_id, "content": content, **fields}
+
+
+def jsonl(*records: Any) -> bytes:
+    """One line each; bytes stand for themselves."""
+    return b"".join(each if isinstance(each, bytes) else json.dumps(each).encode() + b"\n" for each in records)
+
+
+def plain_counts(content: bytes) -> dict[str, int]:
+    """How many records of each type a plain reader finds: one `json.loads` a line."""
+    counts: Counter[str] = Counter()
+    for line in content.split(b"\n"):
+        if line.strip():
+            value = json.loads(line)
+            kind = value.get("type") if isinstance(value, dict) else None
+            counts["(not an object)" if not isinstance(value, dict) else kind if kind is not None else "(no type)"] += 1
+    return dict(counts)
+
+
+def plain_blocks(content: bytes) -> Counter[str]:
+    """How many messages a plain reader finds: one for every text, tool and thinking block of a readable message."""
+    names = {"tool_use": "tool_call", "tool_result": "tool_result", "thinking": "assistant"}
+    counts: Counter[str] = Counter()
+    for line in content.split(b"\n"):
+        value = json.loads(line) if line.strip() else None
+        if not isinstance(value, dict) or not isinstance(value.get("message"), dict):
+            continue
+        blocks = value["message"].get("content") or []
+        for block in [{"type": "text"}] if isinstance(blocks, str) else blocks:
+            if isinstance(block, dict):
+                counts[names.get(block["type"], value["type"])] += 1
+    return counts
