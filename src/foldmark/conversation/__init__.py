@@ -1,7 +1,8 @@
 """`Log` and `Agent`: the library's public face over the core and a store [SPEC 9].
 
-`log.py` opens conversations, `agent.py` appends and answers, `decide.py` resolves what a person or a model asks for
-into an operation, `context.py` is what comes out, `receipts.py` says what an operation did, `doctor.py` compares the
+`log.py` opens conversations, `agent.py` appends and answers; `decide.py` resolves what a person or a model asks for
+into an operation, given where the agent stands (`standing.py`) and which messages belong together (`exchanges.py`);
+`context.py` is what comes out, `receipts.py` says what an operation did, `doctor.py` compares the
 stored segment cache with a full replay.
 """
 

@@ -11,8 +11,9 @@ from msgspec import Struct
 
 from foldmark.conversation import decide
 from foldmark.conversation.context import Context
-from foldmark.conversation.decide import Standing
+from foldmark.conversation.exchanges import calls_before
 from foldmark.conversation.receipts import Change, Result, change
+from foldmark.conversation.standing import Standing, origin
 from foldmark.core import codec
 from foldmark.core.errors import CommandError, ConflictError, FoldmarkError
 from foldmark.core.events import ACTORS, RECORD_KINDS, Draft, Fork, Operation, Restore
@@ -143,7 +144,7 @@ class Agent:
         the same turn, so that no result is ever sent without its call [SPEC 3]. A result of a call that was never
         recorded is kept as it is.
         """
-        at = self._standing()
+        at, call_id = self._standing(), codec.well_formed(call_id)
         call, answered = self._call(call_id, at.lineage)
         if call is not None and not contains(at.visible, call.agent_id, call.id):
             notice = (
@@ -154,7 +155,7 @@ class Agent:
         data = {**(data or {}), "call_id": call_id, **({"is_error": True} if is_error else {})}
         answers = call.id if call and not answered else None
         apart = answers is not None and all(
-            near.id != answers for near in decide.calls_before(self._store, self.id, at.newest)
+            near.id != answers for near in calls_before(self._store, self.id, at.newest)
         )
         return self._append(
             "tool_result", text, data, created_at, dialect=dialect, actor="system", answers=answers, apart=apart
@@ -189,13 +190,13 @@ class Agent:
         if self._batch is not None:
             yield
             return
-        head = self._head
         try:
-            with self._store.appending(self.id, head, self._record if newborn else None) as self._batch:
+            with self._store.appending(self.id, self._head, self._record if newborn else None) as self._batch:
                 yield
                 head = self._batch.head
+            self._head = head
         finally:
-            self._batch, self._head = None, head
+            self._batch = None
 
     @property
     def open_turn(self) -> int | None:
@@ -226,8 +227,6 @@ class Agent:
 
     def operate(self, decision: Callable[[Standing], Operation], *, actor: str = "human") -> Receipt:
         """Record the operation that `decision` makes of where the agent stands; its receipt says what changed."""
-        if actor not in ACTORS:
-            raise CommandError(f"an actor is one of {', '.join(ACTORS)}, not {actor!r}")
         at = self._standing()
         if self._batch is None and at.record.head != self._head:
             raise ConflictError(self.id, self._head, at.record.head)
@@ -264,7 +263,7 @@ class Agent:
 
     @cached_property
     def _origin(self) -> Fold:
-        return decide.origin(self._store, self.id, self._birth)
+        return origin(self._store, self.id, self._birth)
 
     def _standing(self) -> Standing:
         record, cache = self._store.standing(self.id)
@@ -326,6 +325,10 @@ class Agent:
         answers: int | None = None,
         apart: bool = False,
     ) -> int:
+        if actor not in ACTORS:
+            raise CommandError(f"an actor is one of {', '.join(ACTORS)}, not {actor!r}")
+        if not isinstance(content, str):
+            raise CommandError(f"the text of a {kind.replace('_', ' ')} is a str, not {type(content).__name__}")
         try:
             draft = Draft(
                 kind=kind,

@@ -7,7 +7,7 @@ from weakref import WeakValueDictionary
 
 from foldmark.conversation.agent import Agent
 from foldmark.conversation.receipts import Result
-from foldmark.core.errors import CommandError, FoldmarkError, listing
+from foldmark.core.errors import CommandError, FoldmarkError, StoreError, listing
 from foldmark.core.ports import AgentRecord, Clock, NewId, Store
 
 Commands = Callable[[Agent, str, str], Result]
@@ -42,11 +42,18 @@ class Log:
             if record is None:
                 raise CommandError(f"there is no agent {name}; {self._there_are()}")
             return self._object(record)
-        record = self.store.named(name)
+        record = self._named(name)
         if record is None:
             self.check_new(name)
             record = self._root(name)
-            self.store.create_agent(record)
+            try:
+                self.store.create_agent(record)
+            except StoreError:
+                # Somebody else may have made it in this moment.
+                made = self._named(name)
+                if made is None:
+                    raise
+                record = made
         return self._object(record)
 
     @contextmanager
@@ -62,7 +69,7 @@ class Log:
 
     def find(self, name: str) -> Agent:
         """The existing agent with this name, uuid or unique beginning of a uuid. Raises CommandError."""
-        record = self.store.named(name) or self.store.agent(name.lower())
+        record = self._named(name) or (self.store.agent(name.lower()) if name.isprintable() else None)
         if record is None:
             near = [each for each in self.store.agents() if len(name) >= 4 and each.id.startswith(name.lower())]
             if len(near) > 1:
@@ -74,7 +81,7 @@ class Log:
 
     def exists(self, name: str) -> bool:
         """Whether there is a conversation with this name."""
-        return self.store.named(name) is not None
+        return self._named(name) is not None
 
     def agents(self) -> list[Agent]:
         """All agents, oldest first."""
@@ -90,8 +97,12 @@ class Log:
             raise CommandError(
                 f"a conversation's name is 1 to 200 printable characters and not a uuid, unlike {name[:40]!r}"
             )
-        if self.store.named(name) is not None:
+        if self._named(name) is not None:
             raise CommandError(f"there is a conversation '{name}' already; choose another name (import takes --as)")
+
+    def _named(self, name: str) -> AgentRecord | None:
+        # A name that is not printable is nobody's, and may hold what a database cannot (lone surrogates).
+        return self.store.named(name) if name.isprintable() else None
 
     def _root(self, name: str) -> AgentRecord:
         return AgentRecord(self.new_id(), name, None, 0, self.clock())

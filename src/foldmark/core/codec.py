@@ -53,7 +53,7 @@ def decode_data(
         raise DamagedError(f"the data of a {kind} event is not readable: {error}") from None
     newest = versions.get(kind, 1)
     version = data.pop("v", 1) if newest > 1 else 1
-    if not 1 <= version <= newest:
+    if not isinstance(version, int) or not 1 <= version <= newest:
         raise DamagedError(f"a {kind} event has version {version} of its data; this Foldmark knows up to {newest}")
     for step in range(version, newest):
         data = upcasts[kind, step](data)
@@ -103,7 +103,12 @@ def well_formed(value: Any) -> Any:
 def timestamp(value: str | datetime) -> str:
     """UTC in ISO 8601 with microseconds and a Z; a time without a zone is taken as UTC. Raises ValueError."""
     moment = datetime.fromisoformat(value) if isinstance(value, str) else value
-    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    if not isinstance(moment, datetime):
+        raise ValueError(f"{value!r} is not a time")  # noqa: TRY004 - one kind of error for every wrong time
+    try:
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(f"{value} is out of range: {error}") from None
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 

@@ -51,7 +51,7 @@ class SqliteStore:
         with self._transaction():
             if newborn is not None:
                 self.create_agent(newborn)
-            appender = _Appender(self._db, self._sql, self._key(agent_id))
+            appender = _Appender(self._db, self._sql, self._key(agent_id), self.path)
             if expected is not None and appender.head != expected:
                 raise ConflictError(agent_id, expected, appender.head)
             yield appender
@@ -71,11 +71,13 @@ class SqliteStore:
             try:
                 yield
                 self._db.execute("COMMIT")
-            finally:
+            except BaseException:
+                # After some errors, a full disk among them, SQLite has rolled back by itself.
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
-                    self._keys.clear()
-                    self._ids.clear()
+                self._keys.clear()
+                self._ids.clear()
+                raise
         except apsw.Error as error:
             raise explain(error, self.path) from error
 
@@ -257,8 +259,8 @@ class SqliteStore:
 class _Appender:
     """The appends of one transaction; the agent's row is brought up to date once, at its end."""
 
-    def __init__(self, db: apsw.Connection, sql: dict[str, str], key: int) -> None:
-        self._db, self._sql, self._key = db, sql, key
+    def __init__(self, db: apsw.Connection, sql: dict[str, str], key: int, path: str) -> None:
+        self._db, self._sql, self._key, self._path = db, sql, key, path
         ((self.head, self.open_turn, self._messages, self._tokens, newest),) = db.execute(sql["position"], (key,))
         self._next = (newest or 0) + 1
 
@@ -267,6 +269,13 @@ class _Appender:
         return Size(self._messages, self._tokens)
 
     def add(self, draft: Draft) -> int:
+        self._check()
+        try:
+            return self._add(draft)
+        except apsw.Error as error:
+            raise explain(error, self._path) from error
+
+    def _add(self, draft: Draft) -> int:
         id, kind = self._next, draft.kind
         data = encode_data(kind, draft.data)
         tokens = count_tokens(draft.content, data)
@@ -309,4 +318,10 @@ class _Appender:
 
     def finish(self) -> None:
         """Write down where the agent stands."""
+        self._check()
         self._db.execute(self._sql["advance"], (self.head, self.open_turn, self._messages, self._tokens, self._key))
+
+    def _check(self) -> None:
+        # Outside of a transaction SQLite would record each statement by itself.
+        if not self._db.in_transaction:
+            raise StoreError("the database failed earlier in this batch; nothing of it was recorded")

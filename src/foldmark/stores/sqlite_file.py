@@ -104,10 +104,11 @@ def _migrate(db: apsw.Connection, path: str, steps: list[tuple[int, str]]) -> No
 
 def _version(db: apsw.Connection, path: str, newest: int) -> int:
     """The number of migrations that the database has had; 0 for an empty file."""
-    version, application, tables = (
-        int(db.pragma(name)) for name in ("user_version", "application_id", "schema_version")
+    # The mark is read last: another process may be making the database, and who sees its tables must see it, too.
+    tables, version, application = (
+        int(db.pragma(name)) for name in ("schema_version", "user_version", "application_id")
     )
-    if application != APPLICATION_ID and (tables or version):
+    if application != APPLICATION_ID and (application or tables or version):
         raise StoreError(
             f"{path} is an SQLite database, but not Foldmark's. Name another with --db or FOLDMARK_DB; "
             "this file was not changed."

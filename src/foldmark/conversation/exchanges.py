@@ -1,0 +1,75 @@
+"""Finding what belongs together: exchanges around a call, and the ranges that ids stand for [SPEC 1, 3].
+
+Each look-up costs its own exchange, never the turn or the history.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from foldmark.conversation.standing import Standing
+from foldmark.core.ports import Store
+from foldmark.core.segments import END, Segment, Segments, contains, normal
+from foldmark.core.turns import Exchange, Message, exchange_of, whole
+
+
+def exchanges(at: Standing, calls: Iterable[Message]) -> list[Exchange]:
+    """The exchanges that these calls are of; what is no call is passed over."""
+    found: dict[int, Exchange] = {}
+    for call in calls:
+        if call.kind == "tool_call" and call.id not in found:
+            run = _run(at.store, call)
+            exchange = exchange_of(run, at.store.message_before(call.agent_id, run[0].id - 1), _results(at, run))
+            found.update(dict.fromkeys(exchange.calls, exchange))
+    return list(dict.fromkeys(found.values()))
+
+
+def _results(at: Standing, calls: Sequence[Message]) -> list[Message]:
+    """The results of calls, as far as they are of this lineage: others may have answered what they inherited, too."""
+    lineage = at.lineage
+    return [result for result in at.store.results(calls) if contains(lineage, result.agent_id, result.id)]
+
+
+def _run(store: Store, call: Message) -> list[Message]:
+    """The consecutive calls of one turn around a call, in order."""
+    run = calls_before(store, call.agent_id, call.id)[::-1]
+    following = store.message_after(call.agent_id, call.id)
+    while following is not None and following.kind == "tool_call" and following.turn_id == call.turn_id:
+        run.append(following)
+        following = store.message_after(call.agent_id, following.id)
+    return run
+
+
+def still_open(at: Standing) -> list[Exchange]:
+    """The exchanges of the open turn that wait for the result of a call; one that left the context waits no more."""
+    visible = at.visible
+    return exchanges(at, [call for call in at.store.waiting(at.record.id) if contains(visible, call.agent_id, call.id)])
+
+
+def closure(at: Standing, messages: Sequence[Message]) -> list[Message]:
+    """The rest of every exchange that `messages` touch, visible or not: what is invisible may be brought back."""
+    tools = [message for message in messages if message.kind in ("tool_call", "tool_result")]
+    found = exchanges(at, at.store.lookup(message.answers or message.id for message in tools))
+    return list(at.store.lookup(sorted(whole([message.id for message in messages], found))))
+
+
+def calls_before(store: Store, agent_id: str, event_id: int) -> list[Message]:
+    """The run of calls that the newest message up to `event_id` is of, or is a result directly behind."""
+    message = store.message_before(agent_id, event_id)
+    while message is not None and message.kind == "tool_result":
+        message = store.message_before(agent_id, message.id - 1)
+    found: list[Message] = []
+    while message is not None and message.kind == "tool_call" and (not found or message.turn_id == found[0].turn_id):
+        found.append(message)
+        message = store.message_before(agent_id, message.id - 1)
+    return found
+
+
+def ranges_of(at: Standing, messages: Iterable[Message]) -> Segments:
+    """What the ids of `messages` stand for: each the range to just before its agent's next message [SPEC 3]."""
+    return normal(Segment(m.agent_id, m.id, until_next(at, m.agent_id, m.id)) for m in messages)
+
+
+def until_next(at: Standing, agent_id: str, event_id: int) -> int:
+    following = at.store.message_after(agent_id, event_id)
+    if following is not None:
+        return following.id - 1
+    return at.record.head if agent_id == at.record.id else END

@@ -1,0 +1,876 @@
+"""`Log` and `Agent` (SPEC 2, 3, 4, 9): what is appended, what is refused and with which words, what comes out."""
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import foldmark
+from foldmark import Agent, CommandError, ConflictError, Log
+from foldmark.conversation.doctor import examine
+from foldmark.core.events import Clear
+from foldmark.core.segments import contains
+
+
+@pytest.fixture
+def log() -> Iterator[Log]:
+    with foldmark.open(":memory:") as log:
+        yield log
+        assert list(examine(log)) == []
+
+
+@pytest.fixture
+def agent(log: Log) -> Agent:
+    return log.agent("default")
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[tuple[Log, Log]]:
+    """Two programs on one database."""
+    path = str(tmp_path / "log.db")
+    with foldmark.open(path) as one, foldmark.open(path) as other:
+        yield one, other
+        assert list(examine(one)) == []
+
+
+def texts(agent: Agent) -> list[str]:
+    return [message.content for message in agent.context().messages]
+
+
+def kinds(agent: Agent) -> list[str]:
+    return [message.kind for message in agent.context().messages]
+
+
+def count(log: Log) -> int:
+    """How many events there are."""
+    found = 0
+    while log.store.event(found + 1):
+        found += 1
+    return found
+
+
+def refused(log: Log, act: Callable[[], object], *words: str, error: type[Exception] = CommandError) -> None:
+    """It fails with one line that holds these words, and nothing is written."""
+    before = count(log), len(log.agents())
+    with pytest.raises(error) as caught:
+        act()
+    assert type(caught.value) is error
+    message = str(caught.value)
+    assert "\n" not in message
+    for word in words:
+        assert word in message
+    assert (count(log), len(log.agents())) == before
+
+
+# Appending (SPEC 2)
+
+
+def test_kinds_roles_and_actors(agent: Agent) -> None:
+    for kind in ("user", "assistant", "system", "tool"):
+        agent.append(kind, f"a {kind}")
+    agent.append_tool_call("read", {"path": "x"}, call_id="c1", dialect="openai")
+    agent.append_tool_result("c1", "text", dialect="openai", is_error=True, data={"x": 1})
+    found = [(m.kind, m.role, m.actor, m.content, m.data, m.dialect) for m in agent.context().messages]
+    assert found == [
+        ("user", "user", "human", "a user", None, None),
+        ("assistant", "assistant", "model", "a assistant", None, None),
+        ("system", "system", "system", "a system", None, None),
+        ("tool", "tool", "system", "a tool", None, None),
+        ("tool_call", "assistant", "model", '{"path":"x"}', {"call_id": "c1", "name": "read"}, "openai"),
+        ("tool_result", "tool", "system", "text", {"x": 1, "call_id": "c1", "is_error": True}, "openai"),
+    ]
+    call, result = agent.context().messages[-2:]
+    assert (result.answers, result.call_id, call.call_id) == (call.id, "c1", "c1")
+
+
+def test_ids_increase_and_a_turn_is_named_after_its_first_event(log: Log, agent: Agent) -> None:
+    other = log.agent("other")
+    assert [agent.append("user", "a"), other.append("user", "b"), agent.append("assistant", "c")] == [1, 2, 3]
+    assert agent.open_turn == 1
+    assert agent.end_turn() == 4
+    assert agent.open_turn is None
+    assert agent.end_turn() is None
+    assert agent.append("system", "s") == 5
+    assert agent.append("user", "d") == 6
+    assert agent.append("user", "joins") == 7
+    assert [m.turn_id for m in agent.context().messages] == [1, 1, None, 6, 6]
+    assert other.open_turn == 2
+
+
+def test_everything_that_is_refused(log: Log, agent: Agent) -> None:
+    agent.append("user", "hello")
+    for kind in ("mark", "tool_call", "tool_result", "summary", "state", "nonsense", ""):
+        refused(log, lambda kind=kind: agent.append(kind, "x"), "append takes 'user', 'assistant'", repr(kind))
+    for kind in ("user", "mark", "turn_ended", "nonsense"):
+        refused(log, lambda kind=kind: agent.record(kind, "x"), "record takes state, scratchpad", repr(kind))
+    refused(log, lambda: agent.operate(lambda at: Clear(), actor="bob"), "human, model, system", "'bob'")
+
+
+@pytest.mark.parametrize("data", [{"x": object()}, {"x": {None: 1}}, [1], 5])
+def test_data_that_is_not_json_is_refused(log: Log, agent: Agent, data: Any) -> None:
+    refused(log, lambda: agent.append("user", "x", data=data), "this user cannot be recorded")
+    refused(log, lambda: agent.append_tool_call("f", {"x": object()}, call_id="c"), "arguments of f are not JSON")
+
+
+def test_data_that_is_too_deep_is_refused(log: Log, agent: Agent) -> None:
+    """And what is accepted can be read again."""
+    deep: dict[str, Any] = {}
+    for _ in range(100_000):
+        deep = {"a": deep}
+    refused(log, lambda: agent.append("user", "x", data=deep), "cannot be recorded")
+    refused(log, lambda: agent.append_tool_call("f", deep, call_id="c"), "arguments of f are not JSON")
+    shallow: dict[str, Any] = {}
+    for _ in range(100):
+        shallow = {"a": shallow}
+    agent.append("user", "x", data=shallow)
+    assert agent.context().messages[-1].data == shallow
+
+
+@pytest.mark.parametrize(
+    "created_at", ["", "yesterday", "2026-02-30T00:00:00", "0001-01-01T00:00:00+05:00", "9999-12-31T23:59:59-01:00"]
+)
+def test_a_wrong_time_is_refused(log: Log, agent: Agent, created_at: str) -> None:
+    refused(log, lambda: agent.append("user", "x", created_at=created_at), "this user cannot be recorded")
+
+
+@pytest.mark.parametrize(
+    "created_at",
+    [
+        "2026-03-01T12:00:00+02:00",
+        "2026-03-01 10:00",
+        "2026-03-01T10:00:00Z",
+        datetime(2026, 3, 1, 10),
+        datetime(2026, 3, 1, 12, tzinfo=timezone(timedelta(hours=2))),
+    ],
+)
+def test_times(agent: Agent, created_at: str | datetime) -> None:
+    agent.append("user", "x", created_at=created_at)
+    agent.append_tool_call("f", {}, call_id="c", created_at=created_at)
+    agent.append_tool_result("c", "x", created_at=created_at)
+    assert {m.created_at for m in agent.context().messages} == {"2026-03-01T10:00:00.000000Z"}
+
+
+def test_the_time_is_the_clocks_by_default(log: Log, agent: Agent) -> None:
+    before = datetime.now(UTC)
+    agent.append("user", "x")
+    assert before <= datetime.fromisoformat(agent.context().messages[0].created_at) <= datetime.now(UTC)
+    log.clock = lambda: "2026-03-01T10:00:00.000000Z"
+    agent.append("user", "x")
+    assert agent.context().messages[1].created_at == "2026-03-01T10:00:00.000000Z"
+
+
+def test_any_text_can_be_stored(agent: Agent) -> None:
+    """Lone surrogates become U+FFFD; everything else, NUL included, comes back as it was."""
+    for text in ("", "a\0b", "\r\n\t", "é😀\u202e\x1b[0m", "x" * 1_000_000):
+        agent.append("user", text)
+        assert agent.context().messages[-1].content == text
+    agent.append("user", "a\ud800b", data={"\udfff": ["\ud800", {"k": "\udc00"}]})
+    message = agent.context().messages[-1]
+    assert message.content == "a\ufffdb"
+    assert message.data == {"\ufffd": ["\ufffd", {"k": "\ufffd"}]}
+    agent.append_tool_call("f", {"x": "\ud800"}, call_id="c\ud800")
+    assert json.loads(agent.context().messages[-1].content) == {"x": "\ufffd"}
+    agent.append_tool_result("c\ud800", "text \ud800")
+    assert agent.context().messages[-1].content == "text \ufffd"
+    assert agent.context().messages[-1].answers == agent.context().messages[-2].id
+
+
+@pytest.mark.parametrize("args", [None, 5, "x", [], {}, {"x": 2**70}, [{"é": 1.5}]])
+def test_arguments_are_any_json(agent: Agent, args: Any) -> None:
+    agent.append_tool_call("f", args, call_id="c", data={"name": "not this"})
+    message = agent.context().messages[0]
+    assert json.loads(message.content) == args
+    assert message.data == {"name": "f", "call_id": "c"}
+
+
+def test_an_actor_is_one_of_three(log: Log, agent: Agent) -> None:
+    """SPEC 2: `actor` is `human`, `model` or `system`."""
+    refused(log, lambda: agent.append("user", "x", actor="bob"), "human, model, system", "bob")
+    refused(log, lambda: agent.record("usage", "x", actor="bob"), "human, model, system", "bob")
+
+
+# Batches and writers (SPEC 2)
+
+
+def test_a_batch_is_recorded_whole_or_not_at_all(log: Log, agent: Agent) -> None:
+    agent.append("user", "before")
+
+    def fail() -> None:
+        with agent.batch():
+            agent.append("user", "lost")
+            agent.append_tool_call("f", {}, call_id="c")
+            with agent.batch():  # an inner one is part of the outer
+                agent.do("/mark LOST")
+                agent.do("/fork")
+            assert texts(agent) == ["before", "lost", "{}"]
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert (texts(agent), agent.context().marks, agent.children) == (["before"], {}, [])
+    with agent.batch():
+        first = agent.append("user", "kept")
+        agent.do("/mark KEPT")
+        assert agent.open_turn == 1
+        agent.end_turn()
+        assert agent.open_turn is None
+    assert first == 2
+    assert texts(agent) == ["before", "kept"]
+    assert agent.context().marks == {"KEPT": 3}
+    assert agent.append("user", "after") == 5
+
+
+def test_what_a_batch_refuses_is_not_part_of_it(agent: Agent) -> None:
+    with agent.batch():
+        agent.append("user", "one")
+        with pytest.raises(CommandError):
+            agent.append("user", "two", data={"x": object()})
+        with pytest.raises(CommandError):
+            agent.do("/rewind NONE")
+        agent.append("user", "three")
+    assert texts(agent) == ["one", "three"]
+
+
+def test_one_batch_at_a_time(log: Log, agent: Agent) -> None:
+    other = log.agent("other")
+    with agent.batch():
+        agent.append("user", "one")
+        with pytest.raises(foldmark.StoreError, match="batch is under way"):
+            other.append("user", "two")
+    other.append("user", "two")
+    assert (texts(agent), texts(other)) == (["one"], ["two"])
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda agent: agent.append("user", "x"),
+        lambda agent: agent.append_tool_call("f", {}, call_id="c"),
+        lambda agent: agent.append_tool_result("c", "x"),
+        lambda agent: agent.record("state", "x"),
+        lambda agent: agent.end_turn(),
+        lambda agent: agent.batch().__enter__(),
+        lambda agent: agent.apply_filter("forget", [1]),
+        lambda agent: agent.do("/mark X"),
+        lambda agent: agent.do("/clear"),
+        lambda agent: agent.do("/clear M"),
+        lambda agent: agent.do("/rewind"),
+        lambda agent: agent.do("/fork"),
+        lambda agent: agent.do("/fork M"),
+        lambda agent: agent.do("/undo"),
+        lambda agent: agent.do("/context drop 1"),
+        lambda agent: agent.do("/restore 2"),
+    ],
+    ids=[
+        "append",
+        "call",
+        "result",
+        "state",
+        "end",
+        "batch",
+        "forget",
+        "mark",
+        "clear",
+        "clear_M",
+        "rewind",
+        "fork",
+        "fork_M",
+        "undo",
+        "drop",
+        "restore",
+    ],
+)
+def test_who_has_not_read_what_is_there_may_not_write(two: tuple[Log, Log], write: Callable[[Agent], object]) -> None:
+    """One agent has one writer at a time: a clear error, never an interleaving. Reading the context takes note."""
+    mine, theirs = two[0].agent("default"), two[1].agent("default")
+    mine.append("user", "one")
+    mine.do("/mark M")
+    theirs.context()
+    theirs.append("user", "two")
+    refused(two[0], lambda: write(mine), "written by somebody else", "expected 2", error=ConflictError)
+    assert texts(mine) == ["one", "two"]  # this reads the context
+    mine.append("user", "three")
+    refused(two[1], lambda: write(theirs), "expected 3", error=ConflictError)
+    assert texts(theirs) == ["one", "two", "three"]
+
+
+def test_one_log_has_one_object_per_agent(log: Log, agent: Agent) -> None:
+    again = log.agent("default")
+    assert again is agent
+    again.append("user", "one")
+    agent.append("user", "two")
+
+
+# Tool results (SPEC 3)
+
+
+def call(agent: Agent, call_id: str = "c1") -> int:
+    return agent.append_tool_call("f", {}, call_id=call_id)
+
+
+def test_a_result_whose_call_has_left_becomes_a_notice(agent: Agent) -> None:
+    turn = agent.append("user", "go")
+    agent.do("/mark M")
+    call(agent)
+    agent.do("/clear M")
+    agent.append_tool_result("c1", "\ud800" + "r" * 5000)
+    notice = agent.context().messages[-1]
+    assert (notice.kind, notice.actor, notice.turn_id) == ("user", "system", turn)
+    assert "c1" in notice.content
+    assert notice.content.endswith("\ufffd" + "r" * 999)
+    assert "r" * 1000 not in notice.content
+    assert kinds(agent) == ["user", "user"]
+
+
+def test_a_result_whose_call_came_back_is_a_result(agent: Agent) -> None:
+    agent.append("user", "go")
+    at = call(agent)
+    clear = agent.do("/clear")
+    agent.do(f"/restore {clear.event_id}")
+    agent.append_tool_result("c1", "text")
+    assert kinds(agent) == ["user", "tool_call", "tool_result"]
+    assert agent.context().messages[-1].answers == at
+
+
+def test_orphans_and_second_results_are_kept_as_they_are(agent: Agent) -> None:
+    agent.append("user", "go")
+    agent.append_tool_result("nobody", "orphan")
+    at = call(agent)
+    agent.append_tool_result("c1", "first")
+    agent.append_tool_result("c1", "second")
+    assert [(m.content, m.answers) for m in agent.context().messages if m.kind == "tool_result"] == [
+        ("orphan", None),
+        ("first", at),
+        ("second", None),
+    ]
+
+
+def test_a_call_id_may_be_used_again(agent: Agent) -> None:
+    """The newest unanswered call is meant."""
+    agent.append("user", "go")
+    first = call(agent)
+    agent.append_tool_result("c1", "1")
+    second, third = call(agent), call(agent)
+    agent.append_tool_result("c1", "3")
+    agent.append_tool_result("c1", "2")
+    answers = [m.answers for m in agent.context().messages if m.kind == "tool_result"]
+    assert answers == [first, third, second]
+
+
+def test_a_child_answers_what_it_inherited(log: Log, agent: Agent) -> None:
+    """A turn that was interrupted leaves a call without its result; the child may still answer it."""
+    agent.append("user", "go")
+    at = call(agent)
+    agent.end_turn(interrupted=True)
+    child = log.agent(agent.do("/fork").data["child"])
+    child.append_tool_result("c1", "text")
+    assert [m.answers for m in child.context().messages][-1] == at
+    # A call that its start does not hold is not the child's.
+    agent.append("user", "more")
+    call(agent, "c2")
+    child.append_tool_result("c2", "text")
+    assert child.context().messages[-1].answers is None
+    assert kinds(child)[-1] == "tool_result"
+
+
+def interrupted(log: Log) -> tuple[Agent, int, Agent, Agent]:
+    """A parent whose last call was never answered, and two children that inherited it."""
+    parent = log.agent("default")
+    parent.append("user", "go")
+    at = call(parent)
+    parent.do("/mark M")
+    parent.end_turn(interrupted=True)
+    first, second = (log.agent(parent.do("/fork").data["child"]) for _ in "ab")
+    return parent, at, first, second
+
+
+def test_l6_each_of_a_family_answers_for_itself(log: Log) -> None:
+    """Parent and children each hold the call; what one answered is nothing to the others."""
+    family = interrupted(log)
+    for member in (family[0], *family[2:]):
+        member.append_tool_result("c1", "mine")
+        assert (member.context().messages[-1].kind, member.context().messages[-1].answers) == ("tool_result", family[1])
+
+
+def test_l6_a_call_of_the_parent_hides_no_inherited_one(log: Log) -> None:
+    """The parent uses the id again after the fork; the child still means its own call."""
+    parent, at, child, _ = interrupted(log)
+    parent.append("user", "again")
+    call(parent)
+    child.append_tool_result("c1", "text")
+    assert child.context().messages[-1].answers == at
+
+
+def test_l6_a_childs_result_does_not_move_the_parents_position(log: Log) -> None:
+    """Rewinding to M cuts what the parent said since, whether or not a child has answered the call before M."""
+    parent, _, child, _ = interrupted(log)
+    parent.append("user", "later")
+    parent.end_turn()
+    child.append_tool_result("c1", "text")
+    parent.append("user", "later still")
+    parent.do("/rewind M")
+    assert texts(parent) == ["go", "{}"]
+
+
+def test_l6_a_childs_result_does_not_close_the_parents_exchange(log: Log) -> None:
+    """What a filter of one names is not widened by what the other holds."""
+    parent, at, child, _ = interrupted(log)
+    answer = child.append_tool_result("c1", "text")
+    event = log.store.event(parent.apply_filter("forget", [at]))
+    assert event is not None
+    assert answer not in (event.data or {}).get("widened", ())
+    assert texts(child) == ["go", "{}", "text"]
+
+
+# Finding agents (SPEC 4, 9)
+
+
+def test_names_and_uuids(log: Log, agent: Agent) -> None:
+    child = log.agent(agent.do("/fork").data["child"])
+    assert log.agent(child.id) is child
+    assert log.agent(child.id.upper()) is child
+    assert log.find("default") is agent
+    assert log.find(child.id[:8]) is child
+    assert log.find(child.id[:8].upper()) is child
+    assert (child.parent, agent.parent, agent.children, child.children) == (agent, None, [child], [])
+    assert child == child.id
+    assert agent != child
+    assert len({agent, log.agent("default"), child}) == 2
+    assert [each.id for each in log.agents()] == [agent.id, child.id]
+    assert (log.exists("default"), log.exists("other"), log.exists(child.id)) == (True, False, False)
+    grandchild = log.agent(child.do("/fork").data["child"])
+    assert (grandchild.parent, agent.children) == (child, [child])
+
+
+def test_unknown_and_ambiguous_ones(log: Log) -> None:
+    numbers = iter(range(20))
+    log.new_id = lambda: f"abcdef00-0000-4000-8000-{next(numbers):012}"
+    refused(log, lambda: log.find("nobody"), "no conversation or agent 'nobody'", "no conversation yet")
+    agent = log.agent("default")
+    agent.do("/fork")
+    missing = "00000000-0000-4000-8000-000000000000"
+    refused(log, lambda: log.agent(missing), f"there is no agent {missing}", "conversations: default")
+    refused(log, lambda: log.find(missing), f"'{missing}'", "conversations: default")
+    refused(log, lambda: log.find("abcdef00"), "begins several uuids", agent.id, agent.children[0].id)
+    refused(log, lambda: log.find("abc"), "no conversation or agent 'abc'")  # fewer than 4 characters name nobody
+    refused(log, lambda: log.find(""), "no conversation or agent ''")
+    assert log.find(agent.id[:-1] + "0") is agent
+
+
+@pytest.mark.parametrize("name", ["", " ", "\n", "a\tb", "\x1b[0m", "x" * 201])
+def test_a_name_is_printable_and_not_too_long(log: Log, name: str) -> None:
+    refused(log, lambda: log.agent(name), "1 to 200 printable characters")
+
+
+@pytest.mark.parametrize("name", ["a\ud800b", "\udcff"])
+def test_a_name_that_no_database_can_hold(log: Log, name: str) -> None:
+    """As the command line gets it for bytes that are not UTF-8."""
+    refused(log, lambda: log.agent(name), "1 to 200 printable characters")
+    refused(log, lambda: log.find(name), "no conversation or agent")
+
+
+@pytest.mark.parametrize("name", ["with space", "é😀", "/mark", "x" * 200, "123", "%"])
+def test_other_names_will_do(log: Log, name: str) -> None:
+    assert log.agent(name).name == name
+    assert log.find(name) is log.agent(name)
+
+
+def test_creating_is_all_or_nothing(log: Log) -> None:
+    def make(fail: bool) -> None:
+        with log.creating("new") as agent:
+            agent.append("user", "one")
+            if fail:
+                raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        make(fail=True)
+    assert not log.exists("new")
+    make(fail=False)
+    assert texts(log.agent("new")) == ["one"]
+    refused(log, lambda: make(fail=False), "there is a conversation 'new' already")
+
+
+# The context
+
+
+@pytest.fixture(scope="module")
+def long() -> Iterator[Agent]:
+    """A context of three segments and 13 messages, some of them inherited."""
+    with foldmark.open(":memory:") as log:
+        parent = log.agent("default")
+        ids = [parent.append("user", f"p{n}") for n in range(8)]
+        parent.apply_filter("forget", ids[2:4])
+        child = log.agent(parent.do("/fork").data["child"])
+        ids = [child.append("user", f"c{n}") for n in range(9)]
+        child.apply_filter("forget", ids[3:5])
+        yield child
+
+
+INDEX = st.none() | st.integers(-16, 16)
+
+
+@given(INDEX, INDEX, INDEX.filter(lambda step: step != 0))
+def test_messages_are_sliced_as_a_list(long: Agent, start: int | None, stop: int | None, step: int | None) -> None:
+    messages = long.context().messages
+    assert messages[start:stop:step] == list(messages)[start:stop:step]
+
+
+def test_messages_are_a_sequence(long: Agent) -> None:
+    messages = long.context().messages
+    everything = list(messages)
+    assert [m.content for m in everything] == [
+        "p0",
+        "p1",
+        "p4",
+        "p5",
+        "p6",
+        "p7",
+        "c0",
+        "c1",
+        "c2",
+        "c5",
+        "c6",
+        "c7",
+        "c8",
+    ]
+    assert len(messages) == 13
+    assert list(reversed(messages)) == everything[::-1]
+    for index in range(-13, 13):
+        assert messages[index] == everything[index]
+    for index in (13, -14, 99):
+        with pytest.raises(IndexError, match=f"message {index} of 13"):
+            messages[index]
+    with pytest.raises(ValueError, match="zero"):
+        messages[::0]
+    assert everything[3] in messages
+    assert messages.index(everything[3]) == 3
+    assert messages.count(everything[3]) == 1
+    assert bool(messages)
+
+
+def test_an_empty_context(agent: Agent) -> None:
+    context = agent.context()
+    assert (len(context.messages), list(context.messages), context.messages[:], context.segments) == (0, [], [], ())
+    assert (context.marks, context.pins, context.state, context.scratchpad) == ({}, (), None, None)
+    assert not context.messages
+    assert context.size == (0, 0)
+    assert context.turns(5) == []
+
+
+def test_segments_run_from_message_to_message(long: Agent) -> None:
+    context = long.context()
+    visible = {(m.agent_id, m.id) for m in context.messages}
+    assert all(
+        (s.agent, s.first) in visible and (s.agent, s.last) in visible and s.first <= s.last for s in context.segments
+    )
+    assert all(contains(context.segments, *each) for each in visible)
+    assert len(context.segments) == 4
+
+
+def test_turns(agent: Agent) -> None:
+    for n in range(4):
+        agent.append("user", f"q{n}")
+        agent.append("assistant", f"a{n}")
+        agent.end_turn()
+    found = agent.context().turns(2)
+    assert [[m.content for m in turn.messages] for turn in found] == [["q2", "a2"], ["q3", "a3"]]
+    assert [turn.id for turn in found] == [turn.messages[0].id for turn in found]
+
+
+def test_a_context_is_of_its_moment(agent: Agent) -> None:
+    agent.append("user", "one")
+    context = agent.context()
+    agent.append("user", "two")
+    agent.do("/mark M")
+    assert [m.content for m in context.messages] == ["one"]
+    assert (context.marks, context.at, len(context.messages)) == ({}, 1, 1)
+
+
+# State and scratchpad (SPEC 3)
+
+
+def test_the_state_is_the_newest_inside_the_visible_segments(agent: Agent) -> None:
+    agent.append("user", "one")
+    agent.record("state", "S1")
+    agent.end_turn()
+    agent.do("/mark M")
+    second = agent.append("user", "two")
+    agent.record("state", "S2")
+    agent.end_turn()
+    assert agent.context().state == "S2"
+    assert kinds(agent) == ["user", "user"]  # a state is no message
+    rewind = agent.do("/rewind M")
+    assert agent.context().state == "S1"
+    agent.do(f"/restore {rewind.event_id}")
+    assert agent.context().state == "S2"
+    agent.apply_filter("forget", [second])  # a state goes with the message it stands behind
+    assert agent.context().state == "S1"
+    agent.do("/clear")
+    assert agent.context().state is None
+    agent.record("state", "S3")
+    assert agent.context().state == "S3"
+
+
+def test_a_child_has_the_state_of_what_it_inherited(log: Log, agent: Agent) -> None:
+    agent.append("user", "one")
+    agent.record("state", "S1")
+    agent.do("/mark M")
+    agent.append("user", "two")
+    whole = log.agent(agent.do("/fork").data["child"])
+    trimmed = log.agent(agent.do("/fork M").data["child"])
+    agent.record("state", "S2")
+    assert (agent.context().state, whole.context().state, trimmed.context().state) == ("S2", "S1", None)
+
+
+def test_the_scratchpad_is_the_agents_newest_whatever_is_visible(log: Log, agent: Agent) -> None:
+    agent.append("user", "one")
+    agent.do("/mark M")
+    agent.record("scratchpad", "P1")
+    agent.do("/clear M")
+    assert agent.context().scratchpad == "P1"
+    agent.do("/clear")
+    assert agent.context().scratchpad == "P1"
+    agent.append("user", "two")
+    agent.do("/mark M")
+    agent.append("user", "three")
+    whole = log.agent(agent.do("/fork").data["child"])
+    trimmed = log.agent(agent.do("/fork M").data["child"])
+    agent.record("scratchpad", "P2")
+    # Only a full fork hands it down, as it was then.
+    assert (whole.context().scratchpad, trimmed.context().scratchpad) == ("P1", None)
+    whole.record("scratchpad", "mine")
+    assert (whole.context().scratchpad, agent.context().scratchpad) == ("mine", "P2")
+    agent.record("scratchpad", "")
+    assert agent.context().scratchpad == ""
+
+
+# Commands, marks and receipts (SPEC 3, 4)
+
+
+def test_marks_are_listed_in_the_order_they_were_set(agent: Agent) -> None:
+    assert agent.do("/mark B").text == "Checkpoint 'B' created."
+    agent.do("/mark A")
+    assert agent.do("/mark").data["mark"] == "mark-1"
+    assert agent.do("/mark").text == "Checkpoint 'mark-2' created."
+    assert agent.do("/mark B").text == "Checkpoint 'B' moved."
+    assert list(agent.context().marks.items()) == [("A", 2), ("mark-1", 3), ("mark-2", 4), ("B", 5)]
+    agent.do("/mark a")  # names are case-sensitive
+    assert list(agent.context().marks) == ["A", "mark-1", "mark-2", "B", "a"]
+    assert list(agent.replay().marks) == ["A", "mark-1", "mark-2", "B", "a"]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("mark", ("a command begins with '/'",)),
+        ("", ("a command begins with '/'",)),
+        ("/", ("a command begins with '/'",)),
+        ("/nothing", ("no command /nothing", "/mark".removeprefix("/"))),
+        ("/clera", ("did you mean /clear?",)),
+        ("/clear NONE", ("no mark 'NONE'", "marks: M")),
+        ("/fork NONE", ("no mark 'NONE'", "marks: M")),
+        ("/rewind m", ("no mark 'm'", "marks: M")),
+        ("/mark a b", ("'b' is too much", "/mark [NAME]")),
+        ("/undo 5", ("'5' is too much", "usage: /undo")),
+        ("/restore", ("ID is missing", "/restore ID")),
+        ("/restore x", ("ID is a number",)),
+        ("/restore 999", ("no event 999", "2 (mark)")),
+        ("/restore 1", ("event 1 is a user, not an operation",)),
+        ("/restore 3", ("event 3 belongs to another agent",)),
+        ("/restore 4", ("a fork cannot be taken back",)),
+        ("/context", ("/context needs one of: show, drop",)),
+        ("/context drop", ("GID is missing",)),
+        ("/context drop 2", ("no turn 2 is in the context", "its newest turns: 1")),
+        ("/context drop 3", ("no turn 3 is in the context",)),
+        ("/help nothing", ("no command /nothing",)),
+        ("/mark a\u200bb", ("visible characters without white space",)),
+        ("/mark " + "x" * 201, ("1 to 200",)),
+        ("/mark \ud800", ("1 to 200",)),
+    ],
+)
+def test_a_wrong_command_says_what_there_is_instead(log: Log, agent: Agent, line: str, words: tuple[str, ...]) -> None:
+    """SPEC 4: nothing is written."""
+    agent.append("user", "hello")
+    agent.do("/mark M")
+    log.agent("other").append("user", "there")
+    agent.do("/fork")
+    refused(log, lambda: agent.do(line), *words)
+
+
+def test_without_marks_and_turns(log: Log, agent: Agent) -> None:
+    refused(log, lambda: agent.do("/rewind"), "No checkpoint yet. Use /mark.")
+    refused(log, lambda: agent.do("/clear M"), "there is no mark yet")
+    refused(log, lambda: agent.do("/undo"), "the context is empty")
+    refused(log, lambda: agent.do("/context drop 1"), "the context is empty")
+    refused(log, lambda: agent.do("/restore 1"), "no operation is in force")
+
+
+def test_what_cannot_be_filtered(log: Log, agent: Agent) -> None:
+    agent.append("user", "hello")
+    other = log.agent("other").append("user", "there")
+    refused(log, lambda: agent.apply_filter("drop", [1]), "'forget' or 'remember'", "'drop'")
+    refused(log, lambda: agent.apply_filter("forget", [1, other, 99, -1, 0, 2**80]), "not of this conversation", "99")
+    refused(log, lambda: agent.apply_filter("forget", [1], planning=(2, 1)), "(2, 1)")
+    child = log.agent(agent.do("/fork").data["child"])
+    mine = child.append("user", "mine")
+    refused(log, lambda: agent.apply_filter("forget", [mine]), "not of this conversation")
+
+
+def test_planning_that_is_no_event(log: Log, agent: Agent) -> None:
+    agent.append("user", "hello")
+    refused(log, lambda: agent.apply_filter("forget", [], planning=(2, 2**80)), "planning is")
+
+
+@pytest.mark.parametrize("mode", ["forget", "remember"])
+@pytest.mark.parametrize("planned", [2, 3])
+def test_planning_goes_with_its_whole_exchanges(agent: Agent, mode: str, planned: int) -> None:
+    """SPEC 3: what a filter names is widened to whole exchanges, what planning touches too; L4: none is parted."""
+    agent.append("user", "go")
+    at = call(agent)
+    agent.append_tool_result("c1", "text")
+    agent.apply_filter(mode, [at] if mode == "remember" else [], planning=(planned, planned))
+    assert kinds(agent) == ([] if mode == "remember" else ["user"])
+
+
+def test_planning_is_widened_to_what_is_out_of_sight(agent: Agent) -> None:
+    """It may come back: restored, the clear must not bring back a result whose call the filter took."""
+    agent.append("user", "go")
+    at = call(agent)
+    agent.append_tool_result("c1", "text")
+    clear = agent.do("/clear")
+    agent.apply_filter("forget", [], planning=(at, at))
+    agent.do(f"/restore {clear.event_id}")
+    assert kinds(agent) == ["user"]
+
+
+def test_what_the_parent_says_after_the_fork_is_not_the_childs(log: Log, agent: Agent) -> None:
+    """L6: the child cannot name it in a filter."""
+    agent.append("user", "hello")
+    child = log.agent(agent.do("/fork").data["child"])
+    later = agent.append("user", "later")
+    refused(log, lambda: child.apply_filter("forget", [later]), "not of this conversation", str(later))
+
+
+def test_a_model_may_run_its_commands_and_no_others(log: Log, agent: Agent) -> None:
+    """SPEC 4: who may call what; the event says who asked."""
+    agent.append("user", "hello")
+    for line in ("/mark M", "/clear M", "/clear", "/fork"):
+        result = agent.do(line, actor="model")
+        event = log.store.event(result.event_id or 0)
+        assert event is not None
+        assert (event.actor, result.data["actor"]) == ("model", "model")
+    for line in ("/rewind", "/undo", "/restore 2", "/context show", "/context drop 1", "/help", "/exit"):
+        refused(log, lambda line=line: agent.do(line, actor="model"), "is not for a model", "mark", "clear", "fork")
+    refused(log, lambda: agent.do("/mark M", actor="bob"), "is not for a bob")
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(
+            [
+                "user",
+                "user",
+                "assistant",
+                "call",
+                "answer",
+                "end",
+                "/mark",
+                "/mark_A",
+                "/rewind",
+                "/clear",
+                "/clear_A",
+                "/undo",
+                "/fork",
+                "drop",
+                "forget",
+                "remember",
+                "restore",
+                "restore",
+                "state",
+            ]
+        ),
+        st.integers(0, 1000),
+    ),
+    max_size=25,
+)
+
+
+@given(STEPS)
+def test_receipts_are_what_counting_gives(steps: list[tuple[str, int]]) -> None:
+    """L3: receipts come from stored sums; here every number is counted, message by message. Orders of any kind."""
+    with foldmark.open(":memory:") as log:
+        agent, operations = log.agent("default"), [0]
+        for n, (step, pick) in enumerate(steps):
+            before = {(m.agent_id, m.id): m.tokens for m in agent.context().messages}
+            chosen = sorted(id for at, (_, id) in enumerate(before) if pick >> at % 10 & 1)
+            try:
+                if step in ("user", "assistant"):
+                    agent.append(step, "x" * (pick % 50))
+                elif step == "call":
+                    call(agent, f"c{pick % 3}")
+                elif step == "answer":
+                    agent.append_tool_result(f"c{pick % 3}", "r" * (pick % 50))
+                elif step == "end":
+                    agent.end_turn()
+                elif step == "state":
+                    agent.record("state", str(n))
+                elif step in ("forget", "remember"):
+                    operations.append(agent.apply_filter(step, chosen))
+                    event = log.store.event(operations[-1])
+                    assert event is not None
+                    sizes = (event.data or {}).get("before", 0), (event.data or {}).get("after", 0)
+                    assert sizes == (len(before), len(agent.context().messages))
+                else:
+                    turns = [m.turn_id for m in agent.context().messages] or [1]
+                    line = {
+                        "drop": f"/context drop {turns[pick % len(turns)]}",
+                        "restore": f"/restore {operations[pick % len(operations)]}",
+                    }.get(step, step.replace("_", " "))
+                    data = agent.do(line).data
+                    operations.append(agent.context().at)
+                    check(data, before, {(m.agent_id, m.id): m.tokens for m in agent.context().messages})
+                    if step == "/fork" and pick % 2:
+                        agent = agent.children[-1]
+            except CommandError:
+                assert {(m.agent_id, m.id): m.tokens for m in agent.context().messages} == before
+            assert agent.context().size == (
+                len(agent.context().messages),
+                sum(m.tokens for m in agent.context().messages),
+            )
+        assert list(examine(log)) == []
+
+
+def check(data: dict[str, Any], before: dict[tuple[str, int], int], after: dict[tuple[str, int], int]) -> None:
+    def size(ids: dict[tuple[str, int], int]) -> dict[str, int]:
+        return {"messages": len(ids), "tokens": sum(ids.values())}
+
+    assert data["before"] == size(before)
+    assert data["after"] == size(after)
+    assert data["left"] == size({id: tokens for id, tokens in before.items() if id not in after})
+    assert data["returned"] == size({id: tokens for id, tokens in after.items() if id not in before})
+
+
+def test_a_receipt_of_a_rewind(agent: Agent) -> None:
+    agent.append("user", "a" * 40)
+    agent.do("/mark M")
+    agent.append("user", "b" * 41)
+    result = agent.do("/clear M")
+    assert result.text == "Rewound to 'M'."
+    assert result.event_id == 4
+    assert result.data == {
+        "operation": "rewind",
+        "actor": "human",
+        "mark": "M",
+        "left": {"messages": 1, "tokens": 11},
+        "returned": {"messages": 0, "tokens": 0},
+        "before": {"messages": 2, "tokens": 21},
+        "after": {"messages": 1, "tokens": 10},
+    }
+    back = agent.do("/restore 4")
+    assert back.data["returned"] == {"messages": 1, "tokens": 11}
+    assert json.loads(json.dumps(back.data)) == back.data

@@ -1,0 +1,527 @@
+"""Opening a database (SPEC 2, 9): what is none, what must not be written, a full disk, several at once; migrations."""
+
+import ast
+import inspect
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+import foldmark
+from foldmark.conversation.doctor import examine
+from foldmark.core.errors import StoreError
+from foldmark.core.ports import AgentRecord, Size
+from foldmark.core.replay import birth
+from foldmark.stores import sqlite
+from foldmark.stores.queries import migrations, queries
+
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256)) * 20
+WRITER = Path(__file__).parent / "writer.py"
+
+
+def fails(path: Path | str, **how: Any) -> str:
+    """The one line that opening ends with."""
+    with pytest.raises(StoreError) as caught:
+        foldmark.open(str(path), **how)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def conversation(path: Path, *texts: str) -> None:
+    with foldmark.open(str(path)) as log:
+        agent = log.agent("default")
+        for text in texts:
+            agent.append("user", text)
+
+
+def texts(path: Path) -> list[str]:
+    with foldmark.open(str(path), create=False) as log:
+        assert list(examine(log)) == []
+        return [message.content for message in log.agent("default").context().messages]
+
+
+def files(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """Bytes and time of change of every file."""
+    return {each.name: (each.read_bytes(), each.stat().st_mtime_ns) for each in folder.iterdir() if each.is_file()}
+
+
+# What is not a database of ours
+
+
+@pytest.mark.parametrize("content", [b"hello\n", b"x" * 5000, PNG, b"SQLite format 3\0" + b"x" * 5000])
+def test_not_a_database(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "picture.png"
+    path.write_bytes(content)
+    before = files(tmp_path)
+    assert "is not a Foldmark database" in fails(path)
+    assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TABLE t (x)",
+        "PRAGMA user_version = 3",
+        "PRAGMA application_id = 7",
+        "CREATE TABLE t (x); PRAGMA application_id = 7",
+    ],
+)
+def test_another_applications_database(tmp_path: Path, sql: str) -> None:
+    path = tmp_path / "other.db"
+    db = apsw.Connection(str(path))
+    db.execute(sql)
+    db.close()
+    before = files(tmp_path)
+    assert "not Foldmark's" in fails(path)
+    assert files(tmp_path) == before
+
+
+def test_a_newer_schema(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    conversation(path, "hello")
+    newest = len(migrations("sqlite"))
+    db = apsw.Connection(str(path))
+    db.execute(f"PRAGMA user_version = {newest + 1}")
+    db.close()
+    before = path.read_bytes()
+    message = fails(path)
+    assert f"schema {newest + 1}, this one knows up to {newest}" in message
+    assert "pip install --upgrade foldmark" in message
+    assert path.read_bytes() == before
+
+
+def test_a_directory(tmp_path: Path) -> None:
+    assert "cannot be opened" in fails(tmp_path)
+
+
+def test_a_missing_folder(tmp_path: Path) -> None:
+    assert f"no folder {tmp_path / 'none'}" in fails(tmp_path / "none" / "log.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    assert "there is no database" in fails(tmp_path / "log.db", create=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_that_are_hard_to_print(tmp_path: Path) -> None:
+    """The message stays one line whatever the file is called."""
+    path = tmp_path / "two\nlines\x1b[31m.db"
+    path.write_bytes(PNG)
+    assert "two\\nlines\\x1b[31m.db" in fails(path)
+
+
+def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    path.touch()
+    conversation(path, "hello")
+    assert texts(path) == ["hello"]
+
+
+@pytest.mark.parametrize("name", ["with space.db", "é%20?x=1#y.db", "file:log.db"])
+def test_any_name_will_do(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    conversation(Path(name), "hello")
+    assert [each.name for each in tmp_path.iterdir()] == [name]
+    Path(name).chmod(0o444)
+    assert texts(Path(name)) == ["hello"]
+
+
+# What must not be written
+
+
+@pytest.mark.parametrize("in_use", [False, True])
+def test_a_read_only_file_is_read_and_not_written(tmp_path: Path, in_use: bool) -> None:
+    """With and without a WAL that another connection has left beside it."""
+    path = tmp_path / "log.db"
+    conversation(path, "one")
+    other = foldmark.open(str(path))
+    if in_use:
+        other.agent("default").append("user", "two")
+    else:
+        other.close()
+    path.chmod(0o444)
+    before = path.read_bytes()
+    with foldmark.open(str(path)) as log:
+        agent = log.agent("default")
+        assert [message.content for message in agent.context().messages] == ["one", "two"][: 1 + in_use]
+        for write in (lambda: agent.append("user", "x"), lambda: agent.do("/mark"), lambda: log.agent("new")):
+            with pytest.raises(StoreError, match="read-only: nothing was recorded"):
+                write()
+        assert len(agent.context().messages) == 1 + in_use
+    assert path.read_bytes() == before
+    if in_use:
+        other.close()
+
+
+def test_a_read_only_file_of_another_kind(tmp_path: Path) -> None:
+    path = tmp_path / "picture.png"
+    path.write_bytes(PNG)
+    path.chmod(0o444)
+    assert "is not a Foldmark database" in fails(path)
+
+
+@pytest.mark.parametrize("in_use", [False, True])
+def test_opening_and_reading_write_nothing(tmp_path: Path, in_use: bool) -> None:
+    """SPEC 2: opening, reading and `context show`; while somebody else has the database open, or nobody."""
+    path = tmp_path / "log.db"
+    conversation(path, "one")
+    writer = foldmark.open(str(path))
+    agent = writer.agent("default")
+    agent.append("user", "two")
+    agent.do("/mark M")
+    agent.do("/fork")
+    if not in_use:
+        writer.close()
+    written = {name for name in files(tmp_path) if not name.endswith("-shm")}
+    before = {name: content for name, content in files(tmp_path).items() if name in written}
+    with foldmark.open(str(path), create=False) as log:
+        agent = log.agent("default")
+        context = agent.context()
+        assert len(context.messages) == 2
+        assert [message.content for message in context.messages] == ["one", "two"]
+        assert (context.state, context.scratchpad, len(context.segments)) == (None, None, 1)
+        assert "two" in agent.do("/context show").text
+        assert agent.do("/help").text
+        assert list(examine(log)) == []
+        for wrong in ("/restore 999", "/rewind NONE", "/nothing", "/mark a b"):
+            with pytest.raises(foldmark.CommandError):
+                agent.do(wrong)
+    assert {name: content for name, content in files(tmp_path).items() if name in written} == before
+    writer.close()
+
+
+# A full disk
+
+
+def test_a_full_database(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    conversation(path, "one")
+    with foldmark.open(str(path)) as log:
+        agent, db = log.agent("default"), log.store._db
+        db.pragma("max_page_count", db.pragma("page_count") + 1)
+        with pytest.raises(StoreError, match="disk is full: nothing was recorded") as caught:
+            agent.append("user", "x" * 100_000)
+        assert "\n" not in str(caught.value)
+
+        def batch() -> None:
+            with agent.batch():
+                for _ in range(50):
+                    agent.append("user", "x" * 1000)
+
+        with pytest.raises(StoreError, match="disk is full"):
+            batch()
+        assert [message.content for message in agent.context().messages] == ["one"]
+        db.pragma("max_page_count", 1_000_000)
+        agent.append("user", "two" * 10_000)
+        with agent.batch():
+            agent.append("user", "three")
+    assert texts(path) == ["one", "two" * 10_000, "three"]
+
+
+def test_a_commit_that_fails(tmp_path: Path) -> None:
+    """Nothing is recorded, and the agent knows: it appends again without being told to read its context."""
+    path = tmp_path / "log.db"
+    conversation(path, "one")
+    with foldmark.open(str(path)) as log:
+        agent, db = log.agent("default"), log.store._db
+
+        def batch() -> None:
+            with agent.batch():
+                agent.append("user", "lost")
+
+        for write in (batch, lambda: agent.append("user", "lost"), lambda: agent.do("/mark M"), agent.end_turn):
+            db.set_commit_hook(lambda: True)
+            with pytest.raises(StoreError):
+                write()
+            db.set_commit_hook(None)
+            agent.append("user", "and on")
+    assert texts(path) == ["one", *["and on"] * 4]
+
+
+def test_a_batch_that_met_a_full_disk_cannot_go_on(tmp_path: Path) -> None:
+    """SQLite takes the whole transaction back then; what the block appends next must not be recorded alone."""
+    path = tmp_path / "log.db"
+    conversation(path, "one")
+    with foldmark.open(str(path)) as log:
+        agent, db = log.agent("default"), log.store._db
+        db.pragma("max_page_count", db.pragma("page_count") + 1)
+
+        def stubborn() -> None:
+            with agent.batch():
+                for _ in range(50):
+                    try:
+                        agent.append("user", "x" * 1000)
+                    except (StoreError, apsw.Error):
+                        db.pragma("max_page_count", 1_000_000)
+
+        with pytest.raises(StoreError):
+            stubborn()
+        agent.append("user", "two")
+    assert texts(path) == ["one", "two"]
+
+
+def test_inside_a_batch_errors_are_foldmarks_too(tmp_path: Path) -> None:
+    """`ports.Store`: every method raises StoreError when the database fails."""
+    path = tmp_path / "log.db"
+    conversation(path, "one")
+    seen: list[type[BaseException]] = []
+    with foldmark.open(str(path)) as log:
+        agent, db = log.agent("default"), log.store._db
+        db.pragma("max_page_count", db.pragma("page_count") + 1)
+
+        def batch() -> None:
+            with agent.batch():
+                try:
+                    agent.append("user", "x" * 100_000)
+                except Exception as error:
+                    seen.append(type(error))
+                    raise
+
+        with pytest.raises(StoreError, match="disk is full"):
+            batch()
+    assert seen == [StoreError]
+
+
+def test_a_fork_on_a_full_disk_leaves_no_child(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    conversation(path, "one")
+    with foldmark.open(str(path)) as log:
+        agent, db = log.agent("default"), log.store._db
+        agent.record("scratchpad", "x" * 100_000)
+        db.pragma("max_page_count", db.pragma("page_count") + 1)
+        with pytest.raises(StoreError, match="disk is full"):
+            agent.do("/fork")
+        db.pragma("max_page_count", 1_000_000)
+        assert agent.children == []
+        child = log.agent(agent.do("/fork").data["child"])
+        assert [message.content for message in child.context().messages] == ["one"]
+        assert list(examine(log)) == []
+
+
+def test_an_agent_that_never_was_is_forgotten(tmp_path: Path) -> None:
+    """A full disk makes SQLite roll back by itself; the next agent must not pass for the one that was being made."""
+    path = str(tmp_path / "log.db")
+    with foldmark.open(path) as log, foldmark.open(path) as other:
+        agent, store, db = log.agent("default"), log.store, log.store._db
+        db.pragma("max_page_count", db.pragma("page_count") + 1)
+
+        def bear() -> None:
+            with store.appending(agent.id, 0):
+                store.create_agent(AgentRecord("never", None, agent.id, 1, "2026-03-01T12:00:00.000000Z"))
+                store.save_fold(birth("never", 1, pins=tuple(range(100_000))), Size(0, 0))
+
+        with pytest.raises(StoreError, match="disk is full"):
+            bear()
+        event_id = other.agent("next").append("user", "hello")
+        event = store.event(event_id)
+        assert event is not None
+        assert event.agent_id == other.agent("next").id
+
+
+FILE_LIMIT = textwrap.dedent("""
+    import resource, sys
+    import foldmark
+    with foldmark.open(sys.argv[1]) as log:
+        agent = log.agent("default")
+        ids = [agent.append("user", "before")]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
+        try:
+            while True:
+                ids.append(agent.append("user", "x" * 20_000))
+        except foldmark.StoreError as error:
+            print(type(error).__name__, error)
+        agent.context()
+        print(len(agent.context().messages), len(ids))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        agent.append("user", "after")
+""")
+
+
+def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
+    """Writes fail in the middle of the WAL, as on a full disk; appending works again when there is room."""
+    path = tmp_path / "log.db"
+    done = subprocess.run([sys.executable, "-c", FILE_LIMIT, str(path)], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    error, counts = done.stdout.splitlines()
+    assert error.startswith("StoreError ")
+    assert "Nothing was recorded" in error or "nothing was recorded" in error
+    there, told = map(int, counts.split())
+    assert there == told > 5
+    found = texts(path)
+    assert [found[0], found[-1], len(found)] == ["before", "after", told + 1]
+
+
+# Several at once
+
+
+def together(path: Path, names: list[str]) -> list[list[str]]:
+    """Start a writer for each name at the same time; what each says."""
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(WRITER), str(path), name, "each", "5"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in names
+    ]
+    return [process.communicate("0\n")[0].splitlines() for process in processes]
+
+
+def test_eight_processes_make_one_database(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    for said in together(path, [f"agent-{n}" for n in range(8)]):
+        assert said[0] == "ready"
+        assert len(said) == 6
+    with foldmark.open(str(path), create=False) as log:
+        assert len(log.agents()) == 8
+        assert all(len(agent.context().messages) == 5 for agent in log.agents())
+        assert list(examine(log)) == []
+
+
+@pytest.fixture
+def hooks() -> Iterator[list[Any]]:
+    """apsw's hooks for new connections, as they were before in the end."""
+    before = list(apsw.connection_hooks)
+    yield apsw.connection_hooks
+    apsw.connection_hooks[:] = before
+
+
+@pytest.mark.parametrize("pragma", ["user_version", "application_id", "schema_version", "journal_mode"])
+def test_another_process_makes_the_database_meanwhile(tmp_path: Path, hooks: list[Any], pragma: str) -> None:
+    """At the moment when this one is about to ask for `pragma`; it began when the file was not there yet."""
+    path, asked = tmp_path / "log.db", []
+
+    def trace(_: object, sql: str, __: object) -> bool:
+        if pragma in sql and not asked:
+            asked.append(sql)
+            conversation(path, "from another process")
+        return True
+
+    def hook(db: apsw.Connection) -> None:
+        if not asked:
+            hooks.clear()
+            db.exec_trace = trace
+
+    hooks.append(hook)
+    with foldmark.open(str(path)) as log:
+        assert asked
+        assert [m.content for m in log.agent("default").context().messages] == ["from another process"]
+
+
+def test_two_processes_make_one_conversation(tmp_path: Path) -> None:
+    """`Log.agent` gets or creates: whoever comes second gets what the first created (SPEC 9)."""
+    path = tmp_path / "log.db"
+    with foldmark.open(str(path)) as log, foldmark.open(str(path)) as other:
+        clock = log.clock
+
+        def late() -> str:
+            other.agent("default")
+            return clock()
+
+        log.clock = late
+        assert log.agent("default") == other.agent("default")
+        assert len(log.agents()) == 1
+
+
+def test_a_database_that_stays_locked(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    conversation(path, "one")
+    with foldmark.open(str(path)) as log:
+        agent = log.agent("default")
+        log.store._db.set_busy_timeout(10)
+        other = apsw.Connection(str(path))
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreError, match="locked by another program"):
+            agent.append("user", "two")
+        assert [message.content for message in agent.context().messages] == ["one"]
+        other.execute("ROLLBACK")
+        other.close()
+        agent.append("user", "two")
+    assert texts(path) == ["one", "two"]
+
+
+# Migrations and queries
+
+
+def schema(path: Path) -> tuple[Any, ...]:
+    db = apsw.Connection(str(path))
+    tables = db.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name").fetchall()
+    pragmas = [db.pragma(name) for name in ("user_version", "application_id", "journal_mode", "encoding")]
+    db.close()
+    return tables, pragmas
+
+
+def test_migrations_are_numbered_from_one() -> None:
+    assert [number for number, _ in migrations("sqlite")] == list(range(1, len(migrations("sqlite")) + 1))
+
+
+@pytest.mark.parametrize("version", range(len(migrations("sqlite"))))
+def test_a_migrated_database_equals_a_fresh_one(tmp_path: Path, version: int) -> None:
+    """From every version that there has been; 0 is an empty file."""
+    fresh, old = tmp_path / "fresh.db", tmp_path / "old.db"
+    foldmark.open(str(fresh)).close()
+    db = apsw.Connection(str(old))
+    db.execute("PRAGMA journal_mode = WAL")
+    for number, sql in migrations("sqlite")[:version]:
+        db.execute(sql)
+        db.execute(f"PRAGMA user_version = {number}")
+        db.execute(f"PRAGMA application_id = {sqlite.open_file.__globals__['APPLICATION_ID']}")
+    db.close()
+    foldmark.open(str(old)).close()
+    assert schema(old) == schema(fresh)
+    assert schema(fresh)[1] == [len(migrations("sqlite")), 0x466F6C64, "wal", "UTF-8"]
+
+
+def strings(module: Any) -> set[str]:
+    tree = ast.parse(inspect.getsource(module))
+    return {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+
+
+def named(module: Any) -> set[str]:
+    """The names in `_run("name", ...)` and `_sql["name"]`."""
+    found = set()
+    for node in ast.walk(ast.parse(inspect.getsource(module))):
+        match node:
+            case ast.Call(func=ast.Attribute(attr="_run"), args=[ast.Constant(value=str(name)), *_]):
+                found.add(name)
+            case ast.Subscript(value=ast.Attribute(attr="_sql"), slice=ast.Constant(value=str(name))):
+                found.add(name)
+    return found
+
+
+def test_every_query_is_used_and_every_used_one_exists() -> None:
+    assert named(sqlite) <= queries("sqlite").keys() <= strings(sqlite)
+    assert len(named(sqlite)) > 15
+
+
+def test_every_query_is_described() -> None:
+    text = Path(inspect.getsourcefile(sqlite) or "").parent.joinpath("sql/sqlite/queries.sql").read_text("utf-8")
+    assert re.findall(r"-- name: (.*)\n-- .+\.\n", text) == list(queries("sqlite"))
+
+
+@pytest.mark.parametrize("name", [name for name in queries("sqlite") if not name.startswith("wrong_")])
+def test_no_query_reads_all_events(name: str) -> None:
+    """L3: every query finds its rows by an index; a scan of `events` would cost the whole history.
+
+    What `foldmark doctor` asks (wrong_...) reads everything on purpose.
+    """
+    with foldmark.open(":memory:") as log:
+        sql = queries("sqlite")[name]
+        bindings: Any = dict.fromkeys(re.findall(r":(\w+)", sql), 1) or (1,) * sql.count("?")
+        plan = [row[3] for row in log.store._db.execute(f"EXPLAIN QUERY PLAN {sql}", bindings)]
+    aliases = {"events", *re.findall(r"\bevents (?!WHERE|ORDER|LIMIT|SET)(?:AS )?(\w+)", sql)}
+    assert not [step for step in plan if re.match(rf"SCAN ({'|'.join(aliases)})\b", step)]
+    assert not [step for step in plan if "TEMP B-TREE" in step]
+
+
+def test_nothing_is_left_beside_a_closed_database(tmp_path: Path) -> None:
+    conversation(tmp_path / "log.db", "one")
+    assert [each.name for each in tmp_path.iterdir()] == ["log.db"]

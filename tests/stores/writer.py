@@ -1,0 +1,36 @@
+"""A process that appends, for tests that kill it or run several: writer.py DATABASE CONVERSATION MODE COUNT.
+
+It says "ready" once the conversation is open, waits for a line on its standard input, and prints "ID CONTENT" of every
+append after the append has returned. Modes: `each` appends one by one, `batch` fifty in a transaction (one line for
+it), `mixed` also sets marks and clears. A Foldmark error ends it with "error CLASS MESSAGE".
+"""
+
+import sys
+
+import foldmark
+
+
+def main(path: str, name: str, mode: str, count: int) -> None:
+    with foldmark.open(path) as log:
+        agent = log.agent(name)
+        print("ready", flush=True)
+        run = sys.stdin.readline().strip()
+        for n in range(count):
+            text = f"{name}/{run}/{n}"
+            if mode == "batch":
+                with agent.batch():
+                    for part in range(50):
+                        event_id = agent.append("user", f"{text}/{part}")
+                text = f"{text}/49"
+            else:
+                event_id = agent.append("user", text)
+            print(event_id, text, flush=True)
+            if mode == "mixed" and n % 3 == 0:
+                agent.do("/mark M")
+                agent.do("/clear M" if n % 2 else "/fork M")
+
+
+try:
+    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]))
+except foldmark.FoldmarkError as error:
+    print("error", type(error).__name__, error, flush=True)
