@@ -1,0 +1,13 @@
+"""Hypothesis profiles of the laws: `ci` by default, `deep` with FOLDMARK_DEEP=1."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+_SLOW = [HealthCheck.too_slow]
+
+settings.register_profile("ci", deadline=None, max_examples=150, stateful_step_count=40, suppress_health_check=_SLOW)
+settings.register_profile(
+    "deep", deadline=None, max_examples=2000, stateful_step_count=80, print_blob=True, suppress_health_check=_SLOW
+)
+settings.load_profile("deep" if os.environ.get("FOLDMARK_DEEP") == "1" else "ci")
