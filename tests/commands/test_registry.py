@@ -1,0 +1,278 @@
+"""The registry (SPEC 4): a line becomes a call, each command is defined once, and nobody calls what is not theirs."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import foldmark
+import foldmark.interfaces
+from foldmark import Agent, CommandError, Log, Result
+from foldmark.commands import REGISTRY
+from foldmark.commands.registry import ANYBODY, HUMAN, Call, Command, Registry
+from foldmark.core.events import ACTORS
+
+
+def echo(call: Call) -> Result:
+    return Result("", None, {"arguments": dict(call.arguments), "actor": call.actor})
+
+
+SAMPLE = Registry(
+    (
+        Command("none", "", "Takes nothing.", echo),
+        Command("one", "NAME", "Takes one.", echo, ANYBODY),
+        Command("maybe", "[NAME]", "Takes one or none.", echo),
+        Command("both", "ID [NAME]", "Takes one or two.", echo),
+        Command("say", "TEXT...", "Takes the rest.", echo, ANYBODY),
+        Command("send", "UUID TEXT...", "Takes one and the rest.", echo, ANYBODY),
+        Command("note", "[TEXT...]", "Takes the rest, if any.", echo),
+        Command("memo add", "TEXT...", "Two words.", echo),
+        Command("memo list", "[N]", "Two words.", echo),
+        Command("memory", "", "Begins like another.", echo, frozenset({"model"})),
+    )
+)
+
+
+@pytest.fixture
+def log() -> Iterator[Log]:
+    with foldmark.open(":memory:") as log:
+        yield log
+
+
+@pytest.fixture
+def agent(log: Log) -> Agent:
+    return log.agent("default")
+
+
+def refused(agent: Agent, line: str, actor: str = "human", registry: Registry = SAMPLE) -> str:
+    """The message with which a line is refused; nothing is written."""
+    before = agent.context().at
+    with pytest.raises(CommandError) as caught:
+        registry(agent, line, actor)
+    assert agent.context().at == before
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+# Parsing and the grammar of usage
+
+
+@pytest.mark.parametrize(
+    ("line", "arguments"),
+    [
+        ("/none", {}),
+        ("  /none  \n", {}),
+        ("/one X", {"NAME": "X"}),
+        ("/one   X  ", {"NAME": "X"}),
+        ("/one\tX", {"NAME": "X"}),
+        ("/one /two", {"NAME": "/two"}),
+        ("/one [X]", {"NAME": "[X]"}),
+        ("/one 'a", {"NAME": "'a"}),
+        ("/maybe", {}),
+        ("/maybe X", {"NAME": "X"}),
+        ("/both 5", {"ID": "5"}),
+        ("/both  5   X ", {"ID": "5", "NAME": "X"}),
+        ("/say hello", {"TEXT": "hello"}),
+        ("/say  two  spaces,\ttab and\nline ", {"TEXT": "two  spaces,\ttab and\nline"}),
+        ("/send abc  hello  you", {"UUID": "abc", "TEXT": "hello  you"}),
+        ("/note", {}),
+        ("/note 'quoted \"text\"' \\n", {"TEXT": "'quoted \"text\"' \\n"}),
+        ("/memo add a  b", {"TEXT": "a  b"}),
+        ("/memo   add\ta", {"TEXT": "a"}),
+        ("/memo list", {}),
+        ("/memo list 5", {"N": "5"}),
+        ("/one 你好", {"NAME": "你好"}),
+    ],
+)
+def test_lines_and_their_arguments(agent: Agent, line: str, arguments: dict[str, str]) -> None:
+    assert SAMPLE(agent, line).data == {"arguments": arguments, "actor": "human"}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("", "a command begins with '/'; /help lists them"),
+        ("   ", "a command begins with '/'; /help lists them"),
+        ("/", "a command begins with '/'; /help lists them"),
+        ("/ one X", "a command begins with '/'; /help lists them"),
+        ("one X", "a command begins with '/'; /help lists them"),
+        ("/one", "NAME is missing; usage: /one NAME"),
+        ("/one  ", "NAME is missing; usage: /one NAME"),
+        ("/both", "ID is missing; usage: /both ID [NAME]"),
+        ("/say", "TEXT is missing; usage: /say TEXT..."),
+        ("/send abc", "TEXT is missing; usage: /send UUID TEXT..."),
+        ("/memo add", "TEXT is missing; usage: /memo add TEXT..."),
+        ("/none X", "'X' is too much; usage: /none"),
+        ("/one X Y  Z", "'Y  Z' is too much; usage: /one NAME"),
+        ("/both 5 X Y", "'Y' is too much; usage: /both ID [NAME]"),
+        ("/memo list 5 6", "'6' is too much; usage: /memo list [N]"),
+        (f"/none {'x' * 500}", f"'{'x' * 40}' is too much; usage: /none"),
+        ("/memo", "/memo needs one of: add, list"),
+        ("/memo remove", "/memo needs one of: add, list"),
+        ("/memo ADD x", "/memo needs one of: add, list"),
+    ],
+)
+def test_lines_that_are_refused(agent: Agent, line: str, message: str) -> None:
+    assert refused(agent, line) == message
+
+
+@pytest.mark.parametrize("line", ["/nope", "/NONE", "/nonesuch x", "/list", "/add", "/memo-add", "/none/", "/no ne"])
+def test_an_unknown_command_says_what_there_is(agent: Agent, line: str) -> None:
+    message = refused(agent, line)
+    assert message.startswith(f"there is no command {line.split()[0]}; ")
+    for name in SAMPLE.commands:
+        assert name in message
+
+
+def test_an_unknown_command_suggests_the_nearest(agent: Agent) -> None:
+    assert "did you mean /maybe?" in refused(agent, "/mabye")
+    assert "did you mean" not in refused(agent, "/zzz")
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "+1", "1.0", "1e3", "٣", "²", "1_000", "0x1", "1 ", "9" * 5000])
+def test_what_is_not_a_number(agent: Agent, text: str) -> None:
+    with pytest.raises(CommandError, match=r"^ID is a number, not '") as caught:
+        Call(agent, {"ID": text}, "human", SAMPLE).number("ID")
+    assert len(str(caught.value)) < 80
+
+
+@pytest.mark.parametrize("text", ["0", "7", "007", "9" * 18])
+def test_what_is_a_number(agent: Agent, text: str) -> None:
+    assert Call(agent, {"ID": text}, "human", SAMPLE).number("ID") == int(text)
+
+
+# Who may
+
+
+def test_who_may_call_what(agent: Agent) -> None:
+    for actor in ACTORS:
+        for name, command in SAMPLE.commands.items():
+            line = f"/{name} 1 2" if "..." in command.usage else f"/{name} {'1' if command.usage else ''}"
+            if actor in command.who:
+                assert SAMPLE(agent, line, actor).data["actor"] == actor
+            else:
+                message = refused(agent, line, actor)
+                assert message.startswith(f"/{name} is not for a {actor}; there is: ")
+                allowed = message.partition("there is: ")[2].split(", ")
+                assert allowed == [
+                    each for each, other in SAMPLE.commands.items() if actor in other.who
+                ] or allowed == [""]
+
+
+def test_a_command_that_is_not_theirs_comes_before_wrong_arguments(agent: Agent) -> None:
+    assert "is not for a model" in refused(agent, "/memo list 1 2 3", "model")
+
+
+def test_an_unknown_actor_may_nothing(agent: Agent) -> None:
+    for name in REGISTRY.commands:
+        assert "is not for a stranger" in refused(agent, f"/{name}", "stranger", REGISTRY)
+
+
+def test_a_model_may_call_its_six_commands_only(agent: Agent) -> None:
+    six = {"mark", "clear", "fork", "send", "check-mail", "kill"}
+    for name, command in REGISTRY.commands.items():
+        assert ("model" in command.who) == (name in six)
+        assert "human" in command.who
+        if name not in six:
+            assert f"/{name} is not for a model; there is: mark" in refused(agent, f"/{name} 1", "model", REGISTRY)
+    assert agent.do("/mark X", actor="model").data["actor"] == "model"
+    event = agent.log.store.event(agent.context().marks["X"])
+    assert event is not None
+    assert event.actor == "model"
+
+
+# Every command
+
+
+def test_every_command_is_complete() -> None:
+    for name, command in REGISTRY.commands.items():
+        assert command.name == name == " ".join(name.split())
+        assert 1 <= len(name.split()) <= 2
+        assert name == name.lower()
+        assert command.help.endswith(".")
+        assert command.help[0].isupper()
+        assert len(command.help) <= 80
+        assert command.who in (HUMAN, ANYBODY)
+        assert command.synopsis == f"/{name} {command.usage}".strip()
+        words = command.usage.split()
+        optional = [word.startswith("[") for word in words]
+        assert optional == sorted(optional), "what is required comes first"
+        for word in words:
+            assert word.strip("[].").isupper()
+            assert word.startswith("[") == word.endswith("]")
+        assert not any("..." in word for word in words[:-1]), "only the last may take the rest"
+
+
+def test_names_do_not_hide_each_other() -> None:
+    for name in REGISTRY.commands:
+        family, _, second = name.partition(" ")
+        assert not (second and family in REGISTRY.commands)
+        command, rest = REGISTRY.parse(f"/{name} X  Y")
+        assert (command.name, rest.strip()) == (name, "X  Y")
+
+
+@pytest.mark.parametrize("name", REGISTRY.commands)
+def test_missing_and_surplus_arguments(agent: Agent, name: str) -> None:
+    command = REGISTRY.commands[name]
+    words = command.usage.split()
+    if words and not words[0].startswith("["):
+        message = refused(agent, f"/{name}", registry=REGISTRY)
+        assert message == f"{words[0].strip('.')} is missing; usage: {command.synopsis}"
+    if not command.usage.rstrip("]").endswith("..."):
+        line = " ".join([f"/{name}", *("1" for _ in words), "SURPLUS more"])
+        assert refused(agent, line, registry=REGISTRY) == f"'SURPLUS more' is too much; usage: {command.synopsis}"
+
+
+# Help
+
+
+def test_help_lists_exactly_the_registry(agent: Agent) -> None:
+    result = agent.do("/help")
+    commands = [command for command in REGISTRY.commands.values() if "human" in command.who]
+    lines = result.text.splitlines()
+    assert len(lines) == len(commands) == len(REGISTRY.commands)
+    for line, command in zip(lines, commands, strict=True):
+        assert line.startswith(f"{command.synopsis} ")
+        assert line.endswith(f"  {command.help}")
+    assert len({line.index(command.help) for line, command in zip(lines, commands, strict=True)}) == 1
+    assert result.data == {"commands": [{"usage": each.synopsis, "help": each.help} for each in commands]}
+    assert result.event_id is None
+
+
+def test_help_explains_one_command_or_a_family(agent: Agent) -> None:
+    for name, command in REGISTRY.commands.items():
+        for asked in (name, f"/{name}"):
+            assert agent.do(f"/help {asked}").text == f"{command.synopsis}  {command.help}"
+    family = [name for name in REGISTRY.commands if name.startswith("context ")]
+    assert len(agent.do("/help context").text.splitlines()) == len(family) > 1
+    message = refused(agent, "/help nope", registry=REGISTRY)
+    assert all(name in message for name in REGISTRY.commands)
+
+
+# One registry for every interface
+
+
+def test_the_library_and_the_registry_are_one(agent: Agent) -> None:
+    assert agent.log.commands is REGISTRY
+
+
+def constants(node: ast.AST) -> Iterator[Any]:
+    return (each.value for each in ast.walk(node) if isinstance(each, ast.Constant))
+
+
+def test_no_interface_knows_a_command_by_name() -> None:
+    """What an interface compares, looks up or matches is never a command's name: it asks the registry."""
+    names = {f"{slash}{name}" for name in REGISTRY.commands for slash in ("", "/")}
+    paths = [path for folder in foldmark.interfaces.__path__ for path in Path(folder).rglob("*.py")]
+    assert paths
+    for path in paths:
+        for node in ast.walk(ast.parse(path.read_text())):
+            tested: list[Any] = []
+            if isinstance(node, ast.Compare | ast.match_case):
+                tested += constants(node if isinstance(node, ast.Compare) else node.pattern)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "startswith":
+                tested += constants(node)
+            found = {each for each in tested if isinstance(each, str)} & names
+            assert not found, f"{path.name}:{getattr(node, 'lineno', '?')}: {found}"

@@ -1,0 +1,126 @@
+"""What the tests of interfaces share: the command line in this process and as a program of its own, each without the
+settings of whoever runs the tests."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from terminal import LIMIT, Terminal
+
+import foldmark
+from foldmark.interfaces.cli import run
+
+PROGRAM = str(Path(sys.executable).with_name("foldmark"))
+
+
+def known(reason: str) -> pytest.MarkDecorator:
+    """A fault that is known and not mended yet."""
+    return pytest.mark.xfail(strict=False, reason=reason)
+
+
+@dataclass
+class Outcome:
+    """How a command line ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+
+@pytest.fixture(autouse=True)
+def own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty working folder, and a data folder of the test's own."""
+    for name in [name for name in os.environ if name.startswith(("FOLDMARK", "IKIGAI", "LC_", "PYTHON"))]:
+        if name != "PYTHONPATH":
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+
+
+@pytest.fixture
+def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where FOLDMARK_DB points; nothing is there yet."""
+    path = str(tmp_path / "log.db")
+    monkeypatch.setenv("FOLDMARK_DB", path)
+    return path
+
+
+@pytest.fixture
+def log(db: str) -> Iterator[foldmark.Log]:
+    with foldmark.open(db) as log:
+        yield log
+
+
+Cli = Callable[..., Outcome]
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Runs a command line in this process; `stdin` is what is piped into it."""
+
+    def cli(*arguments: str, stdin: str | bytes = b"") -> Outcome:
+        raw = stdin.encode() if isinstance(stdin, str) else stdin
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw)))
+        capsys.readouterr()
+        code = run(list(arguments))
+        shown = capsys.readouterr()
+        return Outcome(code, shown.out, shown.err)
+
+    return cli
+
+
+@pytest.fixture
+def program() -> Cli:
+    """Runs a command line as a program of its own; `stdout` may be a file that takes its output."""
+
+    def program(*arguments: str, stdin: str | bytes = b"", stdout: Any = None, start: tuple[str, ...] = ()) -> Outcome:
+        raw = stdin.encode() if isinstance(stdin, str) else stdin
+        done = subprocess.run(
+            [*start, PROGRAM, *arguments],
+            input=raw,
+            stdout=stdout or subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=LIMIT,
+            check=False,
+        )
+        return Outcome(done.returncode, *(text.decode(errors="replace") for text in (done.stdout or b"", done.stderr)))
+
+    return program
+
+
+@pytest.fixture
+def terminal(db: str) -> Callable[..., Terminal]:
+    """Starts a command line in a terminal; the offline model waits `delay` seconds between two words."""
+
+    def terminal(*arguments: str, delay: float = 0.0) -> Terminal:
+        return Terminal(PROGRAM, *arguments, env={**os.environ, "FOLDMARK_OFFLINE_DELAY": str(delay)})
+
+    return terminal
+
+
+def events(log: foldmark.Log) -> list[foldmark.Event]:
+    """All events of the database in order."""
+    found = []
+    while event := log.store.event(len(found) + 1):
+        found.append(event)
+    return found
+
+
+def files(folder: Path) -> dict[str, bytes | None]:
+    """Every file and folder below `folder` with its bytes."""
+    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}

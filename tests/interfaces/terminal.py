@@ -1,0 +1,114 @@
+"""A program in a pseudo-terminal of its own: what is typed goes through the terminal's line discipline, so that Ctrl-C
+is a real SIGINT. Waiting is waiting for output, with a limit that is far beyond what is needed."""
+
+import codecs
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+LIMIT = 30.0
+"""Seconds that a test waits for an output before it fails."""
+
+CTRL_C, CTRL_D = "\x03", "\x04"
+
+# The child makes the terminal its controlling one, then becomes the program.
+_START = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+
+
+class Terminal:
+    """Runs a command line; use it as a context manager."""
+
+    def __init__(
+        self, *command: str, env: Mapping[str, str], size: tuple[int, int] = (24, 80), stdout: int | None = None
+    ) -> None:
+        self._master, slave = pty.openpty()
+        self.resize(*size)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _START, *command],
+            stdin=slave,
+            stdout=slave if stdout is None else stdout,
+            stderr=slave,
+            env={**env, "TERM": "dumb"},
+            start_new_session=True,
+        )
+        os.close(slave)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._seen = self._unread = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(LIMIT)
+        os.close(self._master)
+
+    @property
+    def screen(self) -> str:
+        """Everything that was shown so far, with LF line ends."""
+        return self._seen.replace("\r\n", "\n")
+
+    def resize(self, rows: int, columns: int) -> None:
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def type(self, text: str) -> None:
+        os.write(self._master, text.encode())
+
+    def press(self, key: str, text: str) -> None:
+        """Press a key until `text` is shown: Python misses a Ctrl-C that falls between its prompt and its waiting."""
+        for _ in range(int(LIMIT)):
+            self.type(key)
+            try:
+                self.until(text, 1.0)
+            except AssertionError:
+                continue
+            return
+        raise AssertionError(f"{text!r} was not shown; there is {self.screen!r}")
+
+    def until(self, text: str, limit: float = LIMIT) -> str:
+        """Wait until `text` is shown; returns what was shown since the last wait, `text` included."""
+        wanted = text.replace("\n", "\r\n")
+        deadline = time.monotonic() + limit
+        while wanted not in self._unread:
+            if not self._read(deadline):
+                raise AssertionError(f"{text!r} was not shown; there is {self.screen!r}")
+        shown, _, self._unread = self._unread.partition(wanted)
+        return (shown + wanted).replace("\r\n", "\n")
+
+    def end(self) -> int:
+        """Wait for the program's end and return its exit code."""
+        deadline = time.monotonic() + LIMIT
+        while self._read(deadline):
+            pass
+        return self.process.wait(LIMIT)
+
+    def kill(self) -> None:
+        """As `kill -9` does it."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(LIMIT)
+
+    def _read(self, deadline: float) -> bool:
+        ready, _, _ = select.select([self._master], [], [], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            return False
+        try:
+            data = os.read(self._master, 1 << 16)
+        except OSError:  # EIO: nobody has the terminal open any more
+            return False
+        text = self._decoder.decode(data)
+        self._seen += text
+        self._unread += text
+        return bool(data)

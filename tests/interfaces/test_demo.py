@@ -1,0 +1,160 @@
+"""`foldmark demo`: it runs, it is what it says, and its numbers are true."""
+
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from importlib.resources import files as resources
+from pathlib import Path
+
+import pytest
+from terminal import CTRL_D, Terminal
+
+import foldmark
+from conftest import Cli, Outcome, events, files
+from foldmark.conversation.doctor import examine
+
+SAMPLE = Path(str(resources("foldmark") / "samples" / "notes-cli.jsonl"))
+RECEIPT = re.compile(
+    r"event (\d+)(?: · (\d+) messages \(~([\d,]+) tokens\) (left|came back))? · "
+    r"context (?:(\d+) → )?(\d+) messages \(~([\d,]+) tokens\)"
+)
+
+
+def number(text: str) -> int:
+    return int(text.replace(",", ""))
+
+
+@pytest.fixture
+def demo(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Outcome:
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    before = SAMPLE.stat().st_mtime_ns, SAMPLE.read_bytes()
+    shown = cli("demo")
+    assert (shown.code, shown.err) == (0, "")
+    assert (SAMPLE.stat().st_mtime_ns, SAMPLE.read_bytes()) == before
+    return shown
+
+
+@pytest.fixture
+def log(demo: Outcome, tmp_path: Path) -> Iterator[foldmark.Log]:
+    """The database that the demo leaves behind."""
+    (path,) = (tmp_path / "tmp").glob("*/*.db")
+    assert f"--db {path} " in demo.out
+    with foldmark.open(str(path), create=False) as log:
+        yield log
+        assert list(examine(log)) == []
+
+
+def answer(demo: Outcome, command: str) -> list[str]:
+    """The lines that a shown command answered with."""
+    (at,) = [at for at, line in enumerate(demo.lines) if line.startswith("$ ") and command in line]
+    rest = demo.lines[at + 1 :]
+    ends = (at for at, line in enumerate(rest) if re.match(r"\$ |\d+\. |What to try", line))
+    return rest[: next(ends)]
+
+
+def test_eleven_steps_in_order(demo: Outcome) -> None:
+    steps = [int(line.partition(".")[0]) for line in demo.lines if re.match(r"\d+\. [A-Z.]", line)]
+    assert steps == list(range(1, len(steps) + 1))
+    assert len(steps) >= 11
+    for command in (
+        "import ",
+        "context show notes",
+        "/context drop",
+        "/mark",
+        "/rewind",
+        "/restore",
+        "/fork",
+        "doctor",
+    ):
+        assert any(line.startswith("$ foldmark") and command in line for line in demo.lines), command
+    assert "Traceback" not in demo.out
+    assert len(demo.lines) < 200
+
+
+def test_it_writes_only_where_it_says(demo: Outcome, tmp_path: Path) -> None:
+    assert not (tmp_path / "data").exists()
+    assert [name for name in files(tmp_path / "tmp") if name.endswith(".db")]
+    assert files(tmp_path / "work") == {}
+
+
+def test_the_numbers_of_the_import(demo: Outcome, log: foldmark.Log) -> None:
+    shown = answer(demo, "foldmark import")
+    assert shown[0] == f"Read {len(SAMPLE.read_bytes().splitlines()):,} lines:"
+    talked = [event for event in events(log) if "offline model" in event.content]
+    first_talk = min(event.turn_id or 0 for event in talked)
+    imported = [event for event in events(log) if event.role and event.id < first_talk]
+    kinds = Counter(event.kind.replace("_", " ") for event in imported)
+    (line,) = [line for line in shown if line.startswith("Conversation 'notes'")]
+    assert f"{len({event.turn_id for event in imported})} turns" in line
+    for kind, count in kinds.items():
+        assert f"{count} {kind}" in line
+
+
+def test_the_numbers_of_the_operations(demo: Outcome, log: foldmark.Log) -> None:
+    """Each receipt names an operation, and what it says of it is what the log holds."""
+    agent = log.agent("notes")
+    receipts = [match for line in demo.lines if (match := RECEIPT.search(line))]
+    operations = {event.id: event.kind for event in log.store.operations(agent.id)}
+    assert [operations[int(receipt[1])] for receipt in receipts] == [
+        "drop",
+        "mark",
+        "rewind",
+        "restore",
+        "mark",
+        "fork",
+    ]
+    dropped, _, rewound, restored, _, forked = receipts
+    turn = int(answer(demo, "/context drop")[0].split()[1])
+    gone = [event for event in events(log) if event.turn_id == turn and event.role]
+    assert (int(dropped[2]), number(dropped[3])) == (len(gone), sum(event.tokens for event in gone))
+    assert int(dropped[5]) - int(dropped[6]) == len(gone)
+    assert (rewound[2], rewound[3], rewound[4], restored[4]) == (restored[2], restored[3], "left", "came back")
+    assert (rewound[5], rewound[6]) == (restored[6], restored[5])
+    size = agent.context().size
+    assert (int(forked[6]), number(forked[7])) == (size.messages, size.tokens)
+
+
+def test_what_the_steps_leave_behind(demo: Outcome, log: foldmark.Log) -> None:
+    agent = log.agent("notes")
+    context = agent.context()
+    assert list(context.marks) == ["BEFORE_PLUGINS", "RESEARCH"]
+    prompts = [message.content for message in context.messages if message.kind == "user"]
+    assert prompts[-3:] == [
+        "Let us load plugins from entry points.",
+        "And sandbox them in a subprocess.",
+        "Find out how other note tools lock their files. Report in five lines.",
+    ]
+    assert not any("full-text" in prompt for prompt in prompts)
+    (child,) = agent.children
+    assert child.context().messages[0].content == prompts[-1]
+    assert len(child.context().messages) == 2
+    assert f"Forked. Child: {child.id[:8]} (from RESEARCH)" in demo.lines
+    assert f"there are {len(context.messages) - 1} messages" in demo.out
+    refused = answer(demo, "/clear BEFORE_PLUGIN")
+    assert refused[0] == "foldmark: there is no mark 'BEFORE_PLUGIN'; marks: BEFORE_PLUGINS, RESEARCH"
+    assert answer(demo, "$ foldmark doctor")[0].endswith("2 agents, all is well")
+
+
+def test_what_it_suggests_works(demo: Outcome, cli: Cli, log: foldmark.Log) -> None:
+    path = log.store.path
+    assert cli("--db", path, "context", "show", "notes", "--json").code == 0
+    assert cli("--db", path, "chat", "notes", stdin="/help\nhello\n").code == 0
+
+
+def test_going_on_in_the_chat(
+    terminal: Callable[..., Terminal], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with terminal("demo", "--chat") as screen:
+        screen.until("What to try next:")
+        screen.until("messages in the context; model: offline.")
+        screen.until("\n> ")
+        screen.type(CTRL_D)
+        assert screen.end() == 0
+
+
+def test_without_a_terminal_it_does_not_go_on(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert cli("demo", "--chat", stdin="hello\n").out.rstrip().endswith("a conversation of your own")
