@@ -157,7 +157,7 @@ def test_who_may_call_what(agent: Agent) -> None:
                 assert message.startswith(f"/{name} is not for a {actor}; there is: ")
                 allowed = message.partition("there is: ")[2].split(", ")
                 assert allowed == [
-                    each for each, other in SAMPLE.commands.items() if actor in other.who
+                    f"/{each}" for each, other in SAMPLE.commands.items() if actor in other.who
                 ] or allowed == [""]
 
 
@@ -176,7 +176,7 @@ def test_a_model_may_call_its_six_commands_only(agent: Agent) -> None:
         assert ("model" in command.who) == (name in six)
         assert "human" in command.who
         if name not in six:
-            assert f"/{name} is not for a model; there is: mark" in refused(agent, f"/{name} 1", "model", REGISTRY)
+            assert f"/{name} is not for a model; there is: /mark" in refused(agent, f"/{name} 1", "model", REGISTRY)
     assert agent.do("/mark X", actor="model").data["actor"] == "model"
     event = agent.log.store.event(agent.context().marks["X"])
     assert event is not None

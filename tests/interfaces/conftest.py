@@ -1,5 +1,4 @@
-"""What the tests of interfaces share: the command line in this process and as a program of its own, each without the
-settings of whoever runs the tests."""
+"""The command line in this process and as a program of its own, each without the settings of whoever runs the tests."""
 
 from __future__ import annotations
 
@@ -8,35 +7,15 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import PROGRAM, Cli, Outcome
 from terminal import LIMIT, Terminal
 
 import foldmark
 from foldmark.interfaces.cli import run
-
-PROGRAM = str(Path(sys.executable).with_name("foldmark"))
-
-
-def known(reason: str) -> pytest.MarkDecorator:
-    """A fault that is known and not mended yet."""
-    return pytest.mark.xfail(strict=False, reason=reason)
-
-
-@dataclass
-class Outcome:
-    """How a command line ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def lines(self) -> list[str]:
-        return self.out.splitlines()
 
 
 @pytest.fixture(autouse=True)
@@ -64,9 +43,6 @@ def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def log(db: str) -> Iterator[foldmark.Log]:
     with foldmark.open(db) as log:
         yield log
-
-
-Cli = Callable[..., Outcome]
 
 
 @pytest.fixture
@@ -111,16 +87,3 @@ def terminal(db: str) -> Callable[..., Terminal]:
         return Terminal(PROGRAM, *arguments, env={**os.environ, "FOLDMARK_OFFLINE_DELAY": str(delay)})
 
     return terminal
-
-
-def events(log: foldmark.Log) -> list[foldmark.Event]:
-    """All events of the database in order."""
-    found = []
-    while event := log.store.event(len(found) + 1):
-        found.append(event)
-    return found
-
-
-def files(folder: Path) -> dict[str, bytes | None]:
-    """Every file and folder below `folder` with its bytes."""
-    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}

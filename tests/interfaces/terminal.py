@@ -5,6 +5,7 @@ import codecs
 import fcntl
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -44,6 +45,7 @@ class Terminal:
         os.close(slave)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._seen = self._unread = ""
+        self._held = ""
 
     def __enter__(self) -> Self:
         return self
@@ -108,7 +110,10 @@ class Terminal:
             data = os.read(self._master, 1 << 16)
         except OSError:  # EIO: nobody has the terminal open any more
             return False
-        text = self._decoder.decode(data)
+        # Readline turns bracketed paste on and off; nothing of that is to be seen on the screen.
+        text = re.sub(r"\x1b\[\?2004[hl]\r?", "", self._held + self._decoder.decode(data))
+        self._held = text[text.rindex("\x1b") :] if re.search(r"\x1b[^a-zA-Z]*$", text) else ""
+        text = text.removesuffix(self._held)
         self._seen += text
         self._unread += text
         return bool(data)

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from importlib.resources import files as resources
 
 import pytest
+from command_line import Cli, events
 from terminal import CTRL_C, CTRL_D, Terminal
 
 import foldmark
-from conftest import Cli, events, known
 from foldmark.conversation.doctor import examine
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.ports import AgentRecord
@@ -93,7 +93,6 @@ def test_commands_and_wrong_ones_inside_a_pipe(cli: Cli, log: foldmark.Log) -> N
     closed(log)
 
 
-@known("the line is not flushed before the error")
 def test_errors_stand_behind_the_line_that_they_are_about(program: Cli, log: foldmark.Log) -> None:
     """Also where both streams go to one file, which Python buffers."""
     both = ("sh", "-c", 'exec "$@" 2>&1', "sh")
@@ -231,7 +230,6 @@ def test_an_answer_is_not_lost_when_somebody_else_writes(
     closed(log)
 
 
-@known("an answer is recorded in, and ends, whatever turn is open")
 def test_an_answer_does_not_end_the_turn_of_another_chat(db: str, log: foldmark.Log) -> None:
     """Two chats on one conversation: the second one's turn stays its own."""
     with foldmark.open(db) as elsewhere:
@@ -294,7 +292,7 @@ def interruptible() -> Iterator[None]:
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(
     "times",
-    [1, *(pytest.param(n, marks=known("a second Ctrl-C loses the text, leaves the turn open")) for n in (2, 5))],
+    [1, *(n for n in (2, 5))],
 )
 def test_ctrl_c_more_than_once(log: foldmark.Log, capsys: pytest.CaptureFixture[str], times: int) -> None:
     def interrupt() -> None:
@@ -311,7 +309,6 @@ def test_ctrl_c_more_than_once(log: foldmark.Log, capsys: pytest.CaptureFixture[
     closed(log)
 
 
-@known("Ctrl-C during a command leaves the chat")
 def test_ctrl_c_during_a_command(log: foldmark.Log, monkeypatch: pytest.MonkeyPatch) -> None:
     commands = log.commands
 
@@ -380,7 +377,7 @@ def test_ctrl_d_leaves(terminal: Start) -> None:
         screen.until(PROMPT)
         screen.type(CTRL_D)
         assert screen.end() == 0
-        assert screen.screen.endswith("> \n")
+        assert screen.screen.rstrip("\n").endswith("> ")
 
 
 def test_ctrl_c_at_the_prompt_clears_the_line(terminal: Start, log: foldmark.Log) -> None:
@@ -468,7 +465,7 @@ def test_killed_in_the_middle_of_an_answer(terminal: Start, cli: Cli, log: foldm
     assert len(events(log)) == 1
     talk = cli("chat", stdin="/mark A\nsecond\n")
     assert (talk.code, talk.err) == (0, "")
-    assert "interrupted" in talk.lines[1]
+    assert "cut off" in talk.lines[1]
     assert [(event.kind, event.turn_id, event.interrupted) for event in events(log)] == [
         *(("user", 1, False), ("mark", 1, False), ("turn_ended", 1, True)),
         *(("user", 4, False), ("assistant", 4, False), ("turn_ended", 4, False)),

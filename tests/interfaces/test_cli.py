@@ -9,10 +9,10 @@ from pathlib import Path
 
 import apsw
 import pytest
+from command_line import PROGRAM, Cli, events
 from terminal import LIMIT
 
 import foldmark
-from conftest import PROGRAM, Cli, events, known
 from foldmark.core.events import KINDS
 
 SAMPLE = str(resources("foldmark") / "samples" / "notes-cli.jsonl")
@@ -161,8 +161,8 @@ def test_doctor_finds_nothing(cli: Cli, db: str, agent: foldmark.Agent) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        pytest.param("nonsense", marks=known("--repair reads what cannot be read")),
-        pytest.param("[]", marks=known("--repair reads what cannot be read")),
+        "nonsense",
+        "[]",
         "swapped",
     ],
 )
@@ -375,7 +375,6 @@ def test_contents_do_not_steer_the_terminal(
         assert "owned" in shown.out + shown.err
 
 
-@known("C1 controls and bidirectional marks are printed raw")
 def test_json_does_not_steer_the_terminal_and_loses_nothing(cli: Cli, log: foldmark.Log) -> None:
     log.agent("default").append("user", HOSTILE)
     shown = cli("context", "show", "default", "--json")
@@ -383,14 +382,12 @@ def test_json_does_not_steer_the_terminal_and_loses_nothing(cli: Cli, log: foldm
     assert not STEERING.search(shown.out)
 
 
-@known("the path is printed raw")
 def test_a_path_does_not_steer_the_terminal(cli: Cli, tmp_path: Path) -> None:
     path = str(tmp_path / "a\x1b[31m.db")
     cli("--db", path, "chat")
     assert not STEERING.search(cli("--db", path, "doctor").out)
 
 
-@known("Python complains at exit, code 120")
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("words", [("do", "default", "/help"), ("--help",), ("--version",), ("chat",), ("demo",)])
 def test_output_that_cannot_be_written(program: Cli, agent: foldmark.Agent, words: tuple[str, ...]) -> None:
@@ -401,9 +398,7 @@ def test_output_that_cannot_be_written(program: Cli, agent: foldmark.Agent, word
     assert "Traceback" not in done.err
 
 
-@pytest.mark.parametrize(
-    "stream", [*(pytest.param(each, marks=known("a traceback")) for each in ("<&-", ">&-")), "2>&-"]
-)
+@pytest.mark.parametrize("stream", [*(each for each in ("<&-", ">&-")), "2>&-"])
 def test_a_closed_stream(program: Cli, agent: foldmark.Agent, stream: str) -> None:
     done = program("do", "default", "/mark", start=("sh", "-c", f'exec "$@" {stream}', "sh"))
     assert "Traceback" not in done.err

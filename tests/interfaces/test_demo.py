@@ -8,10 +8,10 @@ from importlib.resources import files as resources
 from pathlib import Path
 
 import pytest
+from command_line import Cli, Outcome, events, files
 from terminal import CTRL_D, Terminal
 
 import foldmark
-from conftest import Cli, Outcome, events, files
 from foldmark.conversation.doctor import examine
 
 SAMPLE = Path(str(resources("foldmark") / "samples" / "notes-cli.jsonl"))

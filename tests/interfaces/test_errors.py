@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import apsw
 import pytest
+from command_line import Cli, events, files
 
 import foldmark
-from conftest import Cli, events, files, known
 
-LIST = r"(\w+( \w+)?, )+\w+"
-UNKNOWN = rf"there is no command /{{}}; [Tt]here is: {LIST}"
+LIST = r"(/\w+( \w+)?, )+/\w+"
+UNKNOWN = rf"there is no command /{{}}; there is: {LIST}"
 NAMES = "; conversations: default, other, empty"
 IN_FORCE = r"operations in force: 13 \(drop\), 10 \(restore\), 8 \(mark\), 4 \(mark\)"
 NO_NUMBER = r"{} is a number, not '{}'"
@@ -76,7 +76,7 @@ COMMANDS = [
     do(f"/mark {'x' * 201}", A_MARK.format("'x{40}'")),
     do("/mark \x07", A_MARK.format(r"'\\x07'")),
     do("/mark zero\u200bwidth", A_MARK.format(r"'zero\\u200bwidth'")),
-    do("/mark A\u00a0B", A_MARK.format(r"'A\\xa0B'")),
+    do("/mark A\u00a0B", r"'B' is too much; usage: /mark \[NAME\]"),
     do("/rewind", r"No checkpoint yet\. Use /mark\.", "empty"),
     do("/clear A", r"there is no mark 'A'; there is no mark yet, `/mark NAME` sets one", "empty"),
     # Ids
@@ -340,7 +340,6 @@ def test_the_same_in_the_chat(cli: Cli, folder: Path, agent: str) -> None:
     assert "I am the offline model" in cli("chat", agent, stdin="/nope\nhello\n").out
 
 
-@known("the help is printed as an error")
 @pytest.mark.parametrize("words", [(), ("context",)], ids=["foldmark", "context"])
 def test_no_command_at_all_shows_the_help(cli: Cli, folder: Path, words: tuple[str, ...]) -> None:
     before = files(folder)
@@ -355,8 +354,8 @@ def test_no_command_at_all_shows_the_help(cli: Cli, folder: Path, words: tuple[s
     [
         ("nope\nb",),
         ("--no\npe",),
-        pytest.param(("doctor", "a\nb"), marks=known("the line end is printed as it is")),
-        pytest.param(("chat", "x", "a\nb"), marks=known("the line end is printed as it is")),
+        ("doctor", "a\nb"),
+        ("chat", "x", "a\nb"),
     ],
 )
 def test_line_ends_in_arguments(cli: Cli, folder: Path, words: tuple[str, ...]) -> None:
@@ -371,7 +370,7 @@ def test_line_ends_in_arguments(cli: Cli, folder: Path, words: tuple[str, ...]) 
         ("do", "\udcff", "/mark"),
         ("context", "show", "\udcff"),
         ("chat", "\udcff"),
-        pytest.param(("--db", "\udcff", "chat"), marks=known("a traceback")),
+        ("--db", "\udcff", "chat"),
     ],
 )
 def test_arguments_that_are_not_utf8(cli: Cli, folder: Path, words: tuple[str, ...]) -> None:
@@ -385,7 +384,6 @@ def test_arguments_that_are_not_utf8(cli: Cli, folder: Path, words: tuple[str, .
     assert files(folder) == before
 
 
-@known("an empty database stays behind")
 @pytest.mark.parametrize(
     "words", [("import", "missing.jsonl"), ("import", "plain.txt"), ("chat", ""), ("chat", NO_UUID)]
 )
@@ -395,7 +393,6 @@ def test_a_refused_beginning_makes_no_database(cli: Cli, folder: Path, words: tu
     assert files(folder) == before
 
 
-@known("an empty file becomes a database")
 @pytest.mark.parametrize("words", [("doctor",), ("do", "default", "/mark"), ("context", "show", "default")])
 def test_an_empty_file_is_not_made_a_database_by_reading(cli: Cli, folder: Path, words: tuple[str, ...]) -> None:
     before = files(folder)
@@ -447,7 +444,6 @@ def test_a_full_disk_has_no_room_for_a_new_database(program: Cli, folder: Path) 
     one_line(talk.err, r"fresh\.db (could not be written|.*disk.*full).*")
 
 
-@known("Python complains at exit, code 120")
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_behind_the_output(program: Cli, folder: Path) -> None:
     with Path("/dev/full").open("wb") as full:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import foldmark
 import pytest
+
+import foldmark
 
 
 @pytest.fixture

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import foldmark
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from naive_model import NaiveAgent, Operation, RefusedError
+
+import foldmark
 
 NAMES = ["A", "B", "a", "mark-1", "mark-2"]
 MOST_AGENTS = 5

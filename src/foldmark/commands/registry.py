@@ -12,6 +12,9 @@ from msgspec import Struct
 from foldmark.conversation import Agent, Result
 from foldmark.core.errors import CommandError, listing
 
+MOST_DIGITS = 40
+"""More than any id has."""
+
 HUMAN = frozenset({"human"})
 ANYBODY = frozenset({"human", "model", "system"})
 
@@ -31,8 +34,8 @@ class Call(Struct, frozen=True):
     def number(self, name: str) -> int:
         """The argument as the id of a turn or an event. Raises CommandError if it is not one."""
         text = self.arguments[name]
-        if not (text.isascii() and text.isdigit() and len(text) < 19):
-            raise CommandError(f"{name} is a number, not '{text[:40]}'")
+        if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
+            raise CommandError(f"{name} is a number, not '{text[:MOST_DIGITS]}'")
         return int(text)
 
 
@@ -63,8 +66,8 @@ class Command(Struct, frozen=True):
             if word.rstrip("]").endswith("..."):
                 found[name], rest = rest, ""
             else:
-                found[name], _, rest = rest.partition(" ") if " " in rest else (rest, "", "")
-                rest = rest.strip()
+                found[name], *more = rest.split(None, 1)
+                rest = more[0] if more else ""
         if rest:
             raise CommandError(f"'{rest[:40]}' is too much; usage: {self.synopsis}")
         return found
@@ -80,7 +83,7 @@ class Registry:
         """Carry out `line` on `agent`. Raises CommandError; nothing was written then."""
         command, rest = self.parse(line)
         if actor not in command.who:
-            allowed = listing(name for name, each in self.commands.items() if actor in each.who)
+            allowed = listing(f"/{name}" for name, each in self.commands.items() if actor in each.who)
             raise CommandError(f"/{command.name} is not for a {actor}; there is: {allowed}")
         return command.run(Call(agent, command.arguments(rest), actor, self))
 
@@ -98,5 +101,9 @@ class Registry:
         near = get_close_matches(first, self.commands, n=1)
         if family:
             raise CommandError(f"/{first} needs one of: {listing(name.partition(' ')[2] for name in family)}")
-        hint = f"did you mean /{near[0]}? " if near else ""
-        raise CommandError(f"there is no command /{first[:40]}; {hint}There is: {listing(self.commands, 40)}")
+        hint = f"did you mean /{near[0]}? There" if near else "there"
+        raise CommandError(f"there is no command /{first[:40]}; {hint} is: {self.names()}")
+
+    def names(self) -> str:
+        """All commands, for an error message."""
+        return listing((f"/{name}" for name in self.commands), 40)

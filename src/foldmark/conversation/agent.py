@@ -286,7 +286,7 @@ class Agent:
 
     def beside(self, fold: Fold) -> Size:
         """The size of what a fold shows less that of all the agent's own messages, counted anew."""
-        record, _ = self._store.standing(self.id)
+        record = self._store.agent(self.id) or self._record
         return self._store.size(until(fold.segments, max(record.head, record.fork_event))).less(record.own)
 
     def _after(self, fold: Fold, event_id: int, operation: Operation) -> Fold:

@@ -129,7 +129,7 @@ def _marked(at: Standing, name: str | None) -> tuple[str, int, int]:
 
 def _turn(at: Standing, turn_id: int) -> tuple[Segments, tuple[int, ...]]:
     """The ranges of a turn that shows something, and what had to be added for no exchange to be parted."""
-    messages = at.store.turn(turn_id)
+    messages = at.store.turn(turn_id) if turn_id < END else []
     ranges = ranges_of(at, messages)
     if not messages or not at.store.size(intersect(at.visible, ranges)).messages:
         newest = newest_turns(islice(at.store.messages(at.visible, newest_first=True), 200), 6)

@@ -93,10 +93,7 @@ class Log:
 
     def check_new(self, name: str) -> None:
         """Raise CommandError if there is a conversation of this name already, or the name is none."""
-        if is_uuid(name) or not name.strip() or len(name) > 200 or not name.isprintable():
-            raise CommandError(
-                f"a conversation's name is 1 to 200 printable characters and not a uuid, unlike {name[:40]!r}"
-            )
+        check_name(name)
         if self._named(name) is not None:
             raise CommandError(f"there is a conversation '{name}' already; choose another name (import takes --as)")
 
@@ -117,6 +114,14 @@ class Log:
         names = [record.name for record in self.store.agents() if record.name]
         return (
             f"conversations: {listing(names)}" if names else "there is no conversation yet, `foldmark chat` starts one"
+        )
+
+
+def check_name(name: str) -> None:
+    """Raise CommandError if no conversation can have this name."""
+    if is_uuid(name) or not name.strip() or len(name) > 200 or not name.isprintable():
+        raise CommandError(
+            f"a conversation's name is 1 to 200 printable characters and not a uuid, unlike {name[:40]!r}"
         )
 
 

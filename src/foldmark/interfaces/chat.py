@@ -1,8 +1,11 @@
 """The line-mode chat: reads lines from a terminal or a pipe, carries out commands, streams answers."""
 
 import asyncio
+import signal
 import sys
+from asyncio import CancelledError
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 from foldmark.conversation import Agent
 from foldmark.core.errors import ConflictError, FoldmarkError, StoreError
@@ -17,8 +20,9 @@ FULL = "⚠️  Context full. Use /clear to continue."
 
 def typed_lines() -> Iterator[str]:
     """Lines that a person types, with line editing; Ctrl-C clears the line, Ctrl-D ends."""
-    import readline  # noqa: F401 - importing it gives input() its line editing
+    import readline
 
+    readline.parse_and_bind("set enable-bracketed-paste on")
     while True:
         try:
             yield input(PROMPT)
@@ -34,7 +38,7 @@ def piped_lines(lines: Iterable[bytes]) -> Iterator[str]:
     for raw in lines:
         line = raw.decode(errors="replace").rstrip("\r\n").removeprefix("\ufeff")
         if line.strip():
-            print(f"{PROMPT}{harmless(line)}")
+            print(f"{PROMPT}{harmless(line)}", flush=True)
             yield line
 
 
@@ -58,6 +62,8 @@ def chat(agent: Agent, provider: Provider, lines: Iterable[str]) -> int:
             except FoldmarkError as error:
                 code = error.exit_code
                 print(f"foldmark: {error}", file=sys.stderr)
+            except KeyboardInterrupt:
+                print("\n(interrupted)")
             else:
                 if leave:
                     break
@@ -66,10 +72,11 @@ def chat(agent: Agent, provider: Provider, lines: Iterable[str]) -> int:
 
 def _greet(agent: Agent, provider: Provider) -> None:
     context = agent.context()
-    what = f"{len(context.messages):,} messages in the context" if len(context.messages) else "nothing said yet"
+    count = len(context.messages)
+    what = f"{count:,} {'message' if count == 1 else 'messages'} in the context" if count else "nothing said yet"
     print(f"Conversation '{agent.name or agent.id}', {what}; model: {provider.name}. /help lists the commands.")
     if agent.open_turn is not None:
-        print("The last turn was interrupted; what had been said is kept.")
+        print("The last turn was cut off; what was recorded of it is kept.")
     print(meter(context.size.tokens, provider.window))
 
 
@@ -81,6 +88,19 @@ def _command(agent: Agent, line: str) -> bool:
     return bool(result.data.get("exit"))
 
 
+async def _answer(agent: Agent, provider: Provider, text: str) -> None:
+    """One turn. Ctrl-C cancels it, however often it is pressed, and never cuts the recording of the answer short."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    with suppress(NotImplementedError):  # Windows has no such handlers; there the runner raises KeyboardInterrupt
+        loop.add_signal_handler(signal.SIGINT, task.cancel)
+    try:
+        await turn(agent, provider, text, lambda piece: print(harmless(piece), end="", flush=True))
+    finally:
+        with suppress(NotImplementedError):
+            loop.remove_signal_handler(signal.SIGINT)
+
+
 def _say(runner: asyncio.Runner, agent: Agent, provider: Provider, text: str) -> bool:
     if not text.strip():
         return False
@@ -88,8 +108,8 @@ def _say(runner: asyncio.Runner, agent: Agent, provider: Provider, text: str) ->
         print(FULL)
         return False
     try:
-        runner.run(turn(agent, provider, text, lambda piece: print(harmless(piece), end="", flush=True)))
-    except KeyboardInterrupt:
+        runner.run(_answer(agent, provider, text))
+    except (CancelledError, KeyboardInterrupt):
         print("\n(interrupted; what had been said is kept)")
     else:
         print()

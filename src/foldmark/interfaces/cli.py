@@ -12,7 +12,8 @@ import click
 import foldmark
 from foldmark import settings
 from foldmark.conversation import Log, Result
-from foldmark.core.errors import CommandError, FoldmarkError
+from foldmark.conversation.log import check_name
+from foldmark.core.errors import CommandError, FoldmarkError, one_line
 from foldmark.interfaces.render import harmless, json_text, result_json, result_text
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -20,8 +21,14 @@ _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit."""
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    for name, mode, errors in (
+        ("stdin", "r", "replace"),
+        ("stdout", "w", "backslashreplace"),
+        ("stderr", "w", "backslashreplace"),
+    ):
+        if getattr(sys, name) is None:  # closed by whoever started us; this takes the same descriptor again
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - stays open as long as we run
+        getattr(sys, name).reconfigure(errors=errors)
     sys.exit(run(arguments))
 
 
@@ -30,23 +37,35 @@ def run(arguments: list[str] | None = None) -> int:
     try:
         code = cli.main(arguments, prog_name="foldmark", standalone_mode=False)
         sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return error.exit_code
+    except click.UsageError as error:
+        where = error.ctx.command_path if error.ctx else "foldmark"
+        return _fail(f"{error.format_message().rstrip('.')}. `{where} --help` says what there is.", error.exit_code)
     except click.ClickException as error:
-        return _fail(f"{error.format_message()} `foldmark --help` lists the commands.", error.exit_code)
+        return _fail(error.format_message(), error.exit_code)
     except FoldmarkError as error:
         return _fail(str(error), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         return _fail("interrupted", 130)
     except BrokenPipeError:
-        # Whoever read our output has enough; Python must not complain about it when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()
         return 0
     except OSError as error:
+        if error.filename is None:
+            _give_up_output()
         return _fail(f"{error.strerror or error}: {error.filename or 'output'}", 1)
     return code if isinstance(code, int) else 0
 
 
+def _give_up_output() -> None:
+    """Whoever reads our output has enough, or its disk is full: Python must not complain when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _fail(text: str, code: int) -> int:
-    print(f"foldmark: {harmless(text)}", file=sys.stderr)
+    print(f"foldmark: {one_line(text)}", file=sys.stderr)
     return code
 
 
@@ -81,6 +100,8 @@ def chat(db: str, name: str) -> int:
     from foldmark.providers.offline import OfflineModel
 
     typed = sys.stdin.isatty()
+    if not Path(db).exists():
+        check_name(name)
     with _log(db, create=True) as log:
         try:
             agent = log.find(name)
@@ -129,7 +150,11 @@ def show(db: str, name: str, as_json: bool) -> None:
 def import_(db: str, file: Path, name: str | None, as_json: bool) -> None:
     """Turn a Claude Code session FILE (JSONL) into a conversation."""
     from foldmark.interfaces.imports import import_file, report_data, report_text
+    from foldmark.sessions.importing import check
 
+    check(file)  # before there is a database to write to
+    if name is not None:
+        check_name(name)
     with _log(db, create=True) as log:
         report = import_file(log, file, name)
     print(json_text(report_data(report)) if as_json else report_text(report))
@@ -154,7 +179,8 @@ def doctor(db: str, repair: bool, as_json: bool) -> int:
     else:
         for finding, repaired in findings:
             print(harmless(f"{finding.text}{' (repaired)' if repaired else ''}"))
-        print(f"{db}: {agents} {'agent' if agents == 1 else 'agents'}, " + (f"{left} wrong" if left else "all is well"))
+        verdict = f"{left} wrong" if left else "all is well"
+        print(harmless(f"{db}: {agents} {'agent' if agents == 1 else 'agents'}, {verdict}"))
     return 1 if left else 0
 
 

@@ -46,8 +46,9 @@ def result_json(result: Result) -> str:
 
 
 def json_text(value: Any) -> str:
-    """Indented JSON."""
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    """Indented JSON; what would steer a terminal is escaped, which means the same in JSON."""
+    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _size(size: dict[str, int]) -> str:

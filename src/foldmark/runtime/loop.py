@@ -20,26 +20,28 @@ async def turn(agent: Agent, provider: Provider, text: str, show: Callable[[str]
     """
     if agent.open_turn is not None:
         agent.end_turn(interrupted=True)
-    agent.append("user", text)
+    opened = agent.append("user", text)
     pieces: list[str] = []
     try:
         async for piece in provider.answer(agent.context().messages):
             pieces.append(piece)
             show(piece)
     except (CancelledError, Exception):
-        _close(agent, "".join(pieces), interrupted=True)
+        _close(agent, opened, "".join(pieces), interrupted=True)
         raise
-    _close(agent, "".join(pieces), interrupted=False)
+    _close(agent, opened, "".join(pieces), interrupted=False)
 
 
-def _close(agent: Agent, answer: str, *, interrupted: bool) -> None:
-    """Record what was answered and end the turn, whatever somebody else has appended meanwhile."""
+def _close(agent: Agent, opened: int, answer: str, *, interrupted: bool) -> None:
+    """Record what was answered and end the turn, whatever somebody else has appended meanwhile; not another's turn."""
     for attempt in range(ATTEMPTS):
         try:
             with agent.batch():
+                mine = agent.open_turn in (opened, None)
                 if answer:
                     agent.append("assistant", answer, interrupted=interrupted)
-                agent.end_turn(interrupted=interrupted)
+                if mine:
+                    agent.end_turn(interrupted=interrupted)
         except ConflictError:
             if attempt + 1 == ATTEMPTS:
                 raise

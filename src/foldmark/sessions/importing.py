@@ -61,13 +61,12 @@ def import_session(
     """
     name = default_name(path) if name is None else name
     log.check_new(name)
+    check(path)
     with SessionFile(path) as session:
         meter = _Meter(session.size, progress)
         records: Counter[str] = Counter()
         broken: list[tuple[int, str]] = []
         entries = index(_first_pass(session, meter, records, broken))
-        if not any(kind != NOT_AN_OBJECT for kind in records):
-            raise SessionFileError(f"{session.label} is not a Claude Code session: {_complaint(records, broken)}")
         with log.creating(name) as agent:
             writer = _Writer(agent, session, meter)
             for turn in plan(entries):
@@ -85,6 +84,15 @@ def import_session(
         dropped=len(writer.dropped),
         kept=writer.kept,
     )
+
+
+def check(path: str | os.PathLike[str]) -> None:
+    """Raise SessionFileError unless the file can be read and a line of it is a JSON object; reads no further."""
+    with SessionFile(path) as session:
+        records: Counter[str] = Counter()
+        broken: list[tuple[int, str]] = []
+        if all(record.type == NOT_AN_OBJECT for record in _first_pass(session, _Meter(0, None), records, broken)):
+            raise SessionFileError(f"{session.label} is not a Claude Code session: {_complaint(records, broken)}")
 
 
 def default_name(path: str | os.PathLike[str]) -> str:

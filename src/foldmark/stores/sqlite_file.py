@@ -22,12 +22,14 @@ def open_file(path: str, create: bool) -> apsw.Connection:
     try:
         db = _connect(path, create)
         try:
-            _prepare(db, path)
+            _prepare(db, path, create)
         except BaseException:
             db.close()
             raise
     except apsw.Error as error:
         raise explain(error, path) from error
+    except UnicodeEncodeError:
+        raise StoreError(f"{path} cannot be opened: its name is not UTF-8. Name another.") from None
     return db
 
 
@@ -74,13 +76,18 @@ def _connect(path: str, create: bool) -> apsw.Connection:
     return apsw.Connection(f"file:{quote(path)}?immutable=1", flags=flags)
 
 
-def _prepare(db: apsw.Connection, path: str) -> None:
+def _prepare(db: apsw.Connection, path: str, create: bool) -> None:
     db.set_busy_timeout(BUSY_MILLISECONDS)
     db.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
     db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
     db.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
     steps = migrations("sqlite")
-    if _version(db, path, len(steps)) < len(steps):
+    version = _version(db, path, len(steps))
+    if version == 0 and not create and path != ":memory:":
+        raise StoreError(
+            f"there is no database at {path}: it is empty. `foldmark chat` starts one; --db names another."
+        )
+    if version < len(steps):
         db.execute("PRAGMA journal_mode = WAL")
         _migrate(db, path, steps)
     db.execute("PRAGMA synchronous = FULL")
