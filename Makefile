@@ -10,8 +10,7 @@ UV_VERSION := 0.13.9
 .PHONY: run test lint bench deep clean
 
 run: $(READY)
-	@$(BIN)/foldmark demo
-	@if [ -t 0 ] && [ -t 1 ]; then $(BIN)/foldmark chat; fi
+	@$(BIN)/foldmark demo --chat
 
 test: $(READY) lint
 	@$(BIN)/pytest -n auto

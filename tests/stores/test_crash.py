@@ -29,13 +29,23 @@ def writer(path: Path, name: str, mode: str, count: int) -> "subprocess.Popen[st
     )
 
 
-def go(process: "subprocess.Popen[str]", run: str) -> None:
-    """Wait until the process is ready and let it begin."""
-    assert process.stdin is not None
+def ready(process: "subprocess.Popen[str]") -> None:
+    """Wait until the process has opened its conversation."""
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
+
+
+def begin(process: "subprocess.Popen[str]", run: str) -> None:
+    """Let a process that is ready begin."""
+    assert process.stdin is not None
     process.stdin.write(f"{run}\n")
     process.stdin.flush()
+
+
+def go(process: "subprocess.Popen[str]", run: str) -> None:
+    """Wait until the process is ready and let it begin."""
+    ready(process)
+    begin(process, run)
 
 
 def finish(process: "subprocess.Popen[str]", already: Sequence[str] = ()) -> list[tuple[int, str]]:
@@ -140,8 +150,10 @@ def test_two_writers_of_one_agent_never_interleave(tmp_path: Path) -> None:
         log.agent("default").append("user", "first")
     processes = [writer(path, "default", "each", 60) for _ in "ab"]
     output = []
+    for process in processes:
+        ready(process)
     for process, run in zip(processes, "ab", strict=True):
-        go(process, run)
+        begin(process, run)
     for process in processes:
         output.append(process.communicate()[0].splitlines())
     (lost, won) = sorted(output, key=len)
