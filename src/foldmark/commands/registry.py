@@ -5,7 +5,6 @@ takes the rest of the line as it stands.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
 
 from msgspec import Struct
 
@@ -97,6 +96,8 @@ class Registry:
             return command, words[2] if len(words) > 2 else ""
         if command := self.commands.get(first):
             return command, line.strip()[len(words[0]) :]
+        from difflib import get_close_matches  # 7 ms to import, and only ever needed here
+
         family = [name for name in self.commands if name.startswith(f"{first} ")]
         near = get_close_matches(first, self.commands, n=1)
         if family:

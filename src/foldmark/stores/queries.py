@@ -1,11 +1,13 @@
 """Named queries and numbered migrations, read from the SQL files beside this module."""
 
-from importlib.resources import files
+from pathlib import Path
+
+_SQL = Path(__file__).with_name("sql")
 
 
 def queries(dialect: str) -> dict[str, str]:
     """The named queries of a database, name -> SQL. A query begins with `-- name:` and a line that describes it."""
-    text = files(__package__).joinpath("sql", dialect, "queries.sql").read_text(encoding="utf-8")
+    text = (_SQL / dialect / "queries.sql").read_text(encoding="utf-8")
     found = {}
     for block in text.split("-- name: ")[1:]:
         name, _description, sql = block.split("\n", 2)
@@ -15,6 +17,5 @@ def queries(dialect: str) -> dict[str, str]:
 
 def migrations(dialect: str) -> list[tuple[int, str]]:
     """The migrations of a database as (number, SQL), in order. They are numbered from 1 and never edited."""
-    folder = files(__package__).joinpath("sql", dialect)
-    found = [(int(f.name[:4]), f.read_text(encoding="utf-8")) for f in folder.iterdir() if f.name[:4].isdigit()]
-    return sorted(found)
+    files = (_SQL / dialect).glob("[0-9][0-9][0-9][0-9]_*.sql")
+    return sorted((int(file.name[:4]), file.read_text(encoding="utf-8")) for file in files)

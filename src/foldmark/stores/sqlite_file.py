@@ -1,7 +1,6 @@
 """Opening an SQLite file: is it one, is it ours, of which version; and what SQLite's errors mean for a person."""
 
 from pathlib import Path
-from urllib.parse import quote
 
 import apsw
 
@@ -70,6 +69,8 @@ def _connect(path: str, create: bool) -> apsw.Connection:
     # Root may write what nobody may; a file protected on purpose stays protected.
     if file.stat().st_mode & 0o222:
         return apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
+    from urllib.parse import quote
+
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     if Path(f"{path}-wal").exists():
         return apsw.Connection(f"file:{quote(path)}", flags=flags)
