@@ -33,7 +33,7 @@ $(READY): pyproject.toml uv.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Foldmark needs Python 3.11 or newer, this is " + sys.version)'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
-	@UV_PROJECT_ENVIRONMENT=$(VENV) $(BIN)/uv sync --quiet --frozen --inexact
+	@UV_PROJECT_ENVIRONMENT=$(VENV) UV_COMPILE_BYTECODE=1 $(BIN)/uv sync --quiet --frozen --inexact
 	@touch $(READY)
 
 clean:

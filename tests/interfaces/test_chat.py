@@ -4,6 +4,7 @@ import signal
 from asyncio import sleep
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from importlib.resources import files as resources
+from typing import Any
 
 import pytest
 from command_line import Cli, events
@@ -329,10 +330,10 @@ def test_two_programs_make_the_same_conversation(db: str, log: foldmark.Log, mon
     """Between one's look and its insertion the other one has made it."""
     create = log.store.create_agent
 
-    def slow(record: AgentRecord) -> None:
+    def slow(record: AgentRecord, *born: Any) -> None:
         with foldmark.open(db) as elsewhere:
             elsewhere.agent("default").append("user", "I was first")
-        create(record)
+        create(record, *born)
 
     monkeypatch.setattr(log.store, "create_agent", slow)
     assert [message.content for message in log.agent("default").context().messages] == ["I was first"]

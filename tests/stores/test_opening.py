@@ -314,7 +314,11 @@ def test_an_agent_that_never_was_is_forgotten(tmp_path: Path) -> None:
 
         def bear() -> None:
             with store.appending(agent.id, 0):
-                store.create_agent(AgentRecord("never", None, agent.id, 1, "2026-03-01T12:00:00.000000Z"))
+                store.create_agent(
+                    AgentRecord("never", None, agent.id, 1, "2026-03-01T12:00:00.000000Z"),
+                    birth("never", 1),
+                    Size(0, 0),
+                )
                 store.save_fold(birth("never", 1, pins=tuple(range(100_000))), Size(0, 0))
 
         with pytest.raises(StoreError, match="disk is full"):

@@ -29,7 +29,7 @@ def call(call_id: str) -> Draft:
 
 def born(store: SqliteStore, *names: str) -> None:
     for name in names:
-        store.create_agent(AgentRecord(f"uuid-{name}", name, None, 0, NOW))
+        store.create_agent(AgentRecord(f"uuid-{name}", name, None, 0, NOW), birth(f"uuid-{name}"), Size(0, 0))
 
 
 def append(store: SqliteStore, agent: str, *drafts: Draft) -> list[int]:
@@ -87,7 +87,7 @@ def test_what_is_stored_is_there_in_another_connection(tmp_path: Path) -> None:
 def test_agents(store: SqliteStore) -> None:
     with store.appending("uuid-a", 0) as appender:
         at = appender.add(draft("fork", "", data={"child": "uuid-c", "start": []}))
-        store.create_agent(AgentRecord("uuid-c", None, "uuid-a", at, NOW))
+        store.create_agent(AgentRecord("uuid-c", None, "uuid-a", at, NOW), birth("uuid-c", at), Size(0, 0))
     child = AgentRecord("uuid-c", None, "uuid-a", 1, NOW)
     assert store.agent("uuid-c") == child
     assert store.children("uuid-a") == [child]
@@ -97,7 +97,7 @@ def test_agents(store: SqliteStore) -> None:
     assert store.standing("uuid-a")[0] == AgentRecord("uuid-a", "a", None, 0, NOW, head=1)
     assert store.named("uuid-a") is None
     assert store.agent("nobody") is None
-    assert store.standing("uuid-c") == (child, None)
+    assert store.standing("uuid-c") == (child, (birth("uuid-c", at), Size(0, 0)))
 
 
 def test_the_stored_segments_come_back_as_they_were(store: SqliteStore) -> None:
@@ -146,7 +146,7 @@ def test_a_block_that_raises_leaves_nothing(store: SqliteStore, error: BaseExcep
     def fail() -> None:
         with store.appending("uuid-a", 1) as appender:
             at = appender.add(draft())
-            store.create_agent(AgentRecord("uuid-c", None, "uuid-a", at, NOW))
+            store.create_agent(AgentRecord("uuid-c", None, "uuid-a", at, NOW), birth("uuid-c", at), Size(0, 0))
             store.save_fold(birth("uuid-c", at), Size(0, 0))
             store.save_fold(birth("uuid-a", 99), Size(1, 2))
             raise error

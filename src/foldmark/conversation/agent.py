@@ -144,9 +144,22 @@ class Agent:
         the same turn, so that no result is ever sent without its call [SPEC 3]. A result of a call that was never
         recorded is kept as it is.
         """
+        # One transaction: what is looked up cannot change before it is recorded, and each look-up begins faster.
+        with self.batch():
+            return self._append_result(call_id, text, dialect, is_error, created_at, data)
+
+    def _append_result(
+        self,
+        call_id: str,
+        text: str,
+        dialect: str | None,
+        is_error: bool,
+        created_at: str | datetime | None,
+        data: Mapping[str, Any] | None,
+    ) -> int:
         at, call_id = self._standing(), codec.well_formed(call_id)
         call, answered = self._call(call_id, at.lineage)
-        if call is not None and not contains(at.visible, call.agent_id, call.id):
+        if call is not None and not contains(at.fold.segments, call.agent_id, call.id):
             notice = (
                 f"[Foldmark: the result of call {call_id} arrived after the call had left the context. It begins:]\n"
                 + codec.well_formed(text)[:QUOTED]
@@ -154,7 +167,7 @@ class Agent:
             return self._append("user", notice, None, created_at, actor="system")
         data = {**(data or {}), "call_id": call_id, **({"is_error": True} if is_error else {})}
         answers = call.id if call and not answered else None
-        apart = answers is not None and all(
+        apart = answers not in (None, at.newest) and all(
             near.id != answers for near in calls_before(self._store, self.id, at.newest)
         )
         return self._append(
@@ -239,7 +252,7 @@ class Agent:
             assert self._batch is not None
             self._store.save_fold(fold, changed.after.less(self._batch.own))
             if isinstance(operation, Fork):
-                self._bear(operation, event_id)
+                self._bear(at, operation, event_id)
         return Receipt(at, event_id, operation, actor, changed)
 
     # Reading
@@ -249,7 +262,8 @@ class Agent:
         at = self._standing()
         if self._batch is None:
             self._head = at.record.head
-        return Context(self._store, self.id, at.newest, at.visible, at.size, at.fold.marks, at.fold.pins, self._birth)
+        marks = dict(at.fold.marks)
+        return Context(self._store, self.id, at.newest, at.visible, at.size, marks, at.fold.pins, self._birth)
 
     def request(self, provider: str | None = None, model: str | None = None) -> Any:
         """The request that would go to a provider [SPEC 5]: not yet."""
@@ -294,14 +308,17 @@ class Agent:
             return self.replay()
         return advance(fold, [(event_id, operation)])
 
-    def _bear(self, operation: Fork, event_id: int) -> None:
+    def _bear(self, at: Standing, operation: Fork, event_id: int) -> None:
         record = AgentRecord(operation.child, None, self.id, event_id, self.log.clock())
-        self._store.create_agent(record)
         born = birth(record.id, event_id, operation.start, operation.pins)
-        self._store.save_fold(born, self._store.size(operation.start))
+        start = change(at.visible, operation.start, at.size, self._store.size).after
+        self._store.create_agent(record, born, start)
 
     def _call(self, call_id: str, lineage: Segments) -> tuple[Message | None, bool]:
         """The newest unanswered call with this id in the lineage, or else the newest; and whether it is answered."""
+        waiting = self._store.waiting_call(self.id, call_id)
+        if waiting is not None:
+            return waiting, False
         newest: Message | None = None
         for agent_id in dict.fromkeys((self.id, *(segment.agent for segment in reversed(lineage)))):
             for call in self._store.calls(agent_id, call_id):

@@ -85,13 +85,7 @@ class Context:
     @cached_property
     def segments(self) -> Segments:
         """The visible ranges as (agent, first, last), sorted and disjoint, each from a message to a message."""
-        found = []
-        for agent, first, last in self._ranges:
-            oldest = self._store.message_after(agent, first - 1)
-            newest = self._store.message_before(agent, last)
-            if oldest and newest and oldest.id <= newest.id:
-                found.append(Segment(agent, oldest.id, newest.id))
-        return tuple(found)
+        return self._store.bounds(self._ranges)
 
     @cached_property
     def state(self) -> str | None:

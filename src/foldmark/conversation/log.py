@@ -8,7 +8,8 @@ from weakref import WeakValueDictionary
 from foldmark.conversation.agent import Agent
 from foldmark.conversation.receipts import Result
 from foldmark.core.errors import CommandError, FoldmarkError, StoreError, listing
-from foldmark.core.ports import AgentRecord, Clock, NewId, Store
+from foldmark.core.ports import AgentRecord, Clock, NewId, Size, Store
+from foldmark.core.replay import birth
 
 Commands = Callable[[Agent, str, str], Result]
 """Carries out (agent, line, actor): the registry, which is above this layer."""
@@ -47,7 +48,7 @@ class Log:
             self.check_new(name)
             record = self._root(name)
             try:
-                self.store.create_agent(record)
+                self.store.create_agent(record, birth(record.id), Size(0, 0))
             except StoreError:
                 # Somebody else may have made it in this moment.
                 made = self._named(name)

@@ -37,5 +37,7 @@ class Change(Struct, frozen=True):
 
 def change(before: Segments, after: Segments, total: Size, size: Callable[[Segments], Size]) -> Change:
     """Compare two contexts, given the size of the first; `size` gives that of what left and came back."""
-    left, returned = size(subtract(before, after)), size(subtract(after, before))
+    gone = subtract(before, after)
+    left = total if gone == before else size(gone)
+    returned = size(subtract(after, before))
     return Change(total, total.less(left).plus(returned), left, returned)

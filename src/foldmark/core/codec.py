@@ -89,15 +89,13 @@ def count_tokens(content: str, data: str | None) -> int:
 
 def well_formed(value: Any) -> Any:
     """Replace lone surrogates, which UTF-8 cannot hold, with U+FFFD in text, or in every text of a JSON value."""
-    match value:
-        case str():
-            return value if _encodable(value) else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        case dict():
-            return {well_formed(key): well_formed(item) for key, item in value.items()}
-        case list() | tuple():
-            return [well_formed(item) for item in value]
-        case _:
-            return value
+    try:
+        msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return _mended(value)
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
+        return value  # not JSON, as whoever encodes it will say
+    return value
 
 
 def timestamp(value: str | datetime) -> str:
@@ -112,9 +110,13 @@ def timestamp(value: str | datetime) -> str:
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def _mended(value: Any) -> Any:
+    match value:
+        case str():
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        case dict():
+            return {_mended(key): _mended(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_mended(item) for item in value]
+        case _:
+            return value

@@ -91,12 +91,12 @@ class Store(Protocol):
     ) -> AbstractContextManager[Appender]:
         """One transaction of appends to one agent: all of it or, if the block raises, nothing.
 
-        `newborn` is the agent itself where it is made in the same transaction. Raises ConflictError unless the
-        agent's head is `expected` (None: do not check).
+        `newborn` is the agent itself where a root agent is made in the same transaction. Raises ConflictError unless
+        the agent's head is `expected` (None: do not check).
         """
 
-    def create_agent(self, record: AgentRecord) -> None:
-        """Add an agent, in the transaction under way if there is one."""
+    def create_agent(self, record: AgentRecord, born: Fold, start: Size) -> None:
+        """Add an agent with what it is born with and the size of that, in the transaction under way if there is one."""
 
     def save_fold(self, fold: Fold, beside: Size) -> None:
         """Store the segment cache of an agent, in the transaction under way if there is one.
@@ -140,6 +140,9 @@ class Store(Protocol):
     def size(self, segments: Segments) -> Size:
         """How many messages and tokens lie inside `segments`, from stored sums."""
 
+    def bounds(self, segments: Segments) -> Segments:
+        """`segments`, each from its oldest message to its newest; without those that hold none."""
+
     def message_before(self, agent_id: str, event_id: int) -> Message | None:
         """The agent's newest message with an id up to and including `event_id`."""
 
@@ -157,6 +160,9 @@ class Store(Protocol):
 
     def waiting(self, agent_id: str) -> list[Message]:
         """The calls of the agent's open turn that have no result yet."""
+
+    def waiting_call(self, agent_id: str, call_id: str) -> Message | None:
+        """The newest call with a provider's call id among those that wait in the agent's open turn."""
 
     def calls(self, agent_id: str, call_id: str) -> list[Message]:
         """The agent's newest calls with a provider's call id, newest first."""

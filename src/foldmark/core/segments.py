@@ -5,9 +5,10 @@ Every function returns such a tuple, and none changes its argument. Cost is O(se
 a segment names ids, it does not enumerate them.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 END = 2**63 - 1
@@ -23,6 +24,8 @@ class Segment(NamedTuple):
 
 
 Segments: TypeAlias = tuple[Segment, ...]
+
+_position = itemgetter(1, 2)
 
 
 def normal(ranges: Iterable[Segment]) -> Segments:
@@ -42,12 +45,16 @@ def normal(ranges: Iterable[Segment]) -> Segments:
 def subtract(segments: Segments, ranges: Iterable[Segment]) -> Segments:
     """What of `segments` lies outside every one of `ranges`."""
     holes = _by_agent(normal(ranges))
+    if not holes:
+        return segments
     kept: list[Segment] = []
-    for agent, first, last in segments:
-        mine = holes.get(agent, [])
-        for hole in mine[_first_touching(mine, first) :]:
-            if hole.first > last:
-                break
+    for segment in segments:
+        agent, first, last = segment
+        touching = _touching(holes, segment)
+        if not touching:
+            kept.append(segment)
+            continue
+        for hole in touching:
             if first < hole.first:
                 kept.append(Segment(agent, first, hole.first - 1))
             first = hole.last + 1
@@ -60,18 +67,16 @@ def intersect(segments: Segments, ranges: Iterable[Segment]) -> Segments:
     """What of `segments` lies inside one of `ranges`."""
     wanted = _by_agent(normal(ranges))
     kept: list[Segment] = []
-    for agent, first, last in segments:
-        mine = wanted.get(agent, [])
-        for other in mine[_first_touching(mine, first) :]:
-            if other.first > last:
-                break
+    for segment in segments:
+        agent, first, last = segment
+        for other in _touching(wanted, segment):
             kept.append(Segment(agent, max(first, other.first), min(last, other.last)))
     return tuple(sorted(kept, key=_position))
 
 
 def until(segments: Segments, last: int) -> Segments:
     """What of `segments` lies at ids up to and including `last`."""
-    return tuple(Segment(s.agent, s.first, min(s.last, last)) for s in segments if s.first <= last)
+    return tuple(s if s.last <= last else Segment(s.agent, s.first, last) for s in segments if s.first <= last)
 
 
 def contains(segments: Segments, agent: str, event_id: int) -> bool:
@@ -86,18 +91,20 @@ def contains(segments: Segments, agent: str, event_id: int) -> bool:
     return False
 
 
-def _position(segment: Segment) -> tuple[int, int]:
-    return segment.first, segment.last
-
-
-def _by_agent(segments: Segments) -> dict[str, list[Segment]]:
-    grouped: dict[str, list[Segment]] = defaultdict(list)
+def _by_agent(segments: Segments) -> dict[str, tuple[list[int], list[int], list[Segment]]]:
+    """Agent -> where its segments begin, where they end, the segments; plain numbers for a quick bisection."""
+    grouped: dict[str, tuple[list[int], list[int], list[Segment]]] = {}
     for segment in segments:
-        grouped[segment.agent].append(segment)
+        firsts, lasts, mine = grouped.setdefault(segment.agent, ([], [], []))
+        firsts.append(segment.first)
+        lasts.append(segment.last)
+        mine.append(segment)
     return grouped
 
 
-def _first_touching(sorted_ranges: list[Segment], first: int) -> int:
-    """Index of the first range that ends at or after `first`."""
-    index = bisect_right(sorted_ranges, first, key=lambda s: s.first)
-    return index - 1 if index and sorted_ranges[index - 1].last >= first else index
+def _touching(grouped: dict[str, tuple[list[int], list[int], list[Segment]]], segment: Segment) -> list[Segment]:
+    """The ranges of the same agent that share an id with `segment`."""
+    if segment.agent not in grouped:
+        return []
+    firsts, lasts, mine = grouped[segment.agent]
+    return mine[bisect_left(lasts, segment.first) : bisect_right(firsts, segment.last)]

@@ -6,7 +6,8 @@ docs/format.md says what that costs and what a weaker level would lose.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import lru_cache
 from typing import Any
 
 import apsw
@@ -16,8 +17,8 @@ from foldmark.core.codec import count_tokens, decode_data, encode_data
 from foldmark.core.errors import ConflictError, DamagedError, StoreError
 from foldmark.core.events import ROLES, Draft, Event
 from foldmark.core.ports import AgentRecord, Size
-from foldmark.core.replay import Fold
-from foldmark.core.segments import Segments
+from foldmark.core.replay import Fold, birth
+from foldmark.core.segments import Segment, Segments
 from foldmark.core.turns import Message, place
 from foldmark.stores.queries import queries
 from foldmark.stores.sqlite_file import explain, open_file
@@ -35,7 +36,8 @@ class SqliteStore:
         self._sql = queries("sqlite")
         self._keys: dict[str, int] = {}
         self._ids: dict[int, str] = {}
-        self._fold_decoder = msgspec.json.Decoder(Fold)
+        # Every operation and every tool result looks at its agent's fold, which seldom changes.
+        self._fold = lru_cache(maxsize=8)(msgspec.json.Decoder(Fold).decode)
 
     def close(self) -> None:
         self._db.close()
@@ -50,16 +52,18 @@ class SqliteStore:
             raise StoreError("a batch is under way for another agent; append to this one when it has ended")
         with self._transaction():
             if newborn is not None:
-                self.create_agent(newborn)
+                self.create_agent(newborn, birth(newborn.id), Size(0, 0))
             appender = _Appender(self._db, self._sql, self._key(agent_id), self.path)
             if expected is not None and appender.head != expected:
                 raise ConflictError(agent_id, expected, appender.head)
             yield appender
             appender.finish()
 
-    def create_agent(self, record: AgentRecord) -> None:
-        parent = None if record.parent is None else self._key(record.parent)
-        self._run("create_agent", record.id, record.name, parent, record.fork_event, record.created_at)
+    def create_agent(self, record: AgentRecord, born: Fold, start: Size) -> None:
+        with nullcontext() if self._db.in_transaction else self._transaction():
+            parent = None if record.parent is None else self._key(record.parent)
+            self._run("create_agent", record.id, record.name, parent, record.fork_event, record.created_at)
+            self.save_fold(born, start)
 
     def save_fold(self, fold: Fold, beside: Size) -> None:
         self._run("save_fold", self._key(fold.agent), msgspec.json.encode(fold).decode(), *beside)
@@ -98,7 +102,7 @@ class SqliteStore:
     def standing(self, agent_id: str) -> tuple[AgentRecord, tuple[Fold, Size] | None]:
         ((*row, body, messages, tokens),) = self._run("standing", self._key(agent_id))
         try:
-            cache = None if body is None else (self._fold_decoder.decode(body), Size(messages, tokens))
+            cache = None if body is None else (self._fold(body), Size(messages, tokens))
             return AgentRecord(*row), cache
         except (msgspec.MsgspecError, RecursionError):
             raise DamagedError(
@@ -138,14 +142,22 @@ class SqliteStore:
         ]
 
     def size(self, segments: Segments) -> Size:
-        messages = tokens = 0
-        for agent, first, last in segments:
-            key = self._key(agent)
-            for sign, bound in ((1, last), (-1, first - 1)):
-                for nth, total in self._run("sums", key, bound):
-                    messages += sign * nth
-                    tokens += sign * total
+        if not segments:
+            return Size(0, 0)
+        ((messages, tokens),) = self._run("size", self._keyed(segments))
         return Size(messages, tokens)
+
+    def bounds(self, segments: Segments) -> Segments:
+        pairs = zip(segments, self._run("bounds", self._keyed(segments)), strict=True)
+        return tuple(
+            Segment(agent, oldest, newest)
+            for (agent, _, _), (oldest, newest) in pairs
+            if oldest is not None and newest is not None and oldest <= newest
+        )
+
+    def _keyed(self, segments: Segments) -> str:
+        """Segments as JSON for one statement: a statement for each would take longer to begin than to run."""
+        return msgspec.json.encode([(self._key(agent), first, last) for agent, first, last in segments]).decode()
 
     def message_before(self, agent_id: str, event_id: int) -> Message | None:
         return next((self._message(row) for row in self._run("message_before", self._key(agent_id), event_id)), None)
@@ -173,6 +185,9 @@ class SqliteStore:
 
     def waiting(self, agent_id: str) -> list[Message]:
         return [self._message(row) for row in self._run("waiting", self._key(agent_id))]
+
+    def waiting_call(self, agent_id: str, call_id: str) -> Message | None:
+        return next((self._message(row) for row in self._run("waiting_call", self._key(agent_id), call_id)), None)
 
     def calls(self, agent_id: str, call_id: str) -> list[Message]:
         return [self._message(row) for row in self._run("calls_with_id", self._key(agent_id), call_id)]

@@ -109,9 +109,23 @@ SELECT id FROM events
 WHERE agent = ? AND kind IN ('state', 'scratchpad', 'system') AND kind = ? AND id BETWEEN ? AND ?
 ORDER BY id
 
--- name: sums
--- The running count and sum of tokens at an agent's newest message up to an id.
-SELECT nth, sum FROM events WHERE agent = ? AND nth IS NOT NULL AND id <= ? ORDER BY id DESC LIMIT 1
+-- name: size
+-- Messages and tokens inside segments, JSON [[agent, first, last], ...]: sums at the newest less those before the oldest.
+SELECT coalesce(sum(n.nth), 0) - coalesce(sum(b.nth), 0), coalesce(sum(n.sum), 0) - coalesce(sum(b.sum), 0)
+FROM json_each(?) s
+LEFT JOIN events n ON n.id = (
+    SELECT id FROM events WHERE agent = s.value ->> 0 AND nth IS NOT NULL AND id <= s.value ->> 2 ORDER BY id DESC LIMIT 1
+)
+LEFT JOIN events b ON b.id = (
+    SELECT id FROM events WHERE agent = s.value ->> 0 AND nth IS NOT NULL AND id < s.value ->> 1 ORDER BY id DESC LIMIT 1
+)
+
+-- name: bounds
+-- For each of some segments, JSON [[agent, first, last], ...]: the oldest message from its first id, the newest to its last.
+SELECT
+    (SELECT id FROM events WHERE agent = s.value ->> 0 AND nth IS NOT NULL AND id >= s.value ->> 1 ORDER BY id LIMIT 1),
+    (SELECT id FROM events WHERE agent = s.value ->> 0 AND nth IS NOT NULL AND id <= s.value ->> 2 ORDER BY id DESC LIMIT 1)
+FROM json_each(?) s
 
 -- name: message_before
 -- An agent's newest message up to an id.
@@ -130,6 +144,11 @@ SELECT id, agent, turn, kind, answers FROM events WHERE agent = ? AND nth IS NOT
 -- name: results_of
 -- The results that answer a call.
 SELECT id, agent, turn, kind, answers FROM events WHERE answers = ? ORDER BY id
+
+-- name: waiting_call
+-- The newest call with a provider's call id among those that wait in an agent's open turn.
+SELECT e.id, e.agent, e.turn, e.kind, e.answers
+FROM waiting w JOIN events e ON e.id = w.call WHERE w.agent = ? AND e.call_id = ? ORDER BY w.call DESC LIMIT 1
 
 -- name: apart_results
 -- An agent's results after an id that answer a call before it and stand apart from it.
