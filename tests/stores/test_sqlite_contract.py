@@ -356,5 +356,5 @@ def test_damage_finds_what_does_not_add_up(steps: list[tuple[str, str, int]], co
     store._db.execute(
         f"UPDATE events SET {column} = {value} WHERE id = (SELECT max(id) FROM events WHERE nth NOT NULL)"
     )
-    assert len(list(store.damage())) == 1
+    assert [line for line in store.damage() if line.startswith("agent uuid-a: ")]
     store.close()

@@ -46,7 +46,10 @@ def _line(message: Event) -> str:
     if message.kind == "tool_call":
         text = f"{(message.data or {}).get('name')}({text})"
     if not text and message.data:
-        text = ", ".join(f"[{block.get('type')}]" for block in message.data.get("blocks", ()))
+        # Blocks are as a file or a caller wrote them: anything.
+        blocks = message.data.get("blocks")
+        kinds = [each.get("type") for each in blocks if isinstance(each, dict)] if isinstance(blocks, list) else []
+        text = ", ".join(f"[{kind}]" for kind in kinds)
     shown = "\n".join(text[:PREVIEW_CHARACTERS].split("\n")[:PREVIEW_LINES])
     if len(shown) < len(text):
         text = f"{shown}… ({len(text):,} characters)"

@@ -11,12 +11,11 @@ from msgspec import Struct
 
 from foldmark.conversation import decide
 from foldmark.conversation.context import Context
-from foldmark.conversation.exchanges import calls_before
 from foldmark.conversation.receipts import Change, Result, change
 from foldmark.conversation.standing import Standing, origin
 from foldmark.core import codec
 from foldmark.core.errors import CommandError, ConflictError, FoldmarkError
-from foldmark.core.events import ACTORS, RECORD_KINDS, Draft, Fork, Operation, Restore
+from foldmark.core.events import ACTORS, DIALECTS, RECORD_KINDS, Draft, Fork, Operation, Restore
 from foldmark.core.ports import AgentRecord, Appender, Size
 from foldmark.core.replay import Fold, advance, birth, replay
 from foldmark.core.segments import Segments, contains, until
@@ -115,6 +114,7 @@ class Agent:
         data: Mapping[str, Any] | None = None,
     ) -> int:
         """Record a model's request to run a tool; `args` is any JSON value. Raises as `append`."""
+        _check_call_id(call_id)
         try:
             content = msgspec.json.encode(codec.well_formed(args)).decode()
         except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
@@ -157,8 +157,10 @@ class Agent:
         created_at: str | datetime | None,
         data: Mapping[str, Any] | None,
     ) -> int:
+        _check_call_id(call_id)
         at, call_id = self._standing(), codec.well_formed(call_id)
-        call, answered = self._call(call_id, at.lineage)
+        waiting = self._store.waiting_call(self.id, call_id)
+        call, answered = (waiting, False) if waiting else self._call(call_id, at.lineage)
         if call is not None and not contains(at.fold.segments, call.agent_id, call.id):
             notice = (
                 f"[Foldmark: the result of call {call_id} arrived after the call had left the context. It begins:]\n"
@@ -167,9 +169,7 @@ class Agent:
             return self._append("user", notice, None, created_at, actor="system")
         data = {**(data or {}), "call_id": call_id, **({"is_error": True} if is_error else {})}
         answers = call.id if call and not answered else None
-        apart = answers not in (None, at.newest) and all(
-            near.id != answers for near in calls_before(self._store, self.id, at.newest)
-        )
+        apart = answers not in (None, at.newest) and (waiting is None or self._store.stands_apart(self.id, waiting.id))
         return self._append(
             "tool_result", text, data, created_at, dialect=dialect, actor="system", answers=answers, apart=apart
         )
@@ -290,8 +290,8 @@ class Agent:
             fold, beside = cache
             return Standing(self._store, record, fold, self._origin, beside.plus(record.own))
         fold = self.replay()
-        at = Standing(self._store, record, fold, self._origin, record.own)
-        return at if fold == self._origin else msgspec.structs.replace(at, size=self._store.size(at.visible))
+        size = self._store.size(until(fold.segments, max(record.head, record.fork_event)))
+        return Standing(self._store, record, fold, self._origin, size)
 
     def replay(self) -> Fold:
         """The fold of all operations in the log, without the stored segment cache."""
@@ -316,9 +316,6 @@ class Agent:
 
     def _call(self, call_id: str, lineage: Segments) -> tuple[Message | None, bool]:
         """The newest unanswered call with this id in the lineage, or else the newest; and whether it is answered."""
-        waiting = self._store.waiting_call(self.id, call_id)
-        if waiting is not None:
-            return waiting, False
         newest: Message | None = None
         for agent_id in dict.fromkeys((self.id, *(segment.agent for segment in reversed(lineage)))):
             for call in self._store.calls(agent_id, call_id):
@@ -342,8 +339,11 @@ class Agent:
         answers: int | None = None,
         apart: bool = False,
     ) -> int:
+        dialect = "gemini" if dialect == "google" else dialect
         if actor not in ACTORS:
             raise CommandError(f"an actor is one of {', '.join(ACTORS)}, not {actor!r}")
+        if dialect not in (None, *DIALECTS):
+            raise CommandError(f"a dialect is one of {', '.join(DIALECTS)}, not {dialect!r}")
         if not isinstance(content, str):
             raise CommandError(f"the text of a {kind.replace('_', ' ')} is a str, not {type(content).__name__}")
         try:
@@ -366,3 +366,8 @@ class Agent:
             raise CommandError(f"this {kind.replace('_', ' ')} cannot be recorded: {error}") from None
         self._head = event_id
         return event_id
+
+
+def _check_call_id(call_id: object) -> None:
+    if not isinstance(call_id, str):
+        raise CommandError(f"a call id is a str, not {call_id!r}")

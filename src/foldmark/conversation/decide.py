@@ -144,9 +144,10 @@ def _turn(at: Standing, turn_id: int) -> tuple[Segments, tuple[int, ...]]:
 
 def _named(at: Standing, ids: Iterable[int]) -> list[Message]:
     """The events with these ids, which must be of this conversation's lineage."""
-    wanted = sorted(set(ids))
-    if not all(isinstance(id, int) for id in wanted):
-        raise CommandError(f"ids are numbers, unlike {listing(id for id in wanted if not isinstance(id, int))}")
+    asked = list(ids)
+    if wrong := [id for id in asked if not isinstance(id, int)]:
+        raise CommandError(f"ids are numbers, unlike {listing(map(repr, wrong))}")
+    wanted = sorted(set(asked))
     found = list(at.store.lookup(id for id in wanted if 0 < id < END))
     lineage = at.lineage
     known = {message.id for message in found if contains(lineage, message.agent_id, message.id)}
@@ -160,9 +161,13 @@ def _talk(at: Standing, planning: tuple[int, int] | None) -> Segments:
     if planning is None:
         return ()
     first, last = planning
-    if not 0 < first <= last <= at.newest:
+    if not (isinstance(first, int) and isinstance(last, int) and 0 < first <= last < END):
+        raise CommandError(f"planning is (first id, last id), not ({first}, {last})")
+    ends = [event for event in at.store.lookup((first, last)) if contains(at.lineage, event.agent_id, event.id)]
+    if len(ends) < 2 or first > last:
         raise CommandError(f"planning is (first id, last id) of this conversation, not ({first}, {last})")
-    return (Segment(at.record.id, first, until_next(at, at.record.id, last)),)
+    agents = {segment.agent for segment in at.lineage}
+    return intersect(at.lineage, [Segment(agent, first, until_next(at, agent, last)) for agent in agents])
 
 
 def _seen(at: Standing, messages: Iterable[Message]) -> tuple[int, ...]:

@@ -43,7 +43,10 @@ def repair(log: Log, finding: Finding) -> bool:
     """Rebuild the stored segments that a finding is about; False if it is about something else."""
     if finding.agent_id is None:
         return False
+    if any(log.store.damage()):
+        return False  # the size beside the segments would be made from sums that are wrong
     agent = log.agent(finding.agent_id)
-    fold = agent.replay()
-    log.store.save_fold(fold, agent.beside(fold))
+    with log.store.appending(agent.id, None):  # nobody writes meanwhile
+        fold = agent.replay()
+        log.store.save_fold(fold, agent.beside(fold))
     return True

@@ -68,13 +68,18 @@ class Log:
         with agent.batch(newborn=True):
             yield agent
 
-    def find(self, name: str) -> Agent:
-        """The existing agent with this name, uuid or unique beginning of a uuid. Raises CommandError."""
+    def find(self, name: str, *, create: bool = False) -> Agent:
+        """The existing agent with this name, uuid or unique beginning of a uuid. Raises CommandError.
+
+        With `create`, a conversation of this name is made where nothing is found.
+        """
         record = self._named(name) or (self.store.agent(name.lower()) if name.isprintable() else None)
         if record is None:
             near = [each for each in self.store.agents() if len(name) >= 4 and each.id.startswith(name.lower())]
             if len(near) > 1:
                 raise CommandError(f"'{name}' begins several uuids: {listing(each.id for each in near)}")
+            if not near and create:
+                return self.agent(name)
             if not near:
                 raise CommandError(f"there is no conversation or agent '{name}'; {self._there_are()}")
             record = near[0]

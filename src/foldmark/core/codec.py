@@ -3,8 +3,8 @@
 Canonical JSON is what msgspec writes for a value: UTF-8, no white space, keys in the order given, no NaN. What comes
 from outside is made well-formed first (`well_formed`), so that everything stored can be read back.
 
-`data` carries the version of its shape under "v" when that is above 1. Older shapes are upcast on reading, one step at
-a time, and never rewritten.
+`data` carries the version of its shape under "$v" when that is above 1; callers cannot use that key. Older shapes are
+upcast on reading, one step at a time, and never rewritten.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,8 +30,10 @@ def encode_data(kind: str, data: Mapping[str, Any] | None) -> str | None:
     """Canonical JSON of an event's data; None where there is none. Raises ValueError if it is not JSON."""
     if not data:
         return None
+    if "$v" in data:
+        raise ValueError('the key "$v" is reserved for the version of the data')
     version = VERSIONS.get(kind, 1)
-    body = {**data, "v": version} if version > 1 else data
+    body = {**data, "$v": version} if version > 1 else data
     try:
         return msgspec.json.encode(body).decode()
     except (TypeError, RecursionError, msgspec.MsgspecError, UnicodeEncodeError) as error:
@@ -52,7 +54,7 @@ def decode_data(
     except (msgspec.MsgspecError, RecursionError) as error:
         raise DamagedError(f"the data of a {kind} event is not readable: {error}") from None
     newest = versions.get(kind, 1)
-    version = data.pop("v", 1) if newest > 1 else 1
+    version = data.pop("$v", 1) if newest > 1 else 1
     if not isinstance(version, int) or not 1 <= version <= newest:
         raise DamagedError(f"a {kind} event has version {version} of its data; this Foldmark knows up to {newest}")
     for step in range(version, newest):

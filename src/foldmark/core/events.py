@@ -43,6 +43,7 @@ message, kept as it was."""
 
 KINDS = frozenset((*MESSAGE_KINDS, *OPERATION_KINDS, *RECORD_KINDS, "turn_ended"))
 ACTORS = ("human", "model", "system")
+DIALECTS = ("anthropic", "openai", "gemini", "gemini_gca")
 
 
 class Event(Struct, frozen=True):

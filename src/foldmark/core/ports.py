@@ -158,6 +158,9 @@ class Store(Protocol):
     def apart_results(self, agent_id: str, event_id: int) -> list[Message]:
         """Results after `event_id` that answer a call before it and stand apart from it (`Draft.apart`)."""
 
+    def stands_apart(self, agent_id: str, call: int) -> bool:
+        """Whether a result appended now would stand apart from a call of the open turn (`Draft.apart`)."""
+
     def waiting(self, agent_id: str) -> list[Message]:
         """The calls of the agent's open turn that have no result yet."""
 

@@ -20,9 +20,10 @@ FULL = "⚠️  Context full. Use /clear to continue."
 
 def typed_lines() -> Iterator[str]:
     """Lines that a person types, with line editing; Ctrl-C clears the line, Ctrl-D ends."""
-    import readline
+    with suppress(ImportError):  # Windows has no readline
+        import readline
 
-    readline.parse_and_bind("set enable-bracketed-paste on")
+        readline.parse_and_bind("set enable-bracketed-paste on")
     while True:
         try:
             yield input(PROMPT)

@@ -13,7 +13,7 @@ import foldmark
 from foldmark import settings
 from foldmark.conversation import Log, Result
 from foldmark.conversation.log import check_name
-from foldmark.core.errors import CommandError, FoldmarkError, one_line
+from foldmark.core.errors import FoldmarkError, one_line
 from foldmark.interfaces.render import harmless, json_text, result_json, result_text
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -103,10 +103,7 @@ def chat(db: str, name: str) -> int:
     if not Path(db).exists():
         check_name(name)
     with _log(db, create=True) as log:
-        try:
-            agent = log.find(name)
-        except CommandError:
-            agent = log.agent(name)
+        agent = log.find(name, create=True)
         lines = typed_lines() if typed else piped_lines(sys.stdin.buffer)
         return talk(agent, OfflineModel(settings.offline_delay(os.environ, sys.stdout.isatty())), lines)
 

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from foldmark.conversation import Log
+from foldmark.core.errors import one_line
 from foldmark.interfaces.render import harmless
 from foldmark.sessions.importing import ImportReport, import_session
 
@@ -18,7 +19,7 @@ def import_file(log: Log, file: Path, name: str | None) -> ImportReport:
     """Import with a progress bar on a terminal's standard error; an interruption leaves nothing behind."""
     if not sys.stderr.isatty():
         return import_session(log, file, name)
-    with click.progressbar(length=1, label=f"Importing {harmless(file.name)}", file=sys.stderr) as bar:
+    with click.progressbar(length=1, label=f"Importing {one_line(file.name)}", file=sys.stderr) as bar:
 
         def show(done: int, total: int) -> None:
             bar.length = total
@@ -31,7 +32,7 @@ def report_text(report: ImportReport) -> str:
     """What was found and what became of it."""
     width = max((len(type) for type in report.records), default=0)
     lines = [f"Read {report.lines:,} lines:"]
-    lines += [f"  {harmless(type):<{width}}  {count}" for type, count in report.records.items()]
+    lines += [f"  {one_line(type):<{width}}  {count}" for type, count in report.records.items()]
     if report.broken:
         lines.append(f"  {len(report.broken)} broken {'line' if len(report.broken) == 1 else 'lines'} skipped:")
         lines += [f"    line {number}: {harmless(reason)}" for number, reason in report.broken[:LISTED]]

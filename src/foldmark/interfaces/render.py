@@ -34,6 +34,8 @@ def receipt(result: Result) -> str:
         for way, word in (("left", "left"), ("returned", "came back"))
         if data[way]["messages"]
     ]
+    if widened := data.get("widened"):
+        parts.append(f"{len(widened)} of them for whole exchanges")
     before, after = data["before"], data["after"]
     change = "" if before == after else f"{before['messages']:,} → "
     parts.append(f"context {change}{_size(after)}")

@@ -29,6 +29,8 @@ class OfflineModel:
 
 
 def _answer(messages: Sequence[Event]) -> str:
+    if not messages:
+        return "I am the offline model, not a language model. The context is empty."
     newest = messages[-1]
     words = len(newest.content.split())
     count = len(messages)

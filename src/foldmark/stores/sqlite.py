@@ -23,7 +23,7 @@ from foldmark.core.turns import Message, place
 from foldmark.stores.queries import queries
 from foldmark.stores.sqlite_file import explain, open_file
 
-_PAGE = 256
+_FIRST_PAGE, _PAGE = 8, 256
 
 
 class SqliteStore:
@@ -120,15 +120,17 @@ class SqliteStore:
     def messages(self, segments: Segments, *, newest_first: bool = False) -> Iterator[Event]:
         query = "messages_newest_first" if newest_first else "messages"
         for agent, first, last in reversed(segments) if newest_first else segments:
-            key, page = self._key(agent), _PAGE
-            # Pages instead of an open cursor: a reader that stops half-way must not hold up the WAL's checkpoint.
-            while page == _PAGE:
-                rows = self._run(query, key, first, last, _PAGE)
-                page = len(rows)
+            key, page = self._key(agent), _FIRST_PAGE
+            # Pages instead of an open cursor: a reader that stops half-way must not hold up the WAL's checkpoint. The
+            # first are small, for whoever wants the newest message only.
+            while True:
+                rows = self._run(query, key, first, last, page)
                 for row in rows:
                     yield self._event(row)
-                if rows:
-                    first, last = (first, rows[-1][0] - 1) if newest_first else (rows[-1][0] + 1, last)
+                if len(rows) < page:
+                    break
+                first, last = (first, rows[-1][0] - 1) if newest_first else (rows[-1][0] + 1, last)
+                page = min(2 * page, _PAGE)
 
     def newest(self, kind: str, segments: Segments) -> Event | None:
         for agent, first, last in reversed(segments):
@@ -170,12 +172,19 @@ class SqliteStore:
         for _, key, turn, kind, _ in self._run("lookup", turn_id):
             if turn != turn_id or kind not in ROLES:
                 break
-            for row in self._db.execute(self._sql["messages_from"], (key, turn_id)):
-                if row[2] == turn_id:
-                    found.append(self._message(row))
-                elif row[3] != "summary":  # a summary is a turn of its own in the midst of another
-                    break
+            try:
+                for row in self._db.execute(self._sql["messages_from"], (key, turn_id)):
+                    if row[2] == turn_id:
+                        found.append(self._message(row))
+                    elif row[3] != "summary":  # a summary is a turn of its own in the midst of another
+                        break
+            except apsw.Error as error:
+                raise explain(error, self.path) from error
         return found
+
+    def stands_apart(self, agent_id: str, call: int) -> bool:
+        ((apart,),) = self._all(self._sql["stands_apart"], {"agent": self._key(agent_id), "call": call})
+        return bool(apart)
 
     def results(self, calls: Sequence[Message]) -> list[Message]:
         return [self._message(row) for call in calls for row in self._run("results_of", call.id)]
@@ -211,12 +220,11 @@ class SqliteStore:
             for (wrong,) in self._all(self._sql["wrong_waiting"], {"key": key}):
                 if wrong:
                     yield f"agent {agent_id[:8]}: {wrong} calls of its open turn are wrongly said to wait, or not to"
-            for head, newest, messages, count in self._all(self._sql["wrong_head"], {"key": key}):
-                if (head, messages) != (newest, count):
-                    yield (
-                        f"agent {agent_id[:8]}: its row says event {head} and {messages} messages, "
-                        f"its events say {newest} and {count}"
-                    )
+        for agent_id, *row in self._run("wrong_rows"):
+            names, said, given = ("newest event", "messages", "tokens", "open turn"), row[:4], row[4:]
+            for name, says, gives in zip(names, said, given, strict=True):
+                if says != gives:
+                    yield f"agent {agent_id[:8]}: its row says {name} {says}, its events say {gives}"
 
     # Rows to values
 
@@ -294,12 +302,9 @@ class _Appender:
         id, kind = self._next, draft.kind
         data = encode_data(kind, draft.data)
         tokens = count_tokens(draft.content, data)
-        turn, self.open_turn = place(kind, id, self.open_turn)
-        nth = total = None
-        if kind in ROLES:
-            self._messages += 1
-            self._tokens += tokens
-            nth, total = self._messages, self._tokens
+        turn, open_turn = place(kind, id, self.open_turn)
+        own = self.own.plus(Size(1, tokens)) if kind in ROLES else self.own
+        nth, total = own if kind in ROLES else (None, None)
         call_id = draft.data["call_id"] if draft.data and kind in ("tool_call", "tool_result") else None
         self._db.execute(
             self._sql["append"],
@@ -328,7 +333,8 @@ class _Appender:
             self._db.execute(self._sql["answered"], (self._key, draft.answers))
         elif kind == "turn_ended":
             self._db.execute(self._sql["end_waiting"], (self._key,))
-        self.head, self._next = id, id + 1
+        self.head, self._next, self.open_turn = id, id + 1, open_turn
+        self._messages, self._tokens = own
         return id
 
     def finish(self) -> None:

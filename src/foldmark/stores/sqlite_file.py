@@ -18,6 +18,8 @@ def open_file(path: str, create: bool) -> apsw.Connection:
 
     A file that nobody may write is opened for reading. An existing, current database is not written to.
     """
+    if not path or "\0" in path:
+        raise StoreError("a database needs a file name; `:memory:` keeps one in memory")
     try:
         db = _connect(path, create)
         try:

@@ -150,6 +150,16 @@ SELECT id, agent, turn, kind, answers FROM events WHERE answers = ? ORDER BY id
 SELECT e.id, e.agent, e.turn, e.kind, e.answers
 FROM waiting w JOIN events e ON e.id = w.call WHERE w.agent = ? AND e.call_id = ? ORDER BY w.call DESC LIMIT 1
 
+-- name: stands_apart
+-- Whether anything but calls of one run and then results stands behind a call of the open turn.
+SELECT EXISTS (
+    SELECT 1 FROM events
+    WHERE agent = :agent AND nth IS NOT NULL AND id > :call AND kind NOT IN ('tool_call', 'tool_result')
+) OR coalesce((
+    SELECT max(id) FILTER (WHERE kind = 'tool_call') > min(id) FILTER (WHERE kind = 'tool_result')
+    FROM events WHERE agent = :agent AND nth IS NOT NULL AND id > :call
+), 0)
+
 -- name: apart_results
 -- An agent's results after an id that answer a call before it and stand apart from it.
 SELECT id, agent, turn, kind, answers FROM events WHERE agent = ? AND apart IS NOT NULL AND id > ? AND answers <= ?
@@ -176,13 +186,24 @@ LIMIT 1
 -- How many calls of an agent are said to wait that do not, or the other way round.
 SELECT count(*) FROM (
     SELECT id FROM events
-    WHERE agent = :key AND kind = 'tool_call' AND turn = (SELECT open_turn FROM agents WHERE key = :key)
+    WHERE agent = :key AND nth IS NOT NULL AND kind = 'tool_call'
+    AND id >= (SELECT open_turn FROM agents WHERE key = :key)
     AND NOT EXISTS (SELECT 1 FROM events r WHERE r.answers = events.id)
 ) AS really FULL JOIN (SELECT call FROM waiting WHERE agent = :key) AS said ON said.call = really.id
 WHERE said.call IS NULL OR really.id IS NULL
 
--- name: wrong_head
--- What an agent's row says of its events beside what they give.
-SELECT head, (SELECT coalesce(max(id), 0) FROM events WHERE agent = :key),
-    messages, (SELECT count(nth) FROM events WHERE agent = :key)
-FROM agents WHERE key = :key
+-- name: wrong_rows
+-- What each agent's row says of its events, beside what they give.
+SELECT a.id, a.head, a.messages, a.tokens, a.open_turn,
+    coalesce(e.newest, 0), coalesce(m.nth, 0), coalesce(m.sum, 0),
+    CASE WHEN e.newest_turn > coalesce(e.newest_end, 0) THEN e.newest_turn END
+FROM agents a
+LEFT JOIN (
+    SELECT agent, max(id) AS newest,
+        max(turn) FILTER (WHERE nth IS NOT NULL AND kind NOT IN ('summary', 'system')) AS newest_turn,
+        max(id) FILTER (WHERE kind = 'turn_ended') AS newest_end
+    FROM events GROUP BY agent
+) e ON e.agent = a.key
+LEFT JOIN events m ON m.id = (
+    SELECT id FROM events WHERE agent = a.key AND nth IS NOT NULL ORDER BY id DESC LIMIT 1
+)

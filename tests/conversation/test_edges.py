@@ -1,0 +1,156 @@
+"""Edges of the library where something once went wrong, each through the public names."""
+
+from pathlib import Path
+
+import apsw
+import pytest
+
+import foldmark
+from foldmark import Agent, CommandError, Log, StoreError
+from foldmark.conversation.doctor import Finding, examine, repair
+from foldmark.interfaces.render import result_text
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return foldmark.open(str(tmp_path / "log.db"))
+
+
+@pytest.fixture
+def agent(log: Log) -> Agent:
+    return log.agent("default")
+
+
+def shown(agent: Agent) -> list[str]:
+    return [message.content for message in agent.context().messages]
+
+
+@pytest.mark.parametrize("blocks", [[5], [None, "x", [1], {"type": "image"}], {"type": "image"}, "text", 7])
+def test_blocks_of_any_shape_can_be_shown(agent: Agent, blocks: object) -> None:
+    agent.append("user", "", data={"blocks": blocks})
+    assert "user:" in agent.do("/context show").text
+
+
+def test_a_refused_append_leaves_the_sums_of_its_batch_right(log: Log, agent: Agent) -> None:
+    with agent.batch():
+        for wrong in ({"dialect": "klingon"}, {"data": {"$v": 1}}, {"created_at": "yesterday"}):
+            with pytest.raises(CommandError):
+                agent.append("user", "refused", **wrong)  # type: ignore[arg-type]
+        agent.append("user", "kept")
+    assert shown(agent) == ["kept"]
+    assert len(agent.context().messages) == 1
+    assert list(examine(log)) == []
+
+
+def test_an_agent_without_stored_segments_is_replayed(log: Log, agent: Agent) -> None:
+    agent.append("user", "A")
+    agent.append("assistant", "B")
+    child = log.agent(agent.do("/fork").data["child"])
+    child.append("user", "C")
+    log.store._db.execute("DELETE FROM folds")  # type: ignore[attr-defined]
+    assert len(child.context().messages) == 3
+    assert child.context().messages[-3:] == list(child.context().messages)
+    assert child.do("/mark").data["after"]["messages"] == 3
+    assert list(examine(log)) == []
+
+
+@pytest.mark.parametrize("column", ["head", "open_turn", "messages", "tokens"])
+def test_the_doctor_sees_a_wrong_row_and_makes_nothing_from_it(log: Log, agent: Agent, column: str) -> None:
+    agent.append("user", "A")
+    agent.do("/mark")
+    log.store._db.execute(f"UPDATE agents SET {column} = coalesce({column}, 0) + 5")  # type: ignore[attr-defined]
+    found = list(examine(log))
+    assert any(column.replace("open_", "open ").replace("head", "newest event") in each.text for each in found)
+    assert not repair(log, Finding("the segments differ", agent.id))
+
+
+def test_planning_may_be_inherited_but_not_somebody_elses(log: Log, agent: Agent) -> None:
+    first, last = agent.append("user", "plan"), agent.append("assistant", "planned")
+    agent.append("user", "kept")
+    stranger = log.agent("other").append("user", "not yours")
+    child = log.agent(agent.do("/fork").data["child"])
+    child.apply_filter("forget", [], planning=(first, last))
+    assert shown(child) == ["kept"]
+    assert shown(agent) == ["plan", "planned", "kept"]
+    for wrong in ((first, stranger), (last, first), (0, 1), (first, 2**70), ("a", "b")):
+        with pytest.raises(CommandError, match="planning is"):
+            child.apply_filter("forget", [], planning=wrong)  # type: ignore[arg-type]
+
+
+def test_ids_that_are_no_numbers_are_refused(agent: Agent) -> None:
+    agent.append("user", "A")
+    for wrong in ([1, "2"], [[1]], [None]):
+        with pytest.raises(CommandError, match="ids are numbers"):
+            agent.apply_filter("forget", wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("call_id", [None, 5, {"a": 1}, ["x"]])
+def test_a_call_id_is_text(agent: Agent, call_id: object) -> None:
+    with pytest.raises(CommandError, match="call id"):
+        agent.append_tool_call("t", {}, call_id=call_id)  # type: ignore[arg-type]
+    with pytest.raises(CommandError, match="call id"):
+        agent.append_tool_result(call_id, "x")  # type: ignore[arg-type]
+    assert agent.context().at == 0
+
+
+def test_google_is_gemini(agent: Agent) -> None:
+    agent.append_tool_call("t", {}, call_id="c", dialect="google")
+    assert agent.context().messages[0].dialect == "gemini"
+
+
+@pytest.mark.parametrize("path", ["", "a\0b"])
+def test_a_database_needs_a_name(path: str) -> None:
+    with pytest.raises(StoreError, match="file name"):
+        foldmark.open(path)
+
+
+def test_an_ambiguous_beginning_makes_no_conversation(log: Log, agent: Agent) -> None:
+    record = log.store.agents()[0]
+    for number in (1, 2):
+        log.store._db.execute(  # type: ignore[attr-defined]
+            "INSERT INTO agents (id, created_at) VALUES (?, ?)", (f"deadbeef-{number}", record.created_at)
+        )
+    with pytest.raises(CommandError, match="begins several uuids"):
+        log.find("deadbeef", create=True)
+    assert log.find("new one", create=True).name == "new one"
+
+
+def test_the_receipt_says_what_closure_added(agent: Agent) -> None:
+    agent.append_tool_call("t", {}, call_id="c")
+    agent.end_turn()
+    agent.append("user", "meanwhile")
+    agent.append_tool_result("c", "late")
+    turn = agent.context().messages[1].id
+    result = agent.do(f"/context drop {turn}")
+    assert result.data["widened"] == [1]
+    assert "1 of them for whole exchanges" in result_text(result)
+    assert shown(agent) == []
+
+
+def test_many_parallel_calls_are_one_exchange(log: Log, agent: Agent) -> None:
+    """Results directly behind their calls do not stand apart; one behind other text does."""
+    for number in range(3):
+        agent.append_tool_call("t", {}, call_id=f"c{number}")
+    agent.append_tool_result("c2", "x")
+    agent.append_tool_result("c0", "x")
+    agent.append("user", "meanwhile")
+    late = agent.append_tool_result("c1", "x")
+    found = log.store._db.execute("SELECT id FROM events WHERE apart").fetchall()  # type: ignore[attr-defined]
+    assert found == [(late,)]
+    agent.do("/mark")
+    agent.end_turn()
+    assert list(examine(log)) == []
+
+
+def test_the_newest_turns_are_read_alone(log: Log, agent: Agent) -> None:
+    for number in range(20):
+        agent.append("user", f"question {number}")
+        agent.append("assistant", f"answer {number}")
+        agent.end_turn()
+    turns = agent.context().turns(2)
+    assert [[message.content for message in turn.messages] for turn in turns] == [
+        ["question 18", "answer 18"],
+        ["question 19", "answer 19"],
+    ]
+    assert [turn.id for turn in turns] == [turn.messages[0].id for turn in turns]
+    assert isinstance(log.store._db, apsw.Connection)  # type: ignore[attr-defined]
