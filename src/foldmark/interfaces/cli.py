@@ -94,7 +94,10 @@ def _print(result: Result, as_json: bool) -> None:
 @click.argument("name", default="default")
 @click.pass_obj
 def chat(db: str, name: str) -> int:
-    """Talk in conversation NAME (made if there is none); reads lines, from a pipe too."""
+    """Talk in conversation NAME.
+
+    It is made if there is none. Lines are read from the terminal or a pipe; /help lists the commands.
+    """
     from foldmark.interfaces.chat import chat as talk
     from foldmark.interfaces.chat import piped_lines, typed_lines
     from foldmark.providers.offline import OfflineModel
@@ -114,7 +117,10 @@ def chat(db: str, name: str) -> int:
 @_AS_JSON
 @click.pass_obj
 def do(db: str, name: str, command: tuple[str, ...], as_json: bool) -> None:
-    """Carry out a chat COMMAND on conversation or agent NAME, as in: foldmark do default '/mark BEFORE'."""
+    """Carry out a chat COMMAND on conversation NAME.
+
+    As in: foldmark do default '/mark BEFORE'. NAME may be the beginning of an agent's uuid.
+    """
     with _log(db, create=False) as log:
         _print(log.find(name).do(" ".join(command)), as_json)
 
@@ -129,7 +135,10 @@ def context() -> None:
 @_AS_JSON
 @click.pass_obj
 def show(db: str, name: str, as_json: bool) -> None:
-    """Show the context of conversation or agent NAME: turns with their ids, sizes, marks."""
+    """Show the context of conversation NAME.
+
+    Its turns with their ids and sizes, and its marks. NAME may be the beginning of an agent's uuid.
+    """
     with _log(db, create=False) as log:
         result = log.find(name).do("/context show")
         tall = sys.stdout.isatty() and result.text.count("\n") >= os.get_terminal_size().lines
@@ -145,7 +154,10 @@ def show(db: str, name: str, as_json: bool) -> None:
 @_AS_JSON
 @click.pass_obj
 def import_(db: str, file: Path, name: str | None, as_json: bool) -> None:
-    """Turn a Claude Code session FILE (JSONL) into a conversation."""
+    """Make a conversation of a session FILE.
+
+    FILE is a Claude Code session (JSONL); it is not changed.
+    """
     from foldmark.interfaces.imports import import_file, report_data, report_text
     from foldmark.sessions.importing import check
 
@@ -162,7 +174,10 @@ def import_(db: str, file: Path, name: str | None, as_json: bool) -> None:
 @_AS_JSON
 @click.pass_obj
 def doctor(db: str, repair: bool, as_json: bool) -> int:
-    """Compare what is stored beside the log with a full replay; exit code 1 if something is wrong."""
+    """Check the database against a full replay.
+
+    Exit code 1 if something is wrong.
+    """
     from foldmark.conversation.doctor import examine
     from foldmark.conversation.doctor import repair as rebuild
 
@@ -184,7 +199,7 @@ def doctor(db: str, repair: bool, as_json: bool) -> int:
 @cli.command()
 @click.option("--chat", "go_on", is_flag=True, help="Go on in the chat afterwards, if there is a terminal.")
 def demo(go_on: bool) -> int:
-    """Import a sample session and walk through mark, rewind, fork and context show."""
+    """Walk through Foldmark on a sample session."""
     from foldmark.interfaces.demo import walk
 
     return walk(run, go_on and sys.stdin.isatty() and sys.stdout.isatty())
