@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec import Struct
 
 from foldmark.conversation import Agent, Result
-from foldmark.core.errors import CommandError, listing
+from foldmark.core.errors import CommandError
+from foldmark.core.wording import listing
 
 MOST_DIGITS = 40
 """More than any id has."""

@@ -7,6 +7,7 @@ from foldmark.conversation import Context, Result
 from foldmark.core.events import Event
 from foldmark.core.pressure import meter
 from foldmark.core.turns import Turn, newest_turns
+from foldmark.core.wording import count
 
 PREVIEW_CHARACTERS, PREVIEW_LINES = 400, 8
 """How much of a message is shown; `--json` has all of it."""
@@ -20,7 +21,7 @@ def show(call: Call) -> Result:
 
 
 def _text(name: str, context: Context, turns: list[Turn]) -> str:
-    amount = f"{_count(context.size.messages, 'message')} in {_count(len(turns), 'turn')}"
+    amount = f"{count(context.size.messages, 'message')} in {count(len(turns), 'turn')}"
     lines = [f"Context of {name} after event {context.at}: {amount}"]
     if context.state is not None:
         lines += ["", "### STATE", context.state]
@@ -55,10 +56,6 @@ def _line(message: Event) -> str:
         text = f"{shown}… ({len(text):,} characters)"
     interrupted = " (interrupted)" if message.interrupted else ""
     return f"  {message.id:>6} {message.kind}{interrupted}: " + text.replace("\n", "\n         ")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def _json(agent_id: str, context: Context, turns: list[Turn]) -> dict[str, Any]:

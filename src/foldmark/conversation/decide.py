@@ -11,11 +11,12 @@ from foldmark.conversation.context import scratchpad_of
 from foldmark.conversation.exchanges import calls_before, closure, exchanges, ranges_of, still_open, until_next
 from foldmark.conversation.standing import Standing
 from foldmark.core.codec import operation_of
-from foldmark.core.errors import CommandError, listing
+from foldmark.core.errors import CommandError
 from foldmark.core.events import Drop, Filter, Fork, Mark, Restore, Rewind, Undo
 from foldmark.core.replay import RESTORABLE, Recorded, taken_back
 from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal, subtract
 from foldmark.core.turns import Message, newest_turns, settle
+from foldmark.core.wording import listing
 
 
 def mark(at: Standing, name: str | None) -> Mark:

@@ -7,9 +7,10 @@ from weakref import WeakValueDictionary
 
 from foldmark.conversation.agent import Agent
 from foldmark.conversation.receipts import Result
-from foldmark.core.errors import CommandError, FoldmarkError, StoreError, listing
+from foldmark.core.errors import CommandError, FoldmarkError, StoreError
 from foldmark.core.ports import AgentRecord, Clock, NewId, Size, Store
 from foldmark.core.replay import birth
+from foldmark.core.wording import listing
 
 Commands = Callable[[Agent, str, str], Result]
 """Carries out (agent, line, actor): the registry, which is above this layer."""

@@ -1,6 +1,6 @@
 """What can go wrong, as a person reads it: one line that says what was wrong, what there is instead, what to do."""
 
-from collections.abc import Iterable
+from foldmark.core.wording import one_line
 
 
 class FoldmarkError(Exception):
@@ -38,15 +38,3 @@ class ConflictError(StoreError):
 
 class DamagedError(StoreError):
     """A stored event could not be understood."""
-
-
-def one_line(text: str) -> str:
-    """Make `text` safe to print as one line: control characters and line ends become visible escapes."""
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
-
-
-def listing(names: Iterable[object], limit: int = 12) -> str:
-    """Join names for an error message, the first `limit` of them, telling how many more there are."""
-    items = [str(name) for name in names]
-    shown = ", ".join(items[:limit])
-    return f"{shown} and {len(items) - limit} more" if len(items) > limit else shown

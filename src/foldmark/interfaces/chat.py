@@ -11,6 +11,7 @@ from foldmark.conversation import Agent
 from foldmark.core.errors import ConflictError, FoldmarkError, StoreError
 from foldmark.core.ports import Provider
 from foldmark.core.pressure import is_full, meter
+from foldmark.core.wording import count
 from foldmark.interfaces.render import harmless, result_text
 from foldmark.runtime.loop import turn
 
@@ -73,8 +74,7 @@ def chat(agent: Agent, provider: Provider, lines: Iterable[str]) -> int:
 
 def _greet(agent: Agent, provider: Provider) -> None:
     context = agent.context()
-    count = len(context.messages)
-    what = f"{count:,} {'message' if count == 1 else 'messages'} in the context" if count else "nothing said yet"
+    what = f"{count(len(context.messages), 'message')} in the context" if context.messages else "nothing said yet"
     print(f"Conversation '{agent.name or agent.id}', {what}; model: {provider.name}. /help lists the commands.")
     if agent.open_turn is not None:
         print("The last turn was cut off; what was recorded of it is kept.")

@@ -13,7 +13,8 @@ import foldmark
 from foldmark import settings
 from foldmark.conversation import Log, Result
 from foldmark.conversation.log import check_name
-from foldmark.core.errors import FoldmarkError, one_line
+from foldmark.core.errors import FoldmarkError
+from foldmark.core.wording import count, one_line
 from foldmark.interfaces.render import harmless, json_text, result_json, result_text
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -192,7 +193,7 @@ def doctor(db: str, repair: bool, as_json: bool) -> int:
         for finding, repaired in findings:
             print(harmless(f"{finding.text}{' (repaired)' if repaired else ''}"))
         verdict = f"{left} wrong" if left else "all is well"
-        print(harmless(f"{db}: {agents} {'agent' if agents == 1 else 'agents'}, {verdict}"))
+        print(harmless(f"{db}: {count(agents, 'agent')}, {verdict}"))
     return 1 if left else 0
 
 

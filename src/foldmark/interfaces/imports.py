@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from foldmark.conversation import Log
-from foldmark.core.errors import one_line
+from foldmark.core.wording import count, one_line
 from foldmark.interfaces.render import harmless
 from foldmark.sessions.importing import ImportReport, import_session
 
@@ -31,20 +31,20 @@ def import_file(log: Log, file: Path, name: str | None) -> ImportReport:
 def report_text(report: ImportReport) -> str:
     """What was found and what became of it."""
     width = max((len(type) for type in report.records), default=0)
-    lines = [f"Read {report.lines:,} lines:"]
+    lines = [f"Read {count(report.lines, 'line')}:"]
     lines += [f"  {one_line(type):<{width}}  {count}" for type, count in report.records.items()]
     if report.broken:
-        lines.append(f"  {len(report.broken)} broken {'line' if len(report.broken) == 1 else 'lines'} skipped:")
+        lines.append(f"  {count(len(report.broken), 'broken line')} skipped:")
         lines += [f"    line {number}: {harmless(reason)}" for number, reason in report.broken[:LISTED]]
         if len(report.broken) > LISTED:
             lines.append(f"    … and {len(report.broken) - LISTED} more; --json lists them all")
     messages = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in report.messages.items())
-    lines.append(f"Conversation '{report.name}': {report.turns} turns ({messages or 'no messages'})")
+    lines.append(f"Conversation '{report.name}': {count(report.turns, 'turn')} ({messages or 'no messages'})")
     if report.kept:
-        lines.append(f"  {report.kept} lines that are not messages are kept as data")
+        lines.append(f"  kept as data, not being messages: {count(report.kept, 'line')}")
     if report.dropped:
         lines.append(
-            f"  {report.dropped} turns of abandoned branches and side chains are out of the context; "
+            f"  out of the context, being abandoned branches or side chains: {count(report.dropped, 'turn')}; "
             "/restore brings them back"
         )
     return "\n".join(lines)

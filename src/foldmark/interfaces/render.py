@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from foldmark.conversation import Result
+from foldmark.core.wording import count
 
 # Control characters but tab and line feed, and the marks that turn the direction of writing: text from a model, a file
 # or a web page must not steer the terminal.
@@ -54,5 +55,4 @@ def json_text(value: Any) -> str:
 
 
 def _size(size: dict[str, int]) -> str:
-    messages = size["messages"]
-    return f"{messages:,} {'message' if messages == 1 else 'messages'} (~{size['tokens']:,} tokens)"
+    return f"{count(size['messages'], 'message')} (~{count(size['tokens'], 'token')})"

@@ -16,7 +16,8 @@ from typing import IO, Any, Self
 
 from msgspec import Struct
 
-from foldmark.core.errors import FoldmarkError, one_line
+from foldmark.core.errors import FoldmarkError
+from foldmark.core.wording import one_line
 from foldmark.sessions.lenient_json import NotJsonError, decode
 
 MAX_LINE = 256 << 20

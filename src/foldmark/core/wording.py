@@ -1,0 +1,20 @@
+"""Small pieces of what a person reads."""
+
+from collections.abc import Iterable
+
+
+def one_line(text: str) -> str:
+    """Make `text` safe to print as one line: control characters and line ends become visible escapes."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+def listing(names: Iterable[object], limit: int = 12) -> str:
+    """Join names for an error message, the first `limit` of them, telling how many more there are."""
+    items = [str(name) for name in names]
+    shown = ", ".join(items[:limit])
+    return f"{shown} and {len(items) - limit} more" if len(items) > limit else shown
+
+
+def count(number: int, noun: str) -> str:
+    """`1 turn`, `2 turns`, `1,000 turns`."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
