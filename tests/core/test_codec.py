@@ -178,7 +178,9 @@ def nested(depth: int) -> dict[str, Any]:
     return data
 
 
-@pytest.mark.parametrize("data", [{"x": object()}, {"x": {None: 1}}, {"x": {(1, 2): 3}}, {"x": "\ud800"}, nested(200_000)])
+@pytest.mark.parametrize(
+    "data", [{"x": object()}, {"x": {None: 1}}, {"x": {(1, 2): 3}}, {"x": "\ud800"}, nested(200_000)]
+)
 def test_what_is_not_json_is_refused(data: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="data is not JSON"):
         codec.encode_data("user", data)

@@ -61,7 +61,7 @@ class Histories(RuleBasedStateMachine):
         self.log.close()
         self.folder.cleanup()
 
-    # -- helpers ----------------------------------------------------------------------------------
+    # -- doing it to both -------------------------------------------------------------------------
 
     def pair(self, who: int) -> Pair:
         return self.pairs[who % len(self.pairs)]

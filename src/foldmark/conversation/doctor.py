@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from foldmark.conversation.agent import Agent
 from foldmark.conversation.log import Log
 from foldmark.core.errors import DamagedError, FoldmarkError
 
@@ -26,17 +27,24 @@ def examine(log: Log) -> Iterator[Finding]:
     for agent in log.agents():
         name = agent.name or agent.id[:8]
         try:
-            replayed = agent.replay()
+            agent.replay()
         except FoldmarkError as error:
             yield Finding(f"{name}: its operations cannot be replayed: {error}")
             continue
         try:
-            cache = log.store.standing(agent.id)[1]
+            # Looked at twice: somebody may record an operation between one reading and the next.
+            differs = _differs(log, agent) and _differs(log, agent)
         except DamagedError as error:
             yield Finding(str(error), agent.id)
             continue
-        if cache is not None and cache != (replayed, agent.beside(replayed)):
+        if differs:
             yield Finding(f"{name}: the stored segments or their size differ from the replay", agent.id)
+
+
+def _differs(log: Log, agent: Agent) -> bool:
+    cache = log.store.standing(agent.id)[1]
+    replayed = agent.replay()
+    return cache is not None and cache != (replayed, agent.beside(replayed))
 
 
 def repair(log: Log, finding: Finding) -> bool:

@@ -1,4 +1,4 @@
-"""Reading Claude Code session files: JSON Lines as they are found in the wild [SPEC 8, shared/data/README.md].
+"""Reading Claude Code session files: JSON Lines as they are found in the wild [SPEC 8].
 
 A session is read as bytes and split at line feeds only, so that no text inside a record can end a line. Every line is
 a record, broken or blank, and one bad line never costs another. Memory is bounded by the longest line.
