@@ -1,4 +1,4 @@
-"""What can be set from outside: so far, where the database is [SPEC 9, 10]."""
+"""What can be set from outside: so far, where the database is and how fast the offline model talks [SPEC 9, 10]."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -12,6 +12,21 @@ from foldmark.core.wording import count
 PREVIEW_CHARACTERS, PREVIEW_LINES = 400, 8
 """How much of a message is shown; `--json` has all of it."""
 
+SHOWN = (
+    "id",
+    "kind",
+    "role",
+    "content",
+    "data",
+    "dialect",
+    "actor",
+    "tokens",
+    "created_at",
+    "interrupted",
+    "answers",
+)
+"""What `--json` has of a message."""
+
 
 def show(call: Call) -> Result:
     """Answer with the whole context; it is not limited, since nothing of it may be hidden."""
@@ -71,10 +86,7 @@ def _json(agent_id: str, context: Context, turns: list[Turn]) -> dict[str, Any]:
         "turns": [
             {
                 "id": turn.id,
-                "messages": [
-                    {name: getattr(message, name) for name in ("id", "kind", "role", *message.__struct_fields__[4:])}
-                    for message in turn.messages
-                ],
+                "messages": [{name: getattr(message, name) for name in SHOWN} for message in turn.messages],
             }
             for turn in turns
         ],

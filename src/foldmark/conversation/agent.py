@@ -262,8 +262,7 @@ class Agent:
         at = self._standing()
         if self._batch is None:
             self._head = at.record.head
-        marks = dict(at.fold.marks)
-        return Context(self._store, self.id, at.newest, at.visible, at.size, marks, at.fold.pins, self._birth)
+        return Context(at)
 
     def request(self, provider: str | None = None, model: str | None = None) -> Any:
         """The request that would go to a provider [SPEC 5]: not yet."""
@@ -290,7 +289,7 @@ class Agent:
             fold, beside = cache
             return Standing(self._store, record, fold, self._origin, beside.plus(record.own))
         fold = self.replay()
-        size = self._store.size(until(fold.segments, max(record.head, record.fork_event)))
+        size = self._store.size(until(fold.segments, record.newest))
         return Standing(self._store, record, fold, self._origin, size)
 
     def replay(self) -> Fold:
@@ -301,7 +300,7 @@ class Agent:
     def beside(self, fold: Fold) -> Size:
         """The size of what a fold shows less that of all the agent's own messages, counted anew."""
         record = self._store.agent(self.id) or self._record
-        return self._store.size(until(fold.segments, max(record.head, record.fork_event))).less(record.own)
+        return self._store.size(until(fold.segments, record.newest)).less(record.own)
 
     def _after(self, fold: Fold, event_id: int, operation: Operation) -> Fold:
         if isinstance(operation, Restore):

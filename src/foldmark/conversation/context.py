@@ -5,10 +5,10 @@ from functools import cached_property
 from itertools import islice
 from typing import overload
 
-from foldmark.core.codec import operation_of
-from foldmark.core.events import Event, Fork
-from foldmark.core.ports import Size, Store
-from foldmark.core.segments import Segment, Segments
+from foldmark.conversation.standing import Standing
+from foldmark.core.events import Event
+from foldmark.core.ports import Store
+from foldmark.core.segments import Segments
 from foldmark.core.turns import Turn, newest_turns
 
 
@@ -62,58 +62,32 @@ class Context:
 
     `messages` are events with `id`, `kind`, `role`, `content` and the rest of `foldmark.core.events.Event`; `size` is
     how many are visible, and their tokens as fixed at append (bytes / 4); `marks` is name -> event id in the order they
-    were set; `pins` are the ids of pinned turns. Nothing is read from the store
-    before it is asked for.
+    were set; `pins` are the ids of pinned turns. Nothing is read from the store before it is asked for.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        agent_id: str,
-        at: int,
-        ranges: Segments,
-        size: Size,
-        marks: dict[str, int],
-        pins: tuple[int, ...],
-        birth: int,
-    ) -> None:
-        self.agent_id, self.at, self.marks, self.pins = agent_id, at, marks, pins
-        self._store, self._ranges, self._birth = store, ranges, birth
-        self.messages = Messages(store, ranges, size.messages)
-        self.size = size
+    def __init__(self, standing: Standing) -> None:
+        fold = standing.fold
+        self.agent_id, self.at, self.size = fold.agent, standing.newest, standing.size
+        self.marks, self.pins = dict(fold.marks), fold.pins
+        self._standing, self._ranges = standing, standing.visible
+        self.messages = Messages(standing.store, self._ranges, standing.size.messages)
 
     @cached_property
     def segments(self) -> Segments:
         """The visible ranges as (agent, first, last), sorted and disjoint, each from a message to a message."""
-        return self._store.bounds(self._ranges)
+        return self._standing.store.bounds(self._ranges)
 
     @cached_property
     def state(self) -> str | None:
         """The newest state block inside the visible segments [SPEC 3]."""
-        event = self._store.newest("state", self._ranges)
+        event = self._standing.store.newest("state", self._ranges)
         return event.content if event else None
 
     @cached_property
     def scratchpad(self) -> str | None:
         """The agent's notebook: its newest, or what a full fork handed down; no context operation touches it."""
-        return scratchpad_of(self._store, self.agent_id, self.at, self._birth)
+        return self._standing.scratchpad
 
     def turns(self, newest: int) -> list[Turn]:
         """The newest visible turns, oldest first; reads no message before them."""
         return newest_turns(reversed(self.messages), newest)
-
-
-def scratchpad_of(store: Store, agent_id: str, at: int, birth: int) -> str | None:
-    """An agent's newest scratchpad as of event `at`, or what the fork at event `birth` handed down."""
-    event = store.newest("scratchpad", (Segment(agent_id, 1, at),))
-    if event:
-        return event.content
-    born = fork_event(store, birth)
-    return born.scratchpad if born else None
-
-
-def fork_event(store: Store, event_id: int) -> Fork | None:
-    """The fork that event `event_id` records; None for 0, the birth of a root agent."""
-    event = store.event(event_id) if event_id else None
-    operation = operation_of(event) if event else None
-    return operation if isinstance(operation, Fork) else None

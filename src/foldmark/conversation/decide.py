@@ -7,7 +7,6 @@ instead. Nothing is written here. Cost follows the turns and ids named, never th
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from foldmark.conversation.context import scratchpad_of
 from foldmark.conversation.exchanges import calls_before, closure, exchanges, ranges_of, still_open, until_next
 from foldmark.conversation.standing import Standing
 from foldmark.core.codec import operation_of
@@ -42,7 +41,7 @@ def fork(at: Standing, name: str | None, child: str) -> Fork:
     scratchpad. The exchange that is still open stays behind, with its text."""
     start, position, scratchpad = at.visible, None, None
     if name is None:
-        scratchpad = scratchpad_of(at.store, at.record.id, at.newest, at.record.fork_event)
+        scratchpad = at.scratchpad
     else:
         name, _, position = _marked(at, name)
         start = intersect(start, [Segment(at.record.id, position + 1, END)])

@@ -7,6 +7,7 @@ from msgspec import Struct
 from foldmark.conversation.agent import Agent
 from foldmark.conversation.log import Log
 from foldmark.core.errors import DamagedError, FoldmarkError
+from foldmark.core.replay import Fold
 
 
 class Finding(Struct, frozen=True):
@@ -27,13 +28,13 @@ def examine(log: Log) -> Iterator[Finding]:
     for agent in log.agents():
         name = agent.name or agent.id[:8]
         try:
-            agent.replay()
+            replayed = agent.replay()
         except FoldmarkError as error:
             yield Finding(f"{name}: its operations cannot be replayed: {error}")
             continue
         try:
             # Looked at twice: somebody may record an operation between one reading and the next.
-            differs = _differs(log, agent) and _differs(log, agent)
+            differs = _differs(log, agent, replayed) and _differs(log, agent, agent.replay())
         except DamagedError as error:
             yield Finding(str(error), agent.id)
             continue
@@ -41,9 +42,8 @@ def examine(log: Log) -> Iterator[Finding]:
             yield Finding(f"{name}: the stored segments or their size differ from the replay", agent.id)
 
 
-def _differs(log: Log, agent: Agent) -> bool:
+def _differs(log: Log, agent: Agent, replayed: Fold) -> bool:
     cache = log.store.standing(agent.id)[1]
-    replayed = agent.replay()
     return cache is not None and cache != (replayed, agent.beside(replayed))
 
 

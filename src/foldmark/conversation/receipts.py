@@ -23,7 +23,7 @@ class Result(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True):
-    """The segments before and after an operation, and their sizes."""
+    """The size of the context before and after an operation, and of what left and came back."""
 
     before: Size
     after: Size

@@ -2,10 +2,11 @@
 
 from msgspec import Struct
 
-from foldmark.conversation.context import fork_event
+from foldmark.core.codec import operation_of
+from foldmark.core.events import Fork
 from foldmark.core.ports import AgentRecord, Size, Store
 from foldmark.core.replay import Fold, birth
-from foldmark.core.segments import Segments, until
+from foldmark.core.segments import Segment, Segments, until
 
 
 class Standing(Struct, frozen=True):
@@ -31,11 +32,27 @@ class Standing(Struct, frozen=True):
 
     @property
     def newest(self) -> int:
-        """The id of the newest event there is for this agent: its own, or the fork that it was born from."""
-        return max(self.record.head, self.record.fork_event)
+        """The id of the newest event there is for this agent."""
+        return self.record.newest
+
+    @property
+    def scratchpad(self) -> str | None:
+        """The agent's newest scratchpad, or what a full fork handed down."""
+        event = self.store.newest("scratchpad", (Segment(self.record.id, 1, self.newest),))
+        if event:
+            return event.content
+        born = _fork(self.store, self.record.fork_event)
+        return born.scratchpad if born else None
 
 
 def origin(store: Store, agent_id: str, fork_event_id: int) -> Fold:
     """The fold that an agent was born with."""
-    born = fork_event(store, fork_event_id)
+    born = _fork(store, fork_event_id)
     return birth(agent_id, fork_event_id, born.start, born.pins) if born else birth(agent_id)
+
+
+def _fork(store: Store, event_id: int) -> Fork | None:
+    """The fork that event `event_id` records; None for 0, the birth of a root agent."""
+    event = store.event(event_id) if event_id else None
+    operation = operation_of(event) if event else None
+    return operation if isinstance(operation, Fork) else None

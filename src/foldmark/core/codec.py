@@ -102,14 +102,18 @@ def well_formed(value: Any) -> Any:
 
 def timestamp(value: str | datetime) -> str:
     """UTC in ISO 8601 with microseconds and a Z; a time without a zone is taken as UTC. Raises ValueError."""
+    return utc(value).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def utc(value: str | datetime) -> datetime:
+    """A time in UTC; one without a zone is taken as UTC already. Raises ValueError."""
     moment = datetime.fromisoformat(value) if isinstance(value, str) else value
     if not isinstance(moment, datetime):
         raise ValueError(f"{value!r} is not a time")  # noqa: TRY004 - one kind of error for every wrong time
     try:
-        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except OverflowError as error:
         raise ValueError(f"{value} is out of range: {error}") from None
-    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def _mended(value: Any) -> Any:

@@ -39,6 +39,11 @@ class AgentRecord(Struct, frozen=True):
     tokens: int = 0
 
     @property
+    def newest(self) -> int:
+        """The id of the newest event there is for it: its own, or the fork that it was born from."""
+        return max(self.head, self.fork_event)
+
+    @property
     def own(self) -> "Size":
         """The size of all messages that it appended itself, visible or not."""
         return Size(self.messages, self.tokens)

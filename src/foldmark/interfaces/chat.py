@@ -55,15 +55,13 @@ def chat(agent: Agent, provider: Provider, lines: Iterable[str]) -> int:
         for line in lines:
             try:
                 leave = _command(agent, line) if line.lstrip().startswith("/") else _say(runner, agent, provider, line)
-            except StoreError as error:
-                code = error.exit_code
-                print(f"foldmark: {error}", file=sys.stderr)
-                if not isinstance(error, ConflictError):
-                    return code
-                agent.context()
             except FoldmarkError as error:
                 code = error.exit_code
                 print(f"foldmark: {error}", file=sys.stderr)
+                if isinstance(error, ConflictError):
+                    agent.context()
+                elif isinstance(error, StoreError):
+                    return code
             except KeyboardInterrupt:
                 print("\n(interrupted)")
             else:

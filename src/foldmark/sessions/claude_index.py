@@ -4,12 +4,13 @@ An `Entry` holds ids, flags and numbers of a record and none of its texts, so th
 """
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foldmark.core.codec import utc
 from foldmark.sessions.claude import Record
 from foldmark.sessions.claude_blocks import Call, Result, Text, read_message, response_of
 
@@ -107,9 +108,8 @@ def moment_of(value: dict[str, Any]) -> datetime | None:
     if not isinstance(text, str):
         return None
     try:
-        moment = datetime.fromisoformat(text)
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    except (ValueError, OverflowError):
+        return utc(text)
+    except ValueError:
         return None
 
 

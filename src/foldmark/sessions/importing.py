@@ -14,11 +14,12 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
 
-from foldmark.conversation import Agent, Log
+from foldmark.conversation import Agent, Log, decide
 from foldmark.conversation.log import is_uuid
 from foldmark.core.ports import Progress
 from foldmark.sessions.claude import NOT_AN_OBJECT, Broken, Record, SessionFile, SessionFileError
@@ -173,7 +174,7 @@ class _Writer:
     def drop(self) -> None:
         """Take the turns that are not shown out of the context, at the end: so those side by side leave one gap."""
         for turn in self.dropped:
-            self._agent.do(f"/context drop {turn}")
+            self._agent.operate(partial(decide.drop, turn_id=turn))
 
     def _append(self, part: Part, moment: datetime | None) -> int:
         agent = self._agent
