@@ -21,6 +21,7 @@ from foldmark.core.events import (
     Mark,
     Operation,
     Pin,
+    PlanningEnded,
     Redact,
     Restore,
     Rewind,
@@ -42,6 +43,8 @@ EXAMPLES: dict[str, Operation] = {
     "fork of nothing": Fork("c3", ()),
     "filter": Filter("forget", RANGES, "the schema", (3, 4), (2, 6), 10, 7),
     "filter of nothing": Filter("remember", ()),
+    "filter in its planning": Filter("forget", RANGES, "the schema", (3, None)),
+    "end of a planning": PlanningEnded(12),
     "drop": Drop(5, RANGES, (2,)),
     "drop without widening": Drop(5, RANGES),
     "undo": Undo(5, RANGES, (2,)),
@@ -65,7 +68,7 @@ def recorded(operation: Operation) -> str | None:
 
 
 def test_every_operation_has_an_example() -> None:
-    assert {codec.operation_kind(operation) for operation in EXAMPLES.values()} == set(OPERATION_KINDS)
+    assert {codec.operation_kind(operation) for operation in EXAMPLES.values()} == {*OPERATION_KINDS, "turn_ended"}
     assert {type(operation) for operation in EXAMPLES.values()} == set(get_args(Operation))
 
 

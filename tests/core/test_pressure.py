@@ -1,8 +1,10 @@
-"""The meter (SPEC 5.5): the first seed's three examples, and what lies around its thresholds."""
+"""The meter (SPEC 5.5): [S1]'s three examples, and what lies around its thresholds; chunk plans (SPEC 4.2)."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from foldmark.core.pressure import is_full, meter, percent
+from foldmark.core.pressure import chunk_count, chunks, is_ephemeral, is_full, meter, percent
 
 
 @pytest.mark.parametrize(
@@ -37,3 +39,71 @@ def test_lights(share: int, light: str) -> None:
 def test_text_is_refused_at_100_percent(tokens: int, full: bool) -> None:
     assert is_full(tokens) is full
     assert is_full(tokens * 2, 400_000) is full
+
+
+# Chunks [SPEC 4.2, S1]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "count"),
+    [
+        (0, 1),
+        (1, 1),
+        (99_999, 1),
+        (100_000, 2),
+        (159_999, 2),
+        (160_000, 3),
+        (169_999, 3),
+        (170_000, 4),
+        (179_999, 4),
+        (180_000, 5),
+        (200_000, 5),
+        (200_001, 6),
+        (240_000, 6),
+        (240_001, 7),
+        (10_000_000, 250),
+    ],
+)
+def test_chunks_by_pressure(tokens: int, count: int) -> None:
+    assert chunk_count(tokens) == count
+    assert chunk_count(tokens * 3, 600_000) == count
+
+
+@pytest.mark.parametrize(("tokens", "ephemeral"), [(0, False), (159_999, False), (160_000, True), (900_000, True)])
+def test_ephemeral_from_80_percent(tokens: int, ephemeral: bool) -> None:
+    assert is_ephemeral(tokens) is ephemeral
+    assert is_ephemeral(tokens * 2, 400_000) is ephemeral
+
+
+@given(tokens=st.integers(0, 10**9), window=st.integers(1, 10**7))
+def test_no_chunk_is_above_a_fifth_of_the_window_when_it_is_full(tokens: int, window: int) -> None:
+    count = chunk_count(tokens, window)
+    assert count >= 1
+    if tokens * 10 >= window * 9:
+        assert count >= 5
+        assert count * window >= tokens * 5
+
+
+@given(sizes=st.lists(st.integers(0, 5000), max_size=60), count=st.integers(1, 12))
+def test_chunks_lose_nothing_and_are_balanced(sizes: list[int], count: int) -> None:
+    """In order, none empty, at most as many as asked; none above its share and half of its two ends together."""
+    found = chunks(sizes, count)
+    assert [index for run in found for index in run] == list(range(len(sizes)))
+    assert all(len(run) > 0 for run in found)
+    assert len(found) <= count
+    total = sum(sizes)
+    for run in found:
+        size = sum(sizes[index] for index in run)
+        assert 2 * count * size <= 2 * total + count * (sizes[run[0]] + sizes[run[-1]])
+
+
+@given(size=st.integers(0, 100), each=st.integers(1, 20), count=st.integers(1, 20))
+def test_equal_turns_make_as_many_chunks_as_asked(size: int, each: int, count: int) -> None:
+    assert [len(run) for run in chunks([size] * each * count, count)] == [each] * count
+
+
+def test_chunks_of_the_seed() -> None:
+    """One turn larger than everything else stands alone; no chunk is made of nothing."""
+    assert chunks([], 4) == []
+    assert chunks([1, 1, 1, 1000], 4) == [range(3), range(3, 4)]
+    assert chunks([10, 20, 30, 40], 2) == [range(3), range(3, 4)]

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from foldmark.core.errors import DamagedError
-from foldmark.core.events import Event, Operation
+from foldmark.core.events import OPERATION_KINDS, Event, Operation
 
 Data = dict[str, Any]
 Upcast = Callable[[Data], Data]
@@ -81,6 +81,18 @@ def operation_of(event: Event) -> Operation:
     except msgspec.ValidationError as error:
         raise DamagedError(f"event {event.id} is not a valid {event.kind} operation: {error}") from None
     return operation
+
+
+def without_content(kind: str, data: str | None, *, handed_down: bool) -> str | None:
+    """What stays of an event's data when its content is erased: what an operation needs to be replayed, no words.
+
+    What a fork handed down to its child stays, too, if `handed_down`.
+    """
+    if kind not in OPERATION_KINDS or data is None:
+        return None
+    words = {"criteria", "state"} if handed_down else {"criteria", "state", "scratchpad", "settings"}
+    kept = {key: value for key, value in (decode_data(kind, data) or {}).items() if key not in words}
+    return encode_data(kind, kept)
 
 
 def count_tokens(content: str, data: str | None) -> int:

@@ -133,14 +133,15 @@ class Fork(_Operation, frozen=True):
 class Filter(_Operation, frozen=True):
     """`/forget` or `/remember`: `ranges` leave the context, the planning conversation among them.
 
-    `planning` is (first, last) as named by whoever asked; `before` and `after` are messages in the context, planning
-    not counted; `widened` names ids that only the closure over exchanges added.
+    `planning` is (first, last) of the planning conversation; without a last it goes on to the end of the turn, and
+    the ranges reach `END` until that closes it. `before` and `after` are messages in the context, planning not counted;
+    `widened` names ids that only the closure over exchanges added.
     """
 
     mode: str
     ranges: Segments
     criteria: str | None = None
-    planning: tuple[int, int] | None = None
+    planning: tuple[int, int | None] | None = None
     widened: tuple[int, ...] = ()
     before: int = 0
     after: int = 0
@@ -189,9 +190,21 @@ class Unpin(_Operation, frozen=True):
 
 
 class Redact(_Operation, frozen=True):
-    """The turn's events were erased in the whole database; the segments stay as they are."""
+    """The turn's events were erased in the whole database, all of the agent's for turn 0; the segments stay."""
 
     turn: int
 
 
-Operation: TypeAlias = Mark | Clear | Rewind | Fork | Filter | Drop | Undo | Summary | Restore | Pin | Unpin | Redact
+class PlanningEnded(_Operation, frozen=True, tag="turn_ended"):
+    """The end of the turn that applied or cancelled a filter: what comes after it is seen again [SPEC 4.2].
+
+    Not an operation that anybody asks for: it is what the `turn_ended` event says where a planning conversation was
+    open, and cannot be taken back.
+    """
+
+    closes: int
+
+
+Operation: TypeAlias = (
+    Mark | Clear | Rewind | Fork | Filter | Drop | Undo | Summary | Restore | Pin | Unpin | Redact | PlanningEnded
+)

@@ -8,7 +8,9 @@ from msgspec import Struct
 
 from foldmark.core.events import Draft, Event
 from foldmark.core.replay import Fold
-from foldmark.core.segments import Segments
+from foldmark.core.request import Request, ToolCall
+from foldmark.core.segments import END, Segments
+from foldmark.core.towards import Towards
 from foldmark.core.turns import Message
 
 Clock = Callable[[], str]
@@ -25,7 +27,8 @@ class AgentRecord(Struct, frozen=True):
     """An agent as the store knows it.
 
     A root agent has a name and no parent; a fork has a parent and `fork_event`, the parent's event that stores its
-    start. `head` is the id of its newest event (0: none), `open_turn` the turn that has not ended.
+    start. `head` is the id of its newest event (0: none), `open_turn` the turn that has not ended. A `deleted` one is
+    there only for its uuid to be explained.
     """
 
     id: str
@@ -37,6 +40,7 @@ class AgentRecord(Struct, frozen=True):
     open_turn: int | None = None
     messages: int = 0
     tokens: int = 0
+    deleted: bool = False
 
     @property
     def newest(self) -> int:
@@ -64,6 +68,26 @@ class Size(NamedTuple):
         return Size(self.messages - other.messages, self.tokens - other.tokens)
 
 
+class Hit(Struct, frozen=True):
+    """A message that a search found [SPEC 9].
+
+    `agent_name` is the conversation's, None for a fork; `turn_id` is None outside of turns. `score` is the higher the
+    better: above 1 if the message holds every term, otherwise below. `snippet` is one line, a piece of the message in
+    which the terms stand, with nothing added but `…` where it is cut. `visible` says whether the message is in the
+    context of the agent that wrote it; the log finds that, a store does not know.
+    """
+
+    event_id: int
+    agent_id: str
+    agent_name: str | None
+    kind: str
+    turn_id: int | None
+    created_at: str
+    score: float
+    snippet: str
+    visible: bool = False
+
+
 class Appender(Protocol):
     """Appends to one agent inside one transaction."""
 
@@ -79,11 +103,26 @@ class Appender(Protocol):
     def own(self) -> Size:
         """The size of all the agent's own messages, the ones appended here included."""
 
+    @property
+    def next_id(self) -> int:
+        """The id that the next event appended here gets."""
+
     def add(self, draft: Draft) -> int:
-        """Append one event and return its id. Raises ValueError if its data is not JSON."""
+        """Append one event and return its id.
+
+        Raises ValueError if its data is not JSON, CommandError if the agent has ended (`towards.refused`).
+        """
+
+    def erase(self, owner: str, turn: int, last: int, by: int) -> Size:
+        """Erase the content of the events of a turn of `owner` up to id `last`, for the redact operation `by`; of all
+        its events, scratchpads and what its forks handed down included, for turn 0.
+
+        What remains of each is its id, kind, time and actor, and `by`; it is a message no more. Returns how much there
+        was. The stored segments' sizes of all agents that inherited from `owner` need `save_fold` afterwards.
+        """
 
 
-class Store(Protocol):
+class Store(Towards, Protocol):
     """The log of many agents. Every method raises StoreError when the database fails."""
 
     path: str
@@ -130,8 +169,9 @@ class Store(Protocol):
     def event(self, event_id: int) -> Event | None:
         """The event with this id, whosever it is."""
 
-    def operations(self, agent_id: str) -> list[Event]:
-        """All operations of an agent in order."""
+    def operations(self, agent_id: str, *, after: int = 0, until: int = END) -> list[Event]:
+        """The operations of an agent with ids above `after` and up to `until` in order; among them the ends of turns
+        that closed a planning conversation."""
 
     def messages(self, segments: Segments, *, newest_first: bool = False) -> Iterator[Event]:
         """The messages inside `segments`, read as they are consumed; what is appended meanwhile does not disturb."""
@@ -178,6 +218,22 @@ class Store(Protocol):
     def lookup(self, event_ids: Iterable[int]) -> Iterator[Message]:
         """The events with these ids, as far as they exist, in the order asked for."""
 
+    def erased_by(self, event_id: int) -> Event | None:
+        """The redact operation that erased this event's content; None if nothing did."""
+
+    def forget_erased(self) -> bool:
+        """Leave no trace of erased content in the files beside the database; False if somebody is still reading one."""
+
+    def search(self, query: str, limit: int) -> list[Hit]:
+        """The `limit` messages of all agents that fit `query` best, visible or not; never what was erased.
+
+        Any text is a query: words, "words that stand together", and beginnings as in `migrat*`. Messages with all of
+        them come first, then those with some. Raises CommandError if there is no word in it.
+        """
+
+    def turns_after(self, agent_id: str, event_id: int, limit: int) -> list[int]:
+        """The ids of the agent's next turns that were opened after `event_id`, at most `limit`."""
+
     def damage(self) -> Iterator[str]:
         """What is wrong with the database or its stored sums, one line each; nothing if it is sound."""
 
@@ -188,5 +244,5 @@ class Provider(Protocol):
     name: str
     window: int
 
-    def answer(self, messages: Sequence[Event]) -> AsyncIterator[str]:
-        """Stream the answer to a conversation, piece by piece."""
+    def answer(self, request: Request) -> AsyncIterator[str | ToolCall]:
+        """Stream the answer to a request: text piece by piece, and the tool calls that it makes."""

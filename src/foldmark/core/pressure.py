@@ -1,4 +1,7 @@
-"""How full a model's window is [SPEC 5.5]."""
+"""How full a model's window is [SPEC 5.5], and how a context is split up when it is [SPEC 4.2]."""
+
+from collections.abc import Sequence
+from itertools import accumulate
 
 WINDOW = 200_000
 """Tokens that a model takes if nothing better is known [S1]."""
@@ -19,6 +22,36 @@ def meter(tokens: int, window: int = WINDOW) -> str:
 def is_full(tokens: int, window: int = WINDOW) -> bool:
     """Whether text is refused; commands never are."""
     return tokens >= window
+
+
+def is_ephemeral(tokens: int, window: int = WINDOW) -> bool:
+    """Whether planning a filter does without the rest of the history: from 80% of the window [S1]."""
+    return tokens * 100 >= window * 80
+
+
+def chunk_count(tokens: int, window: int = WINDOW) -> int:
+    """In how many chunks a context of `tokens` is looked through: one below half of the window, then two, from 80%
+    three, from 85% four, and from 90% at least five, none of them above a fifth of the window."""
+    share = tokens * 100
+    for limit, count in ((50, 1), (80, 2), (85, 3), (90, 4)):
+        if share < window * limit:
+            return count
+    return max(5, -(-tokens * 5 // window))
+
+
+def chunks(sizes: Sequence[int], count: int) -> list[range]:
+    """Split turns, given by their sizes in order, into at most `count` runs of about equal size, none of them empty.
+
+    A turn goes where its middle falls when the whole is cut into `count` equal pieces, so a run is never larger than
+    such a piece and half of its first and its last turn. Sizes are not negative; `count` is at least 1.
+    """
+    total = sum(sizes)
+    if not total:
+        return chunks([1] * len(sizes), count) if sizes else []
+    ends = accumulate(sizes)
+    pieces = [min((2 * end - size) * count // (2 * total), count - 1) for end, size in zip(ends, sizes, strict=True)]
+    starts = [index for index, piece in enumerate(pieces) if not index or piece != pieces[index - 1]]
+    return [range(start, end) for start, end in zip(starts, [*starts[1:], len(sizes)], strict=True)]
 
 
 def _thousands(tokens: int) -> str:

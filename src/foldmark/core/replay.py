@@ -3,7 +3,8 @@
 A context is folded from an agent's *operations* alone. Messages are not read: a segment that reaches `END` takes in
 whatever its agent appends, and every operation carries the ranges that it resolved to when it was recorded. All that
 an operation can do to the segments is take ranges away, so the segments are what an agent started with, less the union
-of what the operations in force take away; only `clear` starts the list afresh, and only marks and pins depend on order.
+of what the operations in force take away. Only two start something afresh: `clear` the whole list, and the end of a
+planning conversation the agent's own last segment, which the filter's ranges had cut off up to `END`.
 
 Laws, cited by the tests:
 
@@ -29,6 +30,7 @@ from foldmark.core.events import (
     Mark,
     Operation,
     Pin,
+    PlanningEnded,
     Redact,
     Restore,
     Rewind,
@@ -48,7 +50,8 @@ class Fold(Struct, frozen=True):
     """An agent's context without its messages, as of operation `at` (0: none yet).
 
     `segments` reach `END` where the agent's next message will be visible; `marks` are name -> event id in the order
-    they were set; `pins` are the ids of pinned turns.
+    they were set; `pins` are the ids of pinned turns. `closing` is (filter, first) where a filter was recorded whose
+    planning conversation goes on from event `first` to the end of the turn, whether or not the filter still counts.
     """
 
     agent: str
@@ -56,6 +59,12 @@ class Fold(Struct, frozen=True):
     marks: dict[str, int] = {}
     pins: tuple[int, ...] = ()
     at: int = 0
+    closing: tuple[int, int] | None = None
+
+    @property
+    def grows(self) -> bool:
+        """Whether the agent's next message will be visible."""
+        return _grows(self.agent, self.segments)
 
 
 def birth(agent: str, born: int = 0, start: Segments = (), pins: tuple[int, ...] = ()) -> Fold:
@@ -67,16 +76,20 @@ def replay(begin: Fold, operations: Sequence[Recorded]) -> Fold:
     """Fold all operations of an agent, in the order of their ids, leaving out those taken back."""
     back = taken_back(operations)
     fold = advance(begin, ((id, operation) for id, operation in operations if id not in back))
+    # Also a filter that was taken back is closed by its turn's end: it may be restored again.
+    closing = begin.closing
+    for id, operation in operations:
+        closing = _closing(closing, id, operation)
     # A summary is a message as well: taken back, its own text leaves with it.
     own_text = [Segment(fold.agent, id, id) for id, op in operations if id in back and isinstance(op, Summary)]
     at = operations[-1][0] if operations else begin.at
-    return Fold(fold.agent, subtract(fold.segments, own_text), fold.marks, fold.pins, at)
+    return Fold(fold.agent, subtract(fold.segments, own_text), fold.marks, fold.pins, at, closing)
 
 
 def advance(fold: Fold, operations: Iterable[Recorded]) -> Fold:
     """Resume a fold with operations that come after it; a `restore` among them needs `replay` instead."""
     agent, segments, at = fold.agent, fold.segments, fold.at
-    marks, pins = dict(fold.marks), fold.pins
+    marks, pins, closing = dict(fold.marks), fold.pins, fold.closing
     removed: list[Segment] = []
     for at, operation in operations:
         match operation:
@@ -91,13 +104,33 @@ def advance(fold: Fold, operations: Iterable[Recorded]) -> Fold:
                 marks = {name: id for name, id in marks.items() if id <= mark_id}
             case Filter(ranges=ranges) | Drop(ranges=ranges) | Undo(ranges=ranges) | Summary(ranges=ranges):
                 removed.extend(ranges)
+                closing = _closing(closing, at, operation)
             case Pin(turn=turn):
                 pins = (*(pin for pin in pins if pin != turn), turn)
             case Unpin(turn=turn):
                 pins = tuple(pin for pin in pins if pin != turn)
+            case PlanningEnded():
+                segments, removed, closing = subtract(segments, removed), [], None
+                if not _grows(agent, segments):
+                    segments = normal((*segments, Segment(agent, at + 1, END)))
             case Fork() | Redact() | Restore():
                 pass
-    return Fold(agent, subtract(segments, removed), marks, pins, at)
+    return Fold(agent, subtract(segments, removed), marks, pins, at, closing)
+
+
+def _grows(agent: str, segments: Segments) -> bool:
+    return any(segment.last == END and segment.agent == agent for segment in segments)
+
+
+def _closing(closing: tuple[int, int] | None, at: int, operation: Operation) -> tuple[int, int] | None:
+    """The filter whose planning conversation the end of the turn closes, after `operation`."""
+    match operation:
+        case Filter(planning=(first, None)):
+            return at, first
+        case PlanningEnded():
+            return None
+        case _:
+            return closing
 
 
 def taken_back(operations: Sequence[Recorded]) -> frozenset[int]:

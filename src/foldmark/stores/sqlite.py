@@ -7,26 +7,30 @@ docs/format.md says what that costs and what a weaker level would lose.
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import apsw
 import msgspec
 
-from foldmark.core.codec import count_tokens, decode_data, encode_data
+from foldmark.core.codec import decode_data
 from foldmark.core.errors import ConflictError, DamagedError, StoreError
-from foldmark.core.events import ROLES, Draft, Event
-from foldmark.core.ports import AgentRecord, Size
+from foldmark.core.events import ROLES, Event
+from foldmark.core.ports import AgentRecord, Hit, Size
 from foldmark.core.replay import Fold, birth
-from foldmark.core.segments import Segment, Segments
-from foldmark.core.turns import Message, place
+from foldmark.core.segments import END, Segment, Segments
+from foldmark.core.turns import Message
 from foldmark.stores.queries import queries
+from foldmark.stores.sqlite_appender import Appender
 from foldmark.stores.sqlite_file import explain, open_file
+from foldmark.stores.sqlite_search import damage as index_damage
+from foldmark.stores.sqlite_search import hits, terms, tokenizers
+from foldmark.stores.sqlite_towards import SqliteTowards
 
 _FIRST_PAGE, _PAGE = 8, 256
 
 
-class SqliteStore:
+class SqliteStore(SqliteTowards):
     """A `Store` over one SQLite database (see `foldmark.core.ports.Store` for the methods)."""
 
     def __init__(self, path: str, *, create: bool = True) -> None:
@@ -45,17 +49,16 @@ class SqliteStore:
     # Appending
 
     @contextmanager
-    def appending(
-        self, agent_id: str, expected: int | None, newborn: AgentRecord | None = None
-    ) -> Iterator["_Appender"]:
-        if self._db.in_transaction:
+    def appending(self, agent_id: str, expected: int | None, newborn: AgentRecord | None = None) -> Iterator[Appender]:
+        if self._db.in_transaction and not self._sharing:
             raise StoreError("a batch is under way for another agent; append to this one when it has ended")
-        with self._transaction():
+        with self._batching():
             if newborn is not None:
                 self.create_agent(newborn, birth(newborn.id), Size(0, 0))
-            appender = _Appender(self._db, self._sql, self._key(agent_id), self.path)
+            appender = Appender(self._db, self._sql, self._key(agent_id), self.path)
             if expected is not None and appender.head != expected:
                 raise ConflictError(agent_id, expected, appender.head)
+            appender.end = self.end(agent_id) if appender.ended else None
             yield appender
             appender.finish()
 
@@ -114,8 +117,8 @@ class SqliteStore:
     def event(self, event_id: int) -> Event | None:
         return next((self._event(row) for row in self._run("event", event_id)), None)
 
-    def operations(self, agent_id: str) -> list[Event]:
-        return [self._event(row) for row in self._run("operations", self._key(agent_id))]
+    def operations(self, agent_id: str, *, after: int = 0, until: int = END) -> list[Event]:
+        return [self._event(row) for row in self._run("operations", self._key(agent_id), after, until)]
 
     def messages(self, segments: Segments, *, newest_first: bool = False) -> Iterator[Event]:
         query = "messages_newest_first" if newest_first else "messages"
@@ -206,12 +209,30 @@ class SqliteStore:
             for row in self._run("lookup", event_id):
                 yield self._message(row)
 
+    def erased_by(self, event_id: int) -> Event | None:
+        return next((self._event(row) for row in self._run("erased_by", event_id)), None)
+
+    def forget_erased(self) -> bool:
+        ((busy, *_),) = self._all("PRAGMA wal_checkpoint(TRUNCATE)")
+        return not busy
+
+    # Searching
+
+    def search(self, query: str, limit: int) -> list[Hit]:
+        wanted = terms(query, *tokenizers(self._db))
+        return hits(wanted, limit, partial(self._run, "search"), partial(self._run, "searched_text"))
+
+    def turns_after(self, agent_id: str, event_id: int, limit: int) -> list[int]:
+        return [id for (id,) in self._run("turns_after", self._key(agent_id), event_id, limit)]
+
     # Checking
 
     def damage(self) -> Iterator[str]:
         for (line,) in self._all("PRAGMA integrity_check(20)"):
             if line != "ok":
                 yield f"database: {line}"
+        index = partial(self._run, "wrong_index_rows"), partial(self._run, "wrong_index")
+        yield from index_damage(*index, writable=not self._db.readonly("main"))
         for table, row, parent, _ in self._all("PRAGMA foreign_key_check"):
             yield f"database: row {row} of {table} names a row of {parent} that is not there"
         for (agent_id, *_), key in [(row, row[-1]) for row in self._run("agents")]:
@@ -220,6 +241,7 @@ class SqliteStore:
             for (wrong,) in self._all(self._sql["wrong_waiting"], {"key": key}):
                 if wrong:
                     yield f"agent {agent_id[:8]}: {wrong} calls of its open turn are wrongly said to wait, or not to"
+        yield from self._damaged_towards()
         for agent_id, *row in self._run("wrong_rows"):
             names, said, given = ("newest event", "messages", "tokens", "open turn"), row[:4], row[4:]
             for name, says, gives in zip(names, said, given, strict=True):
@@ -277,72 +299,3 @@ class SqliteStore:
     def _message(self, row: Sequence[Any]) -> Message:
         id, key, turn, kind, answers = row
         return Message(id, self._id(key), turn, kind, answers)
-
-
-class _Appender:
-    """The appends of one transaction; the agent's row is brought up to date once, at its end."""
-
-    def __init__(self, db: apsw.Connection, sql: dict[str, str], key: int, path: str) -> None:
-        self._db, self._sql, self._key, self._path = db, sql, key, path
-        ((self.head, self.open_turn, self._messages, self._tokens, newest),) = db.execute(sql["position"], (key,))
-        self._next = (newest or 0) + 1
-
-    @property
-    def own(self) -> Size:
-        return Size(self._messages, self._tokens)
-
-    def add(self, draft: Draft) -> int:
-        self._check()
-        try:
-            return self._add(draft)
-        except apsw.Error as error:
-            raise explain(error, self._path) from error
-
-    def _add(self, draft: Draft) -> int:
-        id, kind = self._next, draft.kind
-        data = encode_data(kind, draft.data)
-        tokens = count_tokens(draft.content, data)
-        turn, open_turn = place(kind, id, self.open_turn)
-        own = self.own.plus(Size(1, tokens)) if kind in ROLES else self.own
-        nth, total = own if kind in ROLES else (None, None)
-        call_id = draft.data["call_id"] if draft.data and kind in ("tool_call", "tool_result") else None
-        self._db.execute(
-            self._sql["append"],
-            (
-                id,
-                self._key,
-                turn,
-                kind,
-                draft.dialect,
-                draft.actor,
-                tokens,
-                draft.created_at,
-                int(draft.interrupted),
-                call_id,
-                draft.answers,
-                1 if draft.apart else None,
-                nth,
-                total,
-                draft.content,
-                data,
-            ),
-        )
-        if kind == "tool_call":
-            self._db.execute(self._sql["wait"], (self._key, id))
-        elif draft.answers is not None:
-            self._db.execute(self._sql["answered"], (self._key, draft.answers))
-        elif kind == "turn_ended":
-            self._db.execute(self._sql["end_waiting"], (self._key,))
-        self.head, self._next, self.open_turn = id, id + 1, open_turn
-        self._messages, self._tokens = own
-        return id
-
-    def finish(self) -> None:
-        """Write down where the agent stands."""
-        self._check()
-        self._db.execute(self._sql["advance"], (self.head, self.open_turn, self._messages, self._tokens, self._key))
-
-    def _check(self) -> None:
-        # Outside of a transaction SQLite would record each statement by itself.
-        if not self._db.in_transaction:
-            raise StoreError("the database failed earlier in this batch; nothing of it was recorded")

@@ -87,6 +87,8 @@ def _prepare(db: apsw.Connection, path: str, create: bool) -> None:
     db.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
     db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
     db.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
+    # What is erased is overwritten, and so is what moves from page to page before it may be erased.
+    db.execute("PRAGMA secure_delete = ON")
     steps = migrations("sqlite")
     version = _version(db, path, len(steps))
     if version == 0 and not create and path != ":memory:":

@@ -1,11 +1,13 @@
 -- name: agents
 -- All agents, oldest first.
-SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens, a.key
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
+    EXISTS (SELECT 1 FROM deletions WHERE agent = a.key), a.key
 FROM agents a LEFT JOIN agents p ON p.key = a.parent ORDER BY a.key
 
 -- name: agent_by_id
 -- One agent by its uuid.
-SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens, a.key
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
+    EXISTS (SELECT 1 FROM deletions WHERE agent = a.key), a.key
 FROM agents a LEFT JOIN agents p ON p.key = a.parent WHERE a.id = ?
 
 -- name: agent_by_name
@@ -15,7 +17,8 @@ FROM agents a LEFT JOIN agents p ON p.key = a.parent WHERE a.name = ?
 
 -- name: children
 -- The agents forked from one, oldest first.
-SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens, a.key
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
+    EXISTS (SELECT 1 FROM deletions WHERE agent = a.key), a.key
 FROM agents a JOIN agents p ON p.key = a.parent WHERE a.parent = ? ORDER BY a.key
 
 -- name: agent_id
@@ -31,8 +34,10 @@ SELECT key FROM agents WHERE id = ?
 INSERT INTO agents (id, name, parent, fork_event, created_at) VALUES (?, ?, ?, ?, ?)
 
 -- name: position
--- Where appending to an agent continues, and the newest id in the database.
-SELECT head, open_turn, messages, tokens, (SELECT max(id) FROM events) FROM agents WHERE key = ?
+-- Where appending to an agent continues, the newest id in the database, and whether the agent has ended.
+SELECT head, open_turn, messages, tokens, (SELECT max(id) FROM events),
+    EXISTS (SELECT 1 FROM deaths WHERE agent = agents.key) OR EXISTS (SELECT 1 FROM deletions WHERE agent = agents.key)
+FROM agents WHERE key = ?
 
 -- name: append
 -- One event.
@@ -78,12 +83,12 @@ SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at,
 FROM events WHERE id = ?
 
 -- name: operations
--- All operations of an agent in order.
+-- All operations of an agent with ids above one and up to another, in order, and the ends of turns that close a planning.
 SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers
 FROM events
-WHERE agent = ? AND kind IN (
+WHERE agent = ? AND (kind IN (
     'mark', 'clear', 'rewind', 'fork', 'filter', 'drop', 'undo', 'summary', 'restore', 'pin', 'unpin', 'redact'
-)
+) OR (kind = 'turn_ended' AND data IS NOT NULL)) AND id > ? AND id <= ?
 ORDER BY id
 
 -- name: messages
@@ -97,16 +102,18 @@ SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at,
 FROM events WHERE agent = ? AND nth IS NOT NULL AND id BETWEEN ? AND ? ORDER BY id DESC LIMIT ?
 
 -- name: newest
--- The newest state, scratchpad or system event of an agent in a range of ids.
+-- The newest event of an indexed kind of an agent in a range of ids; erased ones are passed over.
 SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers
 FROM events
-WHERE agent = ? AND kind IN ('state', 'scratchpad', 'system') AND kind = ? AND id BETWEEN ? AND ?
+WHERE agent = ? AND kind IN ('state', 'scratchpad', 'system', 'config', 'command') AND kind = ? AND id BETWEEN ? AND ?
+AND redacted IS NULL
 ORDER BY id DESC LIMIT 1
 
 -- name: of_kind
--- The ids of all state, scratchpad or system events of an agent in a range of ids.
+-- The ids of all events of an indexed kind of an agent in a range of ids; erased ones are passed over.
 SELECT id FROM events
-WHERE agent = ? AND kind IN ('state', 'scratchpad', 'system') AND kind = ? AND id BETWEEN ? AND ?
+WHERE agent = ? AND kind IN ('state', 'scratchpad', 'system', 'config', 'command') AND kind = ? AND id BETWEEN ? AND ?
+AND redacted IS NULL
 ORDER BY id
 
 -- name: size
@@ -173,6 +180,44 @@ FROM events WHERE agent = ? AND call_id = ? AND call_id IS NOT NULL AND kind = '
 -- What kind of event an id is, whosever it is.
 SELECT id, agent, turn, kind, answers FROM events WHERE id = ?
 
+-- name: to_erase
+-- The events of one turn, from its first id to a last, that still have content to erase; of an agent for turn 0.
+SELECT id, kind, tokens, nth, data FROM events
+WHERE id BETWEEN :turn AND :last AND agent = :agent AND redacted IS NULL AND kind NOT IN ('turn_ended', 'agent_killed')
+AND (:turn = 0 OR (turn = :turn AND kind <> 'scratchpad')) ORDER BY id
+
+-- name: erase
+-- What remains of an event whose content was erased.
+UPDATE events SET content = '', data = ?, tokens = 0, nth = NULL, sum = NULL, answers = NULL, apart = NULL, redacted = ?
+WHERE id = ?
+
+-- name: count_anew
+-- The running counts and sums of an agent's messages from an id on, after messages among them were erased.
+UPDATE events SET nth = c.n, sum = c.s
+FROM (
+    SELECT m.id,
+        row_number() OVER (ORDER BY m.id) + coalesce(b.nth, 0) AS n,
+        sum(m.tokens) OVER (ORDER BY m.id) + coalesce(b.sum, 0) AS s
+    FROM events m LEFT JOIN events b ON b.id = (
+        SELECT id FROM events WHERE agent = :agent AND nth IS NOT NULL AND id < :first ORDER BY id DESC LIMIT 1
+    )
+    WHERE m.agent = :agent AND m.nth IS NOT NULL AND m.id >= :first
+) AS c
+WHERE events.id = c.id
+
+-- name: totals_anew
+-- An agent's own messages and tokens, after some of them were erased.
+SELECT nth, sum FROM events WHERE agent = ? AND nth IS NOT NULL ORDER BY id DESC LIMIT 1
+
+-- name: set_totals
+-- The totals of an agent that something was erased of by another.
+UPDATE agents SET messages = ?, tokens = ? WHERE key = ?
+
+-- name: erased_by
+-- The redact operation that erased an event's content.
+SELECT r.id, r.agent, r.turn, r.kind, r.content, r.data, r.dialect, r.actor, r.tokens, r.created_at, r.interrupted, r.answers
+FROM events e JOIN events r ON r.id = e.redacted WHERE e.id = ?
+
 -- name: wrong_sums
 -- The first message of an agent whose running count, sum or size is not what its events give.
 SELECT id FROM (
@@ -207,3 +252,111 @@ LEFT JOIN (
 LEFT JOIN events m ON m.id = (
     SELECT id FROM events WHERE agent = a.key AND nth IS NOT NULL ORDER BY id DESC LIMIT 1
 )
+
+-- name: index
+-- The words of a message that was just appended.
+INSERT INTO search (rowid, text) SELECT id, text FROM searchable WHERE id = ?
+
+-- name: unindex
+-- Takes a message out of the index; it must still have the text that it was indexed with.
+INSERT INTO search (search, rowid, text) SELECT 'delete', id, text FROM searchable WHERE id = ?
+
+-- name: search
+-- The messages that an FTS5 expression finds, the best first; what was erased is not among them.
+SELECT s.rank, e.id, a.id, a.name, e.kind, e.turn, e.created_at
+FROM search s JOIN events e ON e.id = s.rowid JOIN agents a ON a.key = e.agent
+WHERE s.search MATCH ? AND octet_length(e.content) > 0 ORDER BY s.rank LIMIT ?
+
+-- name: searched_text
+-- The beginning of a message's text as it is searched; whole, if it is not longer than so many bytes.
+SELECT CASE WHEN octet_length(text) <= ? THEN text ELSE substr(text, 1, ?) END FROM searchable WHERE id = ?
+
+-- name: turns_after
+-- The next turns of an agent after an id.
+SELECT id FROM events WHERE agent = ? AND nth IS NOT NULL AND turn = id AND id > ? ORDER BY id LIMIT ?
+
+-- name: wrong_index
+-- Fails if a word of the index is not in its message, or the other way round; changes nothing.
+INSERT INTO search (search, rank) VALUES ('integrity-check', 1)
+
+-- name: wrong_index_rows
+-- How many messages are not in the index, and how many rows of the index are no messages.
+SELECT
+    (SELECT count(*) FROM searchable WHERE id NOT IN (SELECT id FROM search_docsize)),
+    (SELECT count(*) FROM search_docsize WHERE id NOT IN (SELECT id FROM searchable))
+
+-- name: send_mail
+-- Mail from one agent to another.
+INSERT INTO mail (sender, recipient, actor, sent_at, content) VALUES (?, ?, ?, ?, ?) RETURNING id
+
+-- name: unread_mail
+-- The mail to an agent that no event has carried yet, oldest first.
+SELECT m.id, s.id, r.id, m.actor, m.sent_at, m.content
+FROM mail m JOIN agents s ON s.key = m.sender JOIN agents r ON r.key = m.recipient
+WHERE m.recipient = ? AND m.event IS NULL ORDER BY m.id
+
+-- name: unread_count
+-- How much mail to an agent no event has carried yet.
+SELECT count(*) FROM mail WHERE recipient = ? AND event IS NULL
+
+-- name: carried
+-- Mail whose text an event holds from now on.
+UPDATE mail SET event = ?, content = '' WHERE id = ?
+
+-- name: erase_unread
+-- The unread mail of an agent that is deleted.
+DELETE FROM mail WHERE recipient = ? AND event IS NULL
+
+-- name: kill
+-- The end of an agent.
+INSERT INTO deaths (agent, killer, actor, died_at) VALUES (?, ?, ?, ?)
+
+-- name: end_of_agent
+-- How an agent ended, if it did: by whom, when, and the uuid of its killer unless it was deleted.
+SELECT coalesce(x.actor, d.actor), coalesce(x.deleted_at, d.died_at), CASE WHEN x.agent IS NULL THEN k.id END
+FROM agents a
+LEFT JOIN deletions x ON x.agent = a.key LEFT JOIN deaths d ON d.agent = a.key LEFT JOIN agents k ON k.key = d.killer
+WHERE a.key = ? AND (x.agent IS NOT NULL OR d.agent IS NOT NULL)
+
+-- name: delete_agent
+-- An agent that is not found any more.
+INSERT INTO deletions (agent, actor, deleted_at) VALUES (?, ?, ?)
+
+-- name: rename_agent
+-- A conversation's name; null for none.
+UPDATE agents SET name = ? WHERE key = ?
+
+-- name: archive
+-- A conversation that is put into the archive.
+INSERT INTO archived (agent, archived_at) VALUES (?, ?)
+
+-- name: unarchive
+-- A conversation that is not in the archive any more.
+DELETE FROM archived WHERE agent = ?
+
+-- name: archived
+-- Since when a conversation is in the archive.
+SELECT archived_at FROM archived WHERE agent = ?
+
+-- name: wrong_mail
+-- Mail that is said to have been carried by what is no message to its recipient.
+SELECT m.id, m.event FROM mail m LEFT JOIN events e ON e.id = m.event
+WHERE m.event IS NOT NULL AND (e.id IS NULL OR e.agent <> m.recipient OR e.kind <> 'user')
+
+-- name: wrong_deletions
+-- Agents that are deleted and have a child that is not.
+SELECT a.id, c.id FROM deletions d JOIN agents a ON a.key = d.agent JOIN agents c ON c.parent = a.key
+WHERE c.key NOT IN (SELECT agent FROM deletions)
+
+-- name: wrong_remains
+-- Agents that are deleted and what of their events still holds text.
+SELECT a.id, count(*) FROM deletions d JOIN agents a ON a.key = d.agent JOIN events e ON e.agent = a.key
+WHERE e.content <> '' GROUP BY a.id
+
+-- name: wrong_names
+-- Agents that are deleted and still have a name.
+SELECT a.id, a.name FROM deletions d JOIN agents a ON a.key = d.agent WHERE a.name IS NOT NULL
+
+-- name: wrong_archive
+-- Forks that are said to be archived.
+SELECT a.id FROM archived r JOIN agents a ON a.key = r.agent WHERE a.parent IS NOT NULL

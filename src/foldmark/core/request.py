@@ -1,0 +1,83 @@
+"""A request as it goes to a provider, and the manifest that says where each part of it came from [SPEC 5, 5.6]."""
+
+from typing import Any
+
+from msgspec import Struct
+
+
+class ToolSpec(Struct, frozen=True):
+    """A tool that the model may call; `parameters` is a JSON Schema of type object."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class ToolCall(Struct, frozen=True):
+    """What a model asks to be run: `args` is any JSON value, as it came."""
+
+    call_id: str
+    name: str
+    args: Any
+
+
+class Part(Struct, frozen=True):
+    """One piece of the request. `event` is the event that it came from, None for what Foldmark itself put in.
+
+    `layer` is `system`, `guidelines`, `state`, `scratchpad`, `memos`, `pinned` or `window`; `how` is `whole`,
+    `truncated`, `interrupted` or `synthetic`, and `detail` says more for a person ("300 of 12,345 characters"). `text`
+    is what is sent: of a call, its name and arguments.
+    """
+
+    layer: str
+    event: int | None
+    turn: int | None
+    kind: str
+    how: str = "whole"
+    detail: str = ""
+    text: str = ""
+
+
+class LeftOut(Struct, frozen=True):
+    """A message inside the window (or a pinned turn) that is not sent; `why` is `isolation`, `pairing`, `empty` or
+    `pins`."""
+
+    event: int
+    turn: int | None
+    why: str
+    detail: str
+
+
+class Edge(Struct, frozen=True):
+    """Where the window begins: `first` is its oldest event; `why` it does not begin earlier is `budget`, `turns` or
+    `planning`, None if the window holds the whole context; `before` counts the visible messages in front of it."""
+
+    first: int | None
+    why: str | None
+    before: int
+    detail: str
+
+
+class Manifest(Struct, frozen=True):
+    """Where everything in a request came from, and what was left out and why."""
+
+    parts: tuple[Part, ...]
+    left_out: tuple[LeftOut, ...]
+    edge: Edge
+
+
+class Request(Struct, frozen=True):
+    """What goes to a provider: `body` as the wire has it, `bytes` the same serialized, `tokens` their estimate.
+
+    `purpose` is what the answer is for: `answer` (the conversation goes on), `match` (which messages does a filter
+    mean), `summary` or `state`.
+    """
+
+    provider: str
+    model: str
+    dialect: str
+    body: dict[str, Any]
+    bytes: bytes
+    tokens: int
+    manifest: Manifest
+    purpose: str = "answer"

@@ -1,0 +1,237 @@
+"""The view: a context after dialect isolation, pairing repair and truncation [S2, SPEC 5.2]. Pure functions.
+
+Isolation: text crosses dialects. `tool_call`, `tool_result` and `tool` messages are shown only in the dialect that they
+were written in; `gemini` and `gemini_gca` are one. One without a dialect is shown everywhere: Foldmark keeps calls in a
+form of its own, and whoever appends one without naming a dialect expects to see it again.
+
+Pairing: calls that stand together are sent together, with the text that the model wrote before them, and each is
+followed by its result, wherever that stands in the log. A call without a result gets a synthetic one; a result without
+a call is left out. A `tool` message has no call that it could be the result of: its text is sent as a user's.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeAlias
+
+from msgspec import Struct
+
+from foldmark.core import wire
+from foldmark.core.config import Config
+from foldmark.core.events import Event
+from foldmark.core.request import LeftOut, Part
+from foldmark.core.truncation import Shortened, shorten
+
+INTERRUPTED = "\n\n[Interrupted.]"
+"""Stands behind the text of an answer that was cut short."""
+NO_RESULT = "[Interrupted: this call has no result.]"
+HIDDEN_RESULT = "[The result of this call was written in another format and is not shown.]"
+NO_OUTPUT = "[No output.]"
+TOOL_MESSAGE = "[Message of a tool:]\n"
+
+_TOOLS = ("tool_call", "tool_result", "tool")
+
+
+class Said(NamedTuple):
+    """A text message on its way to a provider; `role` is `user` or `assistant`."""
+
+    role: str
+    text: str
+
+
+class Used(NamedTuple):
+    """A tool call and its result; `arguments` is the JSON text of an object, `signature` Gemini's, as it came."""
+
+    call_id: str
+    name: str
+    arguments: str
+    result: str
+    failed: bool
+    signature: str | None
+
+
+class Calls(NamedTuple):
+    """Calls of one answer and the text in front of them, empty for none."""
+
+    text: str
+    calls: tuple[Used, ...]
+
+
+Step: TypeAlias = Said | Calls
+
+
+class Exchange(NamedTuple):
+    """Events that are sent together: calls, each with its result if there is one, and the text before them."""
+
+    text: Event | None
+    calls: tuple[tuple[Event, Event | None], ...]
+
+
+class View(Struct, frozen=True):
+    """What is sent of some messages, in order, where each piece came from, and what is not sent."""
+
+    steps: tuple[Step, ...]
+    parts: tuple[Part, ...]
+    left_out: tuple[LeftOut, ...]
+
+
+def view(events: Sequence[Event], dialect: str, config: Config, window: int = 0, active: int | None = None) -> View:
+    """The view of messages in the order of the log, none of them a `system` message.
+
+    What stands before event `window` is pinned. `active` is the turn since which results are of the active turn
+    (`active_from`), by default told from the events themselves.
+    """
+    kept, isolated = isolate(events, dialect, foreign=not config.isolation)
+    groups, unpaired = pair(kept)
+    since = active_from(events) if active is None else active
+    texts = _results(groups, config, since, window)
+    return _Builder(window, texts, {e.event for e in isolated}, events).build(groups, (*isolated, *unpaired))
+
+
+def active_from(events: Iterable[Event]) -> int:
+    """The newest turn that a user message opened; it is active together with what comes after it. 0 if there is none.
+
+    A turn whose opening message is not among the events counts as opened by a user.
+    """
+    turns, others = {0}, set()
+    for event in events:
+        if event.turn_id is not None:
+            turns.add(event.turn_id)
+            if event.id == event.turn_id and event.kind != "user":
+                others.add(event.id)
+    return max(turns - others)
+
+
+def isolate(events: Iterable[Event], dialect: str, *, foreign: bool = False) -> tuple[list[Event], list[LeftOut]]:
+    """What may be sent in a dialect, and what may not or has no text to send; `foreign` lets every dialect pass."""
+    kept, left = [], []
+    for event in events:
+        if not foreign and event.kind in _TOOLS and _family(event.dialect or dialect) != _family(dialect):
+            left.append(_left(event, "isolation", f"written for {event.dialect}, this request is {dialect}"))
+        elif event.kind not in ("tool_call", "tool_result") and not event.content.strip():
+            left.append(_left(event, "empty", "it has no text"))
+        else:
+            kept.append(event)
+    return kept, left
+
+
+def pair(events: Sequence[Event]) -> tuple[list[Event | Exchange], list[LeftOut]]:
+    """Calls with their results and the text before them; the results left out have no call here, or came second."""
+    calls = {event.id for event in events if event.kind == "tool_call"}
+    results: dict[int, Event] = {}
+    left = []
+    for event in events:
+        if event.kind != "tool_result":
+            continue
+        if event.answers is None or event.answers not in calls:
+            left.append(_left(event, "pairing", "the call that it answers is not in the request"))
+        elif event.answers in results:
+            left.append(_left(event, "pairing", f"result {results[event.answers].id} answers the same call"))
+        else:
+            results[event.answers] = event
+    orphans = {each.event for each in left}
+    groups: list[Event | Exchange] = []
+    before: Event | None = None
+    for event in events:
+        if event.id in orphans:
+            continue
+        if event.kind == "tool_call":
+            call = (event, results.get(event.id))
+            open_group = groups[-1] if groups else None
+            if isinstance(open_group, Exchange) and _together(before, event):
+                groups[-1] = Exchange(open_group.text, (*open_group.calls, call))
+            elif isinstance(open_group, Event) and open_group is before and _leads_to(open_group, event):
+                groups[-1] = Exchange(open_group, (call,))
+            else:
+                groups.append(Exchange(None, (call,)))
+        elif event.kind != "tool_result":
+            groups.append(event)
+        before = event
+    return groups, left
+
+
+def _together(before: Event | None, call: Event) -> bool:
+    return before is not None and before.kind == "tool_call" and before.turn_id == call.turn_id
+
+
+def _leads_to(text: Event, call: Event) -> bool:
+    return text.kind == "assistant" and text.turn_id == call.turn_id
+
+
+def _family(dialect: str) -> str:
+    return "gemini" if dialect in ("gemini", "gemini_gca", "google") else dialect
+
+
+def _left(event: Event, why: str, detail: str) -> LeftOut:
+    return LeftOut(event.id, event.turn_id, why, detail)
+
+
+def _results(groups: Iterable[Event | Exchange], config: Config, since: int, window: int) -> dict[int, Shortened]:
+    """What is sent of every result, by its event."""
+    results = [r for group in groups if isinstance(group, Exchange) for _, r in group.calls if r is not None]
+    if not config.truncation:
+        return {result.id: Shortened(result.content, len(result.content)) for result in results}
+    active = (r.id for r in results if r.turn_id is not None and r.turn_id >= since and r.id >= window)
+    newest = sorted(active, reverse=True)
+    limits = dict.fromkeys(newest, config.truncate_active)
+    limits.update(dict.fromkeys(newest[: config.truncate_recent_count], config.truncate_recent))
+    return {
+        r.id: shorten(r.content, limits.get(r.id, config.truncate_inactive), config.truncate_shape, r.id)
+        for r in results
+    }
+
+
+class _Builder:
+    """Makes steps and their parts of groups."""
+
+    def __init__(self, window: int, texts: dict[int, Shortened], isolated: set[int], events: Sequence[Event]) -> None:
+        self._window, self._texts = window, texts
+        self._hidden = {event.answers for event in events if event.id in isolated and event.answers is not None}
+        self._parts: list[Part] = []
+
+    def build(self, groups: Sequence[Event | Exchange], left_out: Sequence[LeftOut]) -> View:
+        calls = [call for group in groups if isinstance(group, Exchange) for call, _ in group.calls]
+        self._ids = dict(zip((c.id for c in calls), wire.call_ids(c.call_id or "" for c in calls), strict=True))
+        steps = tuple(self._calls(group) if isinstance(group, Exchange) else self._said(group) for group in groups)
+        return View(steps, tuple(self._parts), tuple(sorted(left_out, key=lambda each: each.event)))
+
+    def _part(self, event: Event, text: str, how: str = "whole", detail: str = "") -> None:
+        layer = "window" if event.id >= self._window else "pinned"
+        self._parts.append(Part(layer, event.id, event.turn_id, event.kind, how, detail, text))
+
+    def _said(self, event: Event) -> Said:
+        text, how, detail = event.content, "whole", ""
+        if event.kind == "assistant" and event.interrupted:
+            text, how = text + INTERRUPTED, "interrupted"
+        elif event.kind == "tool":
+            text, detail = TOOL_MESSAGE + text, "sent as a user's text"
+        self._part(event, text, how, detail)
+        return Said("user" if event.kind in ("user", "tool") else "assistant", text)
+
+    def _calls(self, exchange: Exchange) -> Calls:
+        text = self._said(exchange.text).text if exchange.text else ""
+        sent = [self._call(call) for call, _ in exchange.calls]
+        answered = [self._result(call, result) for call, result in exchange.calls]
+        return Calls(text, tuple(u._replace(result=r, failed=f) for u, (r, f) in zip(sent, answered, strict=True)))
+
+    def _call(self, call: Event) -> Used:
+        data = call.data or {}
+        own_id, own_name, signature = call.call_id or "", str(data.get("name", "")), data.get("thought_signature")
+        call_id, name, args = self._ids[call.id], wire.tool_name(own_name), wire.arguments(call.content)
+        changes = [f"call id sent as {call_id}"] if call_id != own_id else []
+        changes += [f"name sent as {name}"] if name != own_name else []
+        changes += ["arguments wrapped in an object"] if args != call.content else []
+        self._part(call, f"{name}({args})", detail="; ".join(changes))
+        return Used(call_id, name, args, "", False, signature if isinstance(signature, str) else None)
+
+    def _result(self, call: Event, result: Event | None) -> tuple[str, bool]:
+        if result is None:
+            hidden = call.id in self._hidden
+            text, why = (HIDDEN_RESULT, "is of another dialect") if hidden else (NO_RESULT, "never came")
+            layer, detail = "window" if call.id >= self._window else "pinned", f"the result of call {call.id} {why}"
+            self._parts.append(Part(layer, None, call.turn_id, "tool_result", "synthetic", detail, text))
+            return text, not hidden
+        text, kept = self._texts[result.id]
+        cut, blank = kept < len(result.content), not text.strip()
+        detail = f"{kept:,} of {len(result.content):,} characters" if cut else "empty" if blank else ""
+        text = NO_OUTPUT if blank else text
+        self._part(result, text, "truncated" if cut else "whole", detail)
+        return text, (result.data or {}).get("is_error") is True

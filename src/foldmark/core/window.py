@@ -1,0 +1,163 @@
+"""The window: the newest whole turns whose request fits a budget [S2, S3, SPEC 5.3].
+
+A turn counts as whole with everything that stands between its messages, so a window begins only where no turn is
+parted: the messages fall into *units*, nearly always one turn each. The newest unit is always in. Each older one is
+taken while the request that holds it and all newer ones fits; the first that does not fit ends the window.
+
+What "fits" means is asked of `size`, which measures real requests. A request grows with every unit but for the
+synthetic messages at its ends, which are less than `SLACK` bytes; this is why few of them need to be made.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from foldmark.core.events import Event
+
+SLACK = 200
+"""Bytes by which a request of more units may be shorter than one of fewer."""
+
+
+class Unit(NamedTuple):
+    """Messages of one turn, or of several that are woven into each other, in the order of the log.
+
+    `opener` is the id of the event that opened the first of the turns; every message of the unit has that id or a
+    later one.
+    """
+
+    opener: int
+    turns: tuple[int | None, ...]
+    events: tuple[Event, ...]
+
+
+class Units:
+    """The units of messages that come newest first, read only as far as somebody asks."""
+
+    def __init__(self, newest_first: Iterable[Event]) -> None:
+        self._read: list[Unit] = []
+        self._rest = _units(newest_first)
+
+    def reach(self, count: int) -> bool:
+        """Whether there are at least `count` units."""
+        while len(self._read) < count:
+            unit = next(self._rest, None)
+            if unit is None:
+                return False
+            self._read.append(unit)
+        return True
+
+    def all(self) -> int:
+        """How many units there are; reads them all."""
+        self._read.extend(self._rest)
+        return len(self._read)
+
+    def __getitem__(self, index: int) -> Unit:
+        """The unit that has `index` newer ones. It must have been reached."""
+        return self._read[index]
+
+    def newest(self, count: int) -> list[Event]:
+        """The messages of the newest `count` units in the order of the log."""
+        return [event for unit in reversed(self._read[:count]) for event in unit.events]
+
+
+class Cut(NamedTuple):
+    """How many units are in the window, and why no more: `budget`, `turns` or None if there are no more."""
+
+    units: int
+    why: str | None
+
+
+def choose(
+    units: Units,
+    turns: int,
+    fits: Callable[[int], bool] | None,
+    size: Callable[[int], int],
+    rough: Callable[[Unit], int],
+) -> Cut:
+    """Where the window begins: at most `turns` turns (0: any number), within what `fits` (None: any size).
+
+    `size(n)` is the bytes of the request with the newest n units, `rough` what a unit adds to it by itself, and
+    `fits` whether a request of so many bytes does. Reads one unit more than it takes.
+    """
+    held: list[int] = []  # turns in the newest 1, 2, ... units
+
+    def upto(count: int) -> int:
+        while len(held) < count and units.reach(len(held) + 1):
+            held.append((held[-1] if held else 0) + len(units[len(held)].turns))
+        while turns and len(held) > 1 and held[-1] > turns:
+            held.pop()
+        return min(count, len(held))
+
+    if fits is None:
+        count = upto(turns or units.all())
+    else:
+        count = _widest(upto, units, fits, size, rough) if units.reach(1) else 0
+        if upto(count + 1) > count:
+            return Cut(count, "budget")
+    return Cut(count, "turns" if units.reach(count + 1) else None)
+
+
+def _widest(
+    upto: Callable[[int], int],
+    units: Units,
+    fits: Callable[[int], bool],
+    size: Callable[[int], int],
+    rough: Callable[[Unit], int],
+) -> int:
+    """The first count that one more unit does not fit with; `upto(n)` is n, or how many units there are if fewer."""
+
+    measure = lru_cache(maxsize=None)(size)
+
+    def certain(count: int) -> bool:
+        return fits(measure(count) + SLACK)
+
+    guess, total = 1, measure(1)
+    silent: set[int] = set()
+    while upto(guess + 1) > guess:
+        added = rough(units[guess])
+        if not fits(total + added):
+            break
+        if not added:
+            silent.add(guess + 1)
+        total, guess = total + added, guess + 1
+
+    # Everything up to `low` fits; `high` is not certain to, nor is anything behind it.
+    low, high, probe, step = 1, 0, guess, 1
+    while probe > low and not high:
+        if certain(probe):
+            low, probe, step = probe, upto(probe + step), step * 2
+        else:
+            high, step = probe, 1
+    while high - low > 1:
+        probe = max(low + 1, high - step) if step else (low + high) // 2
+        if certain(probe):
+            low, step = probe, 0
+        else:
+            high, step = probe, step * 2
+
+    present = measure(low)
+    while upto(low + 1) > low:
+        # A unit of which nothing is sent changes no request: it need not be made again.
+        present = present if low + 1 in silent else measure(low + 1)
+        if not fits(present):
+            break
+        low += 1
+    return low
+
+
+def _units(newest_first: Iterable[Event]) -> Iterator[Unit]:
+    current: list[Event] = []
+    opener = 0
+    for event in newest_first:
+        if current and event.id < opener:
+            yield _unit(opener, current)
+            current = []
+        begun = event.id if event.turn_id is None else event.turn_id
+        opener = min(opener, begun) if current else begun
+        current.append(event)
+    if current:
+        yield _unit(opener, current)
+
+
+def _unit(opener: int, newest_first: list[Event]) -> Unit:
+    return Unit(opener, tuple(dict.fromkeys(e.turn_id for e in newest_first)), tuple(reversed(newest_first)))

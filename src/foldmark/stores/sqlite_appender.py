@@ -1,0 +1,117 @@
+"""The appends of one transaction to one agent in SQLite, and the erasing that may be among them."""
+
+from typing import Any
+
+import apsw
+
+from foldmark.core.codec import count_tokens, encode_data, without_content
+from foldmark.core.errors import CommandError, StoreError
+from foldmark.core.events import ROLES, Draft
+from foldmark.core.ports import Size
+from foldmark.core.towards import End, refused
+from foldmark.core.turns import place
+from foldmark.stores.sqlite_file import explain
+
+
+class Appender:
+    """The appends of one transaction; the agent's row is brought up to date once, at its end."""
+
+    def __init__(self, db: apsw.Connection, sql: dict[str, str], key: int, path: str) -> None:
+        self._db, self._sql, self._key, self._path = db, sql, key, path
+        ((self.head, self.open_turn, self._messages, self._tokens, newest, self.ended),) = db.execute(
+            sql["position"], (key,)
+        )
+        self.end: End | None = None
+        self._next = (newest or 0) + 1
+
+    @property
+    def own(self) -> Size:
+        return Size(self._messages, self._tokens)
+
+    def add(self, draft: Draft) -> int:
+        self._check()
+        if self.end is not None and (why := refused(self.end, draft, self.open_turn)):
+            raise CommandError(why)
+        try:
+            return self._add(draft)
+        except apsw.Error as error:
+            raise explain(error, self._path) from error
+
+    def _add(self, draft: Draft) -> int:
+        id, kind = self._next, draft.kind
+        data = encode_data(kind, draft.data)
+        tokens = count_tokens(draft.content, data)
+        turn, open_turn = place(kind, id, self.open_turn)
+        own = self.own.plus(Size(1, tokens)) if kind in ROLES else self.own
+        nth, total = own if kind in ROLES else (None, None)
+        call_id = draft.data["call_id"] if draft.data and kind in ("tool_call", "tool_result") else None
+        self._db.execute(
+            self._sql["append"],
+            (
+                id,
+                self._key,
+                turn,
+                kind,
+                draft.dialect,
+                draft.actor,
+                tokens,
+                draft.created_at,
+                int(draft.interrupted),
+                call_id,
+                draft.answers,
+                1 if draft.apart else None,
+                nth,
+                total,
+                draft.content,
+                data,
+            ),
+        )
+        if nth is not None and draft.content:
+            self._db.execute(self._sql["index"], (id,))
+        if kind == "tool_call":
+            self._db.execute(self._sql["wait"], (self._key, id))
+        elif draft.answers is not None:
+            self._db.execute(self._sql["answered"], (self._key, draft.answers))
+        elif kind == "turn_ended":
+            self._db.execute(self._sql["end_waiting"], (self._key,))
+        self.head, self._next, self.open_turn = id, id + 1, open_turn
+        self._messages, self._tokens = own
+        return id
+
+    @property
+    def next_id(self) -> int:
+        return self._next
+
+    def erase(self, owner: str, turn: int, last: int, by: int) -> Size:
+        self._check()
+        try:
+            return self._erase(owner, turn, last, by)
+        except apsw.Error as error:
+            raise explain(error, self._path) from error
+
+    def _erase(self, owner: str, turn: int, last: int, by: int) -> Size:
+        ((key,),) = self._db.execute(self._sql["agent_key"], (owner,)).fetchall()
+        turn_of: dict[str, Any] = {"agent": key, "turn": turn, "last": last}
+        rows: list[tuple[Any, ...]] = self._db.execute(self._sql["to_erase"], turn_of).fetchall()
+        for id, kind, _, nth, data in rows:
+            if nth is not None:
+                self._db.execute(self._sql["unindex"], (id,))
+                if kind == "tool_call":
+                    self._db.execute(self._sql["answered"], (key, id))
+            self._db.execute(self._sql["erase"], (without_content(kind, data, handed_down=turn > 0), by, id))
+        self._db.execute(self._sql["count_anew"], {"agent": key, "first": turn})
+        own = next(iter(self._db.execute(self._sql["totals_anew"], (key,))), (0, 0))
+        self._db.execute(self._sql["set_totals"], (*own, key))
+        if key == self._key:
+            self._messages, self._tokens = own
+        return Size(sum(1 for row in rows if row[3] is not None), sum(row[2] for row in rows if row[3] is not None))
+
+    def finish(self) -> None:
+        """Write down where the agent stands."""
+        self._check()
+        self._db.execute(self._sql["advance"], (self.head, self.open_turn, self._messages, self._tokens, self._key))
+
+    def _check(self) -> None:
+        # Outside of a transaction SQLite would record each statement by itself.
+        if not self._db.in_transaction:
+            raise StoreError("the database failed earlier in this batch; nothing of it was recorded")
