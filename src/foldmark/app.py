@@ -1,12 +1,17 @@
 """The composition root: what is wired to what."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from os import PathLike, fspath
+from typing import Any
 
 from foldmark.commands import REGISTRY
-from foldmark.conversation import Log
+from foldmark.conversation import Agent, Log
+from foldmark.conversation.asking import Asking
 from foldmark.core.codec import timestamp
-from foldmark.core.errors import StoreError
+from foldmark.core.errors import CommandError, StoreError
+from foldmark.core.ports import Provider
+from foldmark.core.request import Request, ToolSpec
 from foldmark.stores.sqlite import SqliteStore
 
 
@@ -19,7 +24,38 @@ def open(path: str | PathLike[str], *, create: bool = True) -> Log:
     path = fspath(path)
     if path.startswith(("postgresql://", "postgres://")):
         raise StoreError("PostgreSQL is not there yet; name an SQLite file")
-    return Log(SqliteStore(path, create=create), _now, _new_id, REGISTRY)
+    return Log(SqliteStore(path, create=create), _now, _new_id, REGISTRY, _tools, _call_tool, _complete)
+
+
+def _tools() -> list[ToolSpec]:
+    from foldmark.tools import TOOLS
+
+    return [tool.spec for tool in TOOLS.values()]
+
+
+def _call_tool(agent: Agent, name: str, args: Mapping[str, Any], asking: Asking) -> str:
+    from foldmark.tools import call_tool
+
+    return call_tool(agent, name, args, asking)
+
+
+def _complete(request: Request) -> str:
+    """The model's whole answer to a request, text only; blocks. Raises FoldmarkError."""
+    import asyncio
+
+    async def whole() -> str:
+        return "".join([piece async for piece in model(request.provider).answer(request) if isinstance(piece, str)])
+
+    return asyncio.run(whole())
+
+
+def model(name: str, delay: float = 0.0) -> Provider:
+    """The provider with this name. Raises CommandError if there is none that can be asked."""
+    if name != "offline":
+        raise CommandError(f"no request can be sent to '{name[:40]}' yet; there is: offline")
+    from foldmark.providers.offline import OfflineModel
+
+    return OfflineModel(delay)
 
 
 def _now() -> str:

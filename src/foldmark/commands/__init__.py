@@ -5,6 +5,29 @@
 
 from foldmark.commands.context import CONTEXT
 from foldmark.commands.general import GENERAL
+from foldmark.commands.mail import MAIL
+from foldmark.commands.messages import MESSAGES
+from foldmark.commands.notebook import NOTEBOOK
+from foldmark.commands.planning import PLANNING
+from foldmark.commands.points import POINTS
+from foldmark.commands.recall import RECALL
 from foldmark.commands.registry import Registry
+from foldmark.commands.sessions import SESSIONS
+from foldmark.commands.settings import SETTINGS
+from foldmark.commands.show import SHOW
 
-REGISTRY = Registry((*CONTEXT, *GENERAL))
+REGISTRY = Registry(
+    (
+        *CONTEXT,
+        *PLANNING,
+        *SHOW,
+        *POINTS,
+        *MESSAGES,
+        *NOTEBOOK,
+        *SETTINGS,
+        *RECALL,
+        *MAIL,
+        *SESSIONS,
+        *GENERAL,
+    )
+)

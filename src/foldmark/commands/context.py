@@ -1,9 +1,9 @@
-"""What changes a context: mark, clear, rewind, fork, undo, drop, restore; and what shows it [SPEC 3, 4]."""
+"""What changes a context: mark, clear, rewind, fork, undo, drop, restore, summarize, pin [SPEC 3, 4]."""
 
 from foldmark.commands.registry import ANYBODY, HUMAN, Call, Command
-from foldmark.commands.show import show
 from foldmark.conversation import Result, decide
 from foldmark.conversation.agent import Receipt
+from foldmark.conversation.asking_model import summarized
 from foldmark.core.events import Clear, Drop, Fork, Mark, Rewind, Undo
 
 
@@ -11,21 +11,19 @@ def _mark(call: Call) -> Result:
     receipt = call.agent.operate(lambda at: decide.mark(at, call.get("NAME")), actor=call.actor)
     assert isinstance(receipt.operation, Mark)
     name = receipt.operation.name
-    return _result(
-        receipt, f"Checkpoint '{name}' {'moved' if name in receipt.at.fold.marks else 'created'}.", mark=name
-    )
+    return result(receipt, f"Checkpoint '{name}' {'moved' if name in receipt.at.fold.marks else 'created'}.", mark=name)
 
 
 def _clear(call: Call) -> Result:
     if call.get("MARK") is not None:
         return _rewind(call)
-    return _result(call.agent.operate(lambda _: Clear(), actor=call.actor), "Context cleared.")
+    return result(call.agent.operate(lambda _: Clear(), actor=call.actor), "Context cleared.")
 
 
 def _rewind(call: Call) -> Result:
     receipt = call.agent.operate(lambda at: decide.rewind(at, call.get("MARK")), actor=call.actor)
     assert isinstance(receipt.operation, Rewind)
-    return _result(receipt, f"Rewound to '{receipt.operation.mark}'.", mark=receipt.operation.mark)
+    return result(receipt, f"Rewound to '{receipt.operation.mark}'.", mark=receipt.operation.mark)
 
 
 def _fork(call: Call) -> Result:
@@ -33,12 +31,11 @@ def _fork(call: Call) -> Result:
     receipt = call.agent.operate(lambda at: decide.fork(at, mark, child), actor=call.actor)
     assert isinstance(receipt.operation, Fork)
     origin = "" if mark is None else f" (from {mark})"
-    return _result(receipt, f"Forked. Child: {child[:8]}{origin}", child=child)
+    return result(receipt, f"Forked. Child: {child[:8]}{origin}", child=child)
 
 
 def _undo(call: Call) -> Result:
-    receipt = call.agent.operate(decide.undo, actor=call.actor)
-    return _dropped(receipt)
+    return _dropped(call.agent.operate(decide.undo, actor=call.actor))
 
 
 def _drop(call: Call) -> Result:
@@ -49,7 +46,7 @@ def _drop(call: Call) -> Result:
 def _dropped(receipt: Receipt) -> Result:
     operation = receipt.operation
     assert isinstance(operation, Drop | Undo)
-    return _result(
+    return result(
         receipt, f"Turn {operation.turn} left the context.", turn=operation.turn, widened=list(operation.widened)
     )
 
@@ -57,10 +54,32 @@ def _dropped(receipt: Receipt) -> Result:
 def _restore(call: Call) -> Result:
     target = call.number("ID")
     receipt = call.agent.operate(lambda at: decide.restore(at, target), actor=call.actor)
-    return _result(receipt, f"Operation {target} taken back.", target=target)
+    return result(receipt, f"Operation {target} taken back.", target=target)
 
 
-def _result(receipt: Receipt, text: str, **own: object) -> Result:
+def _summarize(call: Call) -> Result:
+    mark = call.get("MARK")
+    text = summarized(call.agent, decide.summary(call.agent.standing(), mark).ranges)
+    receipt = call.agent.operate(lambda at: decide.summary(at, mark), actor=call.actor, content=text)
+    after = "" if mark is None else f" after '{mark}'"
+    return result(receipt, f"A summary takes the place of what stood{after}:\n\n{text}\n", mark=mark, summary=text)
+
+
+def _pin(call: Call) -> Result:
+    turn = call.number("GID")
+    receipt = call.agent.operate(lambda at: decide.pin(at, turn), actor=call.actor)
+    return result(receipt, f"Turn {turn} is pinned: it stays in the request when the window passes it.", turn=turn)
+
+
+def _unpin(call: Call) -> Result:
+    turn = call.number("GID")
+    return result(
+        call.agent.operate(lambda at: decide.unpin(at, turn), actor=call.actor), f"Turn {turn} is unpinned.", turn=turn
+    )
+
+
+def result(receipt: Receipt, text: str, **own: object) -> Result:
+    """The answer to an operation: what the receipt says, and what is the operation's own."""
     return Result(text, receipt.event_id, {**receipt.data(), **own})
 
 
@@ -71,6 +90,8 @@ CONTEXT = (
     Command("fork", "[MARK]", "Start a child with this context, or with what lies after MARK.", _fork, ANYBODY),
     Command("undo", "", "Take the newest turn out of the context.", _undo, HUMAN),
     Command("restore", "ID", "Take back operation ID: the context is as if it had never been.", _restore, HUMAN),
-    Command("context show", "", "Show the context: its turns, marks and sizes.", show, HUMAN),
+    Command("summarize", "[MARK]", "Put the model's summary in place of what lies after MARK.", _summarize, HUMAN),
+    Command("pin", "GID", "Keep a turn in the request when the window passes it.", _pin, HUMAN),
+    Command("unpin", "GID", "Take a pin back.", _unpin, HUMAN),
     Command("context drop", "GID", "Take one turn out of the context.", _drop, HUMAN),
 )

@@ -1,19 +1,23 @@
 """The registry: what commands there are, who may call them, and how a line becomes a call [SPEC 4].
 
 A command's `usage` is its only definition of arguments: `NAME` is required, `[NAME]` is optional, a last `NAME...`
-takes the rest of the line as it stands.
+takes the rest of the line as it stands; `[--flag]` may stand before or after them.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from msgspec import Struct
 
 from foldmark.conversation import Agent, Result
+from foldmark.conversation.asking import Asking
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import listing
 
 MOST_DIGITS = 40
 """More than any id has."""
+
+ALIASES = {"/messages": "/message", "/session scratchpad": "/scratchpad"}
+"""Other beginnings of commands [S2]."""
 
 HUMAN = frozenset({"human"})
 ANYBODY = frozenset({"human", "model", "system"})
@@ -26,10 +30,24 @@ class Call(Struct, frozen=True):
     arguments: Mapping[str, str]
     actor: str
     registry: "Registry"
+    asking: Asking = Asking()
 
     def get(self, name: str) -> str | None:
         """The argument as it was typed; None if it was left out."""
         return self.arguments.get(name)
+
+    def flag(self, name: str) -> bool:
+        """Whether the flag was given."""
+        return name in self.arguments
+
+    def confirm(self, question: str) -> None:
+        """Go on only if the person agrees to `question` or said `--yes` beforehand. Raises CommandError otherwise."""
+        if self.flag("--yes"):
+            return
+        if self.asking.confirm is None:
+            raise CommandError(f"{question} Nothing was changed; repeat with --yes to do it.")
+        if not self.asking.confirm(question):
+            raise CommandError("not confirmed; nothing was changed")
 
     def number(self, name: str) -> int:
         """The argument as the id of a turn or an event. Raises CommandError if it is not one."""
@@ -55,10 +73,13 @@ class Command(Struct, frozen=True):
 
     def arguments(self, text: str) -> dict[str, str]:
         """The arguments in `text` by name. Raises CommandError for a missing or a surplus one."""
-        found: dict[str, str] = {}
-        rest = text.strip()
-        for word in self.usage.split():
+        words = self.usage.split()
+        flags = {word.strip("[]") for word in words if "--" in word}
+        found, rest = _take_flags(text.strip(), flags)
+        for word in words:
             name = word.strip("[].")
+            if name in flags:
+                continue
             if not rest:
                 if not word.startswith("["):
                     raise CommandError(f"{name} is missing; usage: {self.synopsis}")
@@ -73,30 +94,55 @@ class Command(Struct, frozen=True):
         return found
 
 
+def _spelled_out(line: str) -> str:
+    """The line with an alias at its beginning replaced by the command's own name."""
+    for alias, own in ALIASES.items():
+        words = line.split(None, alias.count(" ") + 1)
+        if " ".join(words[: alias.count(" ") + 1]) == alias:
+            return " ".join((own, *words[alias.count(" ") + 1 :]))
+    return line
+
+
+def _take_flags(text: str, flags: Collection[str]) -> tuple[dict[str, str], str]:
+    """The flags at the beginning and the end of `text`, and what stands between them."""
+    found: dict[str, str] = {}
+    while flags:
+        first, *_ = text.split(None, 1) or [""]
+        *_, last = text.rsplit(None, 1) or [""]
+        if first in flags:
+            found[first], text = "", text[len(first) :].lstrip()
+        elif last in flags:
+            found[last], text = "", text[: -len(last)].rstrip()
+        else:
+            break
+    return found, text
+
+
 class Registry:
     """All commands by name."""
 
     def __init__(self, commands: Iterable[Command]) -> None:
         self.commands = {command.name: command for command in commands}
 
-    def __call__(self, agent: Agent, line: str, actor: str = "human") -> Result:
+    def __call__(self, agent: Agent, line: str, actor: str = "human", asking: Asking = Asking()) -> Result:
         """Carry out `line` on `agent`. Raises CommandError; nothing was written then."""
         command, rest = self.parse(line)
         if actor not in command.who:
             allowed = listing(f"/{name}" for name, each in self.commands.items() if actor in each.who)
             raise CommandError(f"/{command.name} is not for a {actor}; there is: {allowed}")
-        return command.run(Call(agent, command.arguments(rest), actor, self))
+        return command.run(Call(agent, command.arguments(rest), actor, self, asking))
 
     def parse(self, line: str) -> tuple[Command, str]:
         """The command that `line` names, and the rest of the line. Raises CommandError."""
-        words = line.strip().split(None, 2)
+        line = _spelled_out(line.strip())
+        words = line.split(None, 2)
         if not words or not words[0].startswith("/") or words[0] == "/":
             raise CommandError("a command begins with '/'; /help lists them")
         first = words[0][1:]
         if len(words) > 1 and (command := self.commands.get(f"{first} {words[1]}")):
             return command, words[2] if len(words) > 2 else ""
         if command := self.commands.get(first):
-            return command, line.strip()[len(words[0]) :]
+            return command, line[len(words[0]) :]
         from difflib import get_close_matches  # 7 ms to import, and only ever needed here
 
         family = [name for name in self.commands if name.startswith(f"{first} ")]
@@ -108,4 +154,4 @@ class Registry:
 
     def names(self) -> str:
         """All commands, for an error message."""
-        return listing((f"/{name}" for name in self.commands), 40)
+        return listing((f"/{name}" for name in self.commands), len(self.commands))

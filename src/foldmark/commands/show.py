@@ -1,16 +1,21 @@
-"""`/context show`: the context as a person reads it, and as JSON."""
+"""How contexts, requests and messages are shown: as a person reads them, and as JSON."""
 
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Any
 
-from foldmark.commands.registry import Call
+import msgspec
+
+from foldmark.commands.registry import Call, Command
 from foldmark.conversation import Context, Result
 from foldmark.core.events import Event
 from foldmark.core.pressure import meter
+from foldmark.core.request import Part, Request
 from foldmark.core.turns import Turn, newest_turns
 from foldmark.core.wording import count
 
-PREVIEW_CHARACTERS, PREVIEW_LINES = 400, 8
-"""How much of a message is shown; `--json` has all of it."""
+PREVIEW_CHARACTERS, PREVIEW_LINES, TITLE = 400, 8, 60
+"""How much of a message is shown where it is not shown whole; `--json` has all of it."""
 
 SHOWN = (
     "id",
@@ -28,14 +33,91 @@ SHOWN = (
 """What `--json` has of a message."""
 
 
-def show(call: Call) -> Result:
-    """Answer with the whole context; it is not limited, since nothing of it may be hidden."""
-    context = call.agent.context()
+def _show(call: Call) -> Result:
+    """The request that would go out now, whole, since nothing of it may be hidden; and the context it is made from."""
+    agent = call.agent
+    context, request = agent.context(), agent.request()
+    text = _request_text(agent.name or agent.id, context, request)
     turns = newest_turns(reversed(context.messages), len(context.messages) + 1)
-    return Result(_text(call.agent.name or call.agent.id, context, turns), None, _json(call.agent.id, context, turns))
+    data = {**context_json(agent.id, context, turns), "request": _request_json(request)}
+    return Result(text, None, data)
 
 
-def _text(name: str, context: Context, turns: list[Turn]) -> str:
+def _request_json(request: Request) -> dict[str, Any]:
+    return {
+        "provider": request.provider,
+        "model": request.model,
+        "dialect": request.dialect,
+        "tokens": request.tokens,
+        "bytes": request.bytes.decode(),
+        "body": request.body,
+        "manifest": msgspec.to_builtins(request.manifest),
+    }
+
+
+def _request_text(name: str, context: Context, request: Request) -> str:
+    edge = request.manifest.edge
+    amount = f"{count(context.size.messages, 'message')} (~{count(context.size.tokens, 'token')})"
+    to = request.provider if request.model in ("", request.provider) else f"{request.provider}/{request.model}"
+    lines = [
+        f"What would go to {to} for {name} after event {context.at}: ~{count(request.tokens, 'token')}, "
+        f"{len(request.bytes):,} bytes. Context: {amount}."
+    ]
+    marks = sorted(context.marks.items(), key=lambda mark: mark[1])
+    if edge.before:
+        while marks and edge.first is not None and marks[0][1] < edge.first:
+            lines += ["", _rule(f"mark {marks.pop(0)[0]} (before the window)")]
+    for layer, parts in groupby(request.manifest.parts, key=lambda part: part.layer):
+        if layer == "window":
+            if edge.before:
+                lines += [
+                    "",
+                    _rule(f"the window begins here; {count(edge.before, 'message')} before it: {edge.detail}"),
+                ]
+            lines += _turns(list(parts), marks, context)
+        elif layer == "pinned":
+            lines += ["", _rule("pinned turns"), *_turns(list(parts), [], context)]
+        else:
+            lines += ["", _rule(layer)]
+            lines += [part.text for part in parts]
+    lines += [_rule(f"mark {name}") for name, _ in marks]
+    if request.manifest.left_out:
+        lines += ["", _rule("left out")]
+        lines += [
+            f"  {left.event:>6} (turn {left.turn or '-'}): {left.why}, {left.detail}"
+            for left in request.manifest.left_out
+        ]
+    return "\n".join([*lines, "", meter(context.size.tokens)])
+
+
+def _turns(parts: Sequence[Part], marks: list[tuple[str, int]], context: Context) -> list[str]:
+    lines: list[str] = []
+    for turn, group in groupby(parts, key=lambda part: part.turn):
+        mine = list(group)
+        first = next((part.event for part in mine if part.event is not None), None)
+        while marks and first is not None and marks[0][1] < first:
+            lines += ["", _rule(f"mark {marks.pop(0)[0]}")]
+        pinned = " · pinned" if turn in context.pins else ""
+        tokens = sum(-(-len(part.text.encode()) // 4) for part in mine)
+        lines += ["", f"Turn {turn or '-'} · ~{tokens} tokens{pinned}"]
+        lines += [_part(part) for part in mine]
+    return lines
+
+
+def _part(part: Part) -> str:
+    how = [] if part.how == "whole" else [part.how]
+    how += [part.detail] if part.detail else []
+    said = f" ({': '.join(how)})" if how else ""
+    text = part.text.replace("\n", "\n         ")
+    return f"  {part.event or '-':>6} {part.kind}{said}: {text}"
+
+
+def _rule(text: str) -> str:
+    return f"── {text} ──"
+
+
+def context_text(name: str, context: Context, turns: Sequence[Turn]) -> str:
+    """A context with the beginning of every message, its marks and its meter."""
     amount = f"{count(context.size.messages, 'message')} in {count(len(turns), 'turn')}"
     lines = [f"Context of {name} after event {context.at}: {amount}"]
     if context.state is not None:
@@ -46,34 +128,51 @@ def _text(name: str, context: Context, turns: list[Turn]) -> str:
     for turn in turns:
         first = turn.messages[0].id
         while marks and marks[0][1] < first:
-            lines += ["", f"── mark {marks.pop(0)[0]} ──"]
+            lines += ["", _rule(f"mark {marks.pop(0)[0]}")]
         tokens = sum(message.tokens for message in turn.messages)
         lines += [
             "",
             f"Turn {turn.id or '-'} · ~{tokens} tokens · {turn.messages[0].created_at[:16].replace('T', ' ')}",
         ]
-        lines += [_line(message) for message in turn.messages]
-    lines += [f"\n── mark {name} ──" for name, _ in marks]
+        lines += [message_line(message) for message in turn.messages]
+    lines += [f"\n{_rule(f'mark {name}')}" for name, _ in marks]
     return "\n".join([*lines, "", meter(context.size.tokens)])
 
 
-def _line(message: Event) -> str:
-    text = message.content
-    if message.kind == "tool_call":
-        text = f"{(message.data or {}).get('name')}({text})"
-    if not text and message.data:
-        # Blocks are as a file or a caller wrote them: anything.
-        blocks = message.data.get("blocks")
-        kinds = [each.get("type") for each in blocks if isinstance(each, dict)] if isinstance(blocks, list) else []
-        text = ", ".join(f"[{kind}]" for kind in kinds)
+def message_line(message: Event, *, whole: bool = False) -> str:
+    """A message with its id and kind; its beginning, or with `whole` all of it."""
+    text = _text(message)
     shown = "\n".join(text[:PREVIEW_CHARACTERS].split("\n")[:PREVIEW_LINES])
-    if len(shown) < len(text):
+    if not whole and len(shown) < len(text):
         text = f"{shown}… ({len(text):,} characters)"
     interrupted = " (interrupted)" if message.interrupted else ""
     return f"  {message.id:>6} {message.kind}{interrupted}: " + text.replace("\n", "\n         ")
 
 
-def _json(agent_id: str, context: Context, turns: list[Turn]) -> dict[str, Any]:
+def title(messages: Iterable[Event]) -> str:
+    """One short line for a turn: how its first message begins."""
+    text = " ".join(next((_text(message) for message in messages), "")[: 4 * TITLE].split())
+    return text if len(text) <= TITLE else f"{text[:TITLE].rstrip()}…"
+
+
+def _text(message: Event) -> str:
+    if message.kind == "tool_call":
+        return f"{(message.data or {}).get('name')}({message.content})"
+    if not message.content and message.data:
+        # Blocks are as a file or a caller wrote them: anything.
+        blocks = message.data.get("blocks")
+        kinds = [each.get("type") for each in blocks if isinstance(each, dict)] if isinstance(blocks, list) else []
+        return ", ".join(f"[{kind}]" for kind in kinds)
+    return message.content
+
+
+def message_json(message: Event) -> dict[str, Any]:
+    """All of a message."""
+    return {name: getattr(message, name) for name in SHOWN}
+
+
+def context_json(agent_id: str, context: Context, turns: Sequence[Turn]) -> dict[str, Any]:
+    """All of a context."""
     return {
         "agent": agent_id,
         "at": context.at,
@@ -83,11 +182,8 @@ def _json(agent_id: str, context: Context, turns: list[Turn]) -> dict[str, Any]:
         "pins": list(context.pins),
         "state": context.state,
         "scratchpad": context.scratchpad,
-        "turns": [
-            {
-                "id": turn.id,
-                "messages": [{name: getattr(message, name) for name in SHOWN} for message in turn.messages],
-            }
-            for turn in turns
-        ],
+        "turns": [{"id": turn.id, "messages": [message_json(each) for each in turn.messages]} for turn in turns],
     }
+
+
+SHOW = (Command("context show", "", "Show the exact request that would go out, each part with its origin.", _show),)

@@ -10,22 +10,38 @@ import msgspec
 from msgspec import Struct
 
 from foldmark.conversation import decide
+from foldmark.conversation.asking import Asking
 from foldmark.conversation.context import Context
-from foldmark.conversation.receipts import Change, Result, change
+from foldmark.conversation.decide import recorded
+from foldmark.conversation.notices import notice
+from foldmark.conversation.planning import talk
+from foldmark.conversation.receipts import CachedPrefix, Change, Result, cached_prefix, change
+from foldmark.conversation.redaction import Erasure, erasable, heirs
 from foldmark.conversation.standing import Standing, origin
 from foldmark.core import codec
-from foldmark.core.errors import CommandError, ConflictError, FoldmarkError
-from foldmark.core.events import ACTORS, DIALECTS, RECORD_KINDS, Draft, Fork, Operation, Restore
+from foldmark.core.errors import CommandError, ConflictError
+from foldmark.core.events import (
+    ACTORS,
+    DIALECTS,
+    RECORD_KINDS,
+    Draft,
+    Fork,
+    Operation,
+    PlanningEnded,
+    Redact,
+    Restore,
+)
 from foldmark.core.ports import AgentRecord, Appender, Size
+from foldmark.core.pressure import WINDOW, is_ephemeral
 from foldmark.core.replay import Fold, advance, birth, replay
-from foldmark.core.segments import Segments, contains, until
+from foldmark.core.request import Request
+from foldmark.core.segments import Segment, Segments, contains, normal, subtract, until
 from foldmark.core.turns import Message
 
 if TYPE_CHECKING:
     from foldmark.conversation.log import Log
 
-QUOTED = 1000
-"""Characters of a result that is quoted in a notice because its call has left the context [SPEC 3]."""
+_NOBODY = Asking()
 
 
 class Receipt(Struct, frozen=True):
@@ -36,10 +52,12 @@ class Receipt(Struct, frozen=True):
     operation: Operation
     actor: str
     change: Change
+    cached_prefix: CachedPrefix | None = None
 
     def data(self) -> dict[str, Any]:
         """As JSON, for `Result.data`."""
-        return {"operation": codec.operation_kind(self.operation), "actor": self.actor, **self.change.data()}
+        data = {"operation": codec.operation_kind(self.operation), "actor": self.actor, **self.change.data()}
+        return data if self.cached_prefix is None else {**data, "cached_prefix": self.cached_prefix.data()}
 
 
 class Agent:
@@ -158,15 +176,12 @@ class Agent:
         data: Mapping[str, Any] | None,
     ) -> int:
         _check_call_id(call_id)
-        at, call_id = self._standing(), codec.well_formed(call_id)
+        at, call_id = self.standing(), codec.well_formed(call_id)
         waiting = self._store.waiting_call(self.id, call_id)
         call, answered = (waiting, False) if waiting else self._call(call_id, at.lineage)
-        if call is not None and not contains(at.fold.segments, call.agent_id, call.id):
-            notice = (
-                f"[Foldmark: the result of call {call_id} arrived after the call had left the context. It begins:]\n"
-                + codec.well_formed(text)[:QUOTED]
-            )
-            return self._append("user", notice, None, created_at, actor="system")
+        if call is not None and not self._shown(at, call, waiting is not None):
+            told = notice(at, call, call_id, codec.well_formed(text))
+            return self._append("user", told, None, created_at, actor="system")
         data = {**(data or {}), "call_id": call_id, **({"is_error": True} if is_error else {})}
         answers = call.id if call and not answered else None
         apart = answers not in (None, at.newest) and (waiting is None or self._store.stands_apart(self.id, waiting.id))
@@ -192,7 +207,16 @@ class Agent:
         """End the open turn and return the event's id; None if no turn is open."""
         if self.open_turn is None:
             return None
-        return self._append("turn_ended", "", None, created_at, actor="system", interrupted=interrupted)
+        at = self.standing()
+        if at.fold.closing is None:
+            return self._append("turn_ended", "", None, created_at, actor="system", interrupted=interrupted)
+        ended = PlanningEnded(at.fold.closing[0])
+        with self.batch():
+            event_id = self._append(
+                "turn_ended", "", codec.operation_data(ended), created_at, actor="system", interrupted=interrupted
+            )
+            self._save(at, advance(at.fold, [(event_id, ended)]))
+        return event_id
 
     @contextmanager
     def batch(self, *, newborn: bool = False) -> Iterator[None]:
@@ -214,63 +238,160 @@ class Agent:
     @property
     def open_turn(self) -> int | None:
         """The id of the turn that has not ended."""
-        return self._batch.open_turn if self._batch else self._standing().record.open_turn
+        return self._batch.open_turn if self._batch else self.standing().record.open_turn
 
     # Operations
 
-    def do(self, line: str, *, actor: str = "human") -> Result:
-        """Carry out a command as it is typed, "/mark BEFORE". Raises CommandError; nothing was written then."""
-        return self.log.commands(self, line, actor)
+    def do(self, line: str, *, actor: str = "human", asking: Asking = _NOBODY) -> Result:
+        """Carry out a command as it is typed, "/mark BEFORE". Raises CommandError; nothing was written then.
+
+        `asking` reaches whoever typed it: a command that erases asks first, one that takes long says how far it is.
+        """
+        return self.log.commands(self, line, actor, asking)
 
     def apply_filter(
         self,
         mode: str,
         ids: Iterable[int],
-        planning: tuple[int, int] | None = None,
+        planning: tuple[int, int | None] | None = None,
         criteria: str | None = None,
         *,
         actor: str = "human",
     ) -> int:
         """Forget or remember these ids and return the operation's id [SPEC 4.2]. The caller is trusted with the ids.
 
-        `planning` is (first, last) of the conversation that led to the filter; it leaves the context as well. What is
-        named is widened to whole exchanges. Raises CommandError for a wrong mode or ids of other conversations.
+        `planning` is (first, last) of the conversation that led to the filter; it leaves the context as well. Without
+        a last it goes on to the end of the open turn. What is named is widened to whole exchanges. Raises CommandError
+        for a wrong mode or ids of other conversations.
         """
         return self.operate(lambda at: decide.filter(at, mode, ids, planning, criteria), actor=actor).event_id
 
-    def operate(self, decision: Callable[[Standing], Operation], *, actor: str = "human") -> Receipt:
-        """Record the operation that `decision` makes of where the agent stands; its receipt says what changed."""
-        at = self._standing()
+    def operate(
+        self,
+        decision: Callable[[Standing], Operation],
+        *,
+        actor: str = "human",
+        content: str = "",
+        erasing: Segments = (),
+    ) -> Receipt:
+        """Record the operation that `decision` makes of where the agent stands; its receipt says what changed.
+
+        The event carries the receipt, too. `content` is the text of a summary, `erasing` what a redaction is about to
+        erase.
+        """
+        at = self.standing()
         if self._batch is None and at.record.head != self._head:
             raise ConflictError(self.id, self._head, at.record.head)
         operation = decision(at)
         kind, data = codec.operation_kind(operation), codec.operation_data(operation)
         with self.batch():
-            event_id = self._append(kind, "", data, None, actor=actor)
-            fold = self._after(at.fold, event_id, operation)
-            changed = change(at.visible, until(fold.segments, event_id), at.size, self._store.size)
             assert self._batch is not None
-            self._store.save_fold(fold, changed.after.less(self._batch.own))
+            event_id = self._batch.next_id
+            fold = self._after(at.fold, event_id, operation)
+            seen = subtract(until(fold.segments, at.newest), erasing)
+            changed = change(at.visible, seen, at.size, self._store.size)
+            prefix = cached_prefix(at, seen)
+            receipt = Receipt(at, event_id, operation, actor, changed, prefix)
+            told = {key: value for key, value in receipt.data().items() if key not in ("operation", "actor")}
+            self._append(kind, content, {**data, "receipt": told}, None, actor=actor)
+            after = self._save(at, fold)
             if isinstance(operation, Fork):
                 self._bear(at, operation, event_id)
-        return Receipt(at, event_id, operation, actor, changed)
+        return msgspec.structs.replace(receipt, change=msgspec.structs.replace(changed, after=after))
+
+    def redact(self, turn_id: int, *, actor: str = "human") -> Receipt:
+        """Erase a turn for good, in every agent that inherited it, and return the receipt [SPEC 3].
+
+        What is erased is found nowhere in the database afterwards; who erased it and when stays. Scratchpads, memos,
+        mail and summaries may still speak of it. Raises CommandError for a turn that is not this agent's or inherited,
+        or is another agent's open one.
+        """
+        with self.batch():
+            if self.open_turn == turn_id:
+                self.end_turn(interrupted=True)
+            erasure = erasable(self.standing(), turn_id)
+            receipt = self.operate(lambda _: Redact(turn_id), actor=actor, erasing=erasure.ranges)
+            self._erase(erasure, receipt.event_id)
+        return msgspec.structs.replace(
+            receipt, change=msgspec.structs.replace(receipt.change, after=self.standing().size)
+        )
+
+    def redact_all(self, *, actor: str = "human") -> None:
+        """Erase everything that this agent ever recorded; its children must not need it any more [SPEC 4, `delete`]."""
+        with self.batch():
+            self.end_turn(interrupted=True)
+            by = self._append("redact", "", codec.operation_data(Redact(0)), None, actor=actor)
+            assert self._batch is not None
+            self._batch.erase(self.id, 0, by, by)
+            self._store.save_fold(self.standing().fold, Size(0, 0))
+
+    def _erase(self, erasure: Erasure, by: int) -> None:
+        """Erase, and bring what is stored beside the segments of everybody who inherited from the owner up to date."""
+        assert self._batch is not None
+        self._batch.erase(erasure.owner, erasure.turn, erasure.last, by)
+        for agent_id in heirs(self._store, erasure.owner):
+            record, cache = self._store.standing(agent_id)
+            if cache is not None:
+                visible = self._store.size(until(cache[0].segments, max(record.newest, by)))
+                own = self._batch.own if agent_id == self.id else record.own
+                self._store.save_fold(cache[0], visible.less(own))
 
     # Reading
 
     def context(self) -> Context:
         """What the agent's lineage shows now; reads its stored segments, no message before it is asked for."""
-        at = self._standing()
+        at = self.standing()
         if self._batch is None:
             self._head = at.record.head
         return Context(at)
 
-    def request(self, provider: str | None = None, model: str | None = None) -> Any:
-        """The request that would go to a provider [SPEC 5]: not yet."""
-        raise FoldmarkError("requests to providers are not there yet; `context()` shows what they will be made from")
+    def request(self, provider: str | None = None, model: str | None = None) -> Request:
+        """The request that would go out now, by default to this agent's own model [SPEC 5]; nothing is sent or written.
 
-    def call_tool(self, name: str, args: Mapping[str, Any]) -> str:
-        """Run a tool as the model would [SPEC 4.1]: not yet."""
-        raise FoldmarkError(f"the model's tools are not there yet, {name} among them; `do` runs commands")
+        In a planning conversation under high pressure it holds that conversation and nothing else of the context
+        [SPEC 4.2]. Raises CommandError for an unknown provider.
+        """
+        from foldmark.conversation.request import prepare  # 20 ms, and only requests need it
+
+        at = self.standing()
+        own = at.config.model.partition("/")
+        provider, model = provider or own[0], model or own[2] or provider or own[0]
+        planned, only = talk(at), None
+        if planned and is_ephemeral(at.size.tokens, WINDOW):
+            only = planned
+        if at.fold.closing is not None:
+            # The model still has to say that it is done: to the end of the turn it sees what leaves with the turn.
+            fold = msgspec.structs.replace(at.fold, segments=normal((*at.fold.segments, *planned)))
+            size = self._store.size(until(fold.segments, at.newest))
+            at = msgspec.structs.replace(at, fold=fold, size=size)
+        return prepare(at, at.config, provider, model, tools=self.log.tools(), only=only)
+
+    def call_tool(self, name: str, args: Mapping[str, Any], *, asking: Asking = _NOBODY) -> str:
+        """Run a tool as the model would, and return what it is told [SPEC 4.1].
+
+        Raises CommandError for an unknown tool or wrong arguments, in words that are meant for the model.
+        """
+        return self.log.call_tool(self, name, args, asking)
+
+    def at(self, event_id: int) -> Context:
+        """The context as it was after event `event_id`, whosever it is. What was erased since stays erased.
+
+        Raises CommandError for an id that there is not yet, or from before this agent was born.
+        """
+        return Context(self.stood(event_id))
+
+    def stood(self, event_id: int) -> Standing:
+        """Where the agent stood after event `event_id`; raises as `at`."""
+        now = self.standing()
+        if event_id > now.newest:
+            raise CommandError(f"there is no event {event_id} of this agent yet; its newest is {now.newest}")
+        if event_id < 1:
+            raise CommandError(f"events are numbered from 1, and there is no event {event_id}")
+        if event_id < now.record.fork_event:
+            raise CommandError(f"this agent was born with event {now.record.fork_event}, after event {event_id}")
+        fold = replay(self._origin, recorded(self._store.operations(self.id, until=event_id)))
+        record = msgspec.structs.replace(now.record, head=event_id, open_turn=None)
+        return Standing(self._store, record, fold, self._origin, self._store.size(until(fold.segments, event_id)))
 
     # Inside
 
@@ -278,24 +399,24 @@ class Agent:
     def _origin(self) -> Fold:
         return origin(self._store, self.id, self._birth)
 
-    def _standing(self) -> Standing:
+    def standing(self) -> Standing:
+        """Where the agent stands now, what the open batch holds included."""
         record, cache = self._store.standing(self.id)
         if self._batch is not None:
             own = self._batch.own
             record = msgspec.structs.replace(
                 record, head=self._batch.head, open_turn=self._batch.open_turn, messages=own.messages, tokens=own.tokens
             )
-        if cache is not None:
+        if cache is not None and cache[0].grows:
             fold, beside = cache
             return Standing(self._store, record, fold, self._origin, beside.plus(record.own))
-        fold = self.replay()
+        fold = cache[0] if cache is not None else self.replay()
         size = self._store.size(until(fold.segments, record.newest))
         return Standing(self._store, record, fold, self._origin, size)
 
     def replay(self) -> Fold:
         """The fold of all operations in the log, without the stored segment cache."""
-        recorded = [(event.id, codec.operation_of(event)) for event in self._store.operations(self.id)]
-        return replay(self._origin, recorded)
+        return replay(self._origin, recorded(self._store.operations(self.id)))
 
     def beside(self, fold: Fold) -> Size:
         """The size of what a fold shows less that of all the agent's own messages, counted anew."""
@@ -304,14 +425,28 @@ class Agent:
 
     def _after(self, fold: Fold, event_id: int, operation: Operation) -> Fold:
         if isinstance(operation, Restore):
-            return self.replay()
+            return replay(self._origin, [*recorded(self._store.operations(self.id)), (event_id, operation)])
         return advance(fold, [(event_id, operation)])
+
+    def _save(self, at: Standing, fold: Fold) -> Size:
+        """Store the segment cache inside the batch, and return the size of what it shows."""
+        assert self._batch is not None
+        after = self._store.size(until(fold.segments, self._batch.head))
+        self._store.save_fold(fold, after.less(self._batch.own))
+        return after
 
     def _bear(self, at: Standing, operation: Fork, event_id: int) -> None:
         record = AgentRecord(operation.child, None, self.id, event_id, self.log.clock())
         born = birth(record.id, event_id, operation.start, operation.pins)
-        start = change(at.visible, operation.start, at.size, self._store.size).after
-        self._store.create_agent(record, born, start)
+        self._store.create_agent(record, born, self._store.size(operation.start))
+
+    def _shown(self, at: Standing, call: Message, waits: bool) -> bool:
+        """Whether a call is in the context, or in the planning conversation that ends with this turn."""
+        if at.fold.closing is not None and call.agent_id == self.id and call.id >= at.fold.closing[1]:
+            return True
+        if not contains(at.fold.segments, call.agent_id, call.id):
+            return False
+        return waits or self._store.size((Segment(call.agent_id, call.id, call.id),)).messages > 0
 
     def _call(self, call_id: str, lineage: Segments) -> tuple[Message | None, bool]:
         """The newest unanswered call with this id in the lineage, or else the newest; and whether it is answered."""

@@ -69,18 +69,18 @@ class Context:
         fold = standing.fold
         self.agent_id, self.at, self.size = fold.agent, standing.newest, standing.size
         self.marks, self.pins = dict(fold.marks), fold.pins
-        self._standing, self._ranges = standing, standing.visible
-        self.messages = Messages(standing.store, self._ranges, standing.size.messages)
+        self._standing, self.ranges = standing, standing.visible
+        self.messages = Messages(standing.store, self.ranges, standing.size.messages)
 
     @cached_property
     def segments(self) -> Segments:
         """The visible ranges as (agent, first, last), sorted and disjoint, each from a message to a message."""
-        return self._standing.store.bounds(self._ranges)
+        return self._standing.store.bounds(self.ranges)
 
     @cached_property
     def state(self) -> str | None:
         """The newest state block inside the visible segments [SPEC 3]."""
-        event = self._standing.store.newest("state", self._ranges)
+        event = self._standing.store.newest("state", self.ranges)
         return event.content if event else None
 
     @cached_property

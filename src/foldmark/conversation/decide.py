@@ -8,10 +8,24 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from foldmark.conversation.exchanges import calls_before, closure, exchanges, ranges_of, still_open, until_next
+from foldmark.conversation.planning import planning as planning_of
 from foldmark.conversation.standing import Standing
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import CommandError
-from foldmark.core.events import Drop, Filter, Fork, Mark, Restore, Rewind, Undo
+from foldmark.core.events import (
+    Drop,
+    Event,
+    Filter,
+    Fork,
+    Mark,
+    Pin,
+    PlanningEnded,
+    Restore,
+    Rewind,
+    Summary,
+    Undo,
+    Unpin,
+)
 from foldmark.core.replay import RESTORABLE, Recorded, taken_back
 from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal, subtract
 from foldmark.core.turns import Message, newest_turns, settle
@@ -39,6 +53,10 @@ def rewind(at: Standing, name: str | None) -> Rewind:
 def fork(at: Standing, name: str | None, child: str) -> Fork:
     """The birth of `child`: with a mark it starts from what lies after it, without one from everything and the
     scratchpad. The exchange that is still open stays behind, with its text."""
+    if planning_of(at) or at.fold.closing:
+        raise CommandError(
+            "a planning conversation is under way, which no child should inherit; agree to the filter or /cancel first"
+        )
     start, position, scratchpad = at.visible, None, None
     if name is None:
         scratchpad = at.scratchpad
@@ -48,7 +66,7 @@ def fork(at: Standing, name: str | None, child: str) -> Fork:
     for exchange in still_open(at):
         start = subtract(start, ranges_of(at, at.store.lookup((exchange.first, *exchange.members))))
     pins = tuple(pin for pin in at.fold.pins if _shows(at, start, pin))
-    return Fork(child, start, name, position, pins, scratchpad=scratchpad)
+    return Fork(child, start, name, position, pins, at.settings, scratchpad)
 
 
 def drop(at: Standing, turn_id: int) -> Drop:
@@ -68,17 +86,22 @@ def undo(at: Standing) -> Undo:
     raise CommandError("there is no turn to undo: the context is empty. `/restore ID` takes back an operation.")
 
 
+def recorded(events: Iterable[Event]) -> list[Recorded]:
+    """The operations that events record, with their ids."""
+    return [(event.id, operation_of(event)) for event in events]
+
+
 def restore(at: Standing, target: int) -> Restore:
     """Taking back an operation of this agent that counts."""
     event = at.store.event(target) if target < END else None
-    recorded = [(e.id, operation_of(e)) for e in at.store.operations(at.record.id)]
-    back = taken_back(recorded)
-    operation = dict(recorded).get(target)
+    there_are = recorded(at.store.operations(at.record.id))
+    back = taken_back(there_are)
+    operation = dict(there_are).get(target)
     if event is None:
         wrong = f"there is no event {target}"
     elif event.agent_id != at.record.id:
         wrong = f"event {target} belongs to another agent"
-    elif operation is None:
+    elif operation is None or isinstance(operation, PlanningEnded):
         wrong = f"event {target} is a {event.kind.replace('_', ' ')}, not an operation"
     elif not isinstance(operation, RESTORABLE):
         wrong = f"a {event.kind} cannot be taken back"
@@ -86,11 +109,40 @@ def restore(at: Standing, target: int) -> Restore:
         wrong = f"operation {target} is taken back already"
     else:
         return Restore(target)
-    raise CommandError(f"{wrong}; {_restorable(recorded, back)}")
+    raise CommandError(f"{wrong}; {_restorable(there_are, back)}")
+
+
+def pin(at: Standing, turn_id: int) -> Pin:
+    """A turn that something is visible of."""
+    _turn(at, turn_id)
+    if turn_id in at.fold.pins:
+        raise CommandError(f"turn {turn_id} is pinned already; {_pinned(at)}")
+    return Pin(turn_id)
+
+
+def unpin(at: Standing, turn_id: int) -> Unpin:
+    """A turn that is pinned."""
+    if turn_id not in at.fold.pins:
+        raise CommandError(f"turn {turn_id} is not pinned; {_pinned(at)}")
+    return Unpin(turn_id)
+
+
+def summary(at: Standing, name: str | None) -> Summary:
+    """What a summary stands for: what is visible after a mark, or everything; not the exchange that is still open."""
+    ranges = at.visible
+    if name is not None:
+        name, _, position = _marked(at, name)
+        ranges = intersect(ranges, [Segment(at.record.id, position + 1, END)])
+    for exchange in still_open(at):
+        ranges = subtract(ranges, ranges_of(at, at.store.lookup((exchange.first, *exchange.members))))
+    if not at.store.size(ranges).messages:
+        raise CommandError(f"there is nothing {f'after mark {name!r} ' if name else ''}to summarize")
+    state = at.store.newest("state", at.visible)
+    return Summary(ranges, name, state.content if state else None)
 
 
 def filter(
-    at: Standing, mode: str, ids: Iterable[int], planning: tuple[int, int] | None, criteria: str | None
+    at: Standing, mode: str, ids: Iterable[int], planning: tuple[int, int | None] | None, criteria: str | None
 ) -> Filter:
     """What `/forget` or `/remember` takes away: the ids named (or all others) and the planning conversation."""
     if mode not in ("forget", "remember"):
@@ -156,11 +208,17 @@ def _named(at: Standing, ids: Iterable[int]) -> list[Message]:
     return found
 
 
-def _talk(at: Standing, planning: tuple[int, int] | None) -> Segments:
-    """The range of the planning conversation."""
+def _talk(at: Standing, planning: tuple[int, int | None] | None) -> Segments:
+    """The range of the planning conversation; without a last it has no end yet."""
     if planning is None:
         return ()
     first, last = planning
+    if last is None:
+        if not (isinstance(first, int) and 0 < first <= at.newest) or at.record.open_turn is None:
+            raise CommandError(
+                f"planning that goes on begins in this agent and needs an open turn, unlike ({first}, None)"
+            )
+        return (Segment(at.record.id, first, END),)
     if not (isinstance(first, int) and isinstance(last, int) and 0 < first <= last < END):
         raise CommandError(f"planning is (first id, last id), not ({first}, {last})")
     ends = [event for event in at.store.lookup((first, last)) if contains(at.lineage, event.agent_id, event.id)]
@@ -168,6 +226,10 @@ def _talk(at: Standing, planning: tuple[int, int] | None) -> Segments:
         raise CommandError(f"planning is (first id, last id) of this conversation, not ({first}, {last})")
     agents = {segment.agent for segment in at.lineage}
     return intersect(at.lineage, [Segment(agent, first, until_next(at, agent, last)) for agent in agents])
+
+
+def _pinned(at: Standing) -> str:
+    return f"pinned: {listing(at.fold.pins)}" if at.fold.pins else "no turn is pinned, `/pin GID` pins one"
 
 
 def _seen(at: Standing, messages: Iterable[Message]) -> tuple[int, ...]:
@@ -180,11 +242,11 @@ def _shows(at: Standing, segments: Segments, turn_id: int) -> bool:
     return bool(at.store.size(intersect(segments, ranges_of(at, at.store.turn(turn_id)))).messages)
 
 
-def _restorable(recorded: Sequence[Recorded], back: frozenset[int]) -> str:
+def _restorable(there_are: Sequence[Recorded], back: frozenset[int]) -> str:
     """What there is to restore, for an error message."""
     names = [
         f"{id} ({type(operation).__name__.lower()})"
-        for id, operation in reversed(recorded)
+        for id, operation in reversed(there_are)
         if id not in back and isinstance(operation, RESTORABLE)
     ]
     return f"operations in force: {listing(names, 6)}" if names else "no operation is in force"

@@ -1,26 +1,53 @@
 """`Log`: all conversations of one database [SPEC 9]."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 from weakref import WeakValueDictionary
 
+from msgspec.structs import replace
+
 from foldmark.conversation.agent import Agent
+from foldmark.conversation.asking import Asking
 from foldmark.conversation.receipts import Result
-from foldmark.core.errors import CommandError, FoldmarkError, StoreError
-from foldmark.core.ports import AgentRecord, Clock, NewId, Size, Store
+from foldmark.core.errors import CommandError, StoreError
+from foldmark.core.ports import AgentRecord, Clock, Hit, NewId, Size, Store
 from foldmark.core.replay import birth
+from foldmark.core.request import Request, ToolSpec
+from foldmark.core.segments import contains
 from foldmark.core.wording import listing
 
-Commands = Callable[[Agent, str, str], Result]
-"""Carries out (agent, line, actor): the registry, which is above this layer."""
+Commands = Callable[[Agent, str, str, Asking], Result]
+"""Carries out (agent, line, actor, asking): the registry, which is above this layer."""
+
+Tools = Callable[[], Sequence[ToolSpec]]
+"""The tools that a model may call."""
+
+CallTool = Callable[[Agent, str, Mapping[str, Any], Asking], str]
+"""Runs (agent, tool, arguments, asking) as a model would."""
+
+Complete = Callable[[Request], str]
+"""Sends a request and waits for the whole answer, text only."""
+
+MOST_HITS = 1000
+"""Messages that one search can find."""
 
 
 class Log:
     """All conversations of one database. Use it as a context manager, or call `close`."""
 
-    def __init__(self, store: Store, clock: Clock, new_id: NewId, commands: Commands) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        new_id: NewId,
+        commands: Commands,
+        tools: Tools,
+        call_tool: CallTool,
+        complete: Complete,
+    ) -> None:
         self.store, self.clock, self.new_id, self.commands = store, clock, new_id, commands
+        self.tools, self.call_tool, self.complete = tools, call_tool, complete
         # One object per agent, so that everybody in this process agrees on what was appended last.
         self._agents: WeakValueDictionary[str, Agent] = WeakValueDictionary()
 
@@ -37,7 +64,7 @@ class Log:
     def agent(self, name: str) -> Agent:
         """The conversation with this name, made if there is none; or the agent with this uuid, which must exist.
 
-        Raises CommandError for an unknown uuid or a name that is empty, too long or not printable.
+        Raises CommandError for an unknown or deleted uuid or a name that is empty, too long or not printable.
         """
         if is_uuid(name):
             record = self.store.agent(name.lower())
@@ -77,6 +104,7 @@ class Log:
         record = self._named(name) or (self.store.agent(name.lower()) if name.isprintable() else None)
         if record is None:
             near = [each for each in self.store.agents() if len(name) >= 4 and each.id.startswith(name.lower())]
+            near = [each for each in near if not each.deleted] or near[:1]
             if len(near) > 1:
                 raise CommandError(f"'{name}' begins several uuids: {listing(each.id for each in near)}")
             if not near and create:
@@ -91,12 +119,34 @@ class Log:
         return self._named(name) is not None
 
     def agents(self) -> list[Agent]:
-        """All agents, oldest first."""
-        return [self._object(record) for record in self.store.agents()]
+        """All agents but those deleted, oldest first."""
+        return [self._object(record) for record in self.store.agents() if not record.deleted]
 
-    def search(self, query: str, limit: int = 10) -> list[Any]:
-        """Search everything that was said [SPEC 7]: not yet."""
-        raise FoldmarkError("search is not there yet; `context()` reads a conversation")
+    def search(self, query: str, limit: int = 10) -> list[Hit]:
+        """The messages of all conversations that fit `query` best, the best first, forgotten ones included [SPEC 7].
+
+        Any text is a query: its words in any order, "words that stand together", beginnings as in `migrat*`; messages
+        with all of them come before those with some. `limit` is 1 to 1000. Writes nothing. Raises CommandError if
+        there is no word in `query`.
+        """
+        if not isinstance(query, str):
+            raise CommandError(f"a query is a str, not {type(query).__name__}")
+        if not isinstance(limit, int) or not 1 <= limit <= MOST_HITS:
+            raise CommandError(f"limit is a number from 1 to {MOST_HITS}, not {str(limit)[:40]}")
+        hits = self.store.search(query, limit)
+        agents = [self._object(self.store.standing(id)[0]) for id in {hit.agent_id for hit in hits}]
+        visible = {agent.id: agent.standing().visible for agent in agents}
+        return [replace(hit, visible=contains(visible[hit.agent_id], hit.agent_id, hit.event_id)) for hit in hits]
+
+    def check_model(self, name: str) -> None:
+        """Raise CommandError unless `name` is `offline` or `provider/model` of a known provider."""
+        from foldmark.conversation.request import WIRES
+
+        provider, _, model = name.partition("/")
+        if provider not in WIRES or (provider != "offline" and not model):
+            raise CommandError(
+                f"a model is 'offline' or PROVIDER/MODEL with one of {listing(WIRES)}, not '{name[:60]}'"
+            )
 
     def check_new(self, name: str) -> None:
         """Raise CommandError if there is a conversation of this name already, or the name is none."""
@@ -112,6 +162,8 @@ class Log:
         return AgentRecord(self.new_id(), name, None, 0, self.clock())
 
     def _object(self, record: AgentRecord) -> Agent:
+        if record.deleted and (end := self.store.end(record.id)):
+            raise CommandError(f"{end.told}; {self._there_are()}")
         agent = self._agents.get(record.id)
         if agent is None:
             agent = self._agents[record.id] = Agent(self, record)

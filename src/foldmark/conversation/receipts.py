@@ -5,8 +5,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from foldmark.conversation.standing import Standing
+from foldmark.core.codec import count_tokens
 from foldmark.core.ports import Size
-from foldmark.core.segments import Segments, subtract
+from foldmark.core.segments import Segments, subtract, until
 
 
 class Result(Struct, frozen=True):
@@ -14,7 +16,8 @@ class Result(Struct, frozen=True):
 
     `text` is for a person; `event_id` is the operation's, None if none was recorded; `data` is JSON. For an operation
     it holds `operation`, `actor`, and the sizes `left`, `returned`, `before` and `after`, each with `messages` and
-    `tokens`, beside what is the operation's own (`child` of a fork, `widened` of a filter).
+    `tokens`, beside what is the operation's own (`child` of a fork, `widened` of a filter); for a model with a prompt
+    cache also `cached_prefix` with `kept` and `of` in tokens and `percent`.
     """
 
     text: str
@@ -33,6 +36,38 @@ class Change(Struct, frozen=True):
     def data(self) -> dict[str, Any]:
         """The sizes as JSON."""
         return {name: getattr(self, name)._asdict() for name in ("left", "returned", "before", "after")}
+
+
+class CachedPrefix(Struct, frozen=True):
+    """How many tokens at the front of the request stay as they were sent last, `of` how many."""
+
+    kept: int
+    of: int
+
+    def data(self) -> dict[str, int]:
+        """As JSON."""
+        return {"kept": self.kept, "of": self.of, "percent": 100 * self.kept // self.of if self.of else 100}
+
+
+def cached_prefix(at: Standing, after: Segments) -> CachedPrefix | None:
+    """What a provider's prompt cache still has of the request when the context becomes `after`; None without a cache.
+
+    The messages before the first that left or came back, and the system prompt. Where the window is smaller than the
+    context, any change in it moves its beginning, and only the system prompt stays. From stored sums [SPEC 3, L3].
+    """
+    config = at.config
+    if not config.caches_prompts:
+        return None
+    system, budget = count_tokens(config.system, None), config.sliding_context_tokens
+    changed = [segment.first for segment in (*subtract(at.visible, after), *subtract(after, at.visible))]
+    if not changed:
+        kept = at.size.tokens
+    elif budget and at.size.tokens > budget:
+        kept = 0
+    else:
+        kept = at.store.size(until(at.visible, min(changed) - 1)).tokens
+    whole = min(at.size.tokens, budget) if budget else at.size.tokens
+    return CachedPrefix(system + min(kept, whole), system + whole)
 
 
 def change(before: Segments, after: Segments, total: Size, size: Callable[[Segments], Size]) -> Change:

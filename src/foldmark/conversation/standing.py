@@ -1,8 +1,11 @@
 """Where an agent stands when something is asked of it."""
 
+from typing import Any
+
 from msgspec import Struct
 
 from foldmark.core.codec import operation_of
+from foldmark.core.config import Config, config_of
 from foldmark.core.events import Fork
 from foldmark.core.ports import AgentRecord, Size, Store
 from foldmark.core.replay import Fold, birth
@@ -34,6 +37,20 @@ class Standing(Struct, frozen=True):
     def newest(self) -> int:
         """The id of the newest event there is for this agent."""
         return self.record.newest
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What was set for this agent, key -> value: the newest `config` event holds all, or a fork handed it down."""
+        event = self.store.newest("config", (Segment(self.record.id, 1, self.newest),))
+        if event:
+            return dict((event.data or {}).get("settings", {}))
+        born = _fork(self.store, self.record.fork_event)
+        return born.settings if born else {}
+
+    @property
+    def config(self) -> Config:
+        """The settings with the defaults for all that was not set."""
+        return config_of(self.settings)
 
     @property
     def scratchpad(self) -> str | None:

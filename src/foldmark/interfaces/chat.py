@@ -4,18 +4,23 @@ import asyncio
 import signal
 import sys
 from asyncio import CancelledError
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 from foldmark.conversation import Agent
+from foldmark.conversation.asking import Asking
 from foldmark.core.errors import ConflictError, FoldmarkError, StoreError
 from foldmark.core.ports import Provider
 from foldmark.core.pressure import is_full, meter
+from foldmark.core.request import ToolCall
 from foldmark.core.wording import count
-from foldmark.interfaces.render import harmless, result_text
-from foldmark.runtime.loop import turn
+from foldmark.interfaces.person import edited, reading, show_text
+from foldmark.interfaces.render import harmless, json_line, result_text
+from foldmark.runtime.loop import Shown, turn
 
 PROMPT = "> "
+CALL_CHARACTERS = 100
+"""How much of a tool call's arguments is shown."""
 FULL = "⚠️  Context full. Use /clear to continue."
 
 
@@ -44,73 +49,117 @@ def piped_lines(lines: Iterable[bytes]) -> Iterator[str]:
             yield line
 
 
-def chat(agent: Agent, provider: Provider, lines: Iterable[str]) -> int:
+def chat(agent: Agent, provider: Provider, lines: Iterable[str], ask: Callable[[str], bool] | None = None) -> int:
     """Talk until the lines end or a command says to leave; returns the exit code of the last thing that went wrong.
 
-    Ctrl-C during an answer closes the turn as interrupted and keeps what had been said.
+    `ask` puts a question that a command has to the person; None if nobody is there. Ctrl-C during an answer closes the
+    turn as interrupted and keeps what had been said.
     """
-    _greet(agent, provider)
+    talk = _Chat(agent, provider, ask)
+    talk.greet()
     code = 0
     with asyncio.Runner() as runner:
         for line in lines:
             try:
-                leave = _command(agent, line) if line.lstrip().startswith("/") else _say(runner, agent, provider, line)
+                talk.line(runner, line)
             except FoldmarkError as error:
                 code = error.exit_code
                 print(f"foldmark: {error}", file=sys.stderr)
                 if isinstance(error, ConflictError):
-                    agent.context()
+                    talk.agent.context()
                 elif isinstance(error, StoreError):
                     return code
             except KeyboardInterrupt:
                 print("\n(interrupted)")
-            else:
-                if leave:
-                    break
+            if talk.left:
+                break
     return code
 
 
-def _greet(agent: Agent, provider: Provider) -> None:
-    context = agent.context()
-    what = f"{count(len(context.messages), 'message')} in the context" if context.messages else "nothing said yet"
-    print(f"Conversation '{agent.name or agent.id}', {what}; model: {provider.name}. /help lists the commands.")
-    if agent.open_turn is not None:
-        print("The last turn was cut off; what was recorded of it is kept.")
-    print(meter(context.size.tokens, provider.window))
-
-
-def _command(agent: Agent, line: str) -> bool:
-    agent.context()
-    result = agent.do(line)
-    if text := result_text(result):
-        print(text, flush=True)
-    return bool(result.data.get("exit"))
-
-
-async def _answer(agent: Agent, provider: Provider, text: str) -> None:
-    """One turn. Ctrl-C cancels it, however often it is pressed, and never cuts the recording of the answer short."""
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    assert task is not None
-    with suppress(NotImplementedError):  # Windows has no such handlers; there the runner raises KeyboardInterrupt
-        loop.add_signal_handler(signal.SIGINT, task.cancel)
-    try:
-        await turn(agent, provider, text, lambda piece: print(harmless(piece), end="", flush=True))
-    finally:
-        with suppress(NotImplementedError):
-            loop.remove_signal_handler(signal.SIGINT)
-
-
-def _say(runner: asyncio.Runner, agent: Agent, provider: Provider, text: str) -> bool:
-    if not text.strip():
-        return False
-    if is_full(agent.context().size.tokens, provider.window):
-        print(FULL)
-        return False
-    try:
-        runner.run(_answer(agent, provider, text))
-    except (CancelledError, KeyboardInterrupt):
-        print("\n(interrupted; what had been said is kept)")
-    else:
+def answer(agent: Agent, provider: Provider, *, shown: bool) -> None:
+    """Let the model answer in the turn that is open, once and without a chat around it."""
+    show = Shown(_piece, _call) if shown else Shown(lambda _: None, lambda _: None)
+    asyncio.run(turn(agent, provider, None, show))
+    if shown:
         print()
-    print(meter(agent.context().size.tokens, provider.window), flush=True)
-    return False
+
+
+class _Chat:
+    """Where a chat stands: the agent that is talked to, and whether it is over."""
+
+    def __init__(self, agent: Agent, provider: Provider, ask: Callable[[str], bool] | None) -> None:
+        self.agent, self._provider, self._asking = agent, provider, Asking(ask, reading())
+        self.left = False
+
+    def greet(self) -> None:
+        """Say where one is and how full the context is."""
+        agent = self.agent
+        context = agent.context()
+        what = f"{count(len(context.messages), 'message')} in the context" if context.messages else "nothing said yet"
+        model = self._provider.name
+        print(f"Conversation '{agent.name or agent.id}', {what}; model: {model}. /help lists the commands.")
+        if agent.open_turn is not None:
+            print("The last turn was cut off; what was recorded of it is kept.")
+        print(meter(context.size.tokens, self._provider.window))
+
+    def line(self, runner: asyncio.Runner, line: str) -> None:
+        """Carry out a command, or say something."""
+        if line.lstrip().startswith("/"):
+            self._command(runner, line)
+        elif line.strip():
+            self._say(runner, line)
+
+    def _command(self, runner: asyncio.Runner, line: str) -> None:
+        self.agent.context()
+        result = self.agent.do(line, asking=self._asking)
+        if text := result_text(result):
+            show_text(text)
+        if edit := result.data.get("edit"):
+            changed = edited(edit["text"])
+            if changed is None or changed == edit["text"]:
+                print("Nothing was changed.")
+            else:
+                print(result_text(self.agent.do(f"{edit['command']} {changed}", asking=self._asking)))
+        if switch := result.data.get("switch"):
+            self.agent = self.agent.log.agent(switch)
+            self.greet()
+        if result.data.get("answer"):
+            self._answered(runner, None)
+        self.left = bool(result.data.get("exit"))
+
+    def _say(self, runner: asyncio.Runner, text: str) -> None:
+        if is_full(self.agent.context().size.tokens, self._provider.window):
+            print(FULL)
+        else:
+            self._answered(runner, text)
+
+    def _answered(self, runner: asyncio.Runner, text: str | None) -> None:
+        try:
+            runner.run(self._answer(text))
+        except (CancelledError, KeyboardInterrupt):
+            print("\n(interrupted; what had been said is kept)")
+        else:
+            print()
+        print(meter(self.agent.context().size.tokens, self._provider.window), flush=True)
+
+    async def _answer(self, text: str | None) -> None:
+        """One turn. Ctrl-C cancels it, however often it is pressed, and never cuts its recording short."""
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        with suppress(NotImplementedError):  # Windows has no such handlers; there the runner raises KeyboardInterrupt
+            loop.add_signal_handler(signal.SIGINT, task.cancel)
+        try:
+            await turn(self.agent, self._provider, text, Shown(_piece, _call), self._asking)
+        finally:
+            with suppress(NotImplementedError):
+                loop.remove_signal_handler(signal.SIGINT)
+
+
+def _piece(piece: str) -> None:
+    print(harmless(piece), end="", flush=True)
+
+
+def _call(call: ToolCall) -> None:
+    arguments = json_line(call.args)
+    shown = arguments if len(arguments) <= CALL_CHARACTERS else f"{arguments[:CALL_CHARACTERS]}…"
+    print(f"[{harmless(call.name)} {shown}]", flush=True)

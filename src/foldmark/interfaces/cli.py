@@ -11,7 +11,9 @@ import click
 
 import foldmark
 from foldmark import settings
+from foldmark.app import model
 from foldmark.conversation import Log, Result
+from foldmark.conversation.asking import Asking
 from foldmark.conversation.log import check_name
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import count, one_line
@@ -87,8 +89,13 @@ def _log(path: str, *, create: bool) -> Iterator[Log]:
         yield log
 
 
-def _print(result: Result, as_json: bool) -> None:
-    print(result_json(result) if as_json else result_text(result))
+def _show(result: Result, as_json: bool) -> None:
+    if as_json:
+        print(result_json(result))
+        return
+    from foldmark.interfaces.person import show_text
+
+    show_text(result_text(result))
 
 
 @cli.command()
@@ -101,7 +108,7 @@ def chat(db: str, name: str) -> int:
     """
     from foldmark.interfaces.chat import chat as talk
     from foldmark.interfaces.chat import piped_lines, typed_lines
-    from foldmark.providers.offline import OfflineModel
+    from foldmark.interfaces.person import asks
 
     typed = sys.stdin.isatty()
     if not Path(db).exists():
@@ -109,10 +116,21 @@ def chat(db: str, name: str) -> int:
     with _log(db, create=True) as log:
         agent = log.find(name, create=True)
         lines = typed_lines() if typed else piped_lines(sys.stdin.buffer)
-        return talk(agent, OfflineModel(settings.offline_delay(os.environ, sys.stdout.isatty())), lines)
+        provider = model("offline", settings.offline_delay(os.environ, sys.stdout.isatty()))
+        return talk(agent, provider, lines, asks if typed else None)
 
 
-@cli.command()
+class _WithCommands(click.Command):
+    """Its help ends with the commands of the registry."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from foldmark.commands import REGISTRY
+
+        with formatter.section("Chat commands"):
+            formatter.write_dl([(each.synopsis, each.help) for each in REGISTRY.commands.values()])
+
+
+@cli.command(cls=_WithCommands)
 @click.argument("name")
 @click.argument("command", nargs=-1, required=True)
 @_AS_JSON
@@ -122,8 +140,17 @@ def do(db: str, name: str, command: tuple[str, ...], as_json: bool) -> None:
 
     As in: foldmark do default '/mark BEFORE'. NAME may be the beginning of an agent's uuid.
     """
+    from foldmark.interfaces.person import asks, reading
+
+    there = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
     with _log(db, create=False) as log:
-        _print(log.find(name).do(" ".join(command)), as_json)
+        agent = log.find(name)
+        result = agent.do(" ".join(command), asking=Asking(asks if there else None, reading()))
+        _show(result, as_json)
+        if result.data.get("answer"):
+            from foldmark.interfaces.chat import answer
+
+            answer(agent, model(agent.standing().config.provider), shown=not as_json)
 
 
 @cli.group()
@@ -141,12 +168,7 @@ def show(db: str, name: str, as_json: bool) -> None:
     Its turns with their ids and sizes, and its marks. NAME may be the beginning of an agent's uuid.
     """
     with _log(db, create=False) as log:
-        result = log.find(name).do("/context show")
-        tall = sys.stdout.isatty() and result.text.count("\n") >= os.get_terminal_size().lines
-        if tall and not as_json:
-            click.echo_via_pager(harmless(result.text))
-        else:
-            _print(result, as_json)
+        _show(log.find(name).do("/context show"), as_json)
 
 
 @cli.command("import")

@@ -50,7 +50,15 @@ def result_json(result: Result) -> str:
 
 def json_text(value: Any) -> str:
     """Indented JSON; what would steer a terminal is escaped, which means the same in JSON."""
-    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    return _escaped(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def json_line(value: Any) -> str:
+    """JSON on one line; what would steer a terminal is escaped."""
+    return _escaped(msgspec.json.format(msgspec.json.encode(value), indent=0).decode())
+
+
+def _escaped(text: str) -> str:
     return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 

@@ -1,50 +1,153 @@
-"""One turn: from a person's text to idle [SPEC 4, 6]."""
+"""One turn: from a person's text to idle [SPEC 4, 6].
 
-from asyncio import CancelledError
-from collections.abc import Callable
+Text, model, tool calls, results, and again, until the model calls nothing. Each step is recorded before it is acted
+on. Tools run in a thread of their own, so that the turn stays responsive; `slash` calls of one batch run last.
+"""
+
+from asyncio import CancelledError, create_task, to_thread, wait
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 from foldmark.conversation import Agent
-from foldmark.core.errors import ConflictError
+from foldmark.conversation.asking import Asking
+from foldmark.core.errors import ConflictError, FoldmarkError, StoreError
 from foldmark.core.ports import Provider
+from foldmark.core.request import ToolCall
+
+_T = TypeVar("_T")
 
 ATTEMPTS = 5
 """How often an answer is recorded anew when others write to the same agent meanwhile."""
 
+MOST_STEPS = 50
+"""Requests of one turn."""
 
-async def turn(agent: Agent, provider: Provider, text: str, show: Callable[[str], None]) -> None:
-    """Record `text`, stream the answer to `show`, record it and end the turn.
+
+class Shown(NamedTuple):
+    """What an interface shows of a turn while it runs: text as it streams, and each tool call before it runs."""
+
+    text: Callable[[str], None]
+    call: Callable[[ToolCall], None]
+
+
+class _Answer(NamedTuple):
+    """What a model has said so far in one step."""
+
+    pieces: list[str]
+    calls: list[ToolCall]
+    dialect: str
+
+
+_NOBODY = Asking()
+
+
+async def turn(agent: Agent, provider: Provider, text: str | None, show: Shown, asking: Asking = _NOBODY) -> None:
+    """Record `text` and answer it, step by step, until the model is done; without a text go on in the open turn.
 
     The user's text is recorded before the model is asked. When the turn is cancelled, or the model fails, what there is
     of the answer is kept, marked as interrupted, and the turn is closed; the exception goes on. A turn that a crash
     left open is closed first.
     """
-    if agent.open_turn is not None:
-        agent.end_turn(interrupted=True)
-    opened = agent.append("user", text)
-    pieces: list[str] = []
+    if text is not None:
+        if agent.open_turn is not None:
+            agent.end_turn(interrupted=True)
+        agent.append("user", text)
+    opened = agent.open_turn
+    answer = _Answer([], [], "")
     try:
-        async for piece in provider.answer(agent.context().messages):
-            pieces.append(piece)
-            show(piece)
-    except (CancelledError, Exception):
-        _close(agent, opened, "".join(pieces), interrupted=True)
-        raise
-    _close(agent, opened, "".join(pieces), interrupted=False)
-
-
-def _close(agent: Agent, opened: int, answer: str, *, interrupted: bool) -> None:
-    """Record what was answered and end the turn, whatever somebody else has appended meanwhile; not another's turn."""
-    for attempt in range(ATTEMPTS):
-        try:
-            with agent.batch():
-                mine = agent.open_turn in (opened, None)
-                if answer:
-                    agent.append("assistant", answer, interrupted=interrupted)
-                if mine:
-                    agent.end_turn(interrupted=interrupted)
-        except ConflictError:
-            if attempt + 1 == ATTEMPTS:
-                raise
-            agent.context()
+        for _ in range(MOST_STEPS):
+            request = agent.request()
+            answer = _Answer([], [], request.dialect)
+            async for piece in provider.answer(request):
+                if isinstance(piece, ToolCall):
+                    answer.calls.append(piece)
+                else:
+                    answer.pieces.append(piece)
+                    show.text(piece)
+            if not answer.calls:
+                break
+            answer = answer._replace(calls=_distinct(answer.calls))
+            _record(agent, answer, opened, interrupted=False, end=False)
+            calls, answer = answer.calls, _Answer([], [], request.dialect)
+            await _run(agent, calls, request.dialect, show, asking)
         else:
-            return
+            answer = _Answer([f"[Foldmark: the turn was ended after {MOST_STEPS} steps.]"], [], "")
+            show.text(answer.pieces[0])
+    except (CancelledError, Exception):
+        _record(agent, answer._replace(calls=[]), opened, interrupted=True, end=True)
+        raise
+    _record(agent, answer, opened, interrupted=False, end=True)
+
+
+async def _run(agent: Agent, calls: Sequence[ToolCall], dialect: str, show: Shown, asking: Asking) -> None:
+    """Run the tools of one batch; results are recorded in the order of the calls, `slash` after all others [SPEC 3].
+
+    When the turn is cancelled, the tool that runs is waited for and its result is recorded; no other is begun.
+    """
+    for call in sorted(calls, key=lambda call: call.name == "slash"):
+        show.call(call)
+        work = create_task(to_thread(_call, agent, call, asking))
+        cancelled = False
+        while not work.done():
+            try:
+                await wait({work})
+            except CancelledError:
+                cancelled = True  # the database is not to be used by two threads at once
+        text, failed = work.result()
+        _retried(agent, partial(_result, agent, call, text, failed, dialect))
+        if cancelled:
+            raise CancelledError
+
+
+def _call(agent: Agent, call: ToolCall, asking: Asking) -> tuple[str, bool]:
+    try:
+        return _retried(agent, partial(agent.call_tool, call.name, call.args, asking=asking)), False
+    except StoreError:
+        raise
+    except FoldmarkError as error:
+        return f"Error: {error}", True
+
+
+def _distinct(calls: Sequence[ToolCall]) -> list[ToolCall]:
+    """The calls of one answer, none with the id of another: some models give all of them the same, or none."""
+    used: set[str] = set()
+    found = []
+    for call in calls:
+        call_id, number = call.call_id, 1
+        while call_id in used:
+            number += 1
+            call_id = f"{call.call_id}-{number}"
+        used.add(call_id)
+        found.append(ToolCall(call_id, call.name, call.args))
+    return found
+
+
+def _result(agent: Agent, call: ToolCall, text: str, failed: bool, dialect: str) -> None:
+    agent.append_tool_result(call.call_id, text, dialect=dialect, is_error=failed)
+
+
+def _record(agent: Agent, answer: _Answer, opened: int | None, *, interrupted: bool, end: bool) -> None:
+    """Record what was answered and, at the end, close the turn; not another's turn."""
+
+    def once() -> None:
+        with agent.batch():
+            mine = agent.open_turn in (opened, None)
+            if answer.pieces:
+                agent.append("assistant", "".join(answer.pieces), interrupted=interrupted)
+            for call in answer.calls:
+                agent.append_tool_call(call.name, call.args, call_id=call.call_id, dialect=answer.dialect)
+            if end and mine:
+                agent.end_turn(interrupted=interrupted)
+
+    _retried(agent, once)
+
+
+def _retried(agent: Agent, once: Callable[[], _T]) -> _T:
+    """Record something whatever somebody else has appended meanwhile."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return once()
+        except ConflictError:
+            agent.context()
+    return once()

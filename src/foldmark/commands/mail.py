@@ -1,0 +1,56 @@
+"""Agents among themselves: send, check-mail, kill [S0, SPEC 6]."""
+
+from foldmark.commands.registry import ANYBODY, Call, Command
+from foldmark.conversation import Agent, Result, mail, tree
+from foldmark.conversation.receipts import Change
+from foldmark.core.errors import CommandError
+from foldmark.core.ports import Size
+from foldmark.core.wording import count, listing
+
+
+def _send(call: Call) -> Result:
+    recipient = _other(call)
+    mail_id = mail.send(call.agent, recipient, call.arguments["MESSAGE"], call.actor)
+    data = {"mail": mail_id, "from": call.agent.id, "to": recipient.id, "actor": call.actor}
+    return Result(f"Sent to {recipient.id[:8]}.", None, data)
+
+
+def _check_mail(call: Call) -> Result:
+    delivery = mail.deliver(call.agent)
+    if delivery is None:
+        return Result("No mail.", None, {"mail": []})
+    number = count(len(delivery.mail), "message")
+    text = f"{number} from {listing(sender[:8] for sender in delivery.senders)}."
+    if call.actor == "human":
+        # A person reads it here; a model reads the message in its context, and would have it twice.
+        text = f"{text}\n\n{delivery.content}"
+    change = Change(delivery.before, delivery.after, Size(0, 0), Size(0, 0))
+    found = [{"id": each.id, "from": each.sender, "sent_at": each.sent_at} for each in delivery.mail]
+    data = {"operation": "check-mail", "actor": call.actor, **change.data(), "mail": found}
+    return Result(text, delivery.event_id, data)
+
+
+def _kill(call: Call) -> Result:
+    target = _other(call)
+    killed = tree.kill(call.agent, target, call.actor)
+    more = len(killed) - 1
+    text = f"Killed {target.id[:8]}" + (f" and {count(more, 'descendant')}" if more else "") + "; its log stays."
+    return Result(text, None, {"killed": [agent.id for agent in killed], "by": call.agent.id, "actor": call.actor})
+
+
+def _other(call: Call) -> Agent:
+    """The agent that UUID begins. Raises CommandError saying which there are in this conversation."""
+    try:
+        return call.agent.log.find(call.arguments["UUID"])
+    except CommandError as error:
+        there_are = listing(
+            place.agent.id[:8] for place in tree.family(tree.root(call.agent)) if place.agent != call.agent
+        )
+        raise CommandError(f"{error}; other agents here: {there_are or 'none'}") from None
+
+
+MAIL = (
+    Command("send", "UUID MESSAGE...", "Send a message to another agent.", _send, ANYBODY),
+    Command("check-mail", "", "Read the mail that has come for this agent.", _check_mail, ANYBODY),
+    Command("kill", "UUID", "End a child and its descendants; their logs stay.", _kill, ANYBODY),
+)

@@ -1,0 +1,114 @@
+"""`/message list | show | remove` and `/note`: turns as they stand in the log, visible or not [SPEC 4, S2]."""
+
+from typing import Any
+
+from foldmark.commands.context import result
+from foldmark.commands.registry import Call, Command
+from foldmark.commands.show import message_json, message_line, title
+from foldmark.conversation import Result
+from foldmark.conversation.redaction import erasable, seen_by
+from foldmark.conversation.standing import Standing
+from foldmark.core.events import Event
+from foldmark.core.segments import END, Segment, contains, until
+from foldmark.core.turns import Turn, newest_turns
+from foldmark.core.wording import count
+
+LISTED = 10
+"""Turns that are listed if no number is given."""
+
+
+def _list(call: Call) -> Result:
+    number = LISTED if call.get("N") is None else call.number("N")
+    at = call.agent.standing()
+    lineage = until(at.lineage, at.newest)
+    turns = newest_turns(at.store.messages(lineage, newest_first=True), min(number, END))
+    rows = [_row(at, turn) for turn in turns]
+    lines = [
+        f"Turn {row['id'] or '-':>6} · {row['date']} · {count(row['messages'], 'message')}, ~{row['tokens']:,} tokens"
+        f" · {row['where']} · {row['title']}"
+        for row in rows
+    ]
+    return Result("\n".join(lines) or "There is no turn yet.", None, {"turns": rows})
+
+
+def _row(at: Standing, turn: Turn) -> dict[str, Any]:
+    shown = sum(contains(at.visible, each.agent_id, each.id) for each in turn.messages)
+    whole = "in the context" if shown == len(turn.messages) else "not in the context"
+    snapshot = at.store.size(until(at.visible, turn.messages[-1].id)).tokens if shown else None
+    where = whole if shown in (0, len(turn.messages)) else f"{shown} of {len(turn.messages)} in the context"
+    return {
+        "id": turn.id,
+        "date": turn.messages[0].created_at[:16].replace("T", " "),
+        "messages": len(turn.messages),
+        "tokens": sum(each.tokens for each in turn.messages),
+        "snapshot": snapshot,
+        "in_context": shown,
+        "pinned": turn.id in at.fold.pins,
+        "where": (where if snapshot is None else f"{where} · {snapshot:,} tokens")
+        + (" · pinned" if turn.id in at.fold.pins else ""),
+        "title": title(turn.messages),
+    }
+
+
+def _show(call: Call) -> Result:
+    at, turn_id = call.agent.standing(), call.number("GID")
+    messages = _turn(at, turn_id)
+    if not messages:
+        erasable(at, turn_id)  # says what is wrong with it
+    lines = [message_line(each, whole=True) for each in messages]
+    shown = sum(contains(at.visible, each.agent_id, each.id) for each in messages)
+    head = f"Turn {turn_id}: {count(len(messages), 'message')}, {shown} in the context"
+    data = {"turn": turn_id, "in_context": shown, "messages": [message_json(each) for each in messages]}
+    return Result("\n".join([head, *lines]), None, data)
+
+
+def _turn(at: Standing, turn_id: int) -> list[Event]:
+    lineage = at.lineage
+    found = at.store.turn(turn_id) if 0 < turn_id < END else []
+    wanted = [Segment(each.agent_id, each.id, each.id) for each in found if contains(lineage, each.agent_id, each.id)]
+    return list(at.store.messages(tuple(wanted)))
+
+
+def _remove(call: Call) -> Result:
+    agent, turn_id = call.agent, call.number("GID")
+    erasure = erasable(agent.standing(), turn_id)
+    others = [agent.log.agent(each) for each in seen_by(agent.log.store, erasure) if each != agent.id]
+    size = agent.log.store.size(erasure.ranges)
+    seen = f" It is also in the context of {', '.join(each.name or each.id[:8] for each in others)}." if others else ""
+    first = next(iter(_turn(agent.standing(), turn_id)))
+    call.confirm(
+        f"Erase turn {turn_id} for good ({count(size.messages, 'message')}, ~{size.tokens:,} tokens: "
+        f"{title([first])})?{seen} This cannot be taken back."
+    )
+    receipt = agent.redact(turn_id, actor=call.actor)
+    traces = agent.log.store.forget_erased()
+    text = f"Turn {turn_id} erased. Scratchpads, memos, mail and summaries were not searched."
+    if not traces:
+        text += " Another program has the database open: traces may stay in its write-ahead log until it closes."
+    return result(
+        receipt,
+        text,
+        turn=turn_id,
+        erased=size._asdict(),
+        agents=[agent.id, *(each.id for each in others)],
+        searched=False,
+        traces=not traces,
+    )
+
+
+def _note(call: Call) -> Result:
+    agent = call.agent
+    with agent.batch():
+        alone = agent.open_turn is None
+        event_id = agent.append("user", call.arguments["TEXT"], actor=call.actor)
+        if alone:
+            agent.end_turn()
+    return Result(f"Noted as message {event_id}.", None, {"message": event_id})
+
+
+MESSAGES = (
+    Command("message list", "[N]", "List the newest turns of the log with their sizes, in the context or not.", _list),
+    Command("message show", "GID", "Show a turn whole, in the context or not.", _show),
+    Command("message remove", "GID [--yes]", "Erase a turn for good, everywhere; asks first.", _remove),
+    Command("note", "TEXT...", "Add a message of yours without asking the model.", _note),
+)

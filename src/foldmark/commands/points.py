@@ -1,0 +1,125 @@
+"""`/context explain | at | diff`: why something is sent or not, and what the context was at other moments [SPEC 4]."""
+
+from typing import Any
+
+from foldmark.commands.registry import Call, Command
+from foldmark.commands.show import context_json, context_text, message_json, message_line, title
+from foldmark.conversation import Result
+from foldmark.conversation.explain import Explanation, explain
+from foldmark.core.errors import CommandError
+from foldmark.core.ports import Size
+from foldmark.core.request import Manifest
+from foldmark.core.segments import Segments, subtract
+from foldmark.core.turns import newest_turns
+from foldmark.core.wording import count
+
+MOST_TURNS = 50
+"""Turns of a difference that are shown one by one; `--json` has all ids."""
+
+
+def _explain(call: Call) -> Result:
+    event_id = call.number("ID")
+    found = explain(call.agent.standing(), event_id)
+    because = [{"id": each.id, "operation": each.kind, "actor": each.actor} for each in found.because]
+    data: dict[str, Any] = {
+        "event": message_json(found.event),
+        "in_context": found.in_context,
+        "reason": found.reason,
+        "because": because,
+    }
+    lines = [message_line(found.event)]
+    if not found.in_context:
+        where = "not in the context"
+        return Result("\n".join([*lines, f"It is {where}: {found.text}."]), None, {**data, "in_request": False})
+    in_request, why = _in_request(call.agent.request().manifest, found)
+    verdict = "It is in the context and in the request" if in_request else "It is in the context, not in the request"
+    return Result("\n".join([*lines, f"{verdict}: {why}."]), None, {**data, "in_request": in_request, "why": why})
+
+
+def _in_request(manifest: Manifest, found: Explanation) -> tuple[bool, str]:
+    event = found.event
+    for part in manifest.parts:
+        if part.event == event.id:
+            how = part.how if not part.detail else f"{part.how} ({part.detail})"
+            return True, f"{found.text}; sent {how} in layer '{part.layer}'"
+    for left in manifest.left_out:
+        if left.event == event.id:
+            return False, f"{left.why}: {left.detail}"
+    edge = manifest.edge
+    return False, f"the window begins at event {edge.first}, behind it ({edge.detail}); `/pin {event.turn_id}` keeps it"
+
+
+def _at(call: Call) -> Result:
+    event_id = call.number("ID")
+    context = call.agent.at(event_id)
+    name = call.agent.name or call.agent.id
+    turns = newest_turns(reversed(context.messages), len(context.messages) + 1)
+    return Result(context_text(name, context, turns), None, context_json(call.agent.id, context, turns))
+
+
+def _diff(call: Call) -> Result:
+    agent = call.agent
+    first, second = call.number("ID"), call.get("ID2")
+    before = agent.at(first)
+    after = agent.context() if second is None else agent.at(call.number("ID2"))
+    if before.at > after.at:
+        raise CommandError(f"event {before.at} comes after event {after.at}; name the earlier one first")
+    left, came = subtract(before.ranges, after.ranges), subtract(after.ranges, before.ranges)
+    store = agent.log.store
+    operations = store.operations(agent.id, after=before.at, until=after.at)
+    lines = [f"From event {before.at} to {after.at}: {_sizes(before.size, after.size)}"]
+    lines += [f"  {each.id:>6} {each.kind} (by a {each.actor})" for each in operations if each.kind != "turn_ended"]
+    lines += [*_side(call, "−", left), *_side(call, "+", came)]
+    for name in sorted(before.marks.keys() | after.marks.keys()):
+        was, now = before.marks.get(name), after.marks.get(name)
+        if was != now:
+            lines.append(f"mark {name}: {_place(was)} → {_place(now)}")
+    for pin in sorted({*before.pins} ^ {*after.pins}):
+        lines.append(f"turn {pin}: {'unpinned' if pin in before.pins else 'pinned'}")
+    if before.state != after.state:
+        lines.append("the state block changed")
+    data = {
+        "from": before.at,
+        "to": after.at,
+        "before": before.size._asdict(),
+        "after": after.size._asdict(),
+        "left": _ids(call, left),
+        "came": _ids(call, came),
+        "operations": [{"id": each.id, "operation": each.kind, "actor": each.actor} for each in operations],
+        "marks": {"before": before.marks, "after": after.marks},
+        "pins": {"before": list(before.pins), "after": list(after.pins)},
+        "state": {"before": before.state, "after": after.state},
+    }
+    return Result("\n".join(lines), None, data)
+
+
+def _side(call: Call, sign: str, ranges: Segments) -> list[str]:
+    turns = newest_turns(call.agent.log.store.messages(ranges, newest_first=True), MOST_TURNS + 1)
+    lines = [
+        f"{sign} turn {turn.id or '-'}: {count(len(turn.messages), 'message')}, "
+        f"~{sum(each.tokens for each in turn.messages):,} tokens · {title(turn.messages)}"
+        for turn in turns[-MOST_TURNS:]
+    ]
+    return [f"{sign} … and older turns", *lines] if len(turns) > MOST_TURNS else lines
+
+
+def _ids(call: Call, ranges: Segments) -> list[int]:
+    return [event.id for event in call.agent.log.store.messages(ranges)]
+
+
+def _sizes(before: Size, after: Size) -> str:
+    return (
+        f"{count(before.messages, 'message')} (~{before.tokens:,} tokens) → "
+        f"{count(after.messages, 'message')} (~{after.tokens:,} tokens)"
+    )
+
+
+def _place(event_id: int | None) -> str:
+    return "not set" if event_id is None else f"at event {event_id}"
+
+
+POINTS = (
+    Command("context explain", "ID", "Say why an event is or is not in the request.", _explain),
+    Command("context at", "ID", "Show the context as it was after event ID.", _at),
+    Command("context diff", "ID [ID2]", "Show what changed in the context from event ID to ID2, or to now.", _diff),
+)

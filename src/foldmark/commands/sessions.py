@@ -1,0 +1,190 @@
+"""Moving between conversations and agents: /session, /agents, /switch [SPEC 4].
+
+A result with `data["switch"]`, a uuid, asks the interface to go on with that agent. The conversation that one is in
+can be archived and renamed, but not deleted.
+"""
+
+from functools import partial
+from typing import Any
+
+from foldmark.commands.registry import Call, Command
+from foldmark.conversation import Agent, Result, tree
+from foldmark.conversation.erase import erase_agent
+from foldmark.core.errors import CommandError, StoreError
+from foldmark.core.pressure import percent
+from foldmark.core.towards import minute
+from foldmark.core.wording import count
+
+
+def _list(call: Call) -> Result:
+    found = sorted(_conversations(call), key=lambda each: str(each["last_used"]), reverse=True)
+    shown = [each for each in found if call.flag("--all") or not each["archived"] or each["current"]]
+    width = max(len(each["name"]) for each in shown)
+    lines = [
+        f"{'*' if each['current'] else ' '} {each['name']:<{width}}  {each['agent'][:8]}  "
+        f"{each['context']['messages']:,} of {count(each['messages'], 'message')} in the context"
+        + (f" · {count(each['agents'], 'agent')}" if each["agents"] > 1 else "")
+        + f" · last used {minute(each['last_used'])}"
+        + (" · archived" if each["archived"] else "")
+        for each in shown
+    ]
+    if hidden := len(found) - len(shown):
+        lines.append(f"{count(hidden, 'conversation')} archived; /session list --all shows them")
+    return Result("\n".join(lines), None, {"conversations": shown})
+
+
+def _conversations(call: Call) -> list[dict[str, Any]]:
+    """Every conversation with its agents together, as JSON."""
+    store = call.agent.log.store
+    records = {record.id: record for record in store.agents() if not record.deleted}
+    roots: dict[str, str] = {}
+    for record in records.values():  # parents are older than their children
+        roots[record.id] = roots[record.parent] if record.parent else record.id
+    found: dict[str, dict[str, Any]] = {}
+    heads: dict[str, int] = {}
+    for record in records.values():
+        root = roots[record.id]
+        heads[root] = max(heads.get(root, 0), record.head)
+        each = found.setdefault(root, {"name": record.name or "", "agent": root, "agents": 0, "messages": 0})
+        each["agents"] += 1
+        each["messages"] += record.messages
+    for root, each in found.items():
+        newest = store.event(heads[root])
+        each["context"] = call.agent.log.agent(root).standing().size._asdict()
+        each["last_used"] = newest.created_at if newest else records[root].created_at
+        each["archived"] = store.archived(root) is not None
+        each["current"] = root == roots[call.agent.id]
+    return list(found.values())
+
+
+def _new(call: Call) -> Result:
+    name, log = call.arguments["NAME"], call.agent.log
+    try:
+        with log.creating(name) as agent:
+            pass
+    except StoreError:
+        log.check_new(name)  # somebody else may have made it in this moment
+        raise
+    return _move(agent, f"New conversation '{name}' ({agent.id[:8]}).")
+
+
+def _switch_session(call: Call) -> Result:
+    agent = _conversation(call)
+    back = agent.log.store.archived(agent.id) is not None
+    if back:
+        agent.log.store.archive(agent.id, None)
+    return _move(agent, _arrival(call, agent) + (" It is back from the archive." if back else ""))
+
+
+def _rename(call: Call) -> Result:
+    agent, name = _conversation(call), call.arguments["NEW"]
+    old = agent.name
+    tree.rename(agent, name)
+    return Result(f"Conversation '{old}' is '{name}' now.", None, {"agent": agent.id, "name": name, "was": old})
+
+
+def _archive(call: Call) -> Result:
+    agent = _conversation(call)
+    tree.archive(agent)
+    here = " You are still in it." if agent == tree.root(call.agent) else ""
+    text = f"Conversation '{agent.name}' archived; /session list --all shows it, /session switch brings it back.{here}"
+    return Result(text, None, {"agent": agent.id, "name": agent.name, "archived": True})
+
+
+def _delete(call: Call) -> Result:
+    agent = _conversation(call)
+    if agent == tree.root(call.agent):
+        raise CommandError(
+            f"conversation '{agent.name}' is the one you are in; go to another first (/session switch, /session new)"
+        )
+    name, agents = agent.name, [place.agent for place in tree.family(agent)]
+    messages = sum(record.messages for each in agents if (record := each.log.store.agent(each.id)))
+    forks = f" and its {count(len(agents) - 1, 'fork')}" if len(agents) > 1 else ""
+    call.confirm(
+        f"Erase conversation '{name}' ({agent.id[:8]}){forks} for good ({count(messages, 'message')})? "
+        "This cannot be taken back."
+    )
+    gone = tree.delete(agent, call.actor, partial(erase_agent, actor=call.actor))
+    traces = agent.log.store.forget_erased()
+    text = f"Conversation '{name}'{forks} erased: {count(messages, 'message')}. Memos, and mail sent from it, stay."
+    if not traces:
+        text += " Another program has the database open: traces may stay in its write-ahead log until it closes."
+    data = {"deleted": [each.id for each in gone], "name": name, "messages": messages, "traces": not traces}
+    return Result(text, None, data)
+
+
+def _agents(call: Call) -> Result:
+    found = [
+        {**_standing(place.agent), "depth": place.depth, "current": place.agent == call.agent}
+        for place in tree.family(tree.root(call.agent))
+    ]
+    lines = [
+        f"{'*' if each['current'] else ' '} {'  ' * each['depth']}{each['agent'][:8]}"
+        + (f" {each['name']}" if each["name"] else "")
+        + f"  {each['state']} · {count(each['messages'], 'message')}"
+        + f" · ~{count(each['tokens'], 'token')} ({each['percent']}%)"
+        + (f" · {each['unread']:,} unread" if each["unread"] else "")
+        for each in found
+    ]
+    return Result("\n".join(lines), None, {"agents": found})
+
+
+def _standing(agent: Agent) -> dict[str, Any]:
+    """Where one agent of the tree stands, as JSON."""
+    store, at, parent = agent.log.store, agent.standing(), agent.parent
+    state = "dead" if store.end(agent.id) else "idle" if at.record.open_turn is None else "turn open"
+    return {
+        "agent": agent.id,
+        "name": agent.name,
+        "parent": parent.id if parent else None,
+        "state": state,
+        "messages": at.size.messages,
+        "tokens": at.size.tokens,
+        "percent": percent(at.size.tokens),
+        "unread": store.unread_count(agent.id),
+    }
+
+
+def _switch(call: Call) -> Result:
+    agent = call.agent.log.find(call.arguments["UUID"])
+    return _move(agent, _arrival(call, agent))
+
+
+def _arrival(call: Call, agent: Agent) -> str:
+    """What one finds where one switches to."""
+    where = tree.label(agent) + (f" ({agent.id[:8]})" if agent.name else "")
+    if agent == call.agent:
+        return f"You are in {where} already."
+    text = f"To {where}: {count(agent.standing().size.messages, 'message')} in the context."
+    if unread := agent.log.store.unread_count(agent.id):
+        text += f" {count(unread, 'message')} of mail unread, /check-mail reads it."
+    if end := agent.log.store.end(agent.id):
+        text += f" It is {end.told.partition(' is ')[2]}."
+    return text
+
+
+def _move(agent: Agent, text: str) -> Result:
+    return Result(text, None, {"switch": agent.id, "name": agent.name})
+
+
+def _conversation(call: Call) -> Agent:
+    """The conversation that NAME names, or begins the uuid of. Raises CommandError."""
+    agent = call.agent.log.find(call.arguments["NAME"])
+    if agent.parent is not None:
+        raise CommandError(
+            f"agent {agent.id[:8]} is a fork in {tree.label(tree.root(agent))}, not a conversation; "
+            f"/switch {agent.id[:8]} goes to it"
+        )
+    return agent
+
+
+SESSIONS = (
+    Command("session list", "[--all]", "List the conversations; --all: those archived, too.", _list),
+    Command("session new", "NAME...", "Start a conversation and go to it.", _new),
+    Command("session switch", "NAME...", "Go to a conversation; brings it back from the archive.", _switch_session),
+    Command("session rename", "NAME NEW...", "Give conversation NAME the name NEW.", _rename),
+    Command("session archive", "NAME...", "Leave a conversation out of the list; it stays as it is.", _archive),
+    Command("session delete", "NAME... [--yes]", "Erase a conversation with all its forks, for good.", _delete),
+    Command("agents", "", "Show this conversation's agents and how they stand.", _agents),
+    Command("switch", "UUID", "Go to another agent.", _switch),
+)

@@ -1,0 +1,74 @@
+"""Settings of one agent: `/context window | budget`, `/config`, `/model`, `/system` [SPEC 4, 10]."""
+
+from typing import Any
+
+from foldmark.commands.registry import Call, Command
+from foldmark.conversation import Result
+from foldmark.core.config import KEYS, key_of, parse
+from foldmark.core.errors import CommandError
+
+
+def _set(call: Call, key: str, value: Any, text: str) -> Result:
+    """Record the agent's settings with one of them changed: the newest `config` event holds them all."""
+    settings = {**call.agent.standing().settings, key: value}
+    event_id = call.agent.record("config", f"{key} = {value}", data={"settings": settings}, actor=call.actor)
+    return Result(text, None, {"key": key, "value": value, "event": event_id})
+
+
+def _window(call: Call) -> Result:
+    turns = parse("context_size", call.arguments["N"])
+    text = f"The request holds the newest {turns} turns." if turns else "The request holds all turns that fit."
+    return _set(call, "context_size", turns, text)
+
+
+def _budget(call: Call) -> Result:
+    tokens = parse("sliding_context_tokens", call.arguments["TOKENS"])
+    text = f"The request holds up to {tokens:,} tokens." if tokens else "The request has no budget."
+    return _set(call, "sliding_context_tokens", tokens, text)
+
+
+def _get(call: Call) -> Result:
+    config = call.agent.standing().config
+    keys = KEYS if call.get("KEY") is None else (key_of(call.arguments["KEY"]),)
+    values = {key: getattr(config, key) for key in keys}
+    return Result("\n".join(f"{key} = {value}" for key, value in values.items()), None, {"settings": values})
+
+
+def _set_any(call: Call) -> Result:
+    name, equals, value = call.arguments["KEY=VALUE"].partition("=")
+    if not equals:
+        raise CommandError(f"usage: /config set KEY=VALUE, unlike '{name[:40]}'")
+    key = key_of(name.strip())
+    return _set(call, key, parse(key, value.strip()), f"{key} = {value.strip()}")
+
+
+def _model(call: Call) -> Result:
+    if call.get("NAME") is None:
+        name = call.agent.standing().config.model
+        return Result(f"Model: {name}", None, {"model": name})
+    name = call.arguments["NAME"]
+    call.agent.log.check_model(name)
+    return _set(call, "model", name, f"Model: {name}")
+
+
+def _system(call: Call) -> Result:
+    system = call.agent.standing().config.system
+    return Result(system or "There is no system prompt.", None, {"system": system})
+
+
+def _system_edit(call: Call) -> Result:
+    text = call.get("TEXT")
+    if text is None:
+        return Result("", None, {"edit": {"text": call.agent.standing().config.system, "command": "/system edit"}})
+    return _set(call, "system", text, "System prompt set.")
+
+
+SETTINGS = (
+    Command("context window", "N", "Send the newest N turns at most; 0 is all.", _window),
+    Command("context budget", "TOKENS", "Send as many turns as fit TOKENS; 0 is no limit.", _budget),
+    Command("config get", "[KEY]", "Show this agent's settings, or one.", _get),
+    Command("config set", "KEY=VALUE...", "Change a setting of this agent.", _set_any),
+    Command("model", "[NAME]", "Show or change the model of this agent.", _model),
+    Command("system", "", "Show the system prompt.", _system),
+    Command("system edit", "[TEXT...]", "Change the system prompt; without TEXT in your editor.", _system_edit),
+)

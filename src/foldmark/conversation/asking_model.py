@@ -1,0 +1,50 @@
+"""Questions that Foldmark itself puts to the agent's model: a judgement, a summary, a state block [SPEC 3, 4]."""
+
+from typing import TYPE_CHECKING
+
+from foldmark.core.errors import FoldmarkError
+from foldmark.core.segments import Segments
+
+if TYPE_CHECKING:
+    from foldmark.conversation.agent import Agent
+
+SUMMARIZE = (
+    "Summarize the conversation above for yourself: your summary takes its place. Keep the goal, decisions and their "
+    "reasons, names, paths, numbers, what is finished and what comes next. Write nothing else."
+)
+REBUILD = (
+    "Write a fresh state block for the conversation above, and nothing else:\n### STATE\nGoal: ...\nContext: ...\n"
+    "Resolved: ...\nTechnical Anchors: ..."
+)
+
+
+def ask(agent: "Agent", question: str, purpose: str, segments: Segments | None = ()) -> str:
+    """The model's whole answer to a question about the visible messages in `segments`, or about the window (None).
+
+    Blocks, and writes nothing. Raises CommandError for a model that cannot be asked, FoldmarkError if it says nothing.
+    """
+    from foldmark.conversation.request import prepare
+
+    at = agent.standing()
+    provider, _, model = at.config.model.partition("/")
+    request = prepare(at, at.config, provider, model or provider, only=segments, purpose=purpose, instruction=question)
+    answer = agent.log.complete(request).strip()
+    if not answer:
+        raise FoldmarkError(f"{at.config.model} answered with nothing; nothing was changed")
+    return answer
+
+
+def summarized(agent: "Agent", segments: Segments) -> str:
+    """The model's summary of the visible messages in `segments`. Raises as `ask`."""
+    return ask(agent, SUMMARIZE, "summary", segments)
+
+
+def rebuilt(agent: "Agent") -> str:
+    """A fresh state block of the whole window [S2]. Raises as `ask`."""
+    answer = ask(agent, REBUILD, "state", None)
+    begins = [place for place in (0, answer.rfind("\n### STATE") + 1) if answer.startswith("### STATE", place)]
+    if not begins:
+        raise FoldmarkError(
+            f"the model's answer holds no `### STATE` block; the last one is kept. It said: {answer[:80]}"
+        )
+    return answer[max(begins) :].removeprefix("### STATE").strip()

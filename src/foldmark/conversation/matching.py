@@ -1,0 +1,38 @@
+"""Which messages do criteria mean? The agent's model judges, chunk by chunk; without one a local matcher [SPEC 4.2]."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from foldmark.conversation.asking_model import ask
+from foldmark.core.events import Event
+from foldmark.core.matching import match, parse_ids, request_text, shown
+from foldmark.core.ports import Progress
+from foldmark.core.pressure import WINDOW, chunk_count, chunks
+from foldmark.core.turns import newest_turns
+
+if TYPE_CHECKING:
+    from foldmark.conversation.agent import Agent
+
+
+def matched(
+    agent: "Agent", criteria: str, mode: str, messages: Sequence[Event], progress: Progress | None = None
+) -> list[int]:
+    """The ids of those of `messages` that `criteria` mean, in order. Raises CommandError if they mean nothing.
+
+    A model reads them in chunks at turn bounds, as many as the fill of its window asks for; `progress` is told after
+    each. What it answers is checked against the messages it was shown.
+    """
+    at = agent.standing()
+    if at.config.provider == "offline":
+        return list(match(criteria, messages))
+    turns = newest_turns(reversed(messages), len(messages) + 1)
+    sizes = [sum(message.tokens for message in turn.messages) for turn in turns]
+    plan = chunks(sizes, chunk_count(at.size.tokens, WINDOW))
+    found: set[int] = set()
+    for done, part in enumerate(plan, 1):
+        chunk = [message for place in part for message in turns[place].messages]
+        answer = ask(agent, f"{shown(chunk)}\n\n{request_text(criteria, mode)}", "match")
+        found.update(parse_ids(answer, {message.id for message in chunk}))
+        if progress is not None:
+            progress(done, len(plan))
+    return sorted(found)

@@ -1,0 +1,57 @@
+"""Erasing for good: which events a turn has, and whom it concerns [SPEC 3, redact]."""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from foldmark.conversation.exchanges import ranges_of
+from foldmark.conversation.standing import Standing
+from foldmark.core.errors import CommandError
+from foldmark.core.ports import Store
+from foldmark.core.segments import END, Segments, contains, intersect, until
+
+
+class Erasure(Struct, frozen=True):
+    """A turn to be erased: whose it is, its id, the id of its last event, and where its messages stand."""
+
+    owner: str
+    turn: int
+    last: int
+    ranges: Segments
+
+
+def erasable(at: Standing, turn_id: int) -> Erasure:
+    """The erasure of a turn of this agent or of one that it inherited, visible or not. Raises CommandError."""
+    messages = at.store.turn(turn_id) if 0 < turn_id < END else []
+    lineage = at.lineage
+    if not any(contains(lineage, message.agent_id, message.id) for message in messages):
+        by = at.store.erased_by(turn_id) if 0 < turn_id < END else None
+        if by is not None:
+            raise CommandError(f"turn {turn_id} was erased already, by a {by.actor} at {by.created_at[:19]}Z")
+        raise CommandError(f"there is no turn {turn_id} in this conversation; `/message list` shows those there are")
+    owner, last = messages[0].agent_id, messages[-1].id
+    record = at.record if owner == at.record.id else at.store.standing(owner)[0]
+    if record.open_turn == turn_id and record is not at.record:
+        raise CommandError(f"turn {turn_id} is still going on in agent {owner[:8]}; wait for its end, then repeat")
+    following = at.store.message_after(owner, last)
+    return Erasure(owner, turn_id, following.id - 1 if following else record.head, ranges_of(at, messages))
+
+
+def heirs(store: Store, owner: str) -> Iterator[str]:
+    """The agent and all its descendants: whoever may have inherited from it."""
+    yield owner
+    for child in store.children(owner):
+        yield from heirs(store, child.id)
+
+
+def seen_by(store: Store, erasure: Erasure) -> list[str]:
+    """The agents in whose context something of the turn is."""
+    found = []
+    for agent_id in heirs(store, erasure.owner):
+        record, cache = store.standing(agent_id)
+        if cache is None:
+            continue
+        visible = until(cache[0].segments, record.newest)
+        if store.size(intersect(visible, erasure.ranges)).messages:
+            found.append(agent_id)
+    return found

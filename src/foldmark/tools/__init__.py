@@ -1,0 +1,31 @@
+"""What a model may call [SPEC 4.1]: each tool once, as the model is shown it and as it runs.
+
+`slash.py` is the door to the commands, `filter_context.py` the model's part of a planning conversation.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from foldmark.conversation import Agent
+from foldmark.conversation.asking import Asking
+from foldmark.core.errors import CommandError
+from foldmark.core.wording import listing
+from foldmark.tools.filter_context import FILTER_CONTEXT
+from foldmark.tools.slash import SLASH
+from foldmark.tools.tool import Tool
+
+TOOLS: dict[str, Tool] = {tool.spec.name: tool for tool in (SLASH, FILTER_CONTEXT)}
+
+
+_NOBODY = Asking()
+
+
+def call_tool(agent: Agent, name: str, args: Mapping[str, Any], asking: Asking = _NOBODY) -> str:
+    """Run a tool as the model would, and return what it is told. Raises CommandError for what it did wrong."""
+    tool = TOOLS.get(name)
+    if tool is None:
+        raise CommandError(f"there is no tool '{name[:40]}'; there is: {listing(TOOLS)}")
+    return tool(agent, args, asking)
+
+
+__all__ = ["TOOLS", "Tool", "call_tool"]

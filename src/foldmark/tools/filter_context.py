@@ -1,0 +1,170 @@
+"""`filter_context`: the model's part in forgetting and remembering [S1, SPEC 4.2].
+
+`preview` finds what a planning conversation's criteria mean and changes nothing; `apply` records the filter once a
+person has agreed. Ids from a model are checked against the preview and never trusted.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from foldmark.conversation import Agent, decide
+from foldmark.conversation.asking import Asking
+from foldmark.conversation.exchanges import closure
+from foldmark.conversation.matching import matched
+from foldmark.conversation.planning import Planning, planning, previewed, talk
+from foldmark.conversation.standing import Standing
+from foldmark.core.consent import is_yes
+from foldmark.core.errors import CommandError
+from foldmark.core.events import Event, Filter
+from foldmark.core.matching import ranges
+from foldmark.core.request import ToolSpec
+from foldmark.core.segments import END, Segment, contains, intersect, subtract
+from foldmark.core.wording import listing
+from foldmark.tools.tool import Tool
+
+SHOWN, CHARACTERS = 100, 80
+"""Matches that a preview shows one by one, and how much of each; the ranges cover all."""
+
+_Id = Annotated[int, Meta(ge=1, le=END)]
+
+
+class _Arguments(Struct, frozen=True, forbid_unknown_fields=True):
+    action: Literal["preview", "apply"]
+    mode: Literal["forget", "remember"] | None = None
+    criteria: str | None = None
+    message_ids: list[_Id] | None = None
+    planning_conversation_ids: list[_Id] | None = None
+
+
+def _run(agent: Agent, arguments: _Arguments, asking: Asking) -> str:
+    open_one = planning(agent.standing())
+    if open_one is None:
+        raise CommandError("no planning conversation is open: the person begins one with /forget or /remember")
+    answer = (
+        _preview(agent, open_one, arguments, asking)
+        if arguments.action == "preview"
+        else _apply(agent, open_one, arguments)
+    )
+    return msgspec.json.encode(answer).decode()
+
+
+def _preview(agent: Agent, open_one: Planning, arguments: _Arguments, asking: Asking) -> dict[str, Any]:
+    mode, criteria = arguments.mode or open_one.mode, arguments.criteria or open_one.criteria
+    at = agent.standing()
+    candidates = _candidates(at)
+    ids = matched(agent, criteria, mode, candidates, asking.progress)
+    wanted = frozenset(ids)
+    found = [event for event in candidates if event.id in wanted]
+    agent.record("command", "preview", data=previewed(open_one, mode, criteria, ids), actor="model")
+    return _shown(at, mode, candidates, found)
+
+
+def _candidates(at: Standing) -> list[Event]:
+    """What a filter may name: the visible messages without the planning conversation and the system's."""
+    segments = subtract(at.visible, talk(at))
+    return [event for event in at.store.messages(segments) if event.kind != "system"]
+
+
+def _shown(at: Standing, mode: str, candidates: Sequence[Event], found: Sequence[Event]) -> dict[str, Any]:
+    """The counts come first: a long result is cut at its end [SPEC 5.2]."""
+    there = {event.id for event in candidates}
+    closed = closure(at, list(at.store.lookup(event.id for event in found)))
+    added = sorted(message.id for message in closed if message.id in there)
+    everything_else = len(candidates) - len(found) - len(added)
+    return {
+        "message_count": len(found),
+        "token_estimate": sum(event.tokens for event in found),
+        **({"everything_else": everything_else} if mode == "remember" else {}),
+        "ranges": msgspec.to_builtins(ranges(candidates, [event.id for event in found])),
+        "added": added,
+        "planning_conversation_ids": [message.id for message in at.store.messages(intersect(at.visible, talk(at)))],
+        "matching_messages": [
+            {"id": each.id, "role": each.role, "preview": " ".join(each.content[: 4 * CHARACTERS].split())[:CHARACTERS]}
+            for each in found[:SHOWN]
+        ],
+    }
+
+
+def _apply(agent: Agent, open_one: Planning, arguments: _Arguments) -> dict[str, Any]:
+    preview = open_one.preview
+    if preview is None:
+        raise CommandError("nothing was previewed yet; preview first, and show the person what it finds")
+    if not preview.ids:
+        raise CommandError(f"the preview found nothing to {preview.mode}; preview with other criteria")
+    if arguments.mode not in (None, preview.mode):
+        raise CommandError(f"the preview was to {preview.mode}, not to {arguments.mode}; preview again")
+    ids = preview.ids if arguments.message_ids is None else tuple(arguments.message_ids)
+    if unknown := sorted({*ids} - {*preview.ids}):
+        raise CommandError(f"these ids were not in the preview: {listing(unknown)}; preview again, or leave them out")
+    if not ids or (preview.mode == "remember" and {*ids} != {*preview.ids}):
+        # Whoever keeps less forgets more than the person has seen.
+        raise CommandError("these are not all the ids of the preview; leave message_ids out to take all of it")
+    at = agent.standing()
+    own = at.record.id
+    if foreign := _foreign(at, open_one, arguments.planning_conversation_ids or ()):
+        raise CommandError(
+            f"these ids are not of the planning conversation: {listing(foreign)}; it began with {open_one.first}"
+        )
+    since = intersect(at.visible, (Segment(own, preview.event_id, at.newest),))
+    said = next(
+        (
+            event
+            for event in at.store.messages(since, newest_first=True)
+            if event.kind == "user" and event.actor == "human"
+        ),
+        None,
+    )
+    if said is None or not is_yes(said.content):
+        raise CommandError("the person has not agreed to the preview yet; show it, ask, and wait for a yes")
+    span = (open_one.first, None if at.record.open_turn is not None else at.newest)
+    receipt = agent.operate(lambda at: decide.filter(at, preview.mode, ids, span, preview.criteria), actor="model")
+    assert isinstance(receipt.operation, Filter)
+    before, after = receipt.operation.before, receipt.operation.after
+    return {
+        "filter_event_id": receipt.event_id,
+        "messages_filtered": before - after,
+        "context_before": before,
+        "context_after": after,
+    }
+
+
+def _foreign(at: Standing, open_one: Planning, ids: Sequence[int]) -> list[int]:
+    """Those of the ids that are not of the planning conversation."""
+    own = (Segment(at.record.id, open_one.first, at.newest),)
+    inside = [id for id in {*ids} if open_one.first <= id <= at.newest]
+    known = {event.id for event in at.store.lookup(inside) if contains(own, event.agent_id, event.id)}
+    return sorted({*ids} - known)
+
+
+FILTER_CONTEXT = Tool(
+    ToolSpec(
+        "filter_context",
+        "Forget or keep messages, when the person has written /forget or /remember. First preview: it finds the "
+        "messages that the criteria mean and changes nothing; show the person its ranges, count and tokens, and ask "
+        "whether to proceed. Apply only after the person has agreed.",
+        {
+            "type": "object",
+            "properties": {
+                "action": {"type": "string", "enum": ["preview", "apply"]},
+                "mode": {"type": "string", "enum": ["forget", "remember"]},
+                "criteria": {"type": "string", "description": "What the messages are about, for preview"},
+                "message_ids": {
+                    "type": "array",
+                    "items": {"type": "integer"},
+                    "description": "For apply: ids from the preview; all of it if left out",
+                },
+                "planning_conversation_ids": {
+                    "type": "array",
+                    "items": {"type": "integer"},
+                    "description": "For apply: the ids that the preview gave for this conversation",
+                },
+            },
+            "required": ["action"],
+        },
+    ),
+    _Arguments,
+    _run,
+)

@@ -1,0 +1,40 @@
+"""`slash`: the commands that a model may run, through one tool [S0]. Its schema is made from the registry."""
+
+from msgspec import Struct
+
+from foldmark.commands import REGISTRY
+from foldmark.conversation import Agent
+from foldmark.conversation.asking import Asking
+from foldmark.core.request import ToolSpec
+from foldmark.tools.tool import Tool
+
+
+class _Arguments(Struct, frozen=True, forbid_unknown_fields=True):
+    command: str
+    args: str = ""
+
+
+def _run(agent: Agent, arguments: _Arguments, asking: Asking) -> str:
+    return agent.do(f"/{arguments.command} {arguments.args}".rstrip(), actor="model", asking=asking).text
+
+
+SLASH = Tool(
+    ToolSpec(
+        "slash",
+        "Execute a slash command",
+        {
+            "type": "object",
+            "properties": {
+                "command": {
+                    "type": "string",
+                    "enum": [name for name, command in REGISTRY.commands.items() if "model" in command.who],
+                    "description": "The command to execute",
+                },
+                "args": {"type": "string", "description": "Command arguments as a single string"},
+            },
+            "required": ["command"],
+        },
+    ),
+    _Arguments,
+    _run,
+)
