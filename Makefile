@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 UV_VERSION := 0.13.9
 
-.PHONY: run test lint bench deep clean
+.PHONY: run test lint docs bench deep clean
 
 run: $(READY)
 	@$(BIN)/foldmark demo --chat
@@ -24,6 +24,10 @@ lint: $(READY)
 # Ten times the examples of the random histories, and more; minutes instead of seconds.
 deep: $(READY)
 	@FOLDMARK_DEEP=1 $(BIN)/pytest -n auto tests/laws tests/core
+
+# The pages of docs/ that are made from the code.
+docs: $(READY)
+	@$(BIN)/python docs/generate.py
 
 bench: $(READY)
 	@for each in benchmarks/*.py; do echo "== $$each"; $(BIN)/python $$each || exit 1; done

@@ -28,7 +28,8 @@ def shown(agent: Agent) -> list[str]:
 @pytest.mark.parametrize("blocks", [[5], [None, "x", [1], {"type": "image"}], {"type": "image"}, "text", 7])
 def test_blocks_of_any_shape_can_be_shown(agent: Agent, blocks: object) -> None:
     agent.append("user", "", data={"blocks": blocks})
-    assert "user:" in agent.do("/context show").text
+    assert "(turn 1): empty, it has no text" in agent.do("/context show").text
+    assert "user:" in agent.do("/context at 1").text
 
 
 def test_a_refused_append_leaves_the_sums_of_its_batch_right(log: Log, agent: Agent) -> None:

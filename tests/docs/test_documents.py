@@ -1,21 +1,22 @@
-"""The documentation runs: README's console and Python blocks, and its table of commands."""
+"""The documentation runs: console and Python blocks of every page, and the pages that are made from the code."""
 
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from foldmark.commands import REGISTRY
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+RUN = [page for page in PAGES if re.search(r"^```(console|python)$", page.read_text(encoding="utf-8"), re.MULTILINE)]
 
-README = Path(__file__).parents[2] / "README.md"
-TEXT = README.read_text(encoding="utf-8")
 
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+def blocks(page: Path) -> list[tuple[str, str]]:
+    """The (language, text) of each block of a page, in order."""
+    return re.findall(r"^```(\w+)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
 def matches(expected: str, actual: str) -> bool:
@@ -28,16 +29,31 @@ def test_ellipsis_is_the_only_freedom() -> None:
     assert not matches("a ... c", "a b d")
 
 
-@pytest.mark.parametrize("block", blocks("console"))
-def test_console_blocks(block: str, tmp_path: Path) -> None:
+def test_the_pages_that_run() -> None:
+    assert {"README.md", "delegation.md", "forgetting.md", "undo-drop-remove.md"} <= {page.name for page in RUN}
+
+
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
+def test_blocks(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for language, block in blocks(page):
+        if language == "python":
+            exec(compile(block, str(page), "exec"), names)
+        elif language == "console":
+            console(block, tmp_path)
+
+
+def console(block: str, folder: Path) -> None:
+    """Run each command of a block; what it prints is what stands below it."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {"PATH": path, "HOME": str(tmp_path), "LANG": "C.UTF-8"}
+    environment = {"PATH": path, "HOME": str(folder), "LANG": "C.UTF-8"}
     for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
         command, _, expected = step.partition("\n")
         done = subprocess.run(
             command,
             shell=True,
-            cwd=tmp_path,
+            cwd=folder,
             env=environment,
             text=True,
             stdout=subprocess.PIPE,
@@ -48,13 +64,9 @@ def test_console_blocks(block: str, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("block", blocks("python"))
-def test_python_blocks(block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    exec(compile(block, str(README), "exec"), {})
-
-
-def test_table_of_commands_is_the_registry() -> None:
-    rows = re.findall(r"^\| `/(.+?)` \| (.+?) \|$", TEXT, re.MULTILINE)
-    registry = [(f"{each.name} {each.usage}".strip(), each.help) for each in REGISTRY.commands.values()]
-    assert [(usage, text.lower()) for usage, text in rows] == [(u, t.rstrip(".").lower()) for u, t in registry]
+def test_pages_made_from_the_code_are_current() -> None:
+    names: dict[str, Any] = {"__name__": "generate", "__file__": str(ROOT / "docs" / "generate.py")}
+    exec(compile((ROOT / "docs" / "generate.py").read_text(encoding="utf-8"), "generate.py", "exec"), names)
+    assert names["PAGES"]
+    for name, page in names["PAGES"].items():
+        assert (ROOT / "docs" / name).read_text(encoding="utf-8") == page(), "`make docs` brings it up to date"

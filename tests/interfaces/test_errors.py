@@ -15,7 +15,7 @@ from command_line import Cli, events, files
 
 import foldmark
 
-LIST = r"(/\w+( \w+)?, )+/\w+"
+LIST = r"(/[\w-]+( \w+)?, )+/[\w-]+"
 UNKNOWN = rf"there is no command /{{}}; there is: {LIST}"
 NAMES = "; conversations: default, other, empty"
 IN_FORCE = r"operations in force: 13 \(drop\), 10 \(restore\), 8 \(mark\), 4 \(mark\)"
@@ -41,7 +41,7 @@ def do(line: str, message: str, name: str = "default", code: int = 2) -> Wrong:
 
 COMMANDS = [
     # What is not a command
-    do("/nope", UNKNOWN.format("nope")),
+    do("/nope", rf"there is no command /nope; did you mean /note\? There is: {LIST}"),
     do("/markk", rf"there is no command /markk; did you mean /mark\? There is: {LIST}"),
     do("/CLEAR", UNKNOWN.format("CLEAR")),
     do("//mark", rf"there is no command //mark; did you mean /mark\? There is: {LIST}"),
@@ -49,9 +49,9 @@ COMMANDS = [
     do(f"/{'x' * 5000}", UNKNOWN.format("x{40}")),
     do("/", r"a command begins with '/'; /help lists them"),
     do("/ mark", r"a command begins with '/'; /help lists them"),
-    do("/context", r"/context needs one of: show, drop"),
-    do("/context nope", r"/context needs one of: show, drop"),
-    do("/context SHOW", r"/context needs one of: show, drop"),
+    do("/context", r"/context needs one of: drop, show, explain, at, diff, rebuild, window, budget"),
+    do("/context nope", r"/context needs one of: drop, show, explain, at, diff, rebuild, window, budget"),
+    do("/context SHOW", r"/context needs one of: drop, show, explain, at, diff, rebuild, window, budget"),
     do("/help nope", rf"there is no command /nope; there is: {LIST}"),
     do("/help context nope", rf"there is no command /context nope; there is: {LIST}"),
     # What is missing or too much

@@ -1,0 +1,53 @@
+"""Writes the parts of the documentation that are made from the code: `make docs`. A test checks that they are current.
+
+`commands.md`: the table of the registry, and the schema of the `slash` tool.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+from foldmark.commands import REGISTRY
+from foldmark.tools import TOOLS
+
+HERE = Path(__file__).parent
+
+
+def commands() -> str:
+    """The page of all commands."""
+    rows = [
+        f"| `{command.synopsis.replace('|', chr(92) + '|')}` | {'you, model' if 'model' in command.who else 'you'} "
+        f"| {command.help.rstrip('.')} |"
+        for command in REGISTRY.commands.values()
+    ]
+    slash = TOOLS["slash"].spec
+    schema = {"name": slash.name, "description": slash.description, "parameters": slash.parameters}
+    return "\n".join(
+        [
+            "# Commands",
+            "",
+            "Made from the registry by `make docs`. Type them in `foldmark chat`, or give one to `foldmark do NAME '...'`;",
+            'in Python it is `agent.do("...")`. `NAME` is required, `[NAME]` may be left out, `NAME...` takes the rest of',
+            "the line. A GID is a turn's id, an ID an event's; `/message list` and `/context show` show them.",
+            "",
+            "| command | who | effect |",
+            "| --- | --- | --- |",
+            *rows,
+            "",
+            "## The model's `slash` tool",
+            "",
+            "A model runs its commands through one tool:",
+            "",
+            "```json",
+            msgspec.json.format(msgspec.json.encode(schema), indent=2).decode(),
+            "```",
+            "",
+        ]
+    )
+
+
+PAGES = {"commands.md": commands}
+
+if __name__ == "__main__":
+    for name, page in PAGES.items():
+        (HERE / name).write_text(page(), encoding="utf-8")

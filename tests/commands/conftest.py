@@ -1,0 +1,41 @@
+"""A log with a clock that stands still and agents whose uuids are known."""
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+from two_trees import NOW, Open, fork, said
+
+import foldmark
+from foldmark import Log
+
+
+@pytest.fixture
+def open_log(tmp_path: Path) -> Iterator[Open]:
+    """Opens connections to one file; agents made are 1000…, 2000… and so on, in the order of their births."""
+    numbers, logs = count(1), []
+
+    def opened() -> Log:
+        log = foldmark.open(tmp_path / "log.db")
+        log.clock, log.new_id = lambda: NOW, lambda: f"{next(numbers)}0000000-0000-4000-8000-000000000000"
+        logs.append(log)
+        return log
+
+    yield opened
+    for log in logs:
+        log.close()
+
+
+@pytest.fixture
+def talk(open_log: Open) -> Log:
+    """Conversation `default` (1) with the forks 2 and, of that one, 3; conversation `other` (4) with the fork 5."""
+    log = open_log()
+    default = log.agent("default")
+    said(default, "hello", "hi")
+    child = fork(default)
+    said(child, "more", "yes")
+    fork(child)
+    said(log.agent("other"), "elsewhere")
+    fork(log.agent("other"))
+    return log

@@ -1,0 +1,49 @@
+"""Two conversations with forks, and what is asked of them in the tests of mail and sessions."""
+
+from collections.abc import Callable
+
+import pytest
+
+from foldmark import Agent, CommandError, Log
+
+NOW = "2026-03-01T12:00:00.000000Z"
+
+Open = Callable[[], Log]
+
+
+def uuid(number: int) -> str:
+    return f"{number}0000000-0000-4000-8000-000000000000"
+
+
+def agent(log: Log, number: int) -> Agent:
+    return log.agent(uuid(number))
+
+
+def said(agent: Agent, text: str, answer: str | None = None) -> None:
+    agent.append("user", text)
+    if answer is not None:
+        agent.append("assistant", answer)
+    agent.end_turn()
+
+
+def fork(agent: Agent, mark: str = "") -> Agent:
+    return agent.log.agent(agent.do(f"/fork {mark}").data["child"])
+
+
+def contents(agent: Agent) -> list[str]:
+    return [message.content for message in agent.context().messages]
+
+
+def rows(log: Log) -> int:
+    """How much has been written to the database; a transaction that changes nothing counts as well."""
+    return int(log.store._db.pragma("data_version")) + log.store._db.total_changes()  # type: ignore[attr-defined]
+
+
+def refused(agent: Agent, line: str, actor: str = "human") -> str:
+    """The message with which a command is refused; nothing is written."""
+    before = rows(agent.log)
+    with pytest.raises(CommandError) as caught:
+        agent.do(line, actor=actor)
+    assert rows(agent.log) == before
+    assert "\n" not in str(caught.value)
+    return str(caught.value)

@@ -1,0 +1,180 @@
+"""The index is in step with the log: appended, migrated, imported, taken out, checked (SPEC 2, 7)."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+import foldmark
+from foldmark.conversation.doctor import examine
+from foldmark.core.errors import CommandError
+from foldmark.stores.queries import migrations, queries
+from foldmark.stores.sqlite_file import APPLICATION_ID
+
+Found = Callable[..., list[int] | None]
+NOW = "2026-03-01T12:00:00.000000Z"
+
+
+def connection(log: foldmark.Log) -> apsw.Connection:
+    db: apsw.Connection = log.store._db  # type: ignore[attr-defined]
+    return db
+
+
+def test_a_message_is_found_as_soon_as_it_is_recorded(path: str, log: foldmark.Log, found: Found) -> None:
+    agent = log.agent("default")
+    with pytest.raises(CommandError), agent.batch():
+        agent.do(f"/context drop {agent.append('user', 'quartz') + 7}")
+    assert found("quartz") == []
+    with agent.batch():
+        id = agent.append("user", "quartz")
+        assert found("quartz") == [id]
+        with foldmark.open(path) as other:
+            assert other.search("quartz") == []
+    with foldmark.open(path) as other:
+        assert [hit.event_id for hit in other.search("quartz")] == [id]
+
+
+def test_a_file_for_reading_can_be_searched(path: str, log: foldmark.Log) -> None:
+    log.agent("default").append("user", "quartz")
+    log.close()
+    Path(path).chmod(stat.S_IREAD)
+    with foldmark.open(path, create=False) as log:
+        assert [hit.snippet for hit in log.search("quartz")] == ["quartz"]
+        assert list(examine(log)) == []
+
+
+def test_a_database_of_schema_1_is_indexed_when_it_is_opened(path: str) -> None:
+    old(path, ["quartz one", "", "fjord", "quartz\0two"])
+    with foldmark.open(path) as log:
+        assert sorted(hit.event_id for hit in log.search("quartz")) == [1, 4, 5]
+        assert [hit.event_id for hit in log.search("Grep")] == [5]
+        assert all(hit.visible for hit in log.search("quartz fjord"))
+        assert list(examine(log)) == []
+        agent = log.agent("old")
+        agent.append("user", "quartz three")
+        agent.do("/recall quartz")
+        assert len(log.search("quartz")) == 4
+        assert list(examine(log)) == []
+
+
+def old(path: str, texts: list[str]) -> None:
+    """A database as the first release wrote it: a message for each text, then a tool call, then the end of the turn."""
+    db = apsw.Connection(path)
+    db.execute("PRAGMA journal_mode = WAL").fetchall()
+    number, sql = migrations("sqlite")[0]
+    db.execute(sql)
+    db.execute(f"PRAGMA user_version = {number}")
+    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    db.execute("INSERT INTO agents (key, id, name, created_at) VALUES (1, 'a-1', 'old', ?)", (NOW,))
+    rows: list[tuple[Any, ...]] = [("user", text, None) for text in texts]
+    rows += [("tool_call", '{"pattern":"quartz"}', '{"call_id":"c1","name":"Grep"}'), ("turn_ended", "", None)]
+    total = 0
+    for id, (kind, content, data) in enumerate(rows, 1):
+        tokens = -(-(len(content.encode()) + len((data or "").encode())) // 4)
+        total += tokens
+        nth = None if kind == "turn_ended" else id
+        db.execute(
+            "INSERT INTO events (id, agent, turn, kind, actor, tokens, created_at, nth, sum, content, data, call_id)"
+            " VALUES (?, 1, 1, ?, 'human', ?, ?, ?, ?, ?, ?, ?)",
+            (id, kind, tokens, NOW, nth, nth and total, content, data, "c1" if kind == "tool_call" else None),
+        )
+    db.execute("UPDATE agents SET head = ?, messages = ?, tokens = ?", (len(rows), len(rows) - 1, total))
+    db.close()
+
+
+def test_what_is_taken_out_leaves_no_trace(log: foldmark.Log, found: Found) -> None:
+    agent = log.agent("default")
+    # No word begins as its neighbour in the index does, so that each stands there in full.
+    secret = [f"{letter}zyxwvut" for letter in "bcdefghijklmnoprstuvwxyz"]
+    ids = [agent.append("user", f"{word} and quartz") for word in secret]
+    db = connection(log)
+
+    def held() -> list[str]:
+        blocks = b"".join(block for (block,) in db.execute("SELECT block FROM search_data"))
+        return [word for word in secret if word.encode() in blocks]
+
+    assert held() == secret
+    for id in ids[::2]:
+        db.execute(queries("sqlite")["unindex"], (id,))
+        db.execute("UPDATE events SET content = '' WHERE id = ?", (id,))
+    assert held() == secret[1::2]
+    assert words(db) & set(secret) == set(secret[1::2])
+    assert sorted(found("quartz", 100) or []) == ids[1::2]
+    assert (found(secret[4]), found(secret[5])) == ([], [ids[5]])
+    assert not [line for line in log.store.damage() if line.startswith("search")]
+
+
+def test_an_erased_turn_is_found_no_more(log: foldmark.Log, found: Found) -> None:
+    agent = log.agent("default")
+    turn = agent.append("user", "quartz")
+    agent.append_tool_call("Grep", {"pattern": "quartz"}, call_id="c1")
+    agent.append_tool_result("c1", "quartz")
+    agent.end_turn()
+    kept = agent.append("user", "more quartz")
+    agent.end_turn()
+    agent.do(f"/message remove {turn} --yes")
+    assert found("quartz") == [kept]
+    assert found("grep") == []
+    assert list(examine(log)) == []
+    (only,) = agent.do("/recall quartz").data["runs"]
+    assert (only["first"], only["messages"]) == (kept, 1)
+
+
+def words(db: apsw.Connection) -> set[str]:
+    """All words that the index holds."""
+    db.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab (main, search, row)")
+    return {word for (word,) in db.execute("SELECT term FROM vocabulary")}
+
+
+DAMAGES = {
+    "INSERT INTO search (search, rowid, text) VALUES ('delete', 1, 'quartz one')": "1 messages are not in the index, 0",
+    "INSERT INTO search (rowid, text) VALUES (99, 'fjord')": "0 messages are not in the index, 1 of its rows",
+    "UPDATE events SET content = 'fjord', tokens = 2 WHERE id = 1": "the index holds other words than the messages",
+    "UPDATE events SET content = '', tokens = 0 WHERE id = 1": "0 messages are not in the index, 1 of its rows",
+    "INSERT INTO search (search) VALUES ('delete-all')": "2 messages are not in the index",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_the_doctor_finds_an_index_that_does_not_fit(log: foldmark.Log, damage: str) -> None:
+    agent = log.agent("default")
+    agent.append("user", "quartz one")
+    agent.append("user", "quartz two")
+    assert list(examine(log)) == []
+    connection(log).execute(damage)
+    lines = [finding.text for finding in examine(log) if finding.text.startswith("search")]
+    assert len(lines) == 1
+    assert DAMAGES[damage] in lines[0]
+    connection(log).execute(lines[0].partition("rebuilds it: ")[2])
+    assert not [finding for finding in examine(log) if finding.text.startswith("search")]
+
+
+def test_the_index_stores_no_text(path: str, log: foldmark.Log) -> None:
+    log.agent("default").append("user", "A quartz in the jumble. " * 2000)
+    log.close()
+    assert Path(path).stat().st_size < 300_000
+    db = apsw.Connection(path)
+    assert [row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE name LIKE 'search_content%'")] == []
+    db.close()
+
+
+def test_any_sqlite_shell_reads_and_searches_the_file(path: str, log: foldmark.Log) -> None:
+    """The tokenizer is SQLite's own, the views use nothing that is not in every SQLite since 3.38."""
+    agent = log.agent("default")
+    agent.append("user", "quartz")
+    agent.append_tool_call("Grep", {"pattern": "fjord"}, call_id="c1")
+    log.close()
+    db = sqlite3.connect(path)
+    try:
+        assert db.execute("SELECT rowid, text FROM search WHERE search MATCH 'quartz OR grep'").fetchall() == [
+            (1, "quartz"),
+            (2, 'Grep {"pattern":"fjord"}'),
+        ]
+    finally:
+        db.close()

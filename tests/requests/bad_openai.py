@@ -1,0 +1,222 @@
+"""Bodies that OpenAI refuses, each one edit away from a good one, with all that must be said of it."""
+
+from __future__ import annotations
+
+from body_edits import Bad, Edit, again, drop, insert, put, renamed
+
+
+def _openai(good: str, edit: Edit, *violations: str) -> Bad:
+    return Bad("openai", good, edit, violations)
+
+
+def _responses(good: str, edit: Edit, *violations: str) -> Bad:
+    return Bad("openai_responses", good, edit, violations)
+
+
+OPENAI = [
+    _openai("plain", put("messages", 0, "content", value="\udc00"), "messages[0].content: lone surrogate"),
+    _openai("plain", drop("model"), "model: missing"),
+    _openai("plain", put("messages", value=[]), "messages: must not be empty"),
+    _openai("plain", put("messages", 0, value=None), "messages[0]: must be an object, not null"),
+    _openai("plain", put("system", value="Be brief."), "system: unknown field"),
+    _openai("plain", put("max_tokens", value=10), "max_tokens: reasoning models take max_completion_tokens"),
+    _openai("talk", put("temperature", value=2.5), "temperature: must be between 0 and 2"),
+    _openai("talk", put("temperature", value="1"), "temperature: must be a number, not a string"),
+    _openai("talk", put("stop", value=[]), "stop: must not be empty"),
+    _openai("talk", put("messages", 0, "cache_control", value={}), "messages[0].cache_control: unknown field"),
+    # content
+    _openai("plain", put("messages", 0, "content", value=""), "messages[0].content: text is empty"),
+    _openai(
+        "plain",
+        put("messages", 0, "content", value=None),
+        "messages[0].content: must be a string or an array, not null",
+    ),
+    _openai("plain", put("messages", 0, "content", value=[]), "messages[0].content: must not be empty"),
+    _openai("talk", put("messages", 1, "content", 0, "text", value=""), "messages[1].content[0].text: text is empty"),
+    _openai(
+        "talk",
+        put("messages", 1, "content", 0, "type", value="input_text"),
+        "messages[1].content[0].type: must be one of text",
+    ),
+    _openai("talk", put("messages", 2, "content", value=None), "messages[2].content: may be null only with tool_calls"),
+    _openai("talk", put("messages", 2, "content", value=""), "messages[2].content: text is empty"),
+    _openai("calls", put("messages", 1, "content", value=""), "messages[1].content: text is empty"),
+    _openai("calls", drop("messages", 5, "content"), "messages[5].content: missing"),
+    _openai(
+        "calls",
+        put("messages", 5, "content", value=None),
+        "messages[5].content: must be a string or an array, not null",
+    ),
+    # roles and order
+    _openai(
+        "plain",
+        put("messages", 0, "role", value="model"),
+        "messages[0].role: must be one of system, developer, user, tool, assistant",
+        "messages[0].role: the last message must be the user's or a tool's",
+    ),
+    _openai("talk", drop("messages", 3), "messages[2].role: the last message must be the user's or a tool's"),
+    _openai(
+        "talk",
+        put("messages", 0, value={"role": "user", "content": "Hello"}),
+        "messages[1].role: developer messages must stand in front",
+    ),
+    # pairing
+    _openai(
+        "calls",
+        drop("messages", 5),
+        "messages[4].role: the last message must be the user's or a tool's",
+        "messages[4].tool_calls[0]: no tool message answers 'c1' directly after it",
+    ),
+    _openai("calls", drop("messages", 2), "messages[1].tool_calls[1]: no tool message answers 'c2' directly after it"),
+    _openai(
+        "calls",
+        insert("messages", 3, value={"role": "user", "content": "Well?"}),
+        "messages[1].tool_calls[0]: no tool message answers 'c1' directly after it",
+        "messages[4]: tool message for 'c1' answers no tool_calls directly before it",
+    ),
+    _openai(
+        "calls",
+        drop("messages", 1, "tool_calls", 1),
+        "messages[2]: tool message for 'c2' answers no tool_calls directly before it",
+    ),
+    _openai(
+        "calls",
+        insert("messages", 1, value={"role": "tool", "tool_call_id": "c1", "content": "A"}),
+        "messages[1]: tool message for 'c1' answers no tool_calls directly before it",
+    ),
+    _openai("calls", again("messages", 3), "messages[4]: 'c1' is answered twice"),
+    _openai(
+        "calls",
+        renamed("c2", "c1"),
+        "messages[1].tool_calls[1].id: 'c1' is used twice",
+        "messages[3]: 'c1' is answered twice",
+    ),
+    _openai(
+        "calls",
+        renamed("c2", "c" * 41),
+        f"messages[1].tool_calls[1].id: {'c' * 41!r} does not match ^(?s:.){{1,40}}$",
+        f"messages[2].tool_call_id: {'c' * 41!r} does not match ^(?s:.){{1,40}}$",
+    ),
+    _openai(
+        "calls",
+        put("messages", 4, "tool_calls", 0, "function", "arguments", value={}),
+        "messages[4].tool_calls[0].function.arguments: must be a string, not an object",
+    ),
+    _openai(
+        "calls",
+        put("messages", 4, "tool_calls", 0, "function", "name", value="a.b"),
+        "messages[4].tool_calls[0].function.name: 'a.b' does not match ^[a-zA-Z0-9_-]{1,64}$",
+    ),
+    _openai("calls", drop("messages", 4, "tool_calls", 0, "type"), "messages[4].tool_calls[0].type: missing"),
+    _openai("talk", put("messages", 2, "tool_calls", value=[]), "messages[2].tool_calls: must not be empty"),
+    # tools
+    _openai("plain", put("tools", value=[]), "tools: must not be empty"),
+    _openai("plain", put("parallel_tool_calls", value=True), "parallel_tool_calls: only with tools"),
+    _openai("calls", put("stream", value=False), "stream_options: only when stream is true"),
+    _openai("calls", again("tools", 1), "tools[2].function.name: tool name 'now' is used twice"),
+    _openai(
+        "calls",
+        put("tools", 1, value={"type": "function", "name": "now"}),
+        "tools[1].function: missing",
+        "tools[1].name: unknown field",
+    ),
+    _openai(
+        "calls",
+        put("tools", 1, "function", "parameters", value={"type": "object"}),
+        "tools[1].function.parameters.properties: missing",
+    ),
+    _openai(
+        "calls",
+        put("tools", 1, "function", "parameters", value={}),
+        "tools[1].function.parameters.type: must be 'object'",
+    ),
+    _openai(
+        "calls",
+        drop("tools", 0, "function", "parameters", "additionalProperties"),
+        "tools[0].function.parameters.additionalProperties: must be false when strict is true",
+    ),
+    _openai(
+        "calls",
+        put("tools", 0, "function", "parameters", "required", value=[]),
+        "tools[0].function.parameters.required: must list every property when strict is true",
+    ),
+    _openai("calls", put("tool_choice", value="any"), "tool_choice: must be one of none, auto, required"),
+    _openai("calls", put("tool_choice", "function", "name", value="grep"), "tool_choice: no tool is named 'grep'"),
+]
+
+RESPONSES = [
+    _responses("plain", put("input", value="\udc00"), "input: lone surrogate"),
+    _responses("plain", drop("input"), "input: missing"),
+    _responses("plain", put("input", value=[]), "input: must not be empty"),
+    _responses("plain", put("messages", value=[]), "messages: unknown field"),
+    _responses("calls", put("max_output_tokens", value=15), "max_output_tokens: must be between 16 and inf"),
+    _responses("calls", put("input", 0, value="Hello"), "input[0]: must be an object, not a string"),
+    _responses(
+        "calls", put("input", 1, "content", 0, "text", value=" "), "input[1].content[0].text: text is only white space"
+    ),
+    _responses(
+        "calls",
+        put("input", 1, "content", 0, "type", value="text"),
+        "input[1].content[0].type: must be one of input_text, input_image, input_file",
+    ),
+    _responses(
+        "calls",
+        put("input", 2, "content", 0, "type", value="input_text"),
+        "input[2].content[0].type: must be one of output_text, refusal",
+    ),
+    _responses(
+        "calls",
+        put("input", 2, "type", value="tool"),
+        "input[2].type: must be one of message, function_call, function_call_output, reasoning",
+    ),
+    _responses("calls", drop("input", 6), "input[4]: no function_call_output answers 'c1' before the next message"),
+    _responses("calls", drop("input", 5), "input[6]: output for 'c2' answers no function_call before it"),
+    _responses("calls", again("input", 6), "input[7]: 'c1' is answered twice"),
+    _responses("calls", again("input", 5), "input[6].call_id: 'c2' is used twice"),
+    _responses(
+        "calls",
+        insert("input", 7, value={"role": "user", "content": "Well?"}),
+        "input[5]: no function_call_output answers 'c2' before the next message",
+        "input[8]: output for 'c2' answers no function_call before it",
+    ),
+    _responses("calls", put("input", 4, "arguments", value={}), "input[4].arguments: must be a string, not an object"),
+    _responses("calls", put("input", 4, "id", value="c1"), "input[4].id: 'c1' does not match ^fc.*$"),
+    _responses(
+        "calls",
+        renamed("c2", "c" * 65),
+        f"input[5].call_id: {'c' * 65!r} does not match ^(?s:.){{1,64}}$",
+        f"input[7].call_id: {'c' * 65!r} does not match ^(?s:.){{1,64}}$",
+    ),
+    _responses(
+        "calls",
+        insert("input", 4, value={"role": "user", "content": "Well?"}),
+        "input[3]: reasoning without the item that followed it",
+    ),
+    _responses(
+        "calls",
+        insert("input", 8, value={"role": "assistant", "content": "Done."}),
+        "input[8]: the last item must be the user's or a tool's output",
+    ),
+    _responses(
+        "calls",
+        insert("input", 2, value={"role": "system", "content": "Brief!"}),
+        "input[2].role: system messages must stand in front",
+    ),
+    _responses(
+        "calls",
+        put("tools", 0, value={"type": "function", "function": {"name": "read_file"}}),
+        "tools[0].name: missing",
+        "tools[0].function: unknown field",
+    ),
+    _responses(
+        "calls",
+        put("tools", 0, "parameters", "additionalProperties", value=True),
+        "tools[0].parameters.additionalProperties: must be false when strict is true",
+    ),
+    _responses(
+        "calls", put("tool_choice", value={"type": "function", "name": "grep"}), "tool_choice: no tool is named 'grep'"
+    ),
+    _responses(
+        "continued", drop("previous_response_id"), "input[0]: output for 'c9' answers no function_call before it"
+    ),
+]

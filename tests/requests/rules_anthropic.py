@@ -1,0 +1,338 @@
+"""What the Anthropic Messages API accepts, version 2026-10-21, and a little less where Foldmark demands more.
+
+Sources: platform.claude.com/docs (api/messages, agents-and-tools/tool-use/handle-tool-calls and define-tools, prompt
+caching), the request types of the `anthropic` 2.12 SDK, and the API's own error messages as users report them; the
+latter are quoted at their rules. Demanded beyond the API: strict alternation (it merges neighbours of one role), no
+`system` message, no block of only white space (it accepts one beside other text), a last message of the user (older
+models accept a prefill), `max_tokens` of at least 1 (0 only warms the cache). Server tools are outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rules_common import (
+    anything,
+    at,
+    boolean,
+    filled,
+    json_value,
+    kind,
+    list_of,
+    mapping,
+    matching,
+    nullable,
+    number,
+    object_schema,
+    one_of,
+    record,
+    rows,
+    tagged,
+    text,
+    unique_names,
+)
+
+# "tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'" (maximhq/bifrost#5097)
+_CALL_ID = matching(r"^[a-zA-Z0-9_-]+$")
+# define-tools: "must match the regex ^[a-zA-Z0-9_-]{1,128}$"
+_TOOL_NAME = matching(r"^[a-zA-Z0-9_-]{1,128}$")
+# "tools.0.custom.input_schema.properties: Property keys should match pattern"
+_PROPERTY = matching(r"^[a-zA-Z0-9_.-]{1,64}$")
+_CACHE = nullable(record({"type": one_of("ephemeral")}, {"ttl": one_of("5m", "1h")}))
+_TYPE = {"type": anything}
+_EFFORT = one_of("low", "medium", "high", "xhigh", "max")
+_MEDIA = one_of("image/jpeg", "image/png", "image/gif", "image/webp")
+
+_TEXT = record({**_TYPE, "text": filled}, {"cache_control": _CACHE})
+# 2026-10-21: citations on the user's text blocks are a 400; on the assistant's they are echoed.
+_ANSWER_TEXT = record({**_TYPE, "text": filled}, {"cache_control": _CACHE, "citations": nullable(list_of(mapping))})
+_SOURCE = tagged(
+    {
+        "base64": record({**_TYPE, "media_type": filled, "data": filled}),
+        "text": record({**_TYPE, "media_type": one_of("text/plain"), "data": filled}),
+        "url": record({**_TYPE, "url": filled}),
+        "file": record({**_TYPE, "file_id": filled}),
+        "content": record({**_TYPE, "content": anything}),
+    }
+)
+_IMAGE_SOURCE = tagged(
+    {
+        "base64": record({**_TYPE, "media_type": _MEDIA, "data": filled}),
+        "url": record({**_TYPE, "url": filled}),
+        "file": record({**_TYPE, "file_id": filled}),
+    }
+)
+_IMAGE = record({**_TYPE, "source": _IMAGE_SOURCE}, {"cache_control": _CACHE})
+_DOCUMENT = record(
+    {**_TYPE, "source": _SOURCE},
+    {"cache_control": _CACHE, "title": nullable(filled), "context": nullable(filled), "citations": nullable(mapping)},
+)
+_RESULT_BLOCKS = list_of(tagged({"text": _TEXT, "image": _IMAGE, "document": _DOCUMENT}))
+
+
+def _result_content(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, list):
+        yield from _RESULT_BLOCKS(value, path)
+    else:
+        yield from text(value, path)
+
+
+def _tool_result(value: Any, path: str) -> Iterator[str]:
+    yield from _TOOL_RESULT_SHAPE(value, path)
+    # "content cannot be empty if `is_error` is true"
+    if value.get("is_error") is True and not value.get("content"):
+        yield f"{path}.content: must not be empty when is_error is true"
+
+
+_TOOL_RESULT_SHAPE = record(
+    {**_TYPE, "tool_use_id": _CALL_ID},
+    {"content": _result_content, "is_error": boolean, "cache_control": _CACHE},
+)
+_TOOL_USE = record({**_TYPE, "id": _CALL_ID, "name": _TOOL_NAME, "input": mapping}, {"cache_control": _CACHE})
+_BLOCKS = {
+    "user": tagged({"text": _TEXT, "image": _IMAGE, "document": _DOCUMENT, "tool_result": _tool_result}),
+    "assistant": tagged(
+        {
+            "text": _ANSWER_TEXT,
+            "tool_use": _TOOL_USE,
+            "thinking": record({**_TYPE, "thinking": text, "signature": filled}),
+            "redacted_thinking": record({**_TYPE, "data": filled}),
+        }
+    ),
+}
+
+
+def _message(value: Any, path: str) -> Iterator[str]:
+    role = value.get("role") if isinstance(value, dict) else None
+    if role == "system":
+        yield f"{path}.role: the system prompt is the top-level field 'system', not a message"
+        return
+
+    def content(inner: Any, where: str) -> Iterator[str]:
+        if not isinstance(role, str):
+            return
+        if isinstance(inner, list) and role in _BLOCKS:
+            yield from list_of(_BLOCKS[role], 1)(inner, where)
+        elif isinstance(inner, str):
+            yield from filled(inner, where)
+        elif role in _BLOCKS:
+            yield f"{where}: must be a string or an array, not {kind(inner)}"
+
+    yield from record({"role": one_of("user", "assistant"), "content": content})(value, path)
+
+
+def _system(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, list):
+        yield from list_of(tagged({"text": _TEXT}), 1)(value, path)
+    else:
+        yield from filled(value, path)
+
+
+def _input_schema(value: Any, path: str) -> Iterator[str]:
+    yield from object_schema(value, path)
+    if isinstance(value, dict):
+        for keyword in ("oneOf", "allOf", "anyOf"):
+            if keyword in value:
+                # "input_schema does not support oneOf, allOf, or anyOf at the top level"
+                yield f"{path}.{keyword}: not supported at the top level"
+        if isinstance(value.get("properties"), dict):
+            for name in value["properties"]:
+                yield from _PROPERTY(name, f"{path}.properties")
+
+
+_TOOL = record(
+    {"name": _TOOL_NAME, "input_schema": _input_schema},
+    {
+        "description": filled,
+        "cache_control": _CACHE,
+        "type": nullable(one_of("custom")),
+        "strict": boolean,
+        "defer_loading": boolean,
+        "eager_input_streaming": nullable(boolean),
+        "input_examples": list_of(mapping),
+        "allowed_callers": list_of(text),
+    },
+)
+_PARALLEL = {"disable_parallel_tool_use": boolean}
+_CHOICE = tagged(
+    {
+        "auto": record(_TYPE, _PARALLEL),
+        "any": record(_TYPE, _PARALLEL),
+        "none": record(_TYPE),
+        "tool": record({**_TYPE, "name": _TOOL_NAME}, _PARALLEL),
+    }
+)
+_THINKING = tagged(
+    {
+        "enabled": record({**_TYPE, "budget_tokens": number(1024, whole=True)}, {"display": anything}),
+        "adaptive": record(_TYPE, {"display": anything}),
+        "between_tools": record(_TYPE),
+        "disabled": record(_TYPE),
+    }
+)
+# `temperature`, `top_p` and `top_k` are rejected since 2026-10-21 ("even at their default values").
+_BODY = record(
+    {"model": filled, "max_tokens": number(1, whole=True), "messages": list_of(_message, 1)},
+    {
+        "system": _system,
+        "tools": list_of(_TOOL),
+        "tool_choice": _CHOICE,
+        "stream": boolean,
+        "stop_sequences": list_of(filled),
+        "metadata": record({}, {"user_id": nullable(filled)}),
+        "thinking": _THINKING,
+        "cache_control": _CACHE,
+        "service_tier": one_of("auto", "standard_only"),
+        "output_config": record({}, {"effort": nullable(_EFFORT), "format": nullable(mapping)}),
+        "container": anything,
+        "diagnostics": nullable(mapping),
+        "inference_geo": nullable(filled),
+        "speed": nullable(one_of("standard", "fast")),
+    },
+)
+
+
+def anthropic(body: dict[str, Any]) -> list[str]:
+    """Violations of a Messages API body; empty if the API would accept it."""
+    found = [*json_value(body), *_BODY(body, "")]
+    if isinstance(body, dict):
+        messages = rows(body.get("messages"))
+        found += [*_order(messages), *_pairing(messages), *_tools(body, messages), *_cache(body)]
+    return found
+
+
+def _blocks(message: dict[str, Any] | None, type_: str | None = None) -> list[tuple[int, dict[str, Any]]]:
+    found = rows(message.get("content")) if message else []
+    return [(position, block) for position, block in found if type_ is None or block.get("type") == type_]
+
+
+def _order(messages: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
+    """First the user, then strictly in turn, the user last."""
+    before = None
+    for index, message in messages:
+        role = message.get("role")
+        if before is None and role == "assistant":
+            yield f"messages[{index}].role: the first message must be the user's"
+        elif before == role and role in ("user", "assistant"):
+            yield f"messages[{index}].role: two {role} messages in a row"
+        before = role
+    if not messages or before != "assistant":
+        return
+    index, message = messages[-1]
+    yield f"messages[{index}].role: the last message must be the user's"
+    content = message.get("content")
+    last = content[-1] if isinstance(content, list) and content else {"text": content}
+    end = last.get("text") if isinstance(last, dict) else None
+    if isinstance(end, str) and end != end.rstrip():
+        # "messages: final assistant content cannot end with trailing whitespace"
+        yield f"messages[{index}].content: the final assistant message ends with white space"
+
+
+def _pairing(messages: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
+    """Each tool_use is answered first thing in the next message, and nothing else is.
+
+    "`tool_use` ids were found without `tool_result` blocks immediately after: … Each `tool_use` block must have a
+    corresponding `tool_result` block in the next message." (anthropics/claude-code#3512); "unexpected `tool_use_id`
+    found in `tool_result` blocks"; "`tool_use` ids must be unique" (trycua/cua#524); "each tool_use must have a single
+    result". The first of them is also the answer to text behind a tool_use in the assistant's message.
+    """
+    used: set[str] = set()
+    for place, (index, message) in enumerate(messages):
+        path = f"messages[{index}].content"
+        before = messages[place - 1][1] if place else None
+        after = messages[place + 1][1] if place + 1 < len(messages) else None
+        if message.get("role") == "assistant":
+            yield from _calls(message, after, path, used)
+        elif message.get("role") == "user":
+            yield from _results(message, before, path)
+
+
+def _calls(message: dict[str, Any], after: dict[str, Any] | None, path: str, used: set[str]) -> Iterator[str]:
+    answered = [block.get("tool_use_id") for _, block in _blocks(after, "tool_result")]
+    called = False
+    for position, block in _blocks(message):
+        if block.get("type") == "tool_use":
+            called = True
+            if not isinstance(block.get("id"), str):
+                continue
+            if block["id"] in used:
+                yield f"{path}[{position}].id: tool_use id {block['id']!r} is used twice"
+            elif block["id"] not in answered:
+                yield f"{path}[{position}]: tool_use {block['id']!r} has no tool_result in the next message"
+            used.add(block["id"])
+        elif called:
+            yield f"{path}[{position}]: nothing may stand behind a tool_use in its message"
+    blocks = _blocks(message)
+    if blocks and blocks[-1][1].get("type") in ("thinking", "redacted_thinking"):
+        # "The final block in an assistant message cannot be `thinking`"
+        yield f"{path}[{blocks[-1][0]}]: thinking must not be the last block"
+
+
+def _results(message: dict[str, Any], before: dict[str, Any] | None, path: str) -> Iterator[str]:
+    asked = [block.get("id") for _, block in _blocks(before, "tool_use")]
+    seen: set[str] = set()
+    other = False
+    for position, block in _blocks(message):
+        if block.get("type") != "tool_result":
+            other = True
+            continue
+        if other:
+            # handle-tool-calls: tool_result blocks come first in the content, text after all of them
+            yield f"{path}[{position}]: tool_result blocks must come first"
+        call = block.get("tool_use_id")
+        if not isinstance(call, str):
+            continue
+        if call not in asked:
+            yield f"{path}[{position}]: tool_result for {call!r} answers no tool_use of the previous message"
+        elif call in seen:
+            yield f"{path}[{position}]: a second tool_result for {call!r}"
+        seen.add(call)
+
+
+def _tools(body: dict[str, Any], messages: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
+    tools = rows(body.get("tools"))
+    names = [(f"tools[{index}].name", tool.get("name")) for index, tool in tools]
+    yield from unique_names(names)
+    choice = body.get("tool_choice")
+    if isinstance(choice, dict):
+        if not tools:
+            yield "tool_choice: only with tools"
+        elif choice.get("type") == "tool" and choice.get("name") not in [name for _, name in names]:
+            yield f"tool_choice.name: no tool is named {choice.get('name')!r}"
+    # The API has refused a history of tool blocks without `tools`; an empty array satisfies it
+    # (anthropics/anthropic-sdk-typescript#602, langchain-ai/langchainjs#9669).
+    if "tools" not in body and any(
+        _blocks(message, type_) for _, message in messages for type_ in ("tool_use", "tool_result")
+    ):
+        yield "tools: missing, although the messages hold tool blocks"
+    thinking, limit = body.get("thinking"), body.get("max_tokens")
+    budget = thinking.get("budget_tokens") if isinstance(thinking, dict) else None
+    if isinstance(budget, int) and isinstance(limit, int) and budget >= limit:
+        # "`max_tokens` must be greater than `thinking.budget_tokens`"
+        yield "thinking.budget_tokens: must be below max_tokens"
+
+
+def _cache(body: dict[str, Any]) -> Iterator[str]:
+    """At most four cache breakpoints, an hour's before five minutes' (prompt caching documentation)."""
+    marked = [(f"tools[{index}]", tool) for index, tool in rows(body.get("tools"))]
+    marked += [(f"system[{index}]", block) for index, block in rows(body.get("system"))]
+    for index, message in rows(body.get("messages")):
+        for position, block in _blocks(message):
+            marked.append((f"messages[{index}].content[{position}]", block))
+            marked += [
+                (f"messages[{index}].content[{position}].content[{inner}]", part) for inner, part in _blocks(block)
+            ]
+    marked.append(("", body))
+    count, short = 0, False
+    for path, holder in marked:
+        control = holder.get("cache_control")
+        if not isinstance(control, dict):
+            continue
+        count += 1
+        where = at(path, "cache_control")
+        if count == 5:
+            yield f"{where}: more than 4 cache breakpoints"
+        if control.get("ttl") == "1h" and short:
+            yield f"{where}: ttl 1h must not come after 5m"
+        short = short or control.get("ttl") != "1h"

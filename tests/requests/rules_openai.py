@@ -1,0 +1,285 @@
+"""What OpenAI's Chat Completions API accepts, and a little less where Foldmark demands more.
+
+Sources: developers.openai.com/api (chat/create, guides/function-calling), the request types of the `openai` 3.54 SDK,
+and the API's own error messages as users report them, quoted at their rules. Demanded beyond the API: system and
+developer messages only in front, no empty content, unique tool names, a last message of the user or a tool. Outside,
+thus unknown: audio answers, custom tools, the deprecated `functions` and `function_call`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from rules_common import (
+    anything,
+    at,
+    boolean,
+    filled,
+    json_value,
+    kind,
+    list_of,
+    mapping,
+    matching,
+    nullable,
+    number,
+    object_schema,
+    one_of,
+    record,
+    rows,
+    tagged,
+    text,
+    unique_names,
+)
+
+# "string does not match pattern. Expected … '^[a-zA-Z0-9_-]+$'"; "maximum length 64" (home-assistant/core#121325)
+FUNCTION_NAME = matching(r"^[a-zA-Z0-9_-]{1,64}$")
+# "Invalid 'messages[2].tool_calls[0].id': string too long. Expected … maximum length 40" (vercel/ai#5171)
+_CALL_ID = matching(r"^(?s:.){1,40}$")
+_TYPE = {"type": anything}
+_TEXT = record({**_TYPE, "text": filled})
+_PARTS = {
+    "system": tagged({"text": _TEXT}),
+    "developer": tagged({"text": _TEXT}),
+    "tool": tagged({"text": _TEXT}),
+    "assistant": tagged({"text": _TEXT, "refusal": record({**_TYPE, "refusal": filled})}),
+    "user": tagged(
+        {
+            "text": _TEXT,
+            "image_url": record({**_TYPE, "image_url": record({"url": filled}, {"detail": filled})}),
+            "input_audio": record({**_TYPE, "input_audio": record({"data": filled, "format": one_of("wav", "mp3")})}),
+            "file": record({**_TYPE, "file": mapping}),
+        }
+    ),
+}
+_TOOL_CALL = record(
+    {
+        "id": _CALL_ID,
+        "type": one_of("function"),
+        "function": record({"name": FUNCTION_NAME, "arguments": text}),
+    }
+)
+
+
+def _content(role: str) -> Any:
+    def check(value: Any, path: str) -> Iterator[str]:
+        if isinstance(value, list):
+            yield from list_of(_PARTS[role], 1)(value, path)
+        elif not isinstance(value, str):
+            # "Invalid value for 'content': expected a string, got null." (docker/docker-agent#63)
+            yield f"{path}: must be a string or an array, not {kind(value)}"
+        elif role != "tool":  # a tool may well have said nothing
+            yield from filled(value, path)
+
+    return check
+
+
+_NAME = {"name": filled}
+_ROLES = {
+    "system": record({"role": anything, "content": _content("system")}, _NAME),
+    "developer": record({"role": anything, "content": _content("developer")}, _NAME),
+    "user": record({"role": anything, "content": _content("user")}, _NAME),
+    "tool": record({"role": anything, "content": _content("tool"), "tool_call_id": _CALL_ID}),
+    "assistant": record(
+        {"role": anything},
+        {
+            **_NAME,
+            "content": nullable(_content("assistant")),
+            "refusal": nullable(filled),
+            "tool_calls": list_of(_TOOL_CALL, 1),
+        },
+    ),
+}
+
+
+def _message(value: Any, path: str) -> Iterator[str]:
+    if not isinstance(value, dict):
+        yield f"{path}: must be an object, not {kind(value)}"
+        return
+    role = value.get("role")
+    if not isinstance(role, str) or role not in _ROLES:
+        yield f"{path}.role: must be one of {', '.join(_ROLES)}"
+        return
+    yield from _ROLES[role](value, path)
+    if (
+        role == "assistant"
+        and value.get("content") is None
+        and not value.get("tool_calls")
+        and not value.get("refusal")
+    ):
+        yield f"{path}.content: may be null only with tool_calls"
+
+
+def parameters(value: Any, path: str) -> Iterator[str]:
+    """An object "of 'type: \"object\"'"; "object schema missing properties" (tailcallhq/forgecode#1359)."""
+    yield from object_schema(value, path)
+    if isinstance(value, dict) and value.get("type") == "object" and "properties" not in value:
+        yield f"{path}.properties: missing"
+
+
+def strict_schema(value: Any, path: str) -> Iterator[str]:
+    """`strict: true`: every object lists all its properties as required and allows no other (structured outputs)."""
+    if isinstance(value, list):
+        for position, item in enumerate(value):
+            yield from strict_schema(item, at(path, position))
+    elif isinstance(value, dict):
+        properties = value.get("properties")
+        if isinstance(properties, dict) and value.get("type") == "object":
+            if value.get("additionalProperties") is not False:
+                yield f"{path}.additionalProperties: must be false when strict is true"
+            required = value.get("required")
+            if not isinstance(required, list) or any(name not in required for name in properties):
+                yield f"{path}.required: must list every property when strict is true"
+        for name, member in value.items():
+            yield from strict_schema(member, at(path, str(name)))
+
+
+def _function(value: Any, path: str) -> Iterator[str]:
+    yield from record(
+        {"name": FUNCTION_NAME},
+        {"description": filled, "parameters": parameters, "strict": nullable(boolean)},
+    )(value, path)
+    if isinstance(value, dict) and value.get("strict") is True:
+        yield from strict_schema(value.get("parameters"), f"{path}.parameters")
+
+
+def _choice(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from record({"type": one_of("function"), "function": record({"name": FUNCTION_NAME})})(value, path)
+    else:
+        yield from one_of("none", "auto", "required")(value, path)
+
+
+def _stop(value: Any, path: str) -> Iterator[str]:
+    yield from (list_of(filled, 1) if isinstance(value, list) else nullable(filled))(value, path)
+
+
+EFFORT = nullable(one_of("none", "minimal", "low", "medium", "high", "xhigh"))
+SHARED = {
+    "metadata": nullable(mapping),
+    "moderation": nullable(mapping),
+    "parallel_tool_calls": nullable(boolean),
+    "prompt_cache_key": nullable(filled),
+    "prompt_cache_options": mapping,
+    "prompt_cache_retention": nullable(one_of("in_memory", "24h")),
+    "safety_identifier": nullable(filled),
+    "service_tier": nullable(one_of("auto", "default", "flex", "scale", "priority", "fast")),
+    "store": nullable(boolean),
+    "stream": nullable(boolean),
+    "stream_options": nullable(mapping),
+    "temperature": nullable(number(0, 2)),
+    "top_logprobs": nullable(number(0, 20, whole=True)),
+    "top_p": nullable(number(0, 1)),
+    "user": filled,
+}
+_TOOL = record({"type": one_of("function"), "function": _function})
+# "Unrecognized request argument supplied: thinking" (nashsu/llm_wiki#336); "[] is too short - 'tools'"
+_BODY = record(
+    {"model": filled, "messages": list_of(_message, 1)},
+    {
+        **SHARED,
+        "audio": nullable(mapping),
+        "frequency_penalty": nullable(number(-2, 2)),
+        "logit_bias": nullable(mapping),
+        "logprobs": nullable(boolean),
+        "max_completion_tokens": nullable(number(1, whole=True)),
+        "max_tokens": nullable(number(1, whole=True)),
+        "modalities": nullable(list_of(one_of("text", "audio"))),
+        "n": nullable(number(1, 128, whole=True)),
+        "prediction": nullable(mapping),
+        "presence_penalty": nullable(number(-2, 2)),
+        "reasoning_effort": EFFORT,
+        "response_format": mapping,
+        "seed": nullable(number(whole=True)),
+        "stop": _stop,
+        "tool_choice": _choice,
+        "tools": list_of(_TOOL, 1),
+        "verbosity": nullable(one_of("low", "medium", "high")),
+        "web_search_options": mapping,
+    },
+)
+
+
+def openai(body: dict[str, Any]) -> list[str]:
+    """Violations of a Chat Completions body; empty if the API would accept it."""
+    found = [*json_value(body), *_BODY(body, "")]
+    if isinstance(body, dict):
+        messages = rows(body.get("messages"))
+        tools = [(f"tools[{i}].function.name", _named(tool.get("function"))) for i, tool in rows(body.get("tools"))]
+        choice = body.get("tool_choice")
+        wanted = _named(choice.get("function")) if isinstance(choice, dict) else None
+        found += [*_order(messages), *_pairing(messages), *options(body, tools, wanted)]
+        # "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+        if body.get("max_tokens") is not None and re.match(r"o\d|gpt-([5-9]|\d\d)", str(body.get("model"))):
+            found.append("max_tokens: reasoning models take max_completion_tokens")
+    return found
+
+
+def _named(value: object) -> object:
+    return value.get("name") if isinstance(value, dict) else None
+
+
+def options(body: dict[str, Any], tools: list[tuple[str, object]], wanted: object) -> Iterator[str]:
+    """What holds between the top-level fields, the same in both APIs."""
+    yield from unique_names(tools)
+    for field in ("tool_choice", "parallel_tool_calls"):
+        if body.get(field) is not None and not tools:
+            # "'tool_choice' is only allowed when 'tools' are specified."
+            yield f"{field}: only with tools"
+    if tools and wanted is not None and wanted not in [name for _, name in tools]:
+        yield f"tool_choice: no tool is named {wanted!r}"
+    if body.get("stream_options") is not None and body.get("stream") is not True:
+        # "The 'stream_options' parameter is only allowed when 'stream' is enabled."
+        yield "stream_options: only when stream is true"
+
+
+def _order(messages: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
+    begun = False
+    for index, message in messages:
+        if message.get("role") not in ("system", "developer"):
+            begun = True
+        elif begun:
+            yield f"messages[{index}].role: {message['role']} messages must stand in front"
+    if messages and messages[-1][1].get("role") not in ("user", "tool"):
+        yield f"messages[{messages[-1][0]}].role: the last message must be the user's or a tool's"
+
+
+def _pairing(messages: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
+    """Directly behind an assistant message with calls stands one tool message for each of them, and nowhere else one.
+
+    "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'."
+    (agno-agi/agno#4345); "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'"
+    (miurla/morphic#136).
+    """
+    open_calls: dict[str, str] = {}
+    known: set[str] = set()
+    for index, message in messages:
+        path = f"messages[{index}]"
+        if message.get("role") == "tool":
+            call = message.get("tool_call_id")
+            if not isinstance(call, str):
+                continue
+            if call in open_calls:
+                del open_calls[call]
+            elif call in known:
+                yield f"{path}: {call!r} is answered twice"
+            else:
+                yield f"{path}: tool message for {call!r} answers no tool_calls directly before it"
+            continue
+        yield from _unanswered(open_calls)
+        open_calls, known = {}, set()
+        for position, call_ in rows(message.get("tool_calls")):
+            name = call_.get("id")
+            if not isinstance(name, str):
+                continue
+            if name in known:
+                yield f"{path}.tool_calls[{position}].id: {name!r} is used twice"
+            known.add(name)
+            open_calls[name] = f"{path}.tool_calls[{position}]"
+    yield from _unanswered(open_calls)
+
+
+def _unanswered(open_calls: dict[str, str]) -> Iterator[str]:
+    for call, path in open_calls.items():
+        yield f"{path}: no tool message answers {call!r} directly after it"

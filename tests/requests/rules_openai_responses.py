@@ -1,0 +1,206 @@
+"""What OpenAI's Responses API accepts as `input`, and a little less where Foldmark demands more.
+
+Sources as in `rules_openai`. Demanded beyond the API: a call's output before the next message (the API wants it
+somewhere behind the call), system and developer items only in front, no empty text, a last item of the user or a
+tool. Outside, thus unknown: every built-in tool and its items, stored prompts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rules_common import (
+    anything,
+    boolean,
+    filled,
+    json_value,
+    kind,
+    list_of,
+    mapping,
+    matching,
+    nullable,
+    number,
+    one_of,
+    record,
+    rows,
+    tagged,
+    text,
+)
+from rules_openai import EFFORT, FUNCTION_NAME, SHARED, options, parameters, strict_schema
+
+# "Invalid 'input[2].call_id': string too long. Expected a string with maximum length 64"
+_CALL_ID = matching(r"^(?s:.){1,64}$")
+_TYPE = {"type": anything}
+_STATUS = nullable(one_of("in_progress", "completed", "incomplete"))
+_INPUT_PARTS = tagged(
+    {
+        "input_text": record({**_TYPE, "text": filled}),
+        "input_image": record(_TYPE, {"image_url": filled, "file_id": filled, "detail": filled}),
+        "input_file": record(_TYPE, {"file_id": filled, "file_data": filled, "filename": filled, "file_url": filled}),
+    }
+)
+# "Invalid value: 'input_text'. Supported values are: 'output_text' and 'refusal'." (jeremychone/rust-genai#119)
+_OUTPUT_PARTS = tagged(
+    {
+        "output_text": record({**_TYPE, "text": filled}, {"annotations": list_of(mapping), "logprobs": anything}),
+        "refusal": record({**_TYPE, "refusal": filled}),
+    }
+)
+_ROLE = one_of("user", "assistant", "system", "developer")
+
+
+def _message(value: Any, path: str) -> Iterator[str]:
+    parts = _OUTPUT_PARTS if value.get("role") == "assistant" else _INPUT_PARTS
+
+    def content(inner: Any, where: str) -> Iterator[str]:
+        yield from (list_of(parts, 1) if isinstance(inner, list) else filled)(inner, where)
+
+    yield from record(
+        {"role": _ROLE, "content": content},
+        {"type": one_of("message"), "id": filled, "status": _STATUS, "phase": anything},
+    )(value, path)
+
+
+def _output(value: Any, path: str) -> Iterator[str]:
+    yield from (list_of(_INPUT_PARTS, 1) if isinstance(value, list) else text)(value, path)
+
+
+_ITEMS = {
+    "message": _message,
+    # "Invalid 'input[1].id': … Expected an ID that begins with 'fc'."
+    "function_call": record(
+        {**_TYPE, "call_id": _CALL_ID, "name": FUNCTION_NAME, "arguments": text},
+        {"id": matching(r"^fc.*$"), "status": _STATUS},
+    ),
+    "function_call_output": record(
+        {**_TYPE, "call_id": _CALL_ID, "output": _output}, {"id": nullable(filled), "status": _STATUS}
+    ),
+    "reasoning": record(
+        {**_TYPE, "id": matching(r"^rs.*$"), "summary": list_of(mapping)},
+        {"content": list_of(mapping), "encrypted_content": nullable(filled), "status": _STATUS},
+    ),
+}
+
+
+def _item(value: Any, path: str) -> Iterator[str]:
+    if not isinstance(value, dict):
+        yield f"{path}: must be an object, not {kind(value)}"
+        return
+    type_ = _type(value)
+    if type_ not in _ITEMS:
+        yield f"{path}.type: must be one of {', '.join(_ITEMS)}"
+    else:
+        yield from _ITEMS[type_](value, path)
+
+
+def _type(item: dict[str, Any]) -> str:
+    return str(item.get("type", "message" if "role" in item else None))
+
+
+def _input(value: Any, path: str) -> Iterator[str]:
+    yield from (list_of(_item, 1) if isinstance(value, list) else filled)(value, path)
+
+
+def _tool(value: Any, path: str) -> Iterator[str]:
+    yield from record(
+        {"type": one_of("function"), "name": FUNCTION_NAME},
+        {"description": nullable(filled), "parameters": nullable(parameters), "strict": nullable(boolean)},
+    )(value, path)
+    if isinstance(value, dict) and value.get("strict") is True:
+        yield from strict_schema(value.get("parameters"), f"{path}.parameters")
+
+
+def _choice(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from record({"type": one_of("function"), "name": FUNCTION_NAME})(value, path)
+    else:
+        yield from one_of("none", "auto", "required")(value, path)
+
+
+_BODY = record(
+    {"model": filled, "input": _input},
+    {
+        **SHARED,
+        "background": nullable(boolean),
+        "context_management": nullable(list_of(mapping)),
+        "conversation": anything,
+        "include": nullable(list_of(filled)),
+        "instructions": nullable(filled),
+        # "integer below minimum value. Expected a value >= 16"
+        "max_output_tokens": nullable(number(16, whole=True)),
+        "max_tool_calls": nullable(number(1, whole=True)),
+        "previous_response_id": nullable(filled),
+        "reasoning": nullable(record({}, {"effort": EFFORT, "summary": anything, "context": anything})),
+        "text": mapping,
+        "tool_choice": _choice,
+        "tools": list_of(_tool),
+        "truncation": nullable(one_of("auto", "disabled")),
+    },
+)
+
+
+def openai_responses(body: dict[str, Any]) -> list[str]:
+    """Violations of a Responses API body; empty if the API would accept it."""
+    found = [*json_value(body), *_BODY(body, "")]
+    if isinstance(body, dict):
+        items = rows(body.get("input"))
+        tools = [(f"tools[{i}].name", tool.get("name")) for i, tool in rows(body.get("tools"))]
+        choice = body.get("tool_choice")
+        wanted = choice.get("name") if isinstance(choice, dict) else None
+        continued = body.get("previous_response_id") is not None or body.get("conversation") is not None
+        found += [*_order(items), *_pairing(items, continued), *options(body, tools, wanted)]
+    return found
+
+
+def _order(items: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
+    begun = False
+    for place, (index, item) in enumerate(items):
+        role = item.get("role") if _type(item) == "message" else None
+        if role not in ("system", "developer"):
+            begun = True
+        elif begun:
+            yield f"input[{index}].role: {role} messages must stand in front"
+        after = items[place + 1][1] if place + 1 < len(items) else {"role": "user"}
+        said = _type(after) in ("reasoning", "function_call") or after.get("role") == "assistant"
+        if _type(item) == "reasoning" and not said:
+            # "Item 'rs_…' of type 'reasoning' was provided without its required following item."
+            yield f"input[{index}]: reasoning without the item that followed it"
+    if items:
+        index, item = items[-1]
+        if _type(item) != "function_call_output" and item.get("role") != "user":
+            yield f"input[{index}]: the last item must be the user's or a tool's output"
+
+
+def _pairing(items: list[tuple[int, dict[str, Any]]], continued: bool) -> Iterator[str]:
+    """Each call has one output behind it and before the next message.
+
+    "No tool output found for function call call_…" (bytedance/trae-agent#245); "No tool call found for function call
+    output with call_id …" (vercel/ai#8216). With a `previous_response_id` the call may stand in what is stored.
+    """
+    open_calls: dict[str, int] = {}
+    answered: set[str] = set()
+    called: set[str] = set()
+    for index, item in items:
+        type_, call = _type(item), item.get("call_id")
+        if type_ == "message":
+            yield from _unanswered(open_calls)
+            open_calls = {}
+        elif type_ == "function_call" and isinstance(call, str):
+            if call in called:
+                yield f"input[{index}].call_id: {call!r} is used twice"
+            called.add(call)
+            open_calls[call] = index
+        elif type_ == "function_call_output" and isinstance(call, str):
+            if call in answered:
+                yield f"input[{index}]: {call!r} is answered twice"
+            elif call not in open_calls and not (continued and call not in called):
+                yield f"input[{index}]: output for {call!r} answers no function_call before it"
+            answered.add(call)
+            open_calls.pop(call, None)
+    yield from _unanswered(open_calls)
+
+
+def _unanswered(open_calls: dict[str, int]) -> Iterator[str]:
+    for call, index in open_calls.items():
+        yield f"input[{index}]: no function_call_output answers {call!r} before the next message"

@@ -1,0 +1,210 @@
+"""The layers of a request, and the request as a whole [SPEC 5.1, 5.4, 5.6]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from random_logs import message
+
+import foldmark
+from foldmark.conversation import Agent
+from foldmark.conversation.request import WIRES, prepare
+from foldmark.core.config import Config
+from foldmark.core.prompt import EMPTY, GO_ON, GUIDELINES, OMITTED, assemble, layers
+from foldmark.core.request import Request, ToolSpec
+from foldmark.core.segments import Segment
+from foldmark.core.tokens import estimate
+from foldmark.core.view import Said, view
+
+READ = ToolSpec("read_file", "Reads a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
+
+
+@pytest.fixture
+def agent() -> Iterator[Agent]:
+    log = foldmark.open(":memory:")
+    yield log.agent("test")
+    log.close()
+
+
+def made(agent: Agent, config: Config | None = None, provider: str = "openai", **more: Any) -> Request:
+    return prepare(agent.standing(), config or Config(), provider, "some-model", **more)
+
+
+def system_of(request: Request) -> str | None:
+    first = request.body["messages"][0]
+    return first["content"] if first["role"] == "system" else None
+
+
+def test_the_layers_stand_in_order_and_each_is_named(agent: Agent) -> None:
+    agent.append("system", "Imported rule.")
+    agent.append("user", "Hello.")
+    agent.append("assistant", "Hi.")
+    state = agent.record("state", "Goal: greet")
+    pad = agent.record("scratchpad", "1. greet")
+    request = made(agent, Config(system="Be kind."), tools=[READ])
+    expected = ["Be kind.", "Imported rule.", GUIDELINES, "### STATE\nGoal: greet", "### SCRATCHPAD\n1. greet"]
+    assert system_of(request) == "\n\n".join(expected)
+    parts = [(part.layer, part.event, part.kind) for part in request.manifest.parts]
+    assert parts == [
+        ("system", None, "system"),
+        ("system", 1, "system"),
+        ("guidelines", None, "guidelines"),
+        ("state", state, "state"),
+        ("scratchpad", pad, "scratchpad"),
+        ("window", 2, "user"),
+        ("window", 3, "assistant"),
+        ("window", None, "go_on"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("provider", "field"),
+    [("anthropic", "system"), ("gemini", "systemInstruction"), ("gemini_gca", "systemInstruction")],
+)
+def test_every_provider_has_a_field_for_the_layers(agent: Agent, provider: str, field: str) -> None:
+    agent.append("user", "Hello.")
+    body = made(agent, Config(system="Be kind."), provider).body
+    assert "Be kind." in str(body.get("request", body)[field])
+    assert field not in made(agent, Config(), provider).body.get("request", made(agent, Config(), provider).body)
+
+
+def test_with_everything_off_the_request_is_the_context(agent: Agent) -> None:
+    texts = ["Hello.", "[TRUNCATED]", "  indented\n"]
+    for text in texts:
+        agent.append("user", text)
+    off = Config(truncation=False, sliding_context_tokens=0)
+    assert made(agent, off).body == {
+        "model": "some-model",
+        "messages": [{"role": "user", "content": text} for text in texts],
+    }
+
+
+def test_guidelines_come_with_tools(agent: Agent) -> None:
+    agent.append("user", "Hello.")
+    assert system_of(made(agent, tools=[READ])) == GUIDELINES
+    assert system_of(made(agent)) is None
+    for said in ("TRUNCATED", "ORDER BY id DESC", "status != 'dropped'", "### STATE", "memos"):
+        assert said in GUIDELINES
+
+
+def test_a_state_that_has_its_heading_keeps_it(agent: Agent) -> None:
+    agent.record("state", "### STATE\nGoal: greet")
+    assert system_of(made(agent)) == "### STATE\nGoal: greet"
+
+
+def test_the_state_leaves_with_the_context_and_the_scratchpad_does_not(agent: Agent) -> None:
+    agent.append("user", "Hello.")
+    agent.record("state", "Goal: greet")
+    agent.record("scratchpad", "notes")
+    agent.do("/clear")
+    assert system_of(made(agent)) == "### SCRATCHPAD\nnotes"
+
+
+def test_a_scratchpad_that_was_handed_down_has_no_event_of_this_agent(agent: Agent) -> None:
+    agent.append("user", "Hello.")
+    agent.record("scratchpad", "notes")
+    child = agent.log.agent(agent.do("/fork").data["child"])
+    request = made(child)
+    assert system_of(request) == "### SCRATCHPAD\nnotes"
+    assert request.manifest.parts[0].event is None
+
+
+def test_system_messages_that_left_the_context_are_not_sent(agent: Agent) -> None:
+    agent.append("system", "Imported rule.")
+    agent.append("user", "Hello.")
+    assert system_of(made(agent)) == "Imported rule."
+    agent.do("/clear")
+    agent.append("user", "Again.")
+    assert system_of(made(agent)) is None
+
+
+def test_layers_without_text_are_not_sent_and_blank_system_messages_are_named() -> None:
+    blank = message(3, "system", " \n", None)
+    found = layers(Config(system=" "), [blank], tools=False, state=message(4, "state", ""), scratchpad=" ")
+    prompt = assemble(found, view([], "openai", Config()))
+    assert prompt.system == ""
+    assert [(each.event, each.why) for each in prompt.left_out] == [(3, "empty")]
+    assert [part.layer for part in prompt.parts] == ["window"]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "steps"),
+    [
+        ("", [EMPTY]),
+        ("user", ["user"]),
+        ("assistant", [OMITTED, "assistant", GO_ON]),
+        ("user assistant", ["user", "assistant", GO_ON]),
+        ("summary user", [OMITTED, "summary", "user"]),
+    ],
+)
+def test_the_first_message_is_a_users_and_so_is_the_last(kinds: str, steps: list[str]) -> None:
+    events = [message(id, kind, kind) for id, kind in enumerate(kinds.split(), start=1)]
+    prompt = assemble([], view(events, "openai", Config()))
+    assert [step.text for step in prompt.steps] == steps
+    synthetic = [part.how for part in prompt.parts if part.event is None]
+    assert synthetic == ["synthetic"] * sum(step.startswith("[") for step in steps)
+
+
+def test_an_instruction_is_the_last_message_and_nothing_else_is_added() -> None:
+    prompt = assemble([], view([message(1, "user"), message(2, "assistant")], "openai", Config()), "Sum up.")
+    assert prompt.steps[-1] == Said("user", "Sum up.")
+    assert [step.text for step in prompt.steps] == ["text", "text", "Sum up."]
+    assert (prompt.parts[-1].kind, prompt.parts[-1].how) == ("instruction", "synthetic")
+    assert [step.text for step in assemble([], view([], "openai", Config()), "Sum up.").steps] == ["Sum up."]
+
+
+def test_bytes_are_the_body_and_tokens_their_estimate(agent: Agent) -> None:
+    agent.append("user", "Hällo.")
+    for provider in WIRES:
+        request = made(agent, provider=provider)
+        assert request.bytes == msgspec.json.encode(request.body)
+        per_token = 3 if provider == "anthropic" else 4
+        assert request.tokens == -(-len(request.bytes) // per_token)
+        assert (request.provider, request.model, request.purpose) == (provider, "some-model", "answer")
+
+
+@pytest.mark.parametrize(("size", "tokens"), [(0, 0), (1, 1), (3, 1), (4, 1), (5, 2), (12, 3)])
+def test_a_token_is_four_bytes(size: int, tokens: int) -> None:
+    assert estimate("openai", "any", size) == tokens
+    assert estimate("anthropic", "any", size) == -(-size // 3)
+
+
+def test_provider_names(agent: Agent) -> None:
+    assert made(agent, provider="google").provider == "gemini"
+    assert made(agent, provider="offline").dialect == "openai"
+    assert made(agent, provider="gemini_gca").dialect == "gemini_gca"
+    with pytest.raises(foldmark.CommandError, match=r"no provider 'mistral'; there is: anthropic, openai, gemini,"):
+        made(agent, provider="mistral")
+
+
+def test_the_same_log_gives_the_same_bytes(agent: Agent) -> None:
+    agent.append("user", "Hello.")
+    agent.append_tool_call("read_file", {"path": "a"}, call_id="c 1")
+    assert made(agent, tools=[READ]) == made(agent, tools=[READ])
+
+
+def test_of_two_tools_with_one_name_the_first_is_sent(agent: Agent) -> None:
+    tools = [READ, ToolSpec("other", "", READ.parameters), ToolSpec("read_file", "Another.", READ.parameters)]
+    sent = made(agent, tools=tools).body["tools"]
+    assert [tool["function"].get("description") for tool in sent] == ["Reads a file.", None]
+
+
+def test_planning_sees_only_its_segments_and_no_anchors(agent: Agent) -> None:
+    agent.append("system", "Imported rule.")
+    first = agent.append("user", "One.")
+    agent.append("assistant", "Two.")
+    agent.record("state", "Goal")
+    agent.record("scratchpad", "notes")
+    agent.end_turn()
+    third = agent.append("user", "Three.")
+    request = made(
+        agent, Config(sliding_context_tokens=1), only=(Segment(agent.id, first, first + 1),), purpose="match"
+    )
+    assert [entry["content"] for entry in request.body["messages"]] == ["Imported rule.", "One.", "Two.", GO_ON]
+    assert request.manifest.edge == foldmark.core.request.Edge(first, "planning", 0, "only what is being matched")
+    later = made(agent, only=(Segment(agent.id, third, third),))
+    assert (later.manifest.edge.first, later.manifest.edge.before) == (third, 2)
+    assert request.purpose == "match"

@@ -1,0 +1,377 @@
+"""Isolation, pairing repair and truncation, rule by rule [S2, SPEC 5.2]."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from random_logs import call, logs, message, result
+
+from foldmark.core import wire
+from foldmark.core.config import Config
+from foldmark.core.events import Event
+from foldmark.core.truncation import HINT, after, before, shorten
+from foldmark.core.view import (
+    HIDDEN_RESULT,
+    INTERRUPTED,
+    NO_OUTPUT,
+    NO_RESULT,
+    TOOL_MESSAGE,
+    Calls,
+    Said,
+    View,
+    active_from,
+    isolate,
+    pair,
+    view,
+)
+
+WHOLE = Config(truncation=False)
+
+
+def shown(*events: Event, dialect: str = "openai", config: Config = WHOLE, window: int = 0) -> View:
+    return view(events, dialect, config, window)
+
+
+def left(made: View) -> dict[int, str]:
+    return {each.event: each.why for each in made.left_out}
+
+
+def calls_of(made: View) -> list[list[tuple[str, str]]]:
+    return [[(used.call_id, used.result) for used in step.calls] for step in made.steps if isinstance(step, Calls)]
+
+
+# Isolation
+
+
+@pytest.mark.parametrize(
+    ("written", "active", "seen"),
+    [
+        ("openai", "openai", True),
+        ("openai", "anthropic", False),
+        ("anthropic", "gemini", False),
+        ("gemini", "gemini_gca", True),
+        ("gemini_gca", "gemini", True),
+        ("gemini", "openai", False),
+        (None, "anthropic", True),
+    ],
+)
+def test_tools_are_seen_in_their_own_dialect(written: str | None, active: str, seen: bool) -> None:
+    events = [message(1, "user"), call(2, dialect=written), result(3, 2, dialect=written)]
+    events.append(message(4, "tool", "note", dialect=written))
+    made = shown(*events, dialect=active)
+    assert left(made) == ({} if seen else dict.fromkeys((2, 3, 4), "isolation"))
+    assert len(made.steps) == (3 if seen else 1)
+
+
+@pytest.mark.parametrize("kind", ["user", "assistant", "summary"])
+def test_text_crosses_dialects(kind: str) -> None:
+    assert shown(message(1, kind, dialect="anthropic"), dialect="openai").left_out == ()
+
+
+def test_a_result_of_another_dialect_is_named_as_such() -> None:
+    made = shown(message(1, "user"), call(2, dialect="openai"), result(3, 2, dialect="anthropic"))
+    assert calls_of(made) == [[("c1", HIDDEN_RESULT)]]
+    assert left(made) == {3: "isolation"}
+    assert "another dialect" in made.parts[-1].detail
+
+
+def test_a_result_of_a_hidden_call_is_left_out() -> None:
+    made = shown(call(2, dialect="anthropic"), result(3, 2))
+    assert (made.steps, left(made)) == ((), {2: "isolation", 3: "pairing"})
+
+
+def test_a_tool_message_is_sent_as_a_users_text() -> None:
+    made = shown(message(1, "tool", "note"))
+    assert made.steps == (Said("user", TOOL_MESSAGE + "note"),)
+    assert (made.parts[0].kind, made.parts[0].event) == ("tool", 1)
+    assert "user" in made.parts[0].detail
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n\t\u2028"])
+@pytest.mark.parametrize("kind", ["user", "assistant", "summary", "tool"])
+def test_messages_without_text_are_left_out(kind: str, blank: str) -> None:
+    made = shown(message(1, "user", "a"), message(2, kind, blank))
+    assert (made.steps, left(made)) == ((Said("user", "a"),), {2: "empty"})
+
+
+# Pairing
+
+
+def test_calls_that_stand_together_are_sent_with_the_text_before_them() -> None:
+    made = shown(message(1, "assistant", "I look."), call(2), call(3, "c2"), result(4, 3, "B"), result(5, 2, "A"))
+    (step,) = made.steps
+    assert isinstance(step, Calls)
+    assert (step.text, calls_of(made)) == ("I look.", [[("c1", "A"), ("c2", "B")]])
+    assert [part.event for part in made.parts] == [1, 2, 3, 5, 4]
+
+
+def test_one_call_after_the_other_stays_two_exchanges() -> None:
+    made = shown(call(2), result(3, 2, "A"), call(4, "c2"), result(5, 4, "B"))
+    assert calls_of(made) == [[("c1", "A")], [("c2", "B")]]
+
+
+def test_text_of_another_turn_or_a_summary_is_not_joined_to_calls() -> None:
+    made = shown(
+        message(1, "assistant", "Done."), call(2, turn=2), message(3, "summary", "All.", 3), call(4, "c2", turn=2)
+    )
+    assert [type(step) for step in made.steps] == [Said, Calls, Said, Calls]
+
+
+def test_calls_of_two_turns_are_not_joined() -> None:
+    assert calls_of(shown(call(1), call(2, "c2", turn=2))) == [[("c1", NO_RESULT)], [("c2", NO_RESULT)]]
+
+
+def test_a_late_result_is_moved_to_its_call() -> None:
+    made = shown(call(1), message(2, "user", "Well?", 2), result(3, 1, "late", 2))
+    assert calls_of(made) == [[("c1", "late")]]
+    assert made.steps[1:] == (Said("user", "Well?"),)
+    assert made.left_out == ()
+
+
+def test_a_call_without_result_gets_a_synthetic_one_that_says_so() -> None:
+    made = shown(call(1), message(2, "user", "Well?", 2))
+    (step, _) = made.steps
+    assert isinstance(step, Calls)
+    assert (step.calls[0].result, step.calls[0].failed) == (NO_RESULT, True)
+    assert [(part.event, part.how, part.kind) for part in made.parts[:2]] == [
+        (1, "whole", "tool_call"),
+        (None, "synthetic", "tool_result"),
+    ]
+
+
+def test_results_without_call_and_second_results_are_left_out() -> None:
+    made = shown(call(1), result(2, 1, "first"), result(3, 1, "second"), result(4, None), result(5, 99))
+    assert calls_of(made) == [[("c1", "first")]]
+    assert left(made) == dict.fromkeys((3, 4, 5), "pairing")
+
+
+def test_what_is_left_out_does_not_part_an_exchange() -> None:
+    made = shown(message(1, "assistant", "I look."), result(2, 99), call(3), result(4, 98), call(5, "c2"))
+    assert [len(step.calls) for step in made.steps if isinstance(step, Calls)] == [2]
+
+
+def test_interrupted_answers_are_marked() -> None:
+    made = shown(message(1, "assistant", "I was", interrupted=True), message(2, "user", "x", interrupted=True))
+    assert made.steps == (Said("assistant", "I was" + INTERRUPTED), Said("user", "x"))
+    assert [part.how for part in made.parts] == ["interrupted", "whole"]
+
+
+def test_an_empty_result_is_sent_as_no_output() -> None:
+    made = shown(call(1), result(2, 1, " \n"))
+    assert calls_of(made) == [[("c1", NO_OUTPUT)]]
+    assert "empty" in made.parts[-1].detail
+
+
+def test_the_same_call_id_twice_is_renamed_for_call_and_result_alike() -> None:
+    made = shown(call(1), result(2, 1, "A"), call(3), result(4, 3, "B"), call(5), result(6, 5, "C"))
+    ((first, _),), ((second, _),), ((third, _),) = calls_of(made)
+    assert first == "c1"
+    assert len({first, second, third}) == 3
+    assert calls_of(made) == calls_of(
+        shown(call(1), result(2, 1, "A"), call(3), result(4, 3, "B"), call(5), result(6, 5, "C"))
+    )
+    assert f"call id sent as {second}" in made.parts[2].detail
+
+
+@pytest.mark.parametrize("odd", ["", "a b", "call:1", "é", "x" * 41, "c1\n"])
+def test_call_ids_that_no_provider_takes_are_replaced(odd: str) -> None:
+    (sent,) = wire.call_ids([odd])
+    assert re.fullmatch(r"[A-Za-z0-9_-]{1,40}", sent)
+    assert sent == wire.call_ids(["other", odd])[1]
+
+
+@given(st.lists(st.sampled_from(["a", "b", "", "é", wire.call_ids([""])[0], wire.call_ids(["a", "a"])[1]])))
+def test_call_ids_are_unique_and_good_ones_stay(own: list[str]) -> None:
+    sent = wire.call_ids(own)
+    assert len(set(sent)) == len(sent) == len(own)
+    assert all(sent[own.index(good)] == good for good in ("a", "b") if good in own)
+
+
+@pytest.mark.parametrize("odd", ["", "9a", "-a", "a.b", "ä", "n" * 65, "a\n"])
+def test_tool_names_that_no_provider_takes_are_replaced(odd: str) -> None:
+    sent = wire.tool_name(odd)
+    assert re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", sent)
+    assert sent != wire.tool_name(odd + "!")
+    assert wire.tool_name("n" * 64) == "n" * 64
+
+
+@pytest.mark.parametrize(
+    ("args", "sent"),
+    [
+        ('{"a":1}', {"a": 1}),
+        ("[1,2]", {"value": [1, 2]}),
+        ("null", {"value": None}),
+        ('"x"', {"value": "x"}),
+        ("{broken", {"value": "{broken"}),
+        ("", {"value": ""}),
+        ('{"n":123456789012345678901234567890}', {"n": 123456789012345678901234567890}),
+    ],
+)
+def test_arguments_are_an_object(args: str, sent: object) -> None:
+    assert msgspec.json.decode(wire.arguments(args)) == sent
+    made = shown(call(1, args=args))
+    assert ("wrapped" in made.parts[0].detail) == (wire.arguments(args) != args)
+
+
+def test_arguments_that_are_nested_too_deep_are_sent_as_text() -> None:
+    fine = "[" * (wire.DEEPEST - 1) + "]" * (wire.DEEPEST - 1)
+    assert wire.arguments(f'{{"a":{fine}}}') == f'{{"a":{fine}}}'
+    for levels in (wire.DEEPEST, 100_000):
+        deep = '{"a":' + "[" * levels + "]" * levels + "}"
+        assert msgspec.json.decode(wire.arguments(deep)) == {"value": deep}
+
+
+@given(logs())
+def test_isolation_and_pairing_lose_nothing(events: list[Event]) -> None:
+    kept, isolated = isolate(events, "openai")
+    groups, unpaired = pair(kept)
+    found = [each.event for each in (*isolated, *unpaired)]
+    for group in groups:
+        if isinstance(group, Event):
+            found.append(group.id)
+        else:
+            found += [group.text.id] if group.text else []
+            found += [event.id for both in group.calls for event in both if event is not None]
+    assert sorted(found) == [event.id for event in events]
+
+
+# Truncation
+
+
+def hint(id: int) -> str:
+    return f'... [TRUNCATED. Use query_db(sql="SELECT content FROM messages WHERE id={id}") to see full output]'
+
+
+def test_results_are_cut_by_age() -> None:
+    old = [message(1, "user"), call(2), result(3, 2, "o" * 6000)]
+    new = [message(10, "user", turn=10)]
+    for id in range(11, 25, 2):
+        new += [call(id, f"c{id}", turn=10), result(id + 1, id, "n" * 6000, 10)]
+    made = shown(*old, *new, config=Config())
+    texts = [text for ((_, text),) in calls_of(made)]
+    assert texts[0] == "o" * 300 + hint(3)
+    assert texts[1:] == ["n" * 1000 + hint(12), "n" * 1000 + hint(14)] + [
+        "n" * 5000 + hint(i) for i in range(16, 25, 2)
+    ]
+    cut = next(part for part in made.parts if part.event == 3)
+    assert (cut.how, cut.detail) == ("truncated", "300 of 6,000 characters")
+
+
+def test_nothing_is_cut_up_to_the_limit_or_with_truncation_off() -> None:
+    assert calls_of(shown(call(1), result(2, 1, "x" * 5000), config=Config())) == [[("c1", "x" * 5000)]]
+    assert calls_of(shown(call(1), result(2, 1, "x" * 9000), config=WHOLE)) == [[("c1", "x" * 9000)]]
+
+
+def test_limits_are_settings() -> None:
+    config = Config(truncate_recent=20, truncate_recent_count=1, truncate_active=10, truncate_inactive=0)
+    events = [call(2), result(3, 2, "a" * 50), message(4, "user", turn=4)]
+    events += [call(5, "c2", turn=4), result(6, 5, "b" * 50, 4), call(7, "c3", turn=4), result(8, 7, "c" * 50, 4)]
+    assert [text for ((_, text),) in calls_of(shown(*events, config=config))] == [
+        hint(3),
+        "b" * 10 + hint(6),
+        "c" * 20 + hint(8),
+    ]
+
+
+def test_only_results_are_cut() -> None:
+    events = [message(1, "user", "u" * 9000), message(2, "assistant", "a" * 9000), message(3, "tool", "t" * 9000)]
+    assert [len(step.text) for step in shown(*events, config=Config()).steps if isinstance(step, Said)][:2] == [
+        9000
+    ] * 2
+
+
+def test_a_turn_is_active_until_a_user_opens_another() -> None:
+    used = [message(1, "user"), call(2), result(3, 2, "x" * 900)]
+    summary = message(5, "summary", "All of it.", 5)
+    late = [call(6, "c2", turn=6), result(7, 6, "y" * 900, 6)]
+    assert [len(t) for ((_, t),) in calls_of(shown(*used, summary, *late, config=Config()))] == [900, 900]
+    closed = shown(*used, summary, *late, message(8, "user", turn=8), config=Config())
+    assert all(text.startswith(("x" * 300 + "...", "y" * 300 + "...")) for ((_, text),) in calls_of(closed))
+    assert active_from([*used, summary, *late]) == 1
+    assert active_from(late) == 0
+    assert active_from([message(9, "assistant", turn=8)]) == 8
+
+
+def test_what_is_pinned_before_the_window_is_never_active() -> None:
+    used = [message(1, "user"), call(2), result(3, 2, "x" * 900)]
+    made = shown(*used, message(9, "summary", "All.", 9), config=Config(), window=9)
+    assert calls_of(made)[0][0][1] == "x" * 300 + hint(3)
+    assert [part.layer for part in made.parts] == ["pinned", "pinned", "pinned", "window"]
+
+
+def test_head_tail_keeps_a_fifth_from_the_start_and_the_rest_from_the_end() -> None:
+    text = "".join(chr(ord("a") + index % 26) for index in range(1000))
+    assert shorten(text, 300, "head-tail", 7) == (text[:60] + hint(7) + "\n" + text[-240:], 300)
+
+
+def test_text_that_looks_like_the_marker_is_data() -> None:
+    text = hint(3) * 100
+    assert shorten(text, 300, "head", 9) == (text[:300] + hint(9), 300)
+    assert shorten(hint(3), 300, "head", 9).text == hint(3)
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        "e\u0301\u0323",
+        "👩\u200d👩\u200d👧\u200d👦",
+        "👍🏽",
+        "🇩🇪",
+        "\r\n",
+        "각",
+        "\u1112\u1161\u11ab",
+        "क्षि",
+        "❤\ufe0f",
+        "1\ufe0f\u20e3",
+        "🏴\U000e0067\U000e0062\U000e007f",
+        "\\n",
+        "\\u00e9",
+        "\\ud83d\\ude00",
+        "\\\\",
+        "\\x1b",
+        "\x1b[31;1m",
+        "\x1b]0;title\x07",
+    ],
+)
+def test_a_cut_never_falls_inside_a_grapheme_or_an_escape(cluster: str) -> None:
+    text = "ab" + cluster * 3 + "cd"
+    places = {0, 1, 2, *(2 + n * len(cluster) for n in (1, 2, 3)), len(text) - 1, len(text)}
+    for index in range(len(text) + 1):
+        assert before(text, index) == max(place for place in places if place <= index)
+        assert after(text, index) == min(place for place in places if place >= index)
+
+
+def test_flags_are_counted_in_pairs() -> None:
+    assert [before("🇩🇪🇫🇷x", index) for index in range(5)] == [0, 0, 2, 2, 4]
+
+
+@pytest.mark.parametrize("begin", ["", "a", "ab", "abc"])
+def test_backslashes_are_counted_in_pairs_however_many_there_are(begin: str) -> None:
+    text = begin + "\\" * 300 + "z"
+    for index in range(len(begin), len(begin) + 301):
+        assert (before(text, index) - len(begin)) == (index - len(begin)) // 2 * 2
+
+
+@given(st.text(st.characters(exclude_categories=("Cs",)), max_size=80), st.integers(0, 80), st.booleans())
+def test_what_is_kept_is_of_the_text_and_within_the_limit(text: str, limit: int, middle: bool) -> None:
+    sent, kept = shorten(text, limit, "head-tail" if middle else "head", 5)
+    if len(text) <= limit:
+        assert sent == text
+        return
+    head, _, tail = sent.partition(HINT.format(id=5))
+    assert text.startswith(head)
+    assert text.endswith(tail.removeprefix("\n"))
+    assert kept == len(head) + len(tail.removeprefix("\n")) <= limit
+    rest = text[len(head) :]
+    assert not (head and unicodedata.combining(rest[0]))
+
+
+def test_hostile_texts_are_cut_in_time_that_follows_their_length() -> None:
+    for text in ("\u0301" * 200_000, "\\" * 200_001, "\x1b[" + "1" * 200_000, "🇩" * 200_000, "\u200d" * 200_000):
+        for shape in ("head", "head-tail"):
+            assert shorten(text, 5000, shape, 1).kept <= 5000

@@ -1,0 +1,381 @@
+"""The window: whole turns, newest first, within a budget; the cut stands still while a turn runs [SPEC 5.3]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from random_logs import message
+
+import foldmark
+from foldmark.conversation import Agent
+from foldmark.conversation.request import WIRES, prepare
+from foldmark.core.config import Config
+from foldmark.core.request import Request, ToolSpec
+from foldmark.core.window import SLACK, Units, choose
+
+READ = ToolSpec("read_file", "Reads a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
+
+
+@pytest.fixture
+def agent() -> Iterator[Agent]:
+    log = foldmark.open(":memory:")
+    yield log.agent("test")
+    log.close()
+
+
+def talk(agent: Agent, turns: int, size: int = 200) -> list[int]:
+    """Turns of a question and an answer of `size` characters each; returns their ids."""
+    ids = []
+    for number in range(turns):
+        ids.append(agent.append("user", f"question {number} ".ljust(size, "q")))
+        agent.append("assistant", f"answer {number} ".ljust(size, "a"))
+        agent.end_turn()
+    return ids
+
+
+def made(agent: Agent, budget: int = 0, turns: int = 0, provider: str = "openai", **more: Any) -> Request:
+    settings_ = {key: more.pop(key) for key in list(more) if key.startswith(("truncate", "system"))}
+    config = Config(sliding_context_tokens=budget, context_size=turns, **settings_)
+    return prepare(agent.standing(), config, provider, "some-model", **more)
+
+
+def in_window(request: Request) -> list[int]:
+    found = [part.turn for part in request.manifest.parts if part.layer == "window" and part.turn]
+    return list(dict.fromkeys(found))
+
+
+def pinned(request: Request) -> list[int]:
+    found = [part.turn for part in request.manifest.parts if part.layer == "pinned" and part.turn]
+    return list(dict.fromkeys(found))
+
+
+# Units
+
+
+def test_units_are_turns_and_are_read_as_asked_for() -> None:
+    events = [message(id, "user" if id % 2 else "assistant", turn=id - (1 - id % 2)) for id in range(1, 101)]
+    source = iter(reversed(events))
+    units = Units(source)
+    assert units.reach(3)
+    assert [unit.turns for unit in (units[0], units[1], units[2])] == [(99,), (97,), (95,)]
+    assert [event.id for event in units.newest(2)] == [97, 98, 99, 100]
+    assert next(source).id == 93
+    assert not units.reach(60)
+
+
+def test_turns_that_are_woven_into_each_other_are_one_unit() -> None:
+    events = [message(1, "user"), message(2, "user", turn=2), message(3, "summary", turn=3), message(4, "user", turn=2)]
+    units = Units(reversed(events))
+    assert units.all() == 2
+    assert (units[0].opener, units[0].turns, [event.id for event in units[0].events]) == (2, (2, 3), [2, 3, 4])
+
+
+def test_messages_outside_of_turns_are_units_of_their_own() -> None:
+    assert Units(reversed([message(1, "user", turn=None), message(2, "user", turn=None)])).all() == 2
+
+
+def counting(sizes: list[int], budget: int, turns: int = 0) -> tuple[int, str | None, list[int]]:
+    """Choose among units of these sizes, newest first; also which counts were measured."""
+    asked: list[int] = []
+
+    def size(count: int) -> int:
+        asked.append(count)
+        return 100 + sum(sizes[:count])
+
+    units = Units(message(1000 - index, "user", turn=1000 - index) for index in range(len(sizes)))
+    rough = {1000 - index: size for index, size in enumerate(sizes)}
+    cut = choose(units, turns, lambda size: size <= budget, size, lambda unit: rough[unit.opener])
+    return cut.units, cut.why, asked
+
+
+@given(
+    st.lists(st.one_of(st.just(0), st.integers(20, 400)), min_size=1, max_size=60),
+    st.integers(0, 12_000),
+    st.integers(0, 70),
+)
+def test_the_cut_is_the_first_turn_that_does_not_fit(sizes: list[int], budget: int, turns: int) -> None:
+    count, why, _ = counting(sizes, budget, turns)
+    most = min(len(sizes), turns or len(sizes))
+    expected = 1
+    while expected < most and 100 + sum(sizes[: expected + 1]) <= budget:
+        expected += 1
+    assert count == expected
+    assert why == ("budget" if expected < most else "turns" if expected < len(sizes) else None)
+
+
+def test_few_requests_are_measured_and_few_turns_read() -> None:
+    count, why, asked = counting([1000] * 5000, 1_000_500)
+    assert (count, why) == (1000, "budget")
+    assert len(asked) <= 6
+    assert max(asked) <= 1003
+
+
+def test_a_limit_of_turns_reads_no_further_than_the_budget() -> None:
+    source = (message(id, "user", turn=id) for id in range(5000, 0, -1))
+    cut = choose(Units(source), 4000, lambda size: size <= 1000, lambda count: 100 * count, lambda _: 100)
+    assert cut == (10, "budget")
+    assert next(source).id > 4970
+
+
+def test_turns_of_which_nothing_is_sent_are_not_measured() -> None:
+    count, why, asked = counting([500, *[0] * 3000, 500], 700)
+    assert (count, why) == (3001, "budget")
+    assert len(asked) <= 30
+
+
+def test_what_a_request_may_shrink_by_is_less_than_the_slack() -> None:
+    from foldmark.core.prompt import EMPTY, GO_ON, OMITTED, Prompt
+    from foldmark.core.view import Said
+
+    for wire in WIRES.values():
+        bare = len(str(wire.encode("m", Prompt("", ()), ())))
+        for text in (OMITTED, EMPTY, GO_ON):
+            assert len(str(wire.encode("m", Prompt("", (Said("user", text),)), ()))) - bare < SLACK
+
+
+# Turns
+
+
+def test_the_last_n_turns(agent: Agent) -> None:
+    turns = talk(agent, 5)
+    request = made(agent, turns=2)
+    assert in_window(request) == turns[-2:]
+    edge = request.manifest.edge
+    assert (edge.first, edge.why, edge.before, edge.detail) == (turns[3], "turns", 6, "context_size is 2")
+
+
+def test_zero_is_the_whole_context(agent: Agent) -> None:
+    turns = talk(agent, 5)
+    request = made(agent)
+    assert in_window(request) == turns
+    assert (request.manifest.edge.first, request.manifest.edge.why, request.manifest.edge.before) == (turns[0], None, 0)
+
+
+def test_an_empty_context_has_no_edge(agent: Agent) -> None:
+    for request in (made(agent), made(agent, 10, 1)):
+        assert (request.manifest.edge.first, request.manifest.edge.why, request.manifest.edge.before) == (None, None, 0)
+
+
+def test_the_newest_turn_is_always_in(agent: Agent) -> None:
+    turns = talk(agent, 3, size=5000)
+    request = made(agent, budget=1)
+    assert in_window(request) == turns[-1:]
+    assert request.manifest.edge.why == "budget"
+    assert f"turn {turns[1]}" in request.manifest.edge.detail
+
+
+def test_older_turns_are_measured_as_inactive(agent: Agent) -> None:
+    for number in range(4):
+        agent.append("user", "Look.")
+        agent.append_tool_call("read_file", {}, call_id=f"c{number}")
+        agent.append_tool_result(f"c{number}", "r" * 4000)
+        agent.end_turn()
+    agent.append("user", "Now.")
+    request = made(agent, 1000)
+    assert len(in_window(request)) == 5
+    assert request.tokens <= 1000
+
+
+def test_the_result_of_a_call_that_the_window_passed_is_left_out(agent: Agent) -> None:
+    agent.append_tool_call("read_file", {}, call_id="c1")
+    agent.end_turn()
+    agent.append("user", "Well?")
+    late = agent.append_tool_result("c1", "late")
+    assert [left.event for left in made(agent, turns=1).manifest.left_out] == [late]
+    assert made(agent).manifest.left_out == ()
+
+
+def test_everything_counts_towards_the_budget(agent: Agent) -> None:
+    talk(agent, 10)
+    bare = len(in_window(made(agent, budget=800)))
+    assert len(in_window(made(agent, budget=800, system="s" * 800))) < bare
+    assert len(in_window(made(agent, budget=800, tools=[READ]))) < bare
+    assert len(in_window(made(agent, budget=800, provider="anthropic"))) < bare
+    agent.record("scratchpad", "p" * 800)
+    talk(agent, 1)
+    assert len(in_window(made(agent, budget=800))) < bare
+
+
+def test_system_messages_are_sent_whatever_the_window(agent: Agent) -> None:
+    agent.append("system", "Imported rule.")
+    turns = talk(agent, 3)
+    request = made(agent, turns=1)
+    assert request.body["messages"][0] == {"role": "system", "content": "Imported rule."}
+    assert (in_window(request), request.manifest.edge.before) == (turns[-1:], 4)
+
+
+# The cut stands still
+
+
+@pytest.mark.parametrize("provider", WIRES)
+def test_the_cut_does_not_move_inside_a_turn(agent: Agent, provider: str) -> None:
+    talk(agent, 20)
+    agent.append("user", "Work.")
+    edge = made(agent, 1200, provider=provider).manifest.edge
+    assert edge.why == "budget"
+    for step in range(8):
+        agent.append("assistant", f"step {step}")
+        agent.append_tool_call("read_file", {"path": "x"}, call_id=f"c{step}")
+        agent.append_tool_result(f"c{step}", "r" * 4000)
+        agent.record("scratchpad", "p" * 500 * step)
+        agent.record("state", "s" * 500 * step)
+        agent.append("user", "And more.")
+        assert made(agent, 1200, provider=provider).manifest.edge == edge
+    agent.end_turn()
+    assert made(agent, 1200, provider=provider).manifest.edge == edge
+    agent.append("user", "Next.")
+    later = made(agent, 1200, provider=provider)
+    assert later.manifest.edge.first is not None
+    assert edge.first is not None
+    assert later.manifest.edge.first > edge.first
+
+
+def test_the_cut_moves_inside_a_turn_when_the_request_would_pass_the_models_limit(agent: Agent) -> None:
+    turns = talk(agent, 10)
+    agent.append("user", "Work.")
+    agent.append("assistant", "w" * 4000)
+    free = made(agent, 2000)
+    assert free.tokens > 1500
+    request = made(agent, 2000, limit=1500)
+    assert request.tokens <= 1500
+    assert request.manifest.edge.why == "budget"
+    assert "1,500" in request.manifest.edge.detail
+    assert turns[-1] in in_window(request)
+    assert made(agent, 2000, limit=10**6) == free
+
+
+kinds = st.sampled_from(
+    ["user", "assistant", "call", "result", "late", "tool", "empty", "foreign", "end", "end", "end"]
+)
+
+
+@given(
+    steps=st.lists(st.tuples(kinds, st.integers(1, 900)), min_size=1, max_size=60),
+    budget=st.integers(1, 2500),
+    provider=st.sampled_from(["anthropic", "openai", "gemini"]),
+    tools=st.booleans(),
+)
+def test_the_cut_is_maximal_and_a_function_of_the_log_up_to_the_newest_opener(
+    steps: list[tuple[str, int]], budget: int, provider: str, tools: bool
+) -> None:
+    log = foldmark.open(":memory:")
+    agent = log.agent("test")
+    asked = []
+    with agent.batch():
+        for number, (kind, size) in enumerate(steps):
+            match kind:
+                case "user" | "assistant" | "tool":
+                    agent.append(kind, "x" * size)
+                case "empty":
+                    agent.append("user", " ")
+                case "call" | "foreign":
+                    asked.append(f"c{number % 7}")
+                    dialect = {"anthropic": "openai"}.get(provider, "anthropic") if kind == "foreign" else None
+                    agent.append_tool_call("read_file", {"n": number}, call_id=asked[-1], dialect=dialect)
+                case "result" | "late":
+                    if asked:
+                        agent.append_tool_result(asked[-1 if kind == "result" else 0], "r" * size)
+                case "end":
+                    agent.end_turn()
+    more: dict[str, Any] = {"tools": [READ] if tools else [], "provider": provider}
+    request = made(agent, budget, **more)
+    turns = [turn for turn in dict.fromkeys(event.turn_id for event in agent.context().messages) if turn]
+    if turns:
+        then = agent.stood(turns[-1])
+        count = 1
+        while count < len(turns):
+            wider = prepare(
+                then,
+                Config(sliding_context_tokens=0, context_size=count + 1),
+                provider,
+                "some-model",
+                tools=more["tools"],
+            )
+            if wider.tokens > budget:
+                break
+            count += 1
+        edge = request.manifest.edge
+        assert edge.first is not None
+        first = log.store.event(edge.first)
+        assert first is not None
+        assert first.turn_id == turns[-count]
+        assert edge.why == ("budget" if count < len(turns) else None)
+        visible = [event.id for event in agent.context().messages]
+        assert edge.before == sum(id < edge.first for id in visible)
+        accounted = [part.event for part in request.manifest.parts if part.event]
+        accounted += [left.event for left in request.manifest.left_out]
+        assert sorted(accounted) == [id for id in visible if id >= edge.first]
+    log.close()
+
+
+# Pins
+
+
+def test_pinned_turns_stay_in_front_of_the_window_as_inactive(agent: Agent) -> None:
+    agent.append("user", "Remember this.")
+    agent.append_tool_call("read_file", {}, call_id="c1")
+    agent.append_tool_result("c1", "r" * 900)
+    agent.end_turn()
+    turns = [1, *talk(agent, 4)]
+    agent.do(f"/pin {turns[2]}")
+    agent.do("/pin 1")
+    request = made(agent, turns=1)
+    assert (pinned(request), in_window(request)) == ([1, turns[2]], turns[-1:])
+    texts = [entry["content"] for entry in request.body["messages"]]
+    assert texts[0] == "Remember this."
+    assert texts[2].startswith("r" * 300 + "... [TRUNCATED")
+    assert request.manifest.edge.before == 9
+    assert request.manifest.left_out == ()
+
+
+def test_a_pinned_turn_inside_the_window_is_sent_once(agent: Agent) -> None:
+    turns = talk(agent, 3)
+    agent.do(f"/pin {turns[1]}")
+    for request in (made(agent), made(agent, turns=2)):
+        assert pinned(request) == []
+        assert [part.event for part in request.manifest.parts].count(turns[1]) == 1
+    within = made(agent, 240)
+    assert in_window(within) == turns[1:]
+
+
+def test_a_pinned_turn_that_left_the_context_is_not_sent(agent: Agent) -> None:
+    talk(agent, 2)
+    agent.do("/pin 1")
+    agent.do("/clear")
+    agent.append("user", "Again.")
+    request = made(agent, turns=1)
+    assert (pinned(request), len(request.body["messages"])) == ([], 1)
+
+
+def test_pins_take_their_room_from_the_window(agent: Agent) -> None:
+    turns = talk(agent, 20)
+    without = in_window(made(agent, 1000))
+    agent.do(f"/pin {turns[0]}")
+    request = made(agent, 1000)
+    assert pinned(request) == [turns[0]]
+    assert len(in_window(request)) == len(without) - 1
+
+
+def test_over_budget_the_oldest_pins_go_and_are_named(agent: Agent) -> None:
+    turns = talk(agent, 6, size=400)
+    for turn in turns[:3]:
+        agent.do(f"/pin {turn}")
+    request = made(agent, 450)
+    assert (pinned(request), in_window(request)) == ([turns[2]], turns[-1:])
+    gone = [(left.event, left.turn, left.why) for left in request.manifest.left_out]
+    assert gone == [(id, turn, "pins") for turn in turns[:2] for id in (turn, turn + 1)]
+    everything = made(agent, 1)
+    assert pinned(everything) == []
+    assert len(everything.manifest.left_out) == 6
+
+
+def test_a_fork_sees_its_parents_turns_through_the_same_window(agent: Agent) -> None:
+    turns = talk(agent, 5)
+    child = agent.log.agent(agent.do("/fork").data["child"])
+    assert in_window(made(child, turns=2)) == turns[-2:]
+    own = child.append("user", "Mine.")
+    assert in_window(made(child, turns=2)) == [turns[-1], own]
