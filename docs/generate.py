@@ -26,9 +26,10 @@ def commands() -> str:
         [
             "# Commands",
             "",
-            "Made from the registry by `make docs`. Type them in `foldmark chat`, or give one to `foldmark do NAME '...'`;",
-            'in Python it is `agent.do("...")`. `NAME` is required, `[NAME]` may be left out, `NAME...` takes the rest of',
-            "the line. A GID is a turn's id, an ID an event's; `/message list` and `/context show` show them.",
+            "Made from the registry by `make docs`. Type them in `foldmark chat`, or give one to",
+            "`foldmark do NAME '...'`; in Python it is `agent.do('...')`. `NAME` is required, `[NAME]` may",
+            "be left out, `NAME...` takes the rest of the line. A GID is a turn's id, an ID an event's;",
+            "`/message list` and `/context show` show them.",
             "",
             "| command | who | effect |",
             "| --- | --- | --- |",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from msgspec import Struct
 
 from foldmark.conversation import Agent, Result
-from foldmark.conversation.asking import Asking
+from foldmark.conversation.asking import NOBODY, Asking
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import listing
 
@@ -30,7 +30,7 @@ class Call(Struct, frozen=True):
     arguments: Mapping[str, str]
     actor: str
     registry: "Registry"
-    asking: Asking = Asking()
+    asking: Asking = NOBODY
 
     def get(self, name: str) -> str | None:
         """The argument as it was typed; None if it was left out."""
@@ -124,7 +124,7 @@ class Registry:
     def __init__(self, commands: Iterable[Command]) -> None:
         self.commands = {command.name: command for command in commands}
 
-    def __call__(self, agent: Agent, line: str, actor: str = "human", asking: Asking = Asking()) -> Result:
+    def __call__(self, agent: Agent, line: str, actor: str = "human", asking: Asking = NOBODY) -> Result:
         """Carry out `line` on `agent`. Raises CommandError; nothing was written then."""
         command, rest = self.parse(line)
         if actor not in command.who:

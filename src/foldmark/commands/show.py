@@ -59,10 +59,8 @@ def _request_text(name: str, context: Context, request: Request) -> str:
     edge = request.manifest.edge
     amount = f"{count(context.size.messages, 'message')} (~{count(context.size.tokens, 'token')})"
     to = request.provider if request.model in ("", request.provider) else f"{request.provider}/{request.model}"
-    lines = [
-        f"What would go to {to} for {name} after event {context.at}: ~{count(request.tokens, 'token')}, "
-        f"{len(request.bytes):,} bytes. Context: {amount}."
-    ]
+    size = f"~{count(request.tokens, 'token')}, {len(request.bytes):,} bytes"
+    lines = [f"What would go to {to} for {name} after event {context.at}: {size}. Context: {amount}."]
     marks = sorted(context.marks.items(), key=lambda mark: mark[1])
     if edge.before:
         while marks and edge.first is not None and marks[0][1] < edge.first:

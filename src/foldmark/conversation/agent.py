@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from foldmark.conversation import decide
-from foldmark.conversation.asking import Asking
+from foldmark.conversation.asking import NOBODY, Asking
 from foldmark.conversation.context import Context
 from foldmark.conversation.decide import recorded
 from foldmark.conversation.notices import notice
@@ -40,8 +40,6 @@ from foldmark.core.turns import Message
 
 if TYPE_CHECKING:
     from foldmark.conversation.log import Log
-
-_NOBODY = Asking()
 
 
 class Receipt(Struct, frozen=True):
@@ -242,7 +240,7 @@ class Agent:
 
     # Operations
 
-    def do(self, line: str, *, actor: str = "human", asking: Asking = _NOBODY) -> Result:
+    def do(self, line: str, *, actor: str = "human", asking: Asking = NOBODY) -> Result:
         """Carry out a command as it is typed, "/mark BEFORE". Raises CommandError; nothing was written then.
 
         `asking` reaches whoever typed it: a command that erases asks first, one that takes long says how far it is.
@@ -366,7 +364,7 @@ class Agent:
             at = msgspec.structs.replace(at, fold=fold, size=size)
         return prepare(at, at.config, provider, model, tools=self.log.tools(), only=only)
 
-    def call_tool(self, name: str, args: Mapping[str, Any], *, asking: Asking = _NOBODY) -> str:
+    def call_tool(self, name: str, args: Mapping[str, Any], *, asking: Asking = NOBODY) -> str:
         """Run a tool as the model would, and return what it is told [SPEC 4.1].
 
         Raises CommandError for an unknown tool or wrong arguments, in words that are meant for the model.
@@ -442,7 +440,7 @@ class Agent:
 
     def _shown(self, at: Standing, call: Message, waits: bool) -> bool:
         """Whether a call is in the context, or in the planning conversation that ends with this turn."""
-        if at.fold.closing is not None and call.agent_id == self.id and call.id >= at.fold.closing[1]:
+        if at.fold.closing is not None and contains(talk(at), call.agent_id, call.id):
             return True
         if not contains(at.fold.segments, call.agent_id, call.id):
             return False

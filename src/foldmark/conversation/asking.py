@@ -13,3 +13,7 @@ class Asking(Struct, frozen=True):
 
     confirm: Callable[[str], bool] | None = None
     progress: Progress | None = None
+
+
+NOBODY = Asking()
+"""Nobody is there."""

@@ -16,8 +16,8 @@ class Config(Struct, frozen=True):
     """What an agent runs with; every field can be set per agent, the rest is the default [SPEC 10].
 
     `model` is `offline` or `provider/model`; `system` the system prompt; `sliding_context_tokens` the window's budget
-    (0: off), `context_size` its most turns (0: all); the `truncate_*` limits are characters of a tool result, by age. `truncation` and `isolation` switch these
-    off [SPEC 5].
+    (0: off), `context_size` its most turns (0: all); the `truncate_*` limits are characters of a tool result, by age.
+    `truncation` and `isolation` can be switched off [SPEC 5].
     """
 
     model: str = "offline"

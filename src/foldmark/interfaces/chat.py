@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from foldmark.conversation import Agent
 from foldmark.conversation.asking import Asking
+from foldmark.conversation.planning import planning
 from foldmark.core.errors import ConflictError, FoldmarkError, StoreError
 from foldmark.core.ports import Provider
 from foldmark.core.pressure import is_full, meter
@@ -128,7 +129,9 @@ class _Chat:
         self.left = bool(result.data.get("exit"))
 
     def _say(self, runner: asyncio.Runner, text: str) -> None:
-        if is_full(self.agent.context().size.tokens, self._provider.window):
+        at = self.agent.standing()
+        # What makes room again has to be agreed: a planning conversation goes on, with nothing else in its requests.
+        if is_full(at.size.tokens, self._provider.window) and planning(at) is None:
             print(FULL)
         else:
             self._answered(runner, text)

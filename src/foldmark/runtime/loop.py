@@ -10,7 +10,7 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from foldmark.conversation import Agent
-from foldmark.conversation.asking import Asking
+from foldmark.conversation.asking import NOBODY, Asking
 from foldmark.core.errors import ConflictError, FoldmarkError, StoreError
 from foldmark.core.ports import Provider
 from foldmark.core.request import ToolCall
@@ -39,10 +39,7 @@ class _Answer(NamedTuple):
     dialect: str
 
 
-_NOBODY = Asking()
-
-
-async def turn(agent: Agent, provider: Provider, text: str | None, show: Shown, asking: Asking = _NOBODY) -> None:
+async def turn(agent: Agent, provider: Provider, text: str | None, show: Shown, asking: Asking = NOBODY) -> None:
     """Record `text` and answer it, step by step, until the model is done; without a text go on in the open turn.
 
     The user's text is recorded before the model is asked. When the turn is cancelled, or the model fails, what there is

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from foldmark.conversation import Agent
-from foldmark.conversation.asking import Asking
+from foldmark.conversation.asking import NOBODY, Asking
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import listing
 from foldmark.tools.filter_context import FILTER_CONTEXT
@@ -17,10 +17,7 @@ from foldmark.tools.tool import Tool
 TOOLS: dict[str, Tool] = {tool.spec.name: tool for tool in (SLASH, FILTER_CONTEXT)}
 
 
-_NOBODY = Asking()
-
-
-def call_tool(agent: Agent, name: str, args: Mapping[str, Any], asking: Asking = _NOBODY) -> str:
+def call_tool(agent: Agent, name: str, args: Mapping[str, Any], asking: Asking = NOBODY) -> str:
     """Run a tool as the model would, and return what it is told. Raises CommandError for what it did wrong."""
     tool = TOOLS.get(name)
     if tool is None:

@@ -1,0 +1,679 @@
+"""Forgetting and remembering by a planning conversation (SPEC 4.2, S1): how it begins, goes on and ends."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from foldmark import CommandError
+from foldmark.conversation.asking import Asking
+from foldmark.conversation.doctor import examine
+from foldmark.core.errors import FoldmarkError
+from foldmark.core.pressure import WINDOW
+from foldmark.core.request import Request
+from planning_talk import Talk
+
+
+@pytest.fixture(params=[False, True], ids=["one program", "a program for each step"])
+def talk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Talk]:
+    with Talk(tmp_path / "log.db", request.param) as talk:
+        yield talk
+
+
+@pytest.fixture
+def history(talk: Talk) -> list[int]:
+    """Six messages in three turns; the second is about tables."""
+    ids = talk.exchange("Hello", "Hello.")
+    ids += talk.exchange("Which tables?", "Two tables.")
+    return ids + talk.exchange("And the weather?", "Dry.")
+
+
+@pytest.fixture
+def tables(history: list[int]) -> str:
+    """Criteria that mean the second turn."""
+    return f"messages {history[2]}-{history[3]}"
+
+
+def refused(talk: Talk, line: str, *words: str) -> None:
+    """The command fails, says so in these words, and writes nothing."""
+    before = talk.agent.standing().record.head
+    with pytest.raises(CommandError) as caught:
+        talk.agent.do(line)
+    for word in words:
+        assert word in str(caught.value)
+    assert talk.agent.standing().record.head == before
+
+
+# The whole of it
+
+
+def test_the_planning_conversation_leaves_with_what_it_agreed_on(talk: Talk, history: list[int], tables: str) -> None:
+    begun = talk.agent.do(f"/forget {tables}")
+    assert begun.data["answer"] is True
+    assert begun.event_id is None
+    assert talk.texts[-1] == f"/forget {tables}"
+    found = talk.tool(action="preview")
+    assert [each["id"] for each in found["matching_messages"]] == history[2:4]
+    talk.answers("Should I proceed?")
+    talk.says("Yes, proceed")
+    planned = [each for each in talk.ids if each not in history]
+    assert planned[0] == begun.data["planning"]
+
+    done = talk.tool(action="apply", message_ids=history[2:4], planning_conversation_ids=planned)
+    assert done == {
+        "filter_event_id": done["filter_event_id"],
+        "messages_filtered": 2,
+        "context_before": 6,
+        "context_after": 4,
+    }
+    # It is out of the context at once; the model, which still has to answer, sees it up to the end of the turn.
+    left = [history[0], history[1], history[4], history[5]]
+    assert talk.ids == left
+    assert talk.planning is None
+    assert talk.sent()[:5] == ["Hello", "Hello.", "And the weather?", "Dry.", f"/forget {tables}"]
+    assert '"filter_event_id"' in talk.sent()[-1]
+    assert "Which tables?" not in talk.sent()
+
+    talk.answers("Done. I've forgotten those 2 messages.")
+    assert talk.ids == left
+    assert talk.sent() == ["Hello", "Hello.", "And the weather?", "Dry.", "[Go on.]"]
+    after = talk.exchange("What now?", "Go on.")
+    assert talk.ids == left + after
+
+
+def test_the_filter_event_says_it_all(talk: Talk, history: list[int], tables: str) -> None:
+    talk.forget(tables)
+    first = talk.planning.first if talk.planning else 0
+    done = talk.applied()
+    event = talk.log.store.event(done["filter_event_id"])
+    assert event is not None
+    assert (event.kind, event.actor) == ("filter", "model")
+    data = dict(event.data or {})
+    assert data["mode"] == "forget"
+    assert data["criteria"] == tables
+    assert data["planning"] == [first, None]
+    assert (data["before"], data["after"]) == (6, 4)
+    assert [each[1:] for each in data["ranges"]] == [[history[2], history[4] - 1], [first, 2**63 - 1]]
+    receipt = data["receipt"]
+    assert receipt["left"]["messages"] == receipt["before"]["messages"] - 4
+    assert receipt["after"]["messages"] == 4
+    assert receipt["returned"] == {"messages": 0, "tokens": 0}
+    assert receipt["before"]["tokens"] == receipt["after"]["tokens"] + receipt["left"]["tokens"]
+
+
+def test_a_filter_outside_a_turn_is_closed_at_once(talk: Talk, history: list[int], tables: str) -> None:
+    """As over MCP, where nobody opens turns for the calls of tools."""
+    talk.forget(tables)
+    talk.says("yes")
+    talk.agent.end_turn()
+    first = talk.planning.first if talk.planning else 0
+    done = talk.agent.call_tool("filter_context", {"action": "apply"})
+    assert '"messages_filtered":2' in done
+    assert talk.ids == history[:2] + history[4:]
+    event_id = _newest_filter(talk)
+    event = talk.log.store.event(event_id)
+    planned = ((event and event.data) or {})["planning"]
+    assert planned[0] == first
+    assert planned[1] is not None
+    assert talk.ids + talk.exchange("More", "text") == talk.ids
+
+
+def test_two_filters_compound(talk: Talk, history: list[int], tables: str) -> None:
+    talk.forget(tables)
+    talk.applied()
+    more = talk.exchange("Later", "later.")
+    talk.forget(f"messages {history[4]}-{history[5]}")
+    assert talk.applied() == {
+        "filter_event_id": _newest_filter(talk),
+        "messages_filtered": 2,
+        "context_before": 6,
+        "context_after": 4,
+    }
+    assert talk.ids == history[:2] + more
+    talk.forget(f"messages {history[0]}-{more[0]}", "remember")
+    assert talk.applied()["context_after"] == 3
+    assert talk.ids == [*history[:2], more[0]]
+
+
+def _newest_filter(talk: Talk) -> int:
+    agent = talk.agent
+    return [event.id for event in agent.log.store.operations(agent.id) if event.kind == "filter"][-1]
+
+
+def test_restoring_the_filter_brings_the_planning_back_and_does_not_reopen_it(
+    talk: Talk, history: list[int], tables: str
+) -> None:
+    talk.forget(tables)
+    done = talk.applied()
+    after = talk.exchange("What now?", "Go on.")
+    talk.agent.do(f"/restore {done['filter_event_id']}")
+    assert talk.texts[:6] == ["Hello", "Hello.", "Which tables?", "Two tables.", "And the weather?", "Dry."]
+    assert "Done." in talk.texts
+    assert f"/forget {tables}" in talk.texts
+    assert talk.ids[-2:] == after
+    assert talk.planning is None
+    refused(talk, "/cancel", "no planning conversation is open")
+    assert "no planning conversation is open" in talk.tool(action="preview")["error"]
+
+
+def test_a_filter_taken_back_and_again_swallows_nothing(talk: Talk, history: list[int], tables: str) -> None:
+    talk.forget(tables)
+    done = talk.applied()
+    after = talk.exchange("What now?", "Go on.")
+    back = talk.agent.do(f"/restore {done['filter_event_id']}").event_id
+    talk.agent.do(f"/restore {back}")
+    assert talk.ids == history[:2] + history[4:] + after
+    assert talk.ids[-2:] == after
+
+
+# /cancel
+
+
+def test_cancel_outside_of_a_turn(talk: Talk, history: list[int], tables: str) -> None:
+    talk.forget(tables)
+    result = talk.agent.do("/cancel")
+    assert result.text.startswith("Cancelled. Nothing was forgotten")
+    assert talk.ids == history
+    assert talk.planning is None
+    event = talk.log.store.event(result.event_id or 0)
+    assert event is not None
+    assert (event.kind, event.actor, (event.data or {})["before"], (event.data or {})["after"]) == (
+        *("filter", "human"),
+        *(6, 6),
+    )
+    assert talk.ids + talk.exchange("a", "b") == talk.ids
+    refused(talk, "/cancel", "/forget CRITERIA or /remember CRITERIA begins one")
+
+
+def test_cancel_in_an_open_turn(talk: Talk, history: list[int], tables: str) -> None:
+    talk.agent.do(f"/remember {tables}")
+    talk.tool(action="preview")
+    result = talk.agent.do("/cancel")
+    assert talk.ids == history
+    talk.answers("I was about to ask.")
+    assert talk.ids == history
+    after = talk.exchange("a", "b")
+    assert talk.ids == history + after
+    talk.agent.do(f"/restore {result.event_id}")
+    assert "I was about to ask." in talk.texts
+    assert talk.planning is None
+
+
+def test_cancel_without_a_planning_conversation(talk: Talk, history: list[int]) -> None:
+    refused(talk, "/cancel", "no planning conversation is open", "/forget CRITERIA")
+    refused(talk, "/cancel now", "too much")
+
+
+# Beginning
+
+
+@pytest.mark.parametrize("line", ["/forget", "/remember", "/forget   "])
+def test_criteria_are_needed(talk: Talk, line: str) -> None:
+    refused(talk, line, "CRITERIA is missing")
+
+
+def test_one_at_a_time(talk: Talk, history: list[int], tables: str) -> None:
+    talk.agent.do(f"/forget {tables}")
+    for line in ("/forget weather", "/remember weather"):
+        refused(talk, line, "a planning conversation is open since message", f"/forget {tables}", "/cancel")
+    assert talk.planning is not None
+    assert talk.planning.criteria == tables
+
+
+def test_a_model_does_not_begin_one(talk: Talk, history: list[int]) -> None:
+    for line in ("/forget x", "/remember x", "/cancel"):
+        with pytest.raises(CommandError, match="is not for a model"):
+            talk.agent.do(line, actor="model")
+    assert talk.ids == history
+
+
+def test_the_criteria_are_taken_as_they_stand(talk: Talk, history: list[int]) -> None:
+    criteria = 'a "b"  c\n— 你好 \u2028 \x00 DROP TABLE; * OR ^ NEAR(x)'
+    talk.agent.do(f"/forget {criteria}")
+    assert talk.planning is not None
+    assert talk.planning.criteria == criteria
+    assert talk.texts[-1] == f"/forget {criteria}"
+    talk.agent.do("/cancel")
+    assert talk.ids == history
+
+
+def test_lone_surrogates_in_criteria(talk: Talk, history: list[int]) -> None:
+    talk.agent.do("/forget a\ud800b")
+    assert talk.planning is not None
+    assert talk.planning.criteria == "a\ufffdb"
+
+
+def test_a_child_plans_for_itself(talk: Talk, history: list[int], tables: str) -> None:
+    child_id = talk.agent.do("/fork").data["child"]
+    child = talk.log.agent(child_id)
+    child.do(f"/forget {tables}")
+    assert talk.planning is None
+    child = talk.log.agent(child_id)
+    child.call_tool("filter_context", {"action": "preview"})
+    child.append("user", "ok")
+    child.call_tool("filter_context", {"action": "apply"})
+    child.end_turn()
+    assert [message.id for message in child.context().messages] == history[:2] + history[4:]
+    assert talk.ids == history
+
+
+# What ends it
+
+
+@pytest.fixture
+def open_one(talk: Talk, history: list[int], tables: str) -> Talk:
+    """A planning conversation of two turns, with a mark in front of it and one inside."""
+    talk.agent.do("/mark BEFORE")
+    talk.forget(tables)
+    talk.agent.do("/mark INSIDE")
+    talk.exchange("Let me think", "Of course.")
+    assert talk.planning is not None
+    return talk
+
+
+def _clear(talk: Talk) -> int | None:
+    return talk.agent.do("/clear").event_id
+
+
+def _behind(talk: Talk) -> int | None:
+    return talk.agent.do("/rewind BEFORE").event_id
+
+
+def _clear_mark(talk: Talk) -> int | None:
+    return talk.agent.do("/clear BEFORE", actor="model").event_id
+
+
+def _drop(talk: Talk) -> int | None:
+    first = talk.planning.first if talk.planning else 0
+    return talk.agent.do(f"/context drop {first}").event_id
+
+
+def _undo(talk: Talk) -> int | None:
+    talk.agent.do("/undo")
+    return talk.agent.do("/undo").event_id
+
+
+def _filter(talk: Talk) -> int | None:
+    first = talk.planning.first if talk.planning else 0
+    return talk.agent.apply_filter("forget", [first])
+
+
+@pytest.mark.parametrize("end", [_clear, _behind, _clear_mark, _drop, _undo, _filter])
+def test_operations_that_end_it_and_taking_them_back(open_one: Talk, end: Callable[[Talk], int | None]) -> None:
+    """Taken back, its messages are there again; it is not open again: a later /cancel would take all since along."""
+    first = open_one.planning.first if open_one.planning else 0
+    operation = end(open_one)
+    assert open_one.planning is None
+    assert first not in open_one.ids
+    refused(open_one, "/cancel", "no planning conversation is open")
+    assert "no planning conversation is open" in open_one.tool(action="apply")["error"]
+    open_one.agent.end_turn()
+    open_one.agent.do(f"/restore {operation}")
+    assert first in open_one.ids
+    assert open_one.planning is None
+    open_one.agent.do("/forget Hello")
+    assert open_one.planning is not None
+    assert open_one.planning.first > first
+
+
+def test_a_summary_of_everything_ends_it(open_one: Talk) -> None:
+    first = open_one.planning.first if open_one.planning else 0
+    summary = open_one.agent.do("/summarize").event_id
+    assert open_one.planning is None
+    open_one.agent.do(f"/restore {summary}")
+    assert first in open_one.ids
+    assert open_one.planning is None
+
+
+def test_erasing_its_first_turn_ends_it(open_one: Talk) -> None:
+    first = open_one.planning.first if open_one.planning else 0
+    open_one.tool(action="preview")
+    open_one.agent.end_turn()
+    open_one.agent.do(f"/message remove {first} --yes")
+    assert open_one.planning is None
+
+
+@pytest.mark.parametrize(
+    "line", ["/rewind INSIDE", "/clear INSIDE", "/rewind", "/undo", "/mark X", "/summarize INSIDE"]
+)
+def test_operations_inside_do_not_end_it(open_one: Talk, line: str) -> None:
+    before = open_one.planning
+    open_one.agent.do(line)
+    assert open_one.planning == before
+    open_one.applied()
+    assert open_one.planning is None
+    assert len(open_one.ids) == 4
+
+
+def test_fork_is_refused_until_it_is_over(talk: Talk, history: list[int], tables: str) -> None:
+    talk.agent.do("/mark A")
+    talk.agent.do(f"/forget {tables}")
+    refused(talk, "/fork", "a planning conversation is under way", "/cancel")
+    refused(talk, "/fork A", "a planning conversation is under way")
+    talk.tool(action="preview")
+    talk.says("ok")
+    assert "filter_event_id" in talk.tool(action="apply")
+    refused(talk, "/fork", "a planning conversation is under way")
+    talk.answers("Done.")
+    child = talk.agent.do("/fork").data["child"]
+    assert [message.id for message in talk.log.agent(child).context().messages] == history[:2] + history[4:]
+    assert talk.ids == history[:2] + history[4:]
+
+
+# Previews and consent that left the context
+
+
+def test_a_preview_that_was_rewound_counts_no_more(talk: Talk, history: list[int], tables: str) -> None:
+    talk.agent.do(f"/forget {tables}")
+    talk.answers("Shall I look?")
+    talk.agent.do("/mark ASKED")
+    talk.says("go on")
+    talk.tool(action="preview")
+    talk.answers("Should I proceed?")
+    talk.agent.do("/rewind ASKED")
+    talk.says("Yes")
+    assert "nothing was previewed yet" in talk.tool(action="apply")["error"]
+    assert talk.tool(action="preview")["message_count"] == 2
+    talk.says("Yes")
+    assert talk.tool(action="apply")["messages_filtered"] == 2
+
+
+def test_after_a_rewind_the_preview_before_it_counts_again(talk: Talk, history: list[int], tables: str) -> None:
+    talk.forget(tables)
+    talk.agent.do("/mark FIRST")
+    talk.says("rather the weather")
+    talk.tool(action="preview", criteria=f"messages {history[4]}")
+    talk.answers("Should I proceed?")
+    talk.agent.do("/rewind FIRST")
+    talk.applied()
+    assert talk.ids == history[:2] + history[4:]
+
+
+def test_a_yes_that_was_rewound_counts_no_more(talk: Talk, history: list[int], tables: str) -> None:
+    talk.forget(tables)
+    talk.agent.do("/mark ASKED")
+    talk.says("Yes")
+    talk.answers("(interrupted)")
+    talk.agent.do("/rewind ASKED")
+    assert "has not agreed" in talk.tool(action="apply")["error"]
+
+
+def test_what_was_rewound_inside_does_not_come_back_for_the_rest_of_the_turn(
+    talk: Talk, history: list[int], tables: str
+) -> None:
+    talk.forget(tables)
+    talk.agent.do("/mark IN")
+    talk.exchange("A digression", "about nothing.")
+    talk.agent.do("/rewind IN")
+    talk.says("Yes")
+    talk.tool(action="apply")
+    assert "A digression" not in talk.sent()
+    assert "Yes" in talk.sent()
+    talk.answers("Done.")
+    assert talk.ids == history[:2] + history[4:]
+
+
+def test_a_clear_by_the_model_behind_its_own_filter(talk: Talk, history: list[int], tables: str) -> None:
+    talk.forget(tables)
+    talk.says("Yes")
+    talk.tool(action="apply")
+    talk.agent.do("/clear", actor="model")
+    assert talk.ids == []
+    assert talk.sent() == ["[The conversation is empty.]"]
+    talk.agent.end_turn()
+    after = talk.exchange("a", "b")
+    assert talk.ids == after
+
+
+# A crash
+
+
+def test_the_doctor_finds_nothing_while_it_is_being_closed(talk: Talk, history: list[int], tables: str) -> None:
+    talk.forget(tables)
+    talk.says("Yes")
+    talk.tool(action="apply")
+    assert list(examine(talk.log)) == []
+
+
+def test_a_crash_in_the_turn_of_the_filter(talk: Talk, history: list[int], tables: str) -> None:
+    talk.forget(tables)
+    talk.says("Yes")
+    args = {"action": "apply"}
+    talk.agent.append_tool_call("filter_context", args, call_id="c", dialect="openai")
+    talk.agent.call_tool("filter_context", args)
+    talk.reopen()
+    left = history[:2] + history[4:]
+    assert talk.ids == left
+    assert talk.sent()[4] == f"/forget {tables}"
+    talk.agent.end_turn(interrupted=True)
+    assert talk.ids == left
+    assert talk.planning is None
+    assert talk.sent()[-2:] == ["Dry.", "[Go on.]"]
+    after = talk.exchange("What now?", "Go on.")
+    assert talk.ids == left + after
+
+
+def test_forgetting_more_after_a_crash_in_the_turn_of_the_filter(talk: Talk, history: list[int], tables: str) -> None:
+    """The turn that was left open ends first; what is planned next is no part of it."""
+    talk.forget(tables)
+    talk.says("Yes")
+    talk.tool(action="apply")
+    talk.reopen()
+    talk.agent.do(f"/forget messages {history[4]}-{history[5]}")
+    assert talk.planning is not None
+    assert talk.texts[-1].startswith("/forget")
+    assert talk.tool(action="preview")["message_count"] == 2
+    talk.applied()
+    assert talk.ids == history[:2]
+
+
+def test_forget_closes_a_turn_that_a_crash_left_open(talk: Talk, history: list[int], tables: str) -> None:
+    cut = talk.says("What about this?")
+    talk.reopen()
+    begun = talk.agent.do(f"/forget {tables}").data["planning"]
+    assert talk.agent.open_turn == begun
+    ended = [e for e in map(talk.log.store.event, range(cut, begun)) if e is not None and e.kind == "turn_ended"]
+    assert [e.interrupted for e in ended] == [True]
+    talk.agent.do("/undo")
+    assert talk.ids == [*history, cut]
+
+
+# High pressure: ephemeral mode, chunks
+
+
+def _filled(talk: Talk, tokens: int, turns: int = 20) -> list[list[int]]:
+    """Turns of equal size that hold about so many tokens together; the ids of each."""
+    text = "x" * (4 * tokens // turns // 2)
+    return [talk.exchange(f"{number} {text}"[: len(text)], text) for number in range(turns)]
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Iterator[Talk]:
+    with Talk(tmp_path / "log.db") as talk:
+        talk.agent.do("/system edit Be brief.")
+        talk.agent.do("/context budget 0")
+        talk.agent.record("scratchpad", "a note")
+        yield talk
+
+
+def test_ephemeral_mode_from_80_percent(one: Talk) -> None:
+    turns = _filled(one, WINDOW * 80 // 100)
+    assert len(one.sent()) == 41  # no planning conversation: everything, and "[Go on.]"
+    one.agent.record("state", "a state")
+    one.agent.do(f"/forget messages {turns[0][0]}")
+    request = one.agent.request("openai", "gpt-5")
+    system, *rest = request.body["messages"]
+    assert [message["content"] for message in rest] == [f"/forget messages {turns[0][0]}"]
+    assert system["content"].startswith("Be brief.")
+    assert "a state" not in system["content"]
+    assert "a note" not in system["content"]
+    assert request.manifest.edge.why == "planning"
+    assert request.manifest.edge.before == 40
+    one.tool(action="preview")
+    assert len(one.sent()) == 3
+    one.answers("Should I proceed?")
+    one.says("Yes")
+    assert one.sent()[0].startswith("/forget")
+    assert one.sent()[-2:] == ["Should I proceed?", "Yes"]
+    assert one.tool(action="apply")["messages_filtered"] == 1
+    one.answers("Done.")
+    assert len(one.ids) == 39
+    assert len(one.sent()) == 41  # the first is a model's now, so that a text stands before it
+
+
+def test_below_80_percent_everything_is_sent(one: Talk) -> None:
+    turns = _filled(one, WINDOW * 79 // 100)
+    one.agent.do(f"/forget messages {turns[0][0]}")
+    assert len(one.sent()) == 41
+    one.agent.do("/cancel")
+    assert len(one.ids) == 40
+
+
+SHARES = [(10, 1), (49, 1), (51, 2), (79, 2), (81, 3), (84, 3), (86, 4), (89, 4), (91, 5), (99, 5), (110, 6), (215, 11)]
+"""Percent of the window, and the chunks by SPEC 4.2."""
+
+
+@pytest.mark.parametrize(("share", "count"), SHARES)
+def test_chunks_by_the_table(one: Talk, share: int, count: int) -> None:
+    asked: list[Request] = []
+    told: list[tuple[int, int]] = []
+    turns = _filled(one, WINDOW * share // 100, 22)
+    one.agent.record("state", "a state")
+    other = one.log.agent("other").append("user", "elsewhere")
+    one.agent.do("/model openai/gpt-5")
+    planned = one.agent.do("/forget the oldest").data["planning"]
+
+    def complete(request: Request) -> str:
+        # Whatever the chunk, ids of all sorts: only those in the chunk itself may count.
+        asked.append(request)
+        return (
+            f"Those are\n[{turns[0][0]}, {turns[0][1]}, {planned}, {other}, 0, 999999]" if len(asked) == 1 else "[1-9]"
+        )
+
+    one.log.complete = complete
+    found = one.tool(Asking(progress=lambda done, total: told.append((done, total))), action="preview")
+    assert len(asked) == count
+    assert told == [(number, count) for number in range(1, count + 1)]
+    in_chunks = []
+    for request in asked:
+        assert (request.provider, request.model, request.purpose) == ("openai", "gpt-5", "match")
+        assert set(request.body) == {"model", "messages"}
+        system, question = request.body["messages"]
+        assert system == {"role": "system", "content": "Be brief."}
+        assert question["role"] == "user"
+        lines = question["content"].splitlines()
+        ids = [int(line[1 : line.index("]")]) for line in lines if line.startswith("[")]
+        assert "the oldest" in question["content"].rpartition(f"[{ids[-1]}]")[2]
+        assert any(turn[0] == ids[0] for turn in turns)
+        assert any(turn[1] == ids[-1] for turn in turns)
+        in_chunks.append(ids)
+    assert [id for ids in in_chunks for id in ids] == [id for turn in turns for id in turn]
+    assert [each["id"] for each in found["matching_messages"]] == turns[0]
+    assert (found["message_count"], found["added"]) == (2, [])
+
+
+def test_ids_outside_of_their_chunk_are_ignored(one: Talk) -> None:
+    turns = _filled(one, WINDOW * 60 // 100, 4)
+    one.agent.do("/model openai/gpt-5")
+    one.agent.do("/remember this")
+    answers = [f"[{turns[3][0]}]", f"[{turns[0][0]}]"]
+    one.log.complete = lambda request: answers.pop(0)
+    found = one.tool(action="preview")
+    assert answers == []
+    assert (found["message_count"], found["matching_messages"], found["everything_else"]) == (0, [], 8)
+
+
+@pytest.mark.parametrize("answer", ["", "   \n", "I would say 12 or 13, hard to tell.", "{broken 7"])
+def test_a_model_that_answers_nonsense_changes_nothing(one: Talk, answer: str) -> None:
+    _filled(one, 1000, 2)
+    one.agent.do("/model openai/gpt-5")
+    one.agent.do("/forget this")
+    one.log.complete = lambda request: answer
+    before = one.agent.standing().record.head
+    with pytest.raises(FoldmarkError):
+        one.agent.call_tool("filter_context", {"action": "preview"})
+    assert one.agent.standing().record.head == before
+    assert one.planning is not None
+    assert one.planning.preview is None
+
+
+def test_a_model_that_fails_in_the_second_chunk_changes_nothing(one: Talk) -> None:
+    turns = _filled(one, WINDOW * 60 // 100, 4)
+    one.agent.do("/model openai/gpt-5")
+    one.agent.do("/forget this")
+    answers = [f"[{turns[0][0]}]"]
+
+    def complete(request: Request) -> str:
+        if not answers:
+            raise FoldmarkError("the provider is not there")
+        return answers.pop()
+
+    one.log.complete = complete
+    with pytest.raises(FoldmarkError, match="not there"):
+        one.agent.call_tool("filter_context", {"action": "preview"})
+    assert one.planning is not None
+    assert one.planning.preview is None
+
+
+# Any order of anything
+
+STEPS = st.lists(
+    st.sampled_from(
+        [
+            *("/forget Hello", "/remember Hello", "/cancel", "/clear", "/mark M", "/rewind M", "/undo", "/fork"),
+            *("restore", "preview", "apply", "yes", "no", "answer", "end", "reopen", "message"),
+        ]
+    ),
+    min_size=5,
+    max_size=40,
+)
+
+
+@settings(max_examples=settings.default.max_examples // 3)
+@given(steps=STEPS)
+def test_any_order_of_steps(tmp_path_factory: pytest.TempPathFactory, steps: list[str]) -> None:
+    with Talk(tmp_path_factory.mktemp("any") / "log.db") as talk:
+        talk.exchange("Hello", "Hello.")
+        talk.exchange("Which tables?", "Two tables.")
+        closed: set[int] = set()
+        for step in steps:
+            before = talk.planning
+            try:
+                _take(talk, step)
+            except CommandError:
+                assert talk.planning == before
+            now = talk.planning
+            if before is not None and (now is None or now.first != before.first):
+                closed.add(before.first)
+            if now is not None:
+                assert now.first not in closed
+                assert now.first in talk.ids
+            talk.sent()
+            messages = list(talk.agent.context().messages)
+            ids = {message.id for message in messages}
+            assert all(message.answers in ids for message in messages if message.kind == "tool_result")
+        talk.agent.end_turn()
+        after = talk.exchange("What now?", "Go on.")
+        assert talk.ids[-2:] == after
+
+
+def _take(talk: Talk, step: str) -> None:
+    match step:
+        case "restore":
+            talk.agent.do(f"/restore {talk.agent.standing().fold.at}")
+        case "preview":
+            talk.tool(action="preview")
+        case "apply":
+            talk.tool(action="apply")
+        case "yes" | "no" | "message":
+            talk.says(step)
+        case "answer":
+            talk.answers("Well.")
+        case "end":
+            talk.agent.end_turn()
+        case "reopen":
+            talk.reopen()
+        case _:
+            talk.agent.do(step)

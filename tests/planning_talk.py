@@ -1,0 +1,119 @@
+"""A conversation in a file about which a person and a scripted model plan what to forget, step by step (SPEC 4.2)."""
+
+import json
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import foldmark
+from foldmark import Agent, CommandError, Log
+from foldmark.conversation.asking import Asking
+from foldmark.conversation.doctor import examine
+from foldmark.conversation.planning import Planning, planning
+
+NOBODY = Asking()
+
+
+class Talk:
+    """Each step first looks for what is wrong with the database; with `restarts` each is a program of its own."""
+
+    def __init__(self, path: Path, restarts: bool = False) -> None:
+        self._path, self._restarts, self._calls = path, restarts, 0
+        self.log: Log = foldmark.open(path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.check()
+        self.log.close()
+
+    def check(self) -> None:
+        """Law L7."""
+        assert list(examine(self.log)) == []
+
+    def reopen(self) -> None:
+        """As after a crash: whatever is open stays so."""
+        self.log.close()
+        self.log = foldmark.open(self._path)
+
+    @property
+    def agent(self) -> Agent:
+        self.check()
+        if self._restarts:
+            self.reopen()
+        return self.log.agent("default")
+
+    # What a person and a model do
+
+    def exchange(self, user: str, assistant: str) -> list[int]:
+        """A whole turn of one question and one answer; the ids of both."""
+        ids = [self.agent.append("user", user), self.agent.append("assistant", assistant)]
+        self.agent.end_turn()
+        return ids
+
+    def says(self, text: str) -> int:
+        return self.agent.append("user", text)
+
+    def answers(self, text: str) -> int:
+        """The model's last words in a turn."""
+        event_id = self.agent.append("assistant", text)
+        self.agent.end_turn()
+        return event_id
+
+    def tool(self, asking: Asking = NOBODY, **args: Any) -> dict[str, Any]:
+        """A call of `filter_context` that is recorded with its result, and its result."""
+        self._calls += 1
+        call_id = f"call-{self._calls}"
+        self.agent.append_tool_call("filter_context", args, call_id=call_id, dialect="openai")
+        try:
+            text, failed = self.agent.call_tool("filter_context", args, asking=asking), False
+        except CommandError as error:
+            text, failed = f"Error: {error}", True
+        self.agent.append_tool_result(call_id, text, dialect="openai", is_error=failed)
+        found: dict[str, Any] = {"error": text} if failed else json.loads(text)
+        return found
+
+    def forget(self, criteria: str, mode: str = "forget") -> dict[str, Any]:
+        """The turn that ends in the question whether to proceed; what the preview found."""
+        self.agent.do(f"/{mode} {criteria}")
+        found = self.tool(action="preview")
+        self.answers("Should I proceed?")
+        return found
+
+    def applied(self, **args: Any) -> dict[str, Any]:
+        """The turn in which the person agrees and the model applies the filter."""
+        self.says("Yes, proceed")
+        done = self.tool(action="apply", **args)
+        self.answers("Done.")
+        return done
+
+    # What there is
+
+    @property
+    def ids(self) -> list[int]:
+        return [message.id for message in self.agent.context().messages]
+
+    @property
+    def texts(self) -> list[str]:
+        return [message.content for message in self.agent.context().messages]
+
+    @property
+    def planning(self) -> Planning | None:
+        return planning(self.agent.standing())
+
+    def sent(self) -> list[str]:
+        """The texts of the request that would go out, without the system's; a call as its arguments."""
+        body = self.agent.request("openai", "gpt-5").body
+        answered = set()
+        found = []
+        for message in body["messages"]:
+            calls = message.get("tool_calls") or []
+            found += [message["content"]] if message["role"] != "system" and message["content"] else []
+            found += [call["function"]["arguments"] for call in calls]
+            answered |= {call["id"] for call in calls}
+            assert message.get("tool_call_id") in {None, *answered}
+        return found

@@ -1,0 +1,508 @@
+"""One turn (SPEC 3, 4, 6): text, tool calls, results, and what is kept when it is cut short."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+import foldmark
+from foldmark import Agent, ConflictError, Log
+from foldmark.conversation.asking import Asking
+from foldmark.conversation.doctor import examine
+from foldmark.core.errors import FoldmarkError, StoreError
+from foldmark.core.request import Request, ToolCall
+from foldmark.runtime.loop import ATTEMPTS, MOST_STEPS, Shown, turn
+from planning_talk import Talk
+
+Piece: TypeAlias = str | ToolCall | Exception | Callable[[], Awaitable[None] | None]
+
+
+class Scripted:
+    """A model that plays its steps: texts, calls, failures, and whatever happens meanwhile."""
+
+    name, window = "offline", 200_000
+
+    def __init__(self, *steps: list[Piece]) -> None:
+        self.steps, self.requests = list(steps), list[Request]()
+
+    async def answer(self, request: Request) -> AsyncIterator[str | ToolCall]:
+        self.requests.append(request)
+        for piece in self.steps.pop(0):
+            if isinstance(piece, Exception):
+                raise piece
+            if isinstance(piece, str | ToolCall):
+                yield piece
+            elif (waiting := piece()) is not None:
+                await waiting
+
+
+class Seen:
+    """What an interface was shown."""
+
+    def __init__(self) -> None:
+        self.text, self.calls = "", list[ToolCall]()
+
+    @property
+    def show(self) -> Shown:
+        return Shown(self._text, self.calls.append)
+
+    def _text(self, piece: str) -> None:
+        self.text += piece
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "log.db"
+
+
+@pytest.fixture
+def log(path: Path) -> Iterator[Log]:
+    with foldmark.open(path) as log:
+        yield log
+        assert list(examine(log)) == []
+        assert [agent.open_turn for agent in log.agents()] == [None] * len(log.agents())
+
+
+@pytest.fixture
+def agent(log: Log) -> Agent:
+    return log.agent("default")
+
+
+def play(agent: Agent, text: str | None, *steps: list[Piece], asking: Asking | None = None) -> Scripted:
+    provider = Scripted(*steps)
+    asyncio.run(turn(agent, provider, text, Seen().show, asking or Asking()))
+    return provider
+
+
+def shape(agent: Agent) -> list[tuple[str, str]]:
+    return [(message.kind, message.content) for message in agent.context().messages]
+
+
+def ends(log: Log, agent: Agent) -> list[bool]:
+    """Of each turn that ended, whether it was interrupted."""
+    events = map(log.store.event, range(1, agent.standing().record.head + 1))
+    return [event.interrupted for event in events if event is not None and event.kind == "turn_ended"]
+
+
+def own_tools(log: Log, tools: dict[str, Callable[[Any], str]]) -> None:
+    """Tools of the test's own beside what there is."""
+    there = log.call_tool
+
+    def call(agent: Agent, name: str, args: Any, asking: Asking) -> str:
+        return tools[name](args) if name in tools else there(agent, name, args, asking)
+
+    log.call_tool = call
+
+
+# What is recorded
+
+
+def test_text_in_pieces(log: Log, agent: Agent) -> None:
+    seen, provider = Seen(), Scripted(["Hel", "", "lo\ud800", " there"])
+    asyncio.run(turn(agent, provider, "Hi", seen.show))
+    assert seen.text == "Hello\ud800 there"
+    assert shape(agent) == [("user", "Hi"), ("assistant", "Hello\ufffd there")]
+    user, answer = agent.context().messages
+    assert (user.actor, answer.actor, user.turn_id, answer.turn_id) == ("human", "model", user.id, user.id)
+    assert ends(log, agent) == [False]
+
+
+def test_an_answer_of_nothing(log: Log, agent: Agent) -> None:
+    play(agent, "Hi", [])
+    assert shape(agent) == [("user", "Hi")]
+    assert ends(log, agent) == [False]
+
+
+def test_the_users_text_is_recorded_before_the_model_is_asked(agent: Agent) -> None:
+    there: list[Any] = []
+    play(agent, "Hi", [lambda: there.extend(shape(agent)), "Hello"])
+    assert there == [("user", "Hi")]
+
+
+def test_without_a_text_it_goes_on_in_the_open_turn(log: Log, agent: Agent) -> None:
+    first = agent.append("user", "Hi")
+    provider = play(agent, None, ["Hello"])
+    assert [message.turn_id for message in agent.context().messages] == [first, first]
+    assert provider.requests[0].body["messages"][-1]["content"] == "Hi"
+    assert ends(log, agent) == [False]
+
+
+def test_a_turn_that_a_crash_left_open_is_closed_first(log: Log, agent: Agent) -> None:
+    cut = agent.append("user", "Cut off")
+    agent.append_tool_call("read", {}, call_id="c", dialect="openai")
+    provider = play(agent, "Again", ["Hello"])
+    assert ends(log, agent) == [True, False]
+    assert agent.context().messages[-1].turn_id != cut
+    sent = provider.requests[0].body["messages"]
+    assert [message["role"] for message in sent] == ["system", "user", "assistant", "tool", "user"]
+
+
+# Tools
+
+
+def test_parallel_calls_and_their_results(log: Log, agent: Agent) -> None:
+    ran: list[str] = []
+
+    def tool(args: Any) -> str:
+        ran.append(args["n"])
+        return f"result {args['n']}"
+
+    own_tools(log, {"look": tool})
+    seen = Seen()
+    calls: list[Piece] = [ToolCall(f"c{n}", "look", {"n": n}) for n in (1, 2, 3)]
+    provider = Scripted(["I look.", *calls, " Three times."], ["Found."])
+    asyncio.run(turn(agent, provider, "go", seen.show))
+    assert ran == [1, 2, 3]
+    assert seen.calls == calls
+    assert shape(agent) == [
+        ("user", "go"),
+        ("assistant", "I look. Three times."),
+        *(("tool_call", f'{{"n":{n}}}') for n in (1, 2, 3)),
+        *(("tool_result", f"result {n}") for n in (1, 2, 3)),
+        ("assistant", "Found."),
+    ]
+    messages = list(agent.context().messages)
+    assert [message.answers for message in messages[5:8]] == [message.id for message in messages[2:5]]
+    assert {message.dialect for message in messages[2:8]} == {"openai"}
+    assert {message.turn_id for message in messages} == {messages[0].id}
+    assert [m["content"] for m in provider.requests[1].body["messages"] if m["role"] == "tool"] == [
+        *("result 1", "result 2", "result 3")
+    ]
+
+
+def test_calls_are_recorded_before_they_run(log: Log, path: Path, agent: Agent) -> None:
+    """Another program sees them already: a crash in the tool loses no call."""
+
+    def tool(args: Any) -> str:
+        with foldmark.open(path) as other:
+            return ",".join(message.kind for message in other.agent("default").context().messages)
+
+    own_tools(log, {"look": tool})
+    play(agent, "go", [ToolCall("c1", "look", {}), ToolCall("c2", "look", {})], ["ok"])
+    assert shape(agent)[3] == ("tool_result", "user,tool_call,tool_call")
+    assert shape(agent)[4] == ("tool_result", "user,tool_call,tool_call,tool_result")
+
+
+@pytest.mark.parametrize("call_id", ["", "same", "\ud800", "x" * 500])
+def test_calls_with_one_id(log: Log, agent: Agent, call_id: str) -> None:
+    """Some models give all calls the same id, or none: no result may come to another's call."""
+    own_tools(log, {"look": lambda args: f"result {args}"})
+    calls: list[Piece] = [ToolCall(call_id, "look", n) for n in (1, 2, 3)]
+    provider = play(agent, "go", calls, [ToolCall(call_id, "look", 4)], ["ok"])
+    messages = list(agent.context().messages)
+    called = {message.id: message.content for message in messages if message.kind == "tool_call"}
+    answered = [(called[m.answers], m.content) for m in messages if m.kind == "tool_result" and m.answers]
+    assert answered == [(str(n), f"result {n}") for n in (1, 2, 3, 4)]
+    sent = provider.requests[-1].body["messages"]
+    ids = [each["id"] for message in sent for each in message.get("tool_calls") or []]
+    assert len(set(ids)) == 4
+    assert [message["tool_call_id"] for message in sent if message["role"] == "tool"] == ids
+
+
+def test_errors_of_tools_come_back_as_error_results(log: Log, agent: Agent) -> None:
+    def unanswered(args: Any) -> str:
+        raise FoldmarkError("the model answered with nothing")
+
+    own_tools(log, {"ask": unanswered})
+    calls: list[Piece] = [
+        *(ToolCall("c1", "nope", {}), ToolCall("c2", "filter_context", {"action": "apply"}), ToolCall("c3", "ask", {})),
+        *(ToolCall("c4", "slash", None), ToolCall("c5", "slash", {"command": "mark", "args": "A\ud800 B"})),
+    ]
+    play(agent, "go", calls, ["I see."])
+    results = [message for message in agent.context().messages if message.kind == "tool_result"]
+    assert [(message.data or {}).get("is_error") for message in results] == [True] * 5
+    assert [message.content[:35] for message in results] == [
+        "Error: there is no tool 'nope'; the",
+        "Error: no planning conversation is ",
+        "Error: the model answered with noth",
+        "Error: slash takes an object with c",
+        "Error: 'B' is too much; usage: /mar",
+    ]
+    assert shape(agent)[-1] == ("assistant", "I see.")
+
+
+def test_a_database_that_fails_ends_the_turn(log: Log, agent: Agent) -> None:
+    def failing(args: Any) -> str:
+        raise StoreError("the disk is full")
+
+    own_tools(log, {"look": failing})
+    with pytest.raises(StoreError, match="disk is full"):
+        play(agent, "go", ["I look.", ToolCall("c1", "look", {})], ["never"])
+    assert shape(agent) == [("user", "go"), ("assistant", "I look."), ("tool_call", "{}")]
+    assert ends(log, agent) == [True]
+
+
+def test_tools_run_in_a_thread_of_their_own(log: Log, agent: Agent) -> None:
+    """What goes on beside the turn is not held up."""
+    went_on = threading.Event()
+
+    def tool(args: Any) -> str:
+        assert went_on.wait(10)
+        return "ok"
+
+    own_tools(log, {"wait": tool})
+
+    async def both() -> None:
+        running = asyncio.create_task(turn(agent, Scripted([ToolCall("c", "wait", {})], ["done"]), "go", Seen().show))
+        while not [message for message in agent.context().messages if message.kind == "tool_call"]:
+            await asyncio.sleep(0)
+        went_on.set()
+        await running
+
+    asyncio.run(both())
+    assert shape(agent)[-1] == ("assistant", "done")
+
+
+def test_a_turn_has_an_end(log: Log, agent: Agent) -> None:
+    steps: list[list[Piece]] = [[ToolCall(f"c{n}", "nope", {})] for n in range(MOST_STEPS)]
+    seen, provider = Seen(), Scripted(*steps, ["never"])
+    asyncio.run(turn(agent, provider, "go", seen.show))
+    assert len(provider.requests) == MOST_STEPS
+    assert provider.steps == [["never"]]
+    assert shape(agent)[-1] == ("assistant", f"[Foldmark: the turn was ended after {MOST_STEPS} steps.]")
+    assert seen.text == shape(agent)[-1][1]
+    assert ends(log, agent) == [False]
+
+
+# Cut short
+
+
+def cancelled(agent: Agent, started: threading.Event, *steps: list[Piece], times: int = 1, then: Any = None) -> None:
+    """Cancel the turn when `started` is set, some times; `then` is done behind that."""
+
+    async def run() -> None:
+        running = asyncio.create_task(turn(agent, Scripted(*steps), "go", Seen().show))
+        while not started.is_set():
+            await asyncio.sleep(0.001)
+        for _ in range(times):
+            running.cancel()
+            await asyncio.sleep(0.01)
+        if then is not None:
+            then()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(run())
+
+
+def test_cancelled_in_the_middle_of_the_text(log: Log, agent: Agent) -> None:
+    started = threading.Event()
+
+    async def long() -> None:
+        started.set()
+        await asyncio.sleep(60)
+
+    cancelled(agent, started, ["Half of ", "the ", long, "answer"])
+    assert shape(agent) == [("user", "go"), ("assistant", "Half of the ")]
+    assert agent.context().messages[-1].interrupted
+    assert ends(log, agent) == [True]
+
+
+def test_calls_of_an_answer_that_was_cut_short_are_not_kept(log: Log, agent: Agent) -> None:
+    started = threading.Event()
+
+    async def long() -> None:
+        started.set()
+        await asyncio.sleep(60)
+
+    cancelled(agent, started, ["I look.", ToolCall("c", "look", {}), long])
+    assert shape(agent) == [("user", "go"), ("assistant", "I look.")]
+    assert ends(log, agent) == [True]
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_cancelled_while_a_tool_runs(log: Log, agent: Agent, times: int) -> None:
+    """The tool is waited for, its result is kept, no other is begun, and nobody writes beside it."""
+    started, finish, ran = threading.Event(), threading.Event(), []
+
+    def tool(args: Any) -> str:
+        ran.append(args)
+        started.set()
+        assert finish.wait(10)
+        assert agent.open_turn is not None
+        return agent.do("/mark M", actor="model").text
+
+    own_tools(log, {"work": tool})
+    calls: list[Piece] = ["I work.", ToolCall("c1", "work", 1), ToolCall("c2", "work", 2)]
+    cancelled(agent, started, calls, ["never"], times=times, then=finish.set)
+    assert ran == [1]
+    assert shape(agent) == [
+        *(("user", "go"), ("assistant", "I work."), ("tool_call", "1"), ("tool_call", "2")),
+        ("tool_result", "Checkpoint 'M' created."),
+    ]
+    assert ends(log, agent) == [True]
+    sent = agent.request("openai", "gpt-5").body["messages"]
+    assert [message.get("content") for message in sent if message["role"] == "tool"] == [
+        *("Checkpoint 'M' created.", "[Interrupted: this call has no result.]")
+    ]
+
+
+@pytest.mark.parametrize(
+    "error", [FoldmarkError("the provider is not there"), OSError("connection reset"), KeyError(1)]
+)
+def test_a_provider_that_fails(log: Log, agent: Agent, error: Exception) -> None:
+    with pytest.raises(type(error)):
+        play(agent, "go", [ToolCall("c", "nope", {})], ["Half ", error])
+    assert shape(agent)[0] == ("user", "go")
+    assert shape(agent)[-1] == ("assistant", "Half ")
+    assert agent.context().messages[-1].interrupted
+    assert ends(log, agent) == [True]
+    play(agent, "again", ["Now it works."])
+    assert shape(agent)[-1] == ("assistant", "Now it works.")
+
+
+def test_a_provider_that_fails_at_once(log: Log, agent: Agent) -> None:
+    with pytest.raises(FoldmarkError):
+        play(agent, "go", [FoldmarkError("no key")])
+    assert shape(agent) == [("user", "go")]
+    assert ends(log, agent) == [True]
+
+
+def test_an_interface_that_fails(log: Log, agent: Agent) -> None:
+    def broken(piece: str) -> None:
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        asyncio.run(turn(agent, Scripted(["Hel", "lo"]), "go", Shown(broken, lambda _: None)))
+    assert shape(agent) == [("user", "go"), ("assistant", "Hel")]
+    assert ends(log, agent) == [True]
+
+
+# Side by side with another writer
+
+
+def elsewhere(path: Path, text: str) -> Callable[[], None]:
+    def write() -> None:
+        with foldmark.open(path) as other:
+            other.agent("default").append("user", text)
+
+    return write
+
+
+def test_another_writer_in_the_middle_of_an_answer(log: Log, path: Path, agent: Agent) -> None:
+    play(agent, "go", ["Half ", elsewhere(path, "me too"), "and half"])
+    assert shape(agent) == [("user", "go"), ("user", "me too"), ("assistant", "Half and half")]
+    assert ends(log, agent) == [False]
+
+
+def test_another_writer_while_a_tool_runs(log: Log, path: Path, agent: Agent) -> None:
+    ran = []
+
+    def tool(args: Any) -> str:
+        ran.append(1)
+        if len(ran) == 1:
+            elsewhere(path, "me too")()
+        return agent.do("/mark M", actor="model").text
+
+    own_tools(log, {"work": tool})
+    play(agent, "go", [ToolCall("c", "work", {})], ["ok"])
+    assert ("tool_result", "Checkpoint 'M' created.") in shape(agent)
+    assert shape(agent)[-1] == ("assistant", "ok")
+    assert "M" in agent.context().marks
+    assert len(ran) == 2
+
+
+def test_another_writer_who_never_rests(log: Log, path: Path, agent: Agent) -> None:
+    ran = []
+
+    def tool(args: Any) -> str:
+        ran.append(1)
+        elsewhere(path, "me too")()
+        agent.do("/mark M", actor="model")
+        raise AssertionError("it was written in spite of the other")
+
+    own_tools(log, {"work": tool})
+    with pytest.raises(ConflictError):
+        play(agent, "go", [ToolCall("c", "work", {})], ["never"])
+    assert len(ran) == ATTEMPTS
+    assert ends(log, agent) == [True]
+    assert shape(agent)[0] == ("user", "go")
+
+
+def test_somebody_else_has_ended_the_turn_and_opened_another(log: Log, path: Path, agent: Agent) -> None:
+    """It is theirs to end."""
+
+    def other() -> None:
+        with foldmark.open(path) as two:
+            theirs = two.agent("default")
+            theirs.end_turn(interrupted=True)
+            theirs.append("user", "mine now")
+
+    play(agent, "go", ["Hello", other])
+    assert ends(log, agent) == [True]
+    assert agent.open_turn is not None
+    assert shape(agent)[-1] == ("assistant", "Hello")
+    agent.end_turn()
+
+
+# A whole planning conversation, the model's steps scripted
+
+
+def test_forgetting_in_the_loop(tmp_path: Path) -> None:
+    def planned(call_id: str, **args: Any) -> ToolCall:
+        return ToolCall(call_id, "filter_context", args)
+
+    with Talk(tmp_path / "planned.db", restarts=True) as talk:
+        ids = talk.exchange("Which tables?", "Two tables.") + talk.exchange("And the weather?", "Dry.")
+        talk.agent.do(f"/forget messages {ids[0]}-{ids[1]}")
+        play(talk.agent, None, [planned("p", action="preview")], ["I found 2 messages. Should I proceed?"])
+        assert talk.planning is not None
+        provider = play(
+            talk.agent,
+            "Yes, proceed",
+            [planned("a", action="apply", mode="forget", message_ids=ids[:2])],
+            ["Done. I've forgotten those 2 messages."],
+        )
+        last = [message["content"] for message in provider.requests[-1].body["messages"]]
+        assert f"/forget messages {ids[0]}-{ids[1]}" in last
+        assert "Which tables?" not in last
+        assert last[-1].startswith('{"filter_event_id":')
+        assert talk.ids == ids[2:]
+        assert talk.planning is None
+        after = talk.exchange("What now?", "Go on.")
+        assert talk.ids == ids[2:] + after
+
+
+def test_cancelled_in_the_turn_of_the_filter(tmp_path: Path) -> None:
+    """What was applied is applied; what the interrupted turn still says leaves with it."""
+    with Talk(tmp_path / "planned.db") as talk:
+        ids = talk.exchange("Which tables?", "Two tables.") + talk.exchange("And the weather?", "Dry.")
+        talk.forget(f"messages {ids[0]}-{ids[1]}")
+        with pytest.raises(FoldmarkError):
+            play(
+                talk.agent,
+                "Yes",
+                [ToolCall("a", "filter_context", {"action": "apply"})],
+                ["Do", FoldmarkError("connection lost")],
+            )
+        assert talk.ids == ids[2:]
+        assert talk.agent.open_turn is None
+        assert talk.ids + talk.exchange("What now?", "Go on.") == talk.ids
+
+
+def test_the_progress_of_matching_is_told(tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    with Talk(tmp_path / "planned.db") as talk:
+        talk.exchange("Which tables?", "Two tables.")
+        talk.agent.do("/model openai/gpt-5")
+        talk.agent.do("/forget tables")
+        talk.log.complete = lambda request: "[]"
+        asking = Asking(progress=lambda done, total: told.append((done, total)))
+        play(talk.agent, None, [ToolCall("p", "filter_context", {"action": "preview"})], ["Nothing."], asking=asking)
+        assert told == [(1, 1)]
+        talk.agent.do("/cancel")
+
+
+def test_a_model_that_matches_nonsense_is_an_error_result(tmp_path: Path) -> None:
+    with Talk(tmp_path / "planned.db") as talk:
+        talk.exchange("Which tables?", "Two tables.")
+        talk.agent.do("/model openai/gpt-5")
+        talk.agent.do("/forget tables")
+        talk.log.complete = lambda request: "Hard to say, 3 of them."
+        play(talk.agent, None, [ToolCall("p", "filter_context", {"action": "preview"})], ["It did not work."])
+        result, last = list(talk.agent.context().messages)[-2:]
+        assert result.content.startswith("Error: the model was asked for a list of message ids")
+        assert last.content == "It did not work."
