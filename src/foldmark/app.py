@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 from os import PathLike, fspath
 from typing import Any
 
-from foldmark.commands import REGISTRY
-from foldmark.conversation import Agent, Log
+from foldmark.conversation import Agent, Log, Result
 from foldmark.conversation.asking import Asking
 from foldmark.core.codec import timestamp
 from foldmark.core.errors import CommandError, StoreError
@@ -24,7 +23,16 @@ def open(path: str | PathLike[str], *, create: bool = True) -> Log:
     path = fspath(path)
     if path.startswith(("postgresql://", "postgres://")):
         raise StoreError("PostgreSQL is not there yet; name an SQLite file")
-    return Log(SqliteStore(path, create=create), _now, _new_id, REGISTRY, _tools, _call_tool, _complete)
+    return Log(SqliteStore(path, create=create), _now, _new_id, _commands, _tools, _call_tool, _complete)
+
+
+# What only some programs use is imported when they use it: `import foldmark` takes half the time.
+
+
+def _commands(agent: Agent, line: str, actor: str, asking: Asking) -> Result:
+    from foldmark.commands import REGISTRY
+
+    return REGISTRY(agent, line, actor, asking)
 
 
 def _tools() -> list[ToolSpec]:

@@ -257,8 +257,11 @@ def test_help_explains_one_command_or_a_family(agent: Agent) -> None:
 # One registry for every interface
 
 
-def test_the_library_and_the_registry_are_one(agent: Agent) -> None:
-    assert agent.log.commands is REGISTRY
+def test_the_library_runs_what_the_registry_holds(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    probe = Command("probe", "NAME", "Test.", lambda call: Result(f"{call.actor}: {call.get('NAME')}"), ANYBODY)
+    monkeypatch.setitem(REGISTRY.commands, "probe", probe)
+    assert agent.do("/probe x").text == "human: x"
+    assert agent.call_tool("slash", {"command": "probe", "args": "x"}) == "model: x"
 
 
 def constants(node: ast.AST) -> Iterator[Any]:

@@ -8,6 +8,7 @@ from foldmark.commands.show import message_json, message_line, title
 from foldmark.conversation import Result
 from foldmark.conversation.redaction import erasable, seen_by
 from foldmark.conversation.standing import Standing
+from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.segments import END, Segment, contains, until
 from foldmark.core.turns import Turn, newest_turns
@@ -19,6 +20,8 @@ LISTED = 10
 
 def _list(call: Call) -> Result:
     number = LISTED if call.get("N") is None else call.number("N")
+    if not number:
+        raise CommandError(f"N is a number from 1, how many turns to list; without it the newest {LISTED} are listed")
     at = call.agent.standing()
     lineage = until(at.lineage, at.newest)
     turns = newest_turns(at.store.messages(lineage, newest_first=True), min(number, END))

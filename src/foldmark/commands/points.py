@@ -27,26 +27,32 @@ def _explain(call: Call) -> Result:
         "reason": found.reason,
         "because": because,
     }
-    lines = [message_line(found.event)]
-    if not found.in_context:
-        where = "not in the context"
-        return Result("\n".join([*lines, f"It is {where}: {found.text}."]), None, {**data, "in_request": False})
     in_request, why = _in_request(call.agent.request().manifest, found)
-    verdict = "It is in the context and in the request" if in_request else "It is in the context, not in the request"
-    return Result("\n".join([*lines, f"{verdict}: {why}."]), None, {**data, "in_request": in_request, "why": why})
+    there = {
+        (True, True): "in the context and in the request",
+        (True, False): "in the context, not in the request",
+        (False, True): "in the request, not in the context",
+        (False, False): "not in the context",
+    }[found.in_context, in_request]
+    lines = [message_line(found.event), f"It is {there}: {why}."]
+    return Result("\n".join(lines), None, {**data, "in_request": in_request, "why": why})
 
 
 def _in_request(manifest: Manifest, found: Explanation) -> tuple[bool, str]:
-    event = found.event
+    event, edge = found.event, manifest.edge
     for part in manifest.parts:
         if part.event == event.id:
             how = part.how if not part.detail else f"{part.how} ({part.detail})"
             return True, f"{found.text}; sent {how} in layer '{part.layer}'"
+    if not found.in_context:
+        return False, found.text
     for left in manifest.left_out:
         if left.event == event.id:
             return False, f"{left.why}: {left.detail}"
-    edge = manifest.edge
-    return False, f"the window begins at event {edge.first}, behind it ({edge.detail}); `/pin {event.turn_id}` keeps it"
+    if edge.why == "planning":
+        return False, f"the planning conversation is sent alone until it ends ({edge.detail})"
+    keep = f"; `/pin {event.turn_id}` keeps it" if event.turn_id is not None else ""
+    return False, f"the window begins at event {edge.first}, behind it ({edge.detail}){keep}"
 
 
 def _at(call: Call) -> Result:

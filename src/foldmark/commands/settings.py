@@ -6,6 +6,7 @@ from foldmark.commands.registry import Call, Command
 from foldmark.conversation import Result
 from foldmark.core.config import KEYS, key_of, parse
 from foldmark.core.errors import CommandError
+from foldmark.core.wording import count
 
 
 def _set(call: Call, key: str, value: Any, text: str) -> Result:
@@ -17,7 +18,7 @@ def _set(call: Call, key: str, value: Any, text: str) -> Result:
 
 def _window(call: Call) -> Result:
     turns = parse("context_size", call.arguments["N"])
-    text = f"The request holds the newest {turns} turns." if turns else "The request holds all turns that fit."
+    text = f"The request holds the newest {count(turns, 'turn')}." if turns else "The request holds all turns that fit."
     return _set(call, "context_size", turns, text)
 
 
@@ -31,14 +32,21 @@ def _get(call: Call) -> Result:
     config = call.agent.standing().config
     keys = KEYS if call.get("KEY") is None else (key_of(call.arguments["KEY"]),)
     values = {key: getattr(config, key) for key in keys}
-    return Result("\n".join(f"{key} = {value}" for key, value in values.items()), None, {"settings": values})
+    return Result("\n".join(f"{key} = {_typed(value)}" for key, value in values.items()), None, {"settings": values})
+
+
+def _typed(value: Any) -> str:
+    """A value as `/config set` takes it."""
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
 
 
 def _set_any(call: Call) -> Result:
     name, equals, value = call.arguments["KEY=VALUE"].partition("=")
     if not equals:
-        raise CommandError(f"usage: /config set KEY=VALUE, unlike '{name[:40]}'")
+        raise CommandError(f"'{name[:40]}' has no '='; usage: /config set KEY=VALUE. `/config get` lists the keys")
     key = key_of(name.strip())
+    if key == "model":
+        call.agent.log.check_model(value.strip())
     return _set(call, key, parse(key, value.strip()), f"{key} = {value.strip()}")
 
 

@@ -5,9 +5,10 @@ from msgspec import Struct
 from foldmark.conversation.decide import recorded
 from foldmark.conversation.standing import Standing
 from foldmark.core.errors import CommandError
-from foldmark.core.events import ROLES, Clear, Drop, Event, Filter, Operation, Rewind, Summary, Undo
+from foldmark.core.events import ROLES, Clear, Drop, Event, Filter, Operation, Restore, Rewind, Summary, Undo
+from foldmark.core.ports import AgentRecord
 from foldmark.core.replay import taken_back
-from foldmark.core.segments import END, contains
+from foldmark.core.segments import END, Segment, contains
 
 
 class Explanation(Struct, frozen=True):
@@ -33,8 +34,8 @@ def explain(at: Standing, event_id: int) -> Explanation:
     if not contains(at.lineage, event.agent_id, event_id):
         return _elsewhere(at, event)
     visible = contains(at.visible, event.agent_id, event_id)
-    if event.kind not in ROLES:
-        return Explanation(event, False, "metadata", f"a {_kind(event)} event is never sent to a model")
+    if event.kind not in ROLES and (visible or event.kind != "state"):
+        return Explanation(event, False, "metadata", _metadata(at, event))
     if visible:
         return Explanation(event, True, "visible", "no operation in force takes it out")
     because = _keeping_out(at, event)
@@ -43,12 +44,34 @@ def explain(at: Standing, event_id: int) -> Explanation:
     return Explanation(event, False, "operation", f"taken out by {names}; {again} would bring it back", tuple(because))
 
 
+def _metadata(at: Standing, event: Event) -> str:
+    match event.kind:
+        case "state":
+            newest, what = at.store.newest("state", at.visible), "state block"
+        case "scratchpad" if event.agent_id == at.record.id:
+            newest, what = at.store.newest("scratchpad", (Segment(at.record.id, 1, at.newest),)), "scratchpad"
+        case _:
+            return f"a {_kind(event)} event is never sent to a model"
+    if newest is None or newest.id == event.id:
+        return f"it is the {what} in force"
+    return f"a newer {what}, event {newest.id}, is in force"
+
+
 def _elsewhere(at: Standing, event: Event) -> Explanation:
-    if any(segment.agent == event.agent_id for segment in at.lineage) or event.agent_id == at.record.parent:
+    if event.agent_id == at.record.id or event.agent_id in _ancestors(at):
         text = "this agent was forked without it: its start holds what its parent showed then, from the mark onward"
         return Explanation(event, False, "not inherited", text)
     text = f"it belongs to agent {event.agent_id[:8]}, and agents never see each other's events"
     return Explanation(event, False, "elsewhere", text)
+
+
+def _ancestors(at: Standing) -> list[str]:
+    found: list[str] = []
+    record: AgentRecord | None = at.record
+    while record is not None and record.parent is not None:
+        found.append(record.parent)
+        record = at.store.agent(record.parent)
+    return found
 
 
 def _keeping_out(at: Standing, event: Event) -> list[Event]:
@@ -62,8 +85,13 @@ def _keeping_out(at: Standing, event: Event) -> list[Event]:
     ]
     # A summary is a message as well: taken back, its own text leaves with it.
     if event.id in back:
-        found += [each for each in operations if each.kind == "restore" and (each.data or {}).get("target") == event.id]
+        restores = [each for each, (_, operation) in zip(operations, pairs, strict=True) if _restores(operation, event)]
+        found = sorted([*found, *(each for each in restores if each.id not in back)], key=lambda each: each.id)
     return found
+
+
+def _restores(operation: Operation, event: Event) -> bool:
+    return isinstance(operation, Restore) and operation.target == event.id
 
 
 def _takes_out(at: Standing, id: int, operation: Operation, event: Event) -> bool:

@@ -28,12 +28,18 @@ def erasable(at: Standing, turn_id: int) -> Erasure:
         by = at.store.erased_by(turn_id) if 0 < turn_id < END else None
         if by is not None:
             raise CommandError(f"turn {turn_id} was erased already, by a {by.actor} at {by.created_at[:19]}Z")
-        raise CommandError(f"there is no turn {turn_id} in this conversation; `/message list` shows those there are")
+        inside = next(at.store.lookup([turn_id]), None) if 0 < turn_id < END else None
+        hint = "`/message list` shows those there are"
+        if inside is not None and inside.turn_id is not None and contains(lineage, inside.agent_id, turn_id):
+            hint = f"event {turn_id} belongs to turn {inside.turn_id}"
+        raise CommandError(f"there is no turn {turn_id} in this conversation; {hint}")
     owner, last = messages[0].agent_id, messages[-1].id
     record = at.record if owner == at.record.id else at.store.standing(owner)[0]
     if record.open_turn == turn_id and record is not at.record:
         raise CommandError(f"turn {turn_id} is still going on in agent {owner[:8]}; wait for its end, then repeat")
     following = at.store.message_after(owner, last)
+    while following is not None and following.kind == "summary":  # in the midst of the turn, whose metadata may go on
+        following = at.store.message_after(owner, following.id)
     return Erasure(owner, turn_id, following.id - 1 if following else record.head, ranges_of(at, messages))
 
 
