@@ -1,7 +1,7 @@
 """How contexts, requests and messages are shown: as a person reads them, and as JSON."""
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Any
 
 import msgspec
@@ -34,11 +34,13 @@ SHOWN = (
 
 
 def _show(call: Call) -> Result:
-    """The request that would go out now, whole, since nothing of it may be hidden; and the context it is made from."""
+    """The request that would go out now, whole, since nothing of it may be hidden, and the turns of its window."""
     agent = call.agent
     context, request = agent.context(), agent.request()
     text = _request_text(agent.name or agent.id, context, request)
-    turns = newest_turns(reversed(context.messages), len(context.messages) + 1)
+    first = request.manifest.edge.first or 0
+    window = takewhile(lambda message: message.id >= first, reversed(context.messages))
+    turns = newest_turns(window, len(context.messages) + 1)
     data = {**context_json(agent.id, context, turns), "request": _request_json(request)}
     return Result(text, None, data)
 

@@ -30,6 +30,7 @@ from foldmark.core.events import (
     PlanningEnded,
     Redact,
     Restore,
+    Summary,
 )
 from foldmark.core.ports import AgentRecord, Appender, Size
 from foldmark.core.pressure import WINDOW, is_ephemeral
@@ -290,8 +291,11 @@ class Agent:
             changed = change(at.visible, seen, at.size, self._store.size)
             prefix = cached_prefix(at, seen)
             receipt = Receipt(at, event_id, operation, actor, changed, prefix)
-            told = {key: value for key, value in receipt.data().items() if key not in ("operation", "actor")}
+            # Not what is left afterwards: a summary would have to know its own size.
+            told = {key: value for key, value in receipt.data().items() if key not in ("operation", "actor", "after")}
             self._append(kind, content, {**data, "receipt": told}, None, actor=actor)
+            if isinstance(operation, Summary) and operation.state is not None:
+                self._append("state", operation.state, None, None, actor="system")
             after = self._save(at, fold)
             if isinstance(operation, Fork):
                 self._bear(at, operation, event_id)

@@ -164,7 +164,8 @@ class Undo(_Operation, frozen=True):
 
 
 class Summary(_Operation, frozen=True):
-    """The event, itself an assistant message, takes the place of `ranges`; `state` is the block then in force."""
+    """The event, itself an assistant message, takes the place of `ranges`; `state` is the block then in force, which
+    the next event repeats as a `state`."""
 
     ranges: Segments
     mark: str | None = None
