@@ -12,6 +12,7 @@ import foldmark.interfaces
 from foldmark import Agent, CommandError, Log, Result
 from foldmark.commands import REGISTRY
 from foldmark.commands.registry import ANYBODY, HUMAN, Call, Command, Registry
+from foldmark.core.config import MODEL_COMMANDS
 from foldmark.core.events import ACTORS
 
 
@@ -255,6 +256,10 @@ def test_help_explains_one_command_or_a_family(agent: Agent) -> None:
 
 
 # One registry for every interface
+
+
+def test_the_setting_that_narrows_knows_the_models_commands() -> None:
+    assert {*MODEL_COMMANDS} == {name for name, command in REGISTRY.commands.items() if "model" in command.who}
 
 
 def test_the_library_runs_what_the_registry_holds(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -378,3 +378,16 @@ def test_a_clear_in_the_batch_of_the_filter_leaves_no_orphan(agent: Agent) -> No
     run(agent, "yes", [apply, call("s1", "clear")], ["Cleared."])
     assert kinds(agent) == ["user", "assistant"]
     assert "Context cleared at your request." in texts(agent)[0]
+
+
+def test_model_commands_narrows_what_a_model_may_run(agent: Agent) -> None:
+    agent.do("/config set model_commands=mark fork")
+    slash(agent, "mark", "A")
+    with pytest.raises(CommandError, match=r"^/clear is not for a model; there is: /mark, /fork$"):
+        slash(agent, "clear")
+    agent.do("/clear")
+    agent.do("/config set model_commands=")
+    with pytest.raises(CommandError, match=r"there is: none$"):
+        slash(agent, "mark", "B")
+    with pytest.raises(CommandError, match=r"^model_commands are 'all', 'none' or any of mark, .*, unlike 'undo'$"):
+        agent.do("/config set model_commands=mark, undo")

@@ -127,9 +127,12 @@ class Registry:
     def __call__(self, agent: Agent, line: str, actor: str = "human", asking: Asking = NOBODY) -> Result:
         """Carry out `line` on `agent`. Raises CommandError; nothing was written then."""
         command, rest = self.parse(line)
-        if actor not in command.who:
-            allowed = listing(f"/{name}" for name, each in self.commands.items() if actor in each.who)
-            raise CommandError(f"/{command.name} is not for a {actor}; there is: {allowed}")
+        allowed = [name for name, each in self.commands.items() if actor in each.who]
+        if actor == "model" and (narrowed := agent.standing().config.model_commands) != "all":
+            allowed = [name for name in allowed if name in narrowed.split(", ")]
+        if command.name not in allowed:
+            there_is = listing(f"/{name}" for name in allowed) or "none"
+            raise CommandError(f"/{command.name} is not for a {actor}; there is: {there_is}")
         return command.run(Call(agent, command.arguments(rest), actor, self, asking))
 
     def parse(self, line: str) -> tuple[Command, str]:

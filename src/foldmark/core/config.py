@@ -17,7 +17,7 @@ class Config(Struct, frozen=True):
 
     `model` is `offline` or `provider/model`; `system` the system prompt; `sliding_context_tokens` the window's budget
     (0: off), `context_size` its most turns (0: all); the `truncate_*` limits are characters of a tool result, by age.
-    `truncation` and `isolation` can be switched off [SPEC 5].
+    `truncation` and `isolation` can be switched off [SPEC 5]. `model_commands` are those that the model may run.
     """
 
     model: str = "offline"
@@ -33,6 +33,7 @@ class Config(Struct, frozen=True):
     truncation: bool = True
     isolation: bool = True
     memos_injected: int = 5
+    model_commands: str = "all"
 
     @property
     def provider(self) -> str:
@@ -46,6 +47,9 @@ class Config(Struct, frozen=True):
 
 
 KEYS = tuple(field.name for field in msgspec.structs.fields(Config))
+
+MODEL_COMMANDS = ("mark", "clear", "fork", "send", "check-mail", "kill")
+"""The commands of the `slash` tool [S0]; the registry's test compares."""
 
 _CHOICES = {"truncate_shape": ("head", "head-tail"), "truncation": ("on", "off"), "isolation": ("on", "off")}
 
@@ -82,6 +86,12 @@ def parse(key: str, text: str) -> Any:
             if not 0 < share <= 1:
                 raise CommandError(f"{key} is a share above 0 and up to 1, not '{text[:40]}'")
             return share
+        case _ if key == "model_commands":
+            wanted = text.replace(",", " ").split()
+            if unknown := [word for word in wanted if word not in ("all", "none", *MODEL_COMMANDS)]:
+                there_are = listing(MODEL_COMMANDS)
+                raise CommandError(f"{key} are 'all', 'none' or any of {there_are}, unlike '{unknown[0][:40]}'")
+            return ", ".join(wanted) or "none"
         case _:
             if key in _CHOICES and text not in _CHOICES[key]:
                 raise CommandError(f"{key} is one of {listing(_CHOICES[key])}, not '{text[:40]}'")
