@@ -59,8 +59,10 @@ def _restore(call: Call) -> Result:
 
 def _summarize(call: Call) -> Result:
     mark = call.get("MARK")
-    text = summarized(call.agent, decide.summary(call.agent.standing(), mark).ranges)
-    receipt = call.agent.operate(lambda at: decide.summary(at, mark), actor=call.actor, content=text)
+    # What comes while the model writes is not what it was shown, and stays.
+    decided = decide.summary(call.agent.standing(), mark)
+    text = summarized(call.agent, decided.ranges)
+    receipt = call.agent.operate(lambda _: decided, actor=call.actor, content=text)
     after = "" if mark is None else f" after '{mark}'"
     return result(receipt, f"A summary takes the place of what stood{after}:\n\n{text}\n", mark=mark, summary=text)
 

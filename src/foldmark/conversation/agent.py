@@ -30,7 +30,6 @@ from foldmark.core.events import (
     PlanningEnded,
     Redact,
     Restore,
-    Summary,
 )
 from foldmark.core.ports import AgentRecord, Appender, Size
 from foldmark.core.pressure import WINDOW, is_ephemeral
@@ -294,8 +293,6 @@ class Agent:
             # Not what is left afterwards: a summary would have to know its own size.
             told = {key: value for key, value in receipt.data().items() if key not in ("operation", "actor", "after")}
             self._append(kind, content, {**data, "receipt": told}, None, actor=actor)
-            if isinstance(operation, Summary) and operation.state is not None:
-                self._append("state", operation.state, None, None, actor="system")
             after = self._save(at, fold)
             if isinstance(operation, Fork):
                 self._bear(at, operation, event_id)

@@ -79,8 +79,8 @@ class Context:
 
     @cached_property
     def state(self) -> str | None:
-        """The newest state block inside the visible segments [SPEC 3]."""
-        event = self._standing.store.newest("state", self.ranges)
+        """The state block in force: the newest inside the visible segments [SPEC 3]."""
+        event = self._standing.state
         return event.content if event else None
 
     @cached_property

@@ -137,7 +137,7 @@ def summary(at: Standing, name: str | None) -> Summary:
         ranges = subtract(ranges, ranges_of(at, at.store.lookup((exchange.first, *exchange.members))))
     if not at.store.size(ranges).messages:
         raise CommandError(f"there is nothing {f'after mark {name!r} ' if name else ''}to summarize")
-    state = at.store.newest("state", at.visible)
+    state = at.state
     return Summary(ranges, name, state.content if state else None)
 
 

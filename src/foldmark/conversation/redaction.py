@@ -25,10 +25,11 @@ def erasable(at: Standing, turn_id: int) -> Erasure:
     messages = at.store.turn(turn_id) if 0 < turn_id < END else []
     lineage = at.lineage
     if not any(contains(lineage, message.agent_id, message.id) for message in messages):
-        by = at.store.erased_by(turn_id) if 0 < turn_id < END else None
-        if by is not None:
-            raise CommandError(f"turn {turn_id} was erased already, by a {by.actor} at {by.created_at[:19]}Z")
         inside = next(at.store.lookup([turn_id]), None) if 0 < turn_id < END else None
+        by = at.store.erased_by(turn_id) if inside is not None else None
+        if inside is not None and by is not None:
+            which = inside.turn_id or turn_id
+            raise CommandError(f"turn {which} was erased already, by a {by.actor} at {by.created_at[:19]}Z")
         hint = "`/message list` shows those there are"
         if inside is not None and inside.turn_id is not None and contains(lineage, inside.agent_id, turn_id):
             hint = f"event {turn_id} belongs to turn {inside.turn_id}"

@@ -163,7 +163,7 @@ class _Maker:
         """The layers in front of the messages as they were at `at`."""
         system = self._store.of_kind("system", at.visible)
         events = [event for event in map(self._store.event, system) if event is not None]
-        state = self._store.newest("state", at.visible) if anchors else None
+        state = at.state if anchors else None
         notes: Event | str | None = None
         if anchors:
             notes = self._store.newest("scratchpad", (Segment(at.record.id, 1, at.newest),)) or at.scratchpad

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from foldmark.core.codec import operation_of
 from foldmark.core.config import Config, config_of
-from foldmark.core.events import Fork
+from foldmark.core.events import Event, Fork
 from foldmark.core.ports import AgentRecord, Size, Store
 from foldmark.core.replay import Fold, birth
 from foldmark.core.segments import Segment, Segments, until
@@ -37,6 +37,16 @@ class Standing(Struct, frozen=True):
     def newest(self) -> int:
         """The id of the newest event there is for this agent."""
         return self.record.newest
+
+    @property
+    def state(self) -> Event | None:
+        """The state in force, the block as its content: the newest `state` event inside the visible segments, or the
+        summary that carries one [SPEC 3]."""
+        own = self.store.newest("state", self.visible)
+        carried = self.store.newest("summary", self.visible)
+        if carried is None or (own is not None and own.id > carried.id):
+            return own
+        return structs.replace(carried, content=(carried.data or {})["state"])
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -165,7 +165,7 @@ class Undo(_Operation, frozen=True):
 
 class Summary(_Operation, frozen=True):
     """The event, itself an assistant message, takes the place of `ranges`; `state` is the block then in force, which
-    the next event repeats as a `state`."""
+    stays in force with it."""
 
     ranges: Segments
     mark: str | None = None

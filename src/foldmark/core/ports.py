@@ -177,10 +177,11 @@ class Store(Towards, Protocol):
         """The messages inside `segments`, read as they are consumed; what is appended meanwhile does not disturb."""
 
     def newest(self, kind: str, segments: Segments) -> Event | None:
-        """The newest event of a kind (`state`, `scratchpad`, `system`) inside `segments`."""
+        """The newest event of a kind inside `segments`; none that was erased. The kinds are `state`, `scratchpad`,
+        `system`, `config`, `command`, and `summary` for one that carries a state."""
 
     def of_kind(self, kind: str, segments: Segments) -> list[int]:
-        """Ids of all events of a kind (`state`, `scratchpad`, `system`) inside `segments`."""
+        """Ids of all events of a kind inside `segments`; kinds as for `newest`."""
 
     def size(self, segments: Segments) -> Size:
         """How many messages and tokens lie inside `segments`, from stored sums."""

@@ -80,12 +80,8 @@ def replay(begin: Fold, operations: Sequence[Recorded]) -> Fold:
     closing = begin.closing
     for id, operation in operations:
         closing = _closing(closing, id, operation)
-    # A summary is a message as well: taken back, its own text leaves with it, and the state that it carries.
-    own_text = [
-        Segment(fold.agent, id, id if operation.state is None else id + 1)
-        for id, operation in operations
-        if id in back and isinstance(operation, Summary)
-    ]
+    # A summary is a message as well: taken back, its own text leaves with it.
+    own_text = [Segment(fold.agent, id, id) for id, op in operations if id in back and isinstance(op, Summary)]
     at = operations[-1][0] if operations else begin.at
     return Fold(fold.agent, subtract(fold.segments, own_text), fold.marks, fold.pins, at, closing)
 

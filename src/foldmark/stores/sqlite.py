@@ -136,15 +136,12 @@ class SqliteStore(SqliteTowards):
                 page = min(2 * page, _PAGE)
 
     def newest(self, kind: str, segments: Segments) -> Event | None:
-        for agent, first, last in reversed(segments):
-            for row in self._run("newest", self._key(agent), kind, first, last):
-                return self._event(row)
-        return None
+        bindings = {"kind": kind, "segments": self._keyed(segments)}
+        return next((self._event(row) for row in self._all(self._sql["newest"], bindings)), None)
 
     def of_kind(self, kind: str, segments: Segments) -> list[int]:
-        return [
-            id for agent, first, last in segments for (id,) in self._run("of_kind", self._key(agent), kind, first, last)
-        ]
+        bindings = {"kind": kind, "segments": self._keyed(segments)}
+        return sorted(id for (id,) in self._all(self._sql["of_kind"], bindings))
 
     def size(self, segments: Segments) -> Size:
         if not segments:

@@ -9,7 +9,8 @@ CREATE INDEX operations ON events (agent, id) WHERE kind IN (
 
 DROP INDEX anchors;
 
-CREATE INDEX anchors ON events (agent, kind, id) WHERE kind IN ('state', 'scratchpad', 'system', 'config', 'command');
+CREATE INDEX anchors ON events (agent, kind, id)
+WHERE kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary');
 
 -- The redact operation that erased the event's content; its row says who asked and when.
 ALTER TABLE events ADD COLUMN redacted INTEGER;

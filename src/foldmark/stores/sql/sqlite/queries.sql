@@ -102,19 +102,23 @@ SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at,
 FROM events WHERE agent = ? AND nth IS NOT NULL AND id BETWEEN ? AND ? ORDER BY id DESC LIMIT ?
 
 -- name: newest
--- The newest event of an indexed kind of an agent in a range of ids; erased ones are passed over.
+-- The newest event of an indexed kind inside segments, JSON [[agent, first, last], ...]; of summaries one with a state; none erased.
 SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers
-FROM events
-WHERE agent = ? AND kind IN ('state', 'scratchpad', 'system', 'config', 'command') AND kind = ? AND id BETWEEN ? AND ?
-AND redacted IS NULL
-ORDER BY id DESC LIMIT 1
+FROM events WHERE id = (
+    SELECT max((
+        SELECT id FROM events
+        WHERE agent = s.value ->> 0 AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary') AND kind = :kind
+        AND id BETWEEN s.value ->> 1 AND s.value ->> 2 AND redacted IS NULL
+        AND (kind <> 'summary' OR data ->> 'state' IS NOT NULL)
+        ORDER BY id DESC LIMIT 1
+    )) FROM json_each(:segments) s
+)
 
 -- name: of_kind
--- The ids of all events of an indexed kind of an agent in a range of ids; erased ones are passed over.
-SELECT id FROM events
-WHERE agent = ? AND kind IN ('state', 'scratchpad', 'system', 'config', 'command') AND kind = ? AND id BETWEEN ? AND ?
-AND redacted IS NULL
-ORDER BY id
+-- The ids of all events of an indexed kind inside segments, JSON [[agent, first, last], ...]; none erased.
+SELECT e.id FROM json_each(:segments) s JOIN events e ON e.agent = s.value ->> 0
+WHERE e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary') AND e.kind = :kind
+AND e.id BETWEEN s.value ->> 1 AND s.value ->> 2 AND e.redacted IS NULL
 
 -- name: size
 -- Messages and tokens inside segments, JSON [[agent, first, last], ...]: sums at the newest less those before the oldest.
