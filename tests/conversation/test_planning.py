@@ -97,10 +97,9 @@ def test_the_filter_event_says_it_all(talk: Talk, history: list[int], tables: st
     assert (data["before"], data["after"]) == (6, 4)
     assert [each[1:] for each in data["ranges"]] == [[history[2], history[4] - 1], [first, 2**63 - 1]]
     receipt = data["receipt"]
-    assert receipt["left"]["messages"] == receipt["before"]["messages"] - 4
-    assert receipt["after"]["messages"] == 4
+    assert receipt["before"]["messages"] - receipt["left"]["messages"] == 4
     assert receipt["returned"] == {"messages": 0, "tokens": 0}
-    assert receipt["before"]["tokens"] == receipt["after"]["tokens"] + receipt["left"]["tokens"]
+    assert 0 < receipt["left"]["tokens"] < receipt["before"]["tokens"]
 
 
 def test_a_filter_outside_a_turn_is_closed_at_once(talk: Talk, history: list[int], tables: str) -> None:

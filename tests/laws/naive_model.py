@@ -1,13 +1,15 @@
 """A naive model of replay (SPEC 3): plain lists of events, folded by brute force.
 
-It knows no segments, ranges or caches. The ids of events are given to it from outside; it says what
-an operation resolves to when it is recorded, whether it is an error, and what is visible afterwards.
+It knows no segments, ranges or caches of segments. The ids of events are given to it from outside; it says
+what an operation resolves to when it is recorded, whether it is an error, and what is visible afterwards.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+
+SUBTRACTING = ("filter", "drop", "undo", "summary")
 
 
 class RefusedError(Exception):
@@ -27,6 +29,16 @@ class Message:
 
 
 @dataclass(frozen=True)
+class State:
+    """A state event, or the state block that a summary carries. It goes with its message, the `owner` (SPEC 3)."""
+
+    id: int
+    owner: int
+    turn: int | None
+    text: str
+
+
+@dataclass(frozen=True)
 class Operation:
     """An operation with what it resolved to when it was recorded (SPEC 3, "resolved when recorded")."""
 
@@ -35,18 +47,39 @@ class Operation:
     name: str = ""  # mark: its name
     mark: int = 0  # rewind: the event of the mark it went to
     position: int = 0  # rewind: own events with a greater id are cut
-    messages: frozenset[int] = frozenset()  # filter, drop, undo: what they subtract; fork: the child's start
-    target: int = 0  # restore: the operation it takes back
+    messages: frozenset[int] = frozenset()  # filter, drop, undo, summary: what they subtract; fork: the child's start
+    states: frozenset[int] = frozenset()  # the states that go, or start, with these messages
+    target: int = 0  # restore: the operation it takes back; drop, undo, pin, unpin, redact: the turn
+    planning: int = 0  # filter that ends a planning conversation: its first message
+    until: int | None = None  # ... and its last, once the turn in which it was recorded has ended
+    text: str | None = None  # summary: the state block it carries; fork: the child's scratchpad
+    pins: frozenset[int] = frozenset()  # fork: the child's pins
+
+
+@dataclass
+class Folded:
+    """What an agent's events amount to."""
+
+    visible: list[int]
+    marks: dict[str, int] = field(default_factory=dict)
+    pins: set[int] = field(default_factory=set)
+    states: list[State] = field(default_factory=list)
 
 
 class NaiveAgent:
     """One agent's timeline: the messages its fork gave it, then its own events in log order."""
 
-    def __init__(self, inherited: Iterable[Message] = ()) -> None:
+    def __init__(self, inherited: Iterable[Message] = (), states: Iterable[State] = ()) -> None:
         self.inherited = list(inherited)
+        self.inherited_states = list(states)
+        self.inherited_pins: frozenset[int] = frozenset()
         self.own: list[Message] = []
-        self.events: list[Message | Operation] = []
+        self.events: list[Message | State | Operation] = []
         self.turn: int | None = None  # the open turn; a child is born with none
+        self.planning: int | None = None  # the first message of the open planning conversation (SPEC 4.2)
+        self.scratchpad: str | None = None
+        self.erased: dict[int, int] = {}  # turn to the redaction that erased it; one for all agents of a database
+        self._folded: tuple[object, Folded] | None = None
 
     # -- messages ---------------------------------------------------------------------------------
 
@@ -68,9 +101,23 @@ class NaiveAgent:
         self.own.append(message)
         self.events.append(message)
 
+    def record_state(self, event_id: int, text: str) -> None:
+        """A state event behind the newest message."""
+        self.events.append(State(event_id, self.own[-1].id, self.turn, text))
+
     def end_turn(self) -> None:
-        """The agent is idle again (SPEC 1)."""
+        """The agent is idle again (SPEC 1). A planning conversation that was applied or cancelled ends here."""
         self.turn = None
+        last = self.own[-1].id if self.own else 0
+        self.events = [replace(e, until=last) if self._lasts(e) else e for e in self.events]
+
+    def settling(self) -> bool:
+        """A planning conversation was applied or cancelled in the open turn and lasts to that turn's end."""
+        return any(self._lasts(e) for e in self.events)
+
+    @staticmethod
+    def _lasts(event: Message | State | Operation) -> bool:
+        return isinstance(event, Operation) and event.planning > 0 and event.until is None
 
     def awaiting(self, call_id: str) -> Message | None:
         """The call a result with this id belongs to: the newest one that has no result yet."""
@@ -83,9 +130,15 @@ class NaiveAgent:
         return [m for m in self.lineage() if m.kind == "tool_call" and m.id not in answered]
 
     def result_kind(self, call_id: str) -> str:
-        """SPEC 3: a result whose call is no longer visible becomes a notice, which is a user message."""
+        """SPEC 3: a result whose call is no longer visible becomes a notice, which is a user message.
+
+        Not so in a planning conversation that is settled: there the call is hidden because its result will be, too.
+        """
         call = self.awaiting(call_id)
-        return "user" if call and call.id not in self.visible() else "tool_result"
+        if call is None or call.id in self.visible():
+            return "tool_result"
+        lasting = {e.id for e in self.events if self._lasts(e)}
+        return "tool_result" if self.reasons(call) <= lasting else "user"
 
     # -- the fold ---------------------------------------------------------------------------------
 
@@ -97,34 +150,92 @@ class NaiveAgent:
                 gone.add(event.target)
         return gone
 
-    def fold(self) -> tuple[list[int], dict[str, int]]:
-        """SPEC 3's table, row by row: the ids of the visible messages and the marks in force."""
-        start = {m.id for m in self.inherited}
-        visible, marks = sorted(start), dict[str, int]()
-        skip = self.taken_back()
+    def folded(self) -> Folded:
+        """SPEC 3's table, row by row. The same events are folded only once."""
+        key = len(self.events), self.turn, len(self.erased)
+        if self._folded is None or self._folded[0] != key:
+            self._folded = key, self._fold()
+        return self._folded[1]
+
+    def _fold(self) -> Folded:
+        start, skip = {m.id for m in self.inherited}, self.taken_back()
+        now = Folded(sorted(start), pins=set(self.inherited_pins), states=list(self.inherited_states))
+        born = {s.id for s in now.states}
         for event in self.events:
             if isinstance(event, Message):
-                visible.append(event.id)
+                now.visible.append(event.id)
+            elif isinstance(event, State):
+                now.states.append(event)
             elif event.id in skip:
                 continue
             elif event.kind == "mark":
-                marks[event.name] = event.id
+                now.marks[event.name] = event.id
             elif event.kind == "clear":
-                visible, marks = [], {}
+                now.visible, now.marks, now.states = [], {}, []
             elif event.kind == "rewind":
-                visible = [i for i in visible if i <= event.position or i in start]
-                marks = {name: i for name, i in marks.items() if i <= event.mark}
-            elif event.kind in ("filter", "drop", "undo"):
-                visible = [i for i in visible if i not in event.messages]
-        return visible, marks
+                now.visible = [i for i in now.visible if i <= event.position or i in start]
+                now.states = [s for s in now.states if s.id <= event.position or s.id in born]
+                now.marks = {name: i for name, i in now.marks.items() if i <= event.mark}
+            elif event.kind in SUBTRACTING:
+                now.visible = [i for i in now.visible if i not in event.messages]
+                now.states = [s for s in now.states if s.id not in event.states]
+                if event.kind == "summary":
+                    now.visible.append(event.id)
+                    now.states += [State(event.id, event.id, event.id, event.text)] if event.text else []
+            elif event.kind == "pin":
+                now.pins.add(event.target)
+            elif event.kind == "unpin":
+                now.pins.discard(event.target)
+        out = {m.id for m in self.lineage() if m.turn in self.erased or any(self._plans(m.id, skip))}
+        now.visible = [i for i in now.visible if i not in out]
+        now.states = [s for s in now.states if s.owner not in out]
+        return now
+
+    def _plans(self, message: int, skip: set[int]) -> Iterable[int]:
+        """The filters in force whose planning conversation a message belongs to, those to come included."""
+        own = bool(self.own) and message >= self.own[0].id
+        for e in self.events:
+            if isinstance(e, Operation) and own and e.planning and e.id not in skip:
+                until = message if e.until is None else e.until
+                if e.planning <= message <= until:
+                    yield e.id
+
+    def fold(self) -> tuple[list[int], dict[str, int]]:
+        """The ids of the visible messages and the marks in force."""
+        return self.folded().visible, self.folded().marks
 
     def visible(self) -> list[int]:
         """The ids of the visible messages, in log order."""
-        return self.fold()[0]
+        return self.folded().visible
 
     def marks(self) -> dict[str, int]:
         """The marks in force: name and event id."""
-        return self.fold()[1]
+        return self.folded().marks
+
+    def state(self) -> str | None:
+        """The newest state that is visible."""
+        return max(self.folded().states, key=lambda s: s.id).text if self.folded().states else None
+
+    def turns(self) -> set[int]:
+        """The turns of which something is visible."""
+        visible = set(self.visible())
+        return {m.turn for m in self.lineage() if m.id in visible and m.turn is not None}
+
+    def reasons(self, message: Message) -> set[int]:
+        """The operations in force each of which takes this message out, whatever the others do."""
+        skip, own = self.taken_back(), message in self.own
+        gone = set(self._plans(message.id, skip))
+        for e in self.events:
+            if not isinstance(e, Operation) or e.id in skip:
+                continue
+            if (
+                (e.kind == "clear" and message.id < e.id)
+                or (e.kind == "rewind" and own and e.position < message.id < e.id)
+                or (e.kind in SUBTRACTING and message.id in e.messages)
+                or (e.kind == "restore" and message.id == e.target)
+            ):
+                gone.add(e.id)
+        return gone | {self.erased[t] for t in (message.turn,) if t in self.erased}
 
     # -- exchanges and positions ------------------------------------------------------------------
 
@@ -163,11 +274,32 @@ class NaiveAgent:
         touched = {m.exchange for m in self.lineage() if m.id in named} - {None}
         return frozenset(named | {m.id for m in self.lineage() if m.exchange in touched})
 
+    def going_on(self) -> set[int]:
+        """The open exchange and its text."""
+        return {m.id for x in self.open_exchanges() for m in self.response(x)}
+
     # -- operations: each returns what is to be recorded, or raises RefusedError ----------------------
 
     def record(self, operation: Operation, event_id: int) -> None:
         """Writes an operation to the timeline under the id the log gave it."""
-        self.events.append(replace(operation, id=event_id))
+        operation = replace(operation, id=event_id)
+        if operation.planning and self.turn is None:
+            operation = replace(operation, until=self.own[-1].id)
+        self.events.append(operation)
+        if operation.kind == "summary":
+            self.own.append(Message(event_id, "summary", event_id))
+        if self.planning and self._ends_planning(operation, self.planning):
+            self.planning = None
+
+    def _ends_planning(self, operation: Operation, first: int) -> bool:
+        """SPEC 4.2: applied or cancelled, or what it began with was cleared, rewound or dropped."""
+        turn = next(m.turn for m in self.own if m.id == first)
+        return (
+            operation.kind == "clear"
+            or operation.planning > 0
+            or (operation.kind == "rewind" and operation.position < first)
+            or (operation.kind in ("drop", "undo") and operation.target == turn)
+        )
 
     def mark(self, name: str | None = None) -> Operation:
         """A name, or `mark-N` with the smallest N not in force."""
@@ -186,44 +318,109 @@ class NaiveAgent:
     def fork(self, name: str | None = None) -> Operation:
         """The child's start: what is visible (with a mark: own messages behind it), without open exchanges."""
         behind = self.position(self._mark(name)) if name else 0
-        out = {m.id for x in self.open_exchanges() for m in self.response(x)}
-        out |= {m.id for m in self.inherited} if name else set()
-        return Operation("fork", messages=frozenset(i for i in self.visible() if i > behind and i not in out))
+        if self.planning:
+            raise RefusedError("planning is open")
+        out = self.going_on()
+        born = {m.id for m in self.inherited} if name else set()
+        messages = frozenset(i for i in self.visible() if i > behind and i not in out | born)
+        states = {s.id for s in self.folded().states if s.id > behind and s.owner not in out | born}
+        turns = {m.turn for m in self.lineage() if m.id in messages}
+        pins = frozenset(self.folded().pins & turns)
+        scratchpad = None if name else self.scratchpad
+        return Operation("fork", messages=messages, states=frozenset(states), pins=pins, text=scratchpad)
 
     def child(self, fork: Operation) -> NaiveAgent:
-        """The agent a fork gives birth to."""
-        return NaiveAgent(m for m in self.lineage() if m.id in fork.messages)
+        """The agent a fork gives birth to, as long as nothing has happened since."""
+        states = [s for s in self.folded().states if s.id in fork.states]
+        child = NaiveAgent((m for m in self.lineage() if m.id in fork.messages), states)
+        child.inherited_pins, child.scratchpad, child.erased = fork.pins, fork.text, self.erased
+        return child
 
     def forget(self, ids: Iterable[int], planning: tuple[int, int] | None = None) -> Operation:
         """Subtracts the listed ids and the planning conversation."""
-        return Operation("filter", messages=self.whole(ids) | self._planning(planning))
+        return self._subtract("filter", self.whole(ids) | self._planning(planning))
 
     def remember(self, ids: Iterable[int], planning: tuple[int, int] | None = None) -> Operation:
         """Subtracts everything else that is visible at that moment, but no system message, and the planning."""
         keep = self.whole(ids) | {m.id for m in self.lineage() if m.kind == "system"}
-        return Operation("filter", messages=(frozenset(self.visible()) - keep) | self._planning(planning))
+        operation = self._subtract("filter", (frozenset(self.visible()) - keep) | self._planning(planning))
+        states = {s.id for s in self.folded().states if s.owner not in keep}
+        return replace(operation, states=operation.states | states)
+
+    def apply(self, mode: str, ids: Iterable[int]) -> Operation:
+        """The filter that ends the open planning conversation, which it takes along."""
+        if not self.planning:
+            raise RefusedError("no planning is open")
+        planning = (self.planning, self.own[-1].id)
+        operation = self.forget(ids, planning) if mode == "forget" else self.remember(ids, planning)
+        return replace(operation, planning=self.planning)
+
+    def cancel(self) -> Operation:
+        """A filter with no ids."""
+        return self.apply("forget", ())
 
     def drop(self, turn: int, kind: str = "drop") -> Operation:
         """Subtracts a whole turn of the lineage; one with nothing visible is an error."""
-        ids = [m.id for m in self.lineage() if m.turn == turn]
-        if not set(ids) & set(self.visible()):
+        if turn not in self.turns():
             raise RefusedError(f"turn {turn} has nothing visible")
-        return Operation(kind, messages=self.whole(ids))
+        whole = self.whole(m.id for m in self.lineage() if m.turn == turn)
+        return replace(self._subtract(kind, whole), target=turn)
 
     def undo(self) -> Operation:
-        """Drops the turn of the newest visible message that has one."""
+        """Drops the turn of the newest visible message that has one; a summary is restored instead."""
         visible = self.visible()
-        turns = [m.turn for m in self.lineage() if m.id in visible and m.turn is not None]
-        if not turns:
+        newest = [m for m in self.lineage() if m.id in visible and m.turn is not None]
+        if not newest or newest[-1].kind == "summary":
             raise RefusedError("nothing to undo")
-        return self.drop(turns[-1], "undo")
+        return self.drop(newest[-1].turn or 0, "undo")
+
+    def summarize(self, name: str | None = None) -> Operation:
+        """Subtracts what a rewind would cut (no mark: everything); an open exchange stays, with its text."""
+        behind = self.position(self._mark(name)) if name else 0
+        keep = self.going_on() | ({m.id for m in self.inherited} if name else set())
+        messages = frozenset(i for i in self.visible() if i > behind and i not in keep)
+        if not messages:
+            raise RefusedError("nothing to summarize")
+        states = frozenset(s.id for s in self.folded().states if s.id > behind and s.owner not in keep)
+        return Operation("summary", messages=messages, states=states, text=self.state())
+
+    def pin(self, turn: int) -> Operation:
+        """A turn that is visible and not pinned."""
+        if turn not in self.turns() or turn in self.folded().pins:
+            raise RefusedError(f"turn {turn} is not visible or pinned already")
+        return Operation("pin", target=turn)
+
+    def unpin(self, turn: int) -> Operation:
+        """A turn that is pinned."""
+        if turn not in self.folded().pins:
+            raise RefusedError(f"turn {turn} is not pinned")
+        return Operation("unpin", target=turn)
 
     def restore(self, target: int) -> Operation:
-        """Any operation of this agent but a fork, unless it is taken back already."""
-        operations = [e.id for e in self.events if isinstance(e, Operation) and e.kind != "fork"]
+        """Any operation of this agent but a fork or a redaction, unless it is taken back already."""
+        kinds = ("fork", "redact")
+        operations = [e.id for e in self.events if isinstance(e, Operation) and e.kind not in kinds]
         if target not in operations or target in self.taken_back():
             raise RefusedError(f"{target} cannot be restored")
         return Operation("restore", target=target)
+
+    def redact(self, turn: int, open_elsewhere: Iterable[int] = ()) -> Operation:
+        """Erases a turn of the lineage in the whole database, unless another agent is in it."""
+        if turn not in {m.turn for m in self.lineage()} or turn in self.erased or turn in open_elsewhere:
+            raise RefusedError(f"turn {turn} cannot be removed")
+        return Operation("redact", target=turn)
+
+    def erase(self, redact: Operation, event_id: int) -> None:
+        """Records a redaction. The agent's own open turn ends before it."""
+        if self.turn == redact.target:
+            self.end_turn()
+        self.record(redact, event_id)
+        self.erased[redact.target] = event_id
+
+    def _subtract(self, kind: str, messages: frozenset[int]) -> Operation:
+        """States go with their messages."""
+        known = [*self.inherited_states, *(e for e in self.events if isinstance(e, State)), *self.folded().states]
+        return Operation(kind, messages=messages, states=frozenset(s.id for s in known if s.owner in messages))
 
     def _mark(self, name: str | None) -> int:
         """The event id of a mark in force; without a name, of the newest."""

@@ -237,6 +237,172 @@ def test_drop_and_undo_of_inherited_turns(script: Script, agent: NaiveAgent) -> 
     assert agent.visible()[:2] == first
 
 
+def say_state(script: Script, agent: NaiveAgent, text: str) -> int:
+    agent.record_state(script.next(), text)
+    return script.newest
+
+
+def test_a_state_goes_with_its_message(script: Script, agent: NaiveAgent) -> None:
+    first, second = script.say(agent, "user", "assistant")
+    say_state(script, agent, "one")
+    mark = script.do(agent, agent.mark("M"))
+    third, _ = script.say(agent, "assistant", "user")
+    say_state(script, agent, "two")
+    forget = script.do(agent, agent.forget([second]))
+    assert agent.state() == "two"
+    script.do(agent, agent.rewind("M"))
+    assert agent.state() is None
+    script.do(agent, agent.restore(forget))
+    assert (agent.state(), agent.marks(), agent.visible()) == ("one", {"M": mark}, [first, second])
+    assert third not in agent.visible()
+
+
+def test_a_state_behind_a_mark_is_cut_although_its_message_stays(script: Script, agent: NaiveAgent) -> None:
+    ids = script.say(agent, "user", "assistant")
+    script.do(agent, agent.mark("M"))
+    say_state(script, agent, "cut")
+    script.do(agent, agent.rewind("M"))
+    assert (agent.visible(), agent.state()) == (ids, None)
+
+
+def test_a_summary_takes_the_place_of_what_it_subtracts(script: Script, agent: NaiveAgent) -> None:
+    before = script.say(agent, "user", "assistant")
+    say_state(script, agent, "one")
+    script.say(agent, "end")
+    script.do(agent, agent.mark("M"))
+    behind = script.say(agent, "user", "assistant", "call:a")
+    summary = script.do(agent, agent.summarize("M"))
+    assert agent.visible() == [*before, *behind[1:], summary]
+    whole = script.do(agent, agent.summarize())
+    assert (agent.visible(), agent.state()) == ([*behind[1:], whole], "one")
+    with pytest.raises(RefusedError):
+        agent.undo()
+    script.do(agent, agent.restore(whole))
+    script.do(agent, agent.restore(summary))
+    assert (agent.visible(), agent.state()) == (before + behind, "one")
+
+
+def test_a_summary_after_a_mark_leaves_what_was_inherited(script: Script, agent: NaiveAgent) -> None:
+    inherited = script.turns(agent, 2)
+    child = agent.child(agent.fork())
+    script.do(child, child.mark("M"))
+    with pytest.raises(RefusedError):
+        child.summarize("M")
+    script.turns(child, 1)
+    assert child.visible()[:2] == inherited
+    summary = script.do(child, child.summarize("M"))
+    assert child.visible() == [*inherited, summary]
+    assert child.summarize().messages == {*inherited, summary}
+
+
+def test_pins_outlive_clear_and_go_to_a_child_that_sees_their_turn(script: Script, agent: NaiveAgent) -> None:
+    first, second = script.turns(agent, 2)
+    pins = [script.do(agent, agent.pin(gid)) for gid in (first, second)]
+    with pytest.raises(RefusedError):
+        agent.pin(first)
+    script.do(agent, agent.drop(second))
+    assert agent.child(agent.fork()).folded().pins == {first}
+    script.do(agent, agent.clear())
+    assert agent.folded().pins == {first, second}
+    script.do(agent, agent.unpin(second))
+    script.do(agent, agent.restore(pins[0]))
+    assert agent.folded().pins == set()
+    with pytest.raises(RefusedError):
+        agent.unpin(second)
+
+
+def open_planning(script: Script, agent: NaiveAgent) -> list[int]:
+    ids = script.say(agent, "user", "assistant")
+    agent.planning = ids[0]
+    return ids
+
+
+def test_a_planning_conversation_lasts_to_the_end_of_its_turn(script: Script, agent: NaiveAgent) -> None:
+    a, b, c = script.turns(agent, 3)
+    planned = open_planning(script, agent)
+    with pytest.raises(RefusedError):
+        agent.fork()
+    planned += script.say(agent, "end", "user")
+    applied = script.do(agent, agent.apply("forget", [a]))
+    assert agent.settling()
+    planned += script.say(agent, "assistant")
+    assert agent.visible() == [b, c]
+    planned += script.say(agent, "assistant", "end")
+    d = script.turns(agent, 1)
+    assert (agent.visible(), agent.planning, agent.settling()) == ([b, c, *d], None, False)
+    restore = script.do(agent, agent.restore(applied))
+    assert agent.visible() == [a, b, c, *planned, *d]
+    script.do(agent, agent.restore(restore))
+    assert agent.visible() == [b, c, *d]
+
+
+def test_remember_keeps_what_is_named_and_cancel_keeps_everything(script: Script, agent: NaiveAgent) -> None:
+    a, b = script.turns(agent, 2)
+    open_planning(script, agent)
+    agent.end_turn()
+    script.do(agent, agent.cancel())
+    assert (agent.visible(), agent.settling()) == ([a, b], False)
+    open_planning(script, agent)
+    script.do(agent, agent.apply("remember", [b]))
+    assert agent.visible() == [b]
+
+
+@pytest.mark.parametrize("operation", ["clear", "rewind", "undo", "drop"])
+def test_what_cancels_planning(script: Script, agent: NaiveAgent, operation: str) -> None:
+    script.do(agent, agent.mark("BEFORE"))
+    first, _ = open_planning(script, agent)
+    script.do(agent, agent.mark("AFTER"))
+    script.do(agent, agent.rewind("AFTER"))
+    assert agent.planning == first
+    operations = {
+        "clear": agent.clear,
+        "rewind": lambda: agent.rewind("BEFORE"),
+        "undo": agent.undo,
+        "drop": lambda: agent.drop(first),
+    }
+    script.do(agent, operations[operation]())
+    assert agent.planning is None
+
+
+def test_a_removed_turn_is_gone_everywhere(script: Script, agent: NaiveAgent) -> None:
+    first = script.say(agent, "user", "assistant")
+    say_state(script, agent, "secret")
+    child = agent.child(agent.fork())
+    assert child.state() == "secret"
+    with pytest.raises(RefusedError):
+        child.redact(first[0], [first[0]])
+    script.do(agent, agent.mark("M"))
+    agent.erase(agent.redact(first[0]), script.next())
+    assert (agent.visible(), child.visible(), agent.state(), child.state()) == ([], [], None, None)
+    assert (agent.turn, list(agent.marks())) == (None, ["M"])
+    for naive in (agent, child):
+        with pytest.raises(RefusedError):
+            naive.redact(first[0])
+        assert naive.reasons(naive.lineage()[0]) == {script.newest}
+    with pytest.raises(RefusedError):
+        agent.restore(script.newest)
+
+
+def test_reasons_are_operations_in_force(script: Script, agent: NaiveAgent) -> None:
+    (gid,) = script.turns(agent, 1)
+    forget = script.do(agent, agent.forget([gid]))
+    clear = script.do(agent, agent.clear())
+    summarized = script.turns(agent, 1)
+    summary = script.do(agent, agent.summarize())
+    assert agent.reasons(agent.own[0]) == {forget, clear}
+    assert agent.reasons(agent.own[1]) == {summary}
+    restore = script.do(agent, agent.restore(summary))
+    assert (agent.visible(), agent.reasons(agent.own[2])) == (summarized, {restore})
+
+
+def test_a_full_fork_inherits_the_scratchpad(script: Script, agent: NaiveAgent) -> None:
+    script.do(agent, agent.mark("M"))
+    script.turns(agent, 1)
+    agent.scratchpad = "notes"
+    assert agent.child(agent.fork()).scratchpad == "notes"
+    assert agent.child(agent.fork("M")).scratchpad is None
+
+
 REFUSED: dict[str, Callable[[NaiveAgent], Operation]] = {
     "rewind without marks": lambda agent: agent.rewind(),
     "an unknown mark": lambda agent: agent.rewind("NOPE"),
