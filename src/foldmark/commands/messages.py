@@ -87,7 +87,10 @@ def _remove(call: Call) -> Result:
     traces = agent.log.store.forget_erased()
     text = f"Turn {turn_id} erased. Scratchpads, memos, mail and summaries were not searched."
     if not traces:
-        text += " Another program has the database open: traces may stay in its write-ahead log until it closes."
+        text += (
+            " Another program has the database open: traces may stay in its write-ahead log until all have closed it, "
+            "or until `foldmark doctor --repair`."
+        )
     return result(
         receipt,
         text,

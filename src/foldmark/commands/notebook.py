@@ -25,7 +25,7 @@ def _edit(call: Call) -> Result:
     text = call.get("TEXT")
     if text is None:
         text = call.agent.standing().scratchpad or ""
-        return Result("", None, {"edit": {"text": text, "command": "/scratchpad edit"}})
+        return Result("", None, {"edit": {"text": text, "command": "/scratchpad edit", "clear": "/scratchpad clear"}})
     return _write(call, text, "Scratchpad changed.")
 
 

@@ -35,7 +35,7 @@ def _cancel(call: Call) -> Result:
         raise CommandError("no planning conversation is open; /forget CRITERIA or /remember CRITERIA begins one")
     last = None if at.record.open_turn is not None else at.newest
     span = (open_one.first, last)
-    receipt = call.agent.operate(lambda at: decide.filter(at, "forget", (), span, open_one.criteria), actor=call.actor)
+    receipt = call.agent.operate(lambda at: decide.filter(at, "forget", (), span, None), actor=call.actor)
     return result(receipt, "Cancelled. Nothing was forgotten; the planning conversation left the context.")
 
 

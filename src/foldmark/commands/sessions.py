@@ -108,7 +108,10 @@ def _delete(call: Call) -> Result:
     traces = agent.log.store.forget_erased()
     text = f"Conversation '{name}'{forks} erased: {count(messages, 'message')}. Memos, and mail sent from it, stay."
     if not traces:
-        text += " Another program has the database open: traces may stay in its write-ahead log until it closes."
+        text += (
+            " Another program has the database open: traces may stay in its write-ahead log until all have closed it, "
+            "or until `foldmark doctor --repair`."
+        )
     data = {"deleted": [each.id for each in gone], "name": name, "messages": messages, "traces": not traces}
     return Result(text, None, data)
 

@@ -67,8 +67,13 @@ def _system(call: Call) -> Result:
 def _system_edit(call: Call) -> Result:
     text = call.get("TEXT")
     if text is None:
-        return Result("", None, {"edit": {"text": call.agent.standing().config.system, "command": "/system edit"}})
+        edit = {"text": call.agent.standing().config.system, "command": "/system edit", "clear": "/system clear"}
+        return Result("", None, {"edit": edit})
     return _set(call, "system", text, "System prompt set.")
+
+
+def _system_clear(call: Call) -> Result:
+    return _set(call, "system", "", "System prompt removed.")
 
 
 SETTINGS = (
@@ -79,4 +84,5 @@ SETTINGS = (
     Command("model", "[NAME]", "Show or change the model of this agent.", _model),
     Command("system", "", "Show the system prompt.", _system),
     Command("system edit", "[TEXT...]", "Change the system prompt; without TEXT in your editor.", _system_edit),
+    Command("system clear", "", "Remove the system prompt.", _system_clear),
 )

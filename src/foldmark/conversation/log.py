@@ -143,7 +143,7 @@ class Log:
         from foldmark.conversation.request import WIRES
 
         provider, _, model = name.partition("/")
-        if provider not in WIRES or (provider != "offline" and not model):
+        if provider not in (*WIRES, "google") or (provider != "offline" and not model):
             raise CommandError(
                 f"a model is 'offline' or PROVIDER/MODEL with one of {listing(WIRES)}, not '{name[:60]}'"
             )

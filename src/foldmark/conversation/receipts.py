@@ -59,7 +59,7 @@ def cached_prefix(at: Standing, after: Segments) -> CachedPrefix | None:
     if not config.caches_prompts:
         return None
     system, budget = count_tokens(config.system, None), config.sliding_context_tokens
-    changed = [segment.first for segment in (*subtract(at.visible, after), *subtract(after, at.visible))]
+    changed = [s.first for s in at.store.bounds((*subtract(at.visible, after), *subtract(after, at.visible)))]
     if not changed:
         kept = at.size.tokens
     elif budget and at.size.tokens > budget:

@@ -75,9 +75,10 @@ def parse(key: str, text: str) -> Any:
                 raise CommandError(f"{key} is one of {listing(_CHOICES[key])}, not '{text[:40]}'")
             return text == "on"
         case int():
-            if not (text.isascii() and text.isdigit() and int(text[:11]) <= MOST):
+            digits = text.lstrip("0") or text[:1]
+            if not (digits.isascii() and digits.isdigit() and len(digits) <= len(str(MOST)) and int(digits) <= MOST):
                 raise CommandError(f"{key} is a number from 0 to {MOST:,}, not '{text[:40]}'")
-            return int(text)
+            return int(digits)
         case float():
             try:
                 share = float(text)

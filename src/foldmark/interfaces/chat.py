@@ -15,7 +15,7 @@ from foldmark.core.ports import Provider
 from foldmark.core.pressure import is_full, meter
 from foldmark.core.request import ToolCall
 from foldmark.core.wording import count
-from foldmark.interfaces.person import edited, reading, show_text
+from foldmark.interfaces.person import edit_command, reading, show_text
 from foldmark.interfaces.render import harmless, json_line, result_text
 from foldmark.runtime.loop import Shown, turn
 
@@ -115,12 +115,8 @@ class _Chat:
         result = self.agent.do(line, asking=self._asking)
         if text := result_text(result):
             show_text(text)
-        if edit := result.data.get("edit"):
-            changed = edited(edit["text"])
-            if changed is None or changed == edit["text"]:
-                print("Nothing was changed.")
-            else:
-                print(result_text(self.agent.do(f"{edit['command']} {changed}", asking=self._asking)))
+        if (edit := result.data.get("edit")) and (command := edit_command(edit)):
+            print(result_text(self.agent.do(command, asking=self._asking)))
         if switch := result.data.get("switch"):
             self.agent = self.agent.log.agent(switch)
             self.greet()
@@ -129,6 +125,7 @@ class _Chat:
         self.left = bool(result.data.get("exit"))
 
     def _say(self, runner: asyncio.Runner, text: str) -> None:
+        self.agent.context()  # takes note of what others have appended
         at = self.agent.standing()
         # What makes room again has to be agreed: a planning conversation goes on, with nothing else in its requests.
         if is_full(at.size.tokens, self._provider.window) and planning(at) is None:

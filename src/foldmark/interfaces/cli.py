@@ -146,6 +146,12 @@ def do(db: str, name: str, command: tuple[str, ...], as_json: bool) -> None:
     with _log(db, create=False) as log:
         agent = log.find(name)
         result = agent.do(" ".join(command), asking=Asking(asks if there else None, reading()))
+        if edit := result.data.get("edit"):
+            from foldmark.interfaces.person import edit_command
+
+            if not (command_line := edit_command(edit)):
+                return
+            result = agent.do(command_line)
         _show(result, as_json)
         if result.data.get("answer"):
             from foldmark.interfaces.chat import answer
@@ -207,6 +213,11 @@ def doctor(db: str, repair: bool, as_json: bool) -> int:
     with _log(db, create=False) as log:
         findings = [(finding, repair and rebuild(log, finding)) for finding in examine(log)]
         agents = len(log.agents())
+        if repair and not log.store.forget_erased():
+            print(
+                "somebody else is reading: what was erased may still have traces in the write-ahead log",
+                file=sys.stderr,
+            )
     left = sum(1 for _, repaired in findings if not repaired)
     if as_json:
         found: list[dict[str, Any]] = [{"text": finding.text, "repaired": done} for finding, done in findings]

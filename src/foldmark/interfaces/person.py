@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -44,8 +45,20 @@ def show_text(text: str) -> None:
         click.echo_via_pager(f"{text}\n")
 
 
-def edited(text: str) -> str | None:
-    """The text as the person leaves it in `$EDITOR`; None where there is no terminal to edit at."""
+def edit_command(edit: Mapping[str, str]) -> str | None:
+    """The command that records what the person makes of `edit["text"]` in `$EDITOR`; None if nothing was changed.
+
+    Raises FoldmarkError where there is no terminal to edit at.
+    """
+    changed = edited(edit["text"])
+    if changed == edit["text"]:
+        print("Nothing was changed.")
+        return None
+    return f"{edit['command']} {changed}" if changed.strip() else edit["clear"]
+
+
+def edited(text: str) -> str:
+    """The text as the person leaves it in `$EDITOR`. Raises FoldmarkError where there is no terminal to edit at."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise FoldmarkError("an editor needs a terminal; give the text with the command instead")
     return _edit(text)

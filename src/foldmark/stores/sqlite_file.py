@@ -97,6 +97,9 @@ def _prepare(db: apsw.Connection, path: str, create: bool) -> None:
         )
     if version < len(steps):
         db.execute("PRAGMA journal_mode = WAL")
+        if version == 1:
+            # It was written without secure_delete: what moved from page to page would outlast its erasure.
+            db.execute("VACUUM")
         _migrate(db, path, steps)
     db.execute("PRAGMA synchronous = FULL")
     db.execute("PRAGMA journal_size_limit = 67108864")

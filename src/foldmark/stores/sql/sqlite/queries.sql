@@ -188,12 +188,16 @@ SELECT id, agent, turn, kind, answers FROM events WHERE id = ?
 -- The events of one turn, from its first id to a last, that still have content to erase; of an agent for turn 0.
 SELECT id, kind, tokens, nth, data FROM events
 WHERE id BETWEEN :turn AND :last AND agent = :agent AND redacted IS NULL AND kind NOT IN ('turn_ended', 'agent_killed')
-AND (:turn = 0 OR (turn = :turn AND kind <> 'scratchpad')) ORDER BY id
+AND (:turn = 0 OR (turn = :turn AND kind NOT IN ('scratchpad', 'config'))) ORDER BY id
 
 -- name: erase
 -- What remains of an event whose content was erased.
 UPDATE events SET content = '', data = ?, tokens = 0, nth = NULL, sum = NULL, answers = NULL, apart = NULL, redacted = ?
 WHERE id = ?
+
+-- name: without_call
+-- Results of a call that was erased answer nothing any more.
+UPDATE events SET answers = NULL, apart = NULL WHERE answers = ?
 
 -- name: count_anew
 -- The running counts and sums of an agent's messages from an id on, after messages among them were erased.

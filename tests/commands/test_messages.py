@@ -1,0 +1,261 @@
+"""`/message list | show | remove` and `/note` (SPEC 4): turns as they stand in the log, visible or not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+import foldmark
+from foldmark import Agent, CommandError, Log
+from foldmark.conversation.asking import Asking
+
+
+@pytest.fixture
+def log() -> Iterator[Log]:
+    with foldmark.open(":memory:") as log:
+        log.clock = lambda: "2026-03-04T05:06:07.000000Z"
+        yield log
+
+
+@pytest.fixture
+def agent(log: Log) -> Agent:
+    return log.agent("root")
+
+
+def said(agent: Agent, *texts: str) -> list[int]:
+    """One turn for each text; the ids of the turns."""
+    turns = []
+    for text in texts:
+        turns.append(agent.append("user", text))
+        agent.append("assistant", f"about {text}")
+        agent.end_turn()
+    return turns
+
+
+# Listing
+
+
+def test_an_empty_log(agent: Agent) -> None:
+    assert agent.do("/message list").text == "There is no turn yet."
+    assert agent.do("/message list").data == {"turns": []}
+
+
+def test_turns_with_their_size_and_the_snapshot(agent: Agent) -> None:
+    one, two, three = said(agent, "one", "two", "three " * 30)
+    agent.do(f"/context drop {two}")
+    agent.do(f"/pin {three}")
+    result = agent.do("/message list")
+    title = "three " * 9 + "three…"
+    assert result.text.splitlines() == [
+        f"Turn {one:>6} · 2026-03-04 05:06 · 2 messages, ~4 tokens · in the context · 4 tokens · one",
+        f"Turn {two:>6} · 2026-03-04 05:06 · 2 messages, ~4 tokens · not in the context · two",
+        f"Turn {three:>6} · 2026-03-04 05:06 · 2 messages, ~92 tokens · in the context · 96 tokens · pinned · {title}",
+    ]
+    rows = result.data["turns"]
+    assert [row["id"] for row in rows] == [one, two, three]
+    assert [row["in_context"] for row in rows] == [2, 0, 2]
+    assert [row["snapshot"] for row in rows] == [4, None, 96]
+    assert [row["pinned"] for row in rows] == [False, False, True]
+    assert result.event_id is None
+
+
+def test_a_turn_that_is_partly_there(agent: Agent) -> None:
+    one, _ = said(agent, "one", "two")
+    agent.apply_filter("forget", [one])
+    assert "· 1 of 2 in the context · 3 tokens · one" in agent.do("/message list").text
+
+
+@pytest.mark.parametrize(("number", "first"), [("1", 12), ("3", 10), ("12", 1), ("999", 1), ("9" * 40, 1), (None, 3)])
+def test_the_newest_so_many(agent: Agent, number: str | None, first: int) -> None:
+    said(agent, *(f"text {number}" for number in range(1, 13)))
+    lines = agent.do("/message list" if number is None else f"/messages list {number}").text.splitlines()
+    assert lines[0].endswith(f"text {first}")
+    assert lines[-1].endswith("text 12")
+    assert len(lines) == 13 - first
+
+
+def test_what_a_child_inherited(log: Log, agent: Agent) -> None:
+    said(agent, "one")
+    agent.do("/mark M")
+    (two,) = said(agent, "two")
+    child = log.agent(agent.do("/fork M").data["child"])
+    said(agent, "three")
+    (four,) = said(child, "four")
+    assert [row["id"] for row in child.do("/message list").data["turns"]] == [two, four]
+
+
+def test_what_was_erased_is_not_listed(agent: Agent) -> None:
+    one, two = said(agent, "one", "two")
+    agent.do(f"/message remove {one} --yes")
+    assert [row["id"] for row in agent.do("/message list").data["turns"]] == [two]
+
+
+# Showing
+
+
+def test_a_turn_whole(agent: Agent) -> None:
+    text = "line\n" * 50 + "end"
+    (one,) = said(agent, text)
+    agent.do(f"/context drop {one}")
+    result = agent.do(f"/message show {one}")
+    assert result.text.splitlines()[0] == f"Turn {one}: 2 messages, 0 in the context"
+    assert result.text.count("line") == 100
+    assert [message["content"] for message in result.data["messages"]] == [text, f"about {text}"]
+    assert result.data["in_context"] == 0
+    agent.do("/restore 4")
+    assert agent.do(f"/message show {one}").data["in_context"] == 2
+
+
+def test_calls_and_their_results(agent: Agent) -> None:
+    one = agent.append("user", "look")
+    agent.append_tool_call("read_file", {"path": "x"}, call_id="c")
+    agent.append_tool_result("c", "y" * 900)
+    agent.append("assistant", "hm", interrupted=True)
+    lines = agent.do(f"/message show {one}").text.splitlines()
+    assert lines == [
+        f"Turn {one}: 4 messages, 4 in the context",
+        "       1 user: look",
+        '       2 tool_call: read_file({"path":"x"})',
+        f"       3 tool_result: {'y' * 900}",
+        "       4 assistant (interrupted): hm",
+    ]
+
+
+# Erasing
+
+
+def asked(agent: Agent, line: str, answer: bool = False) -> str:
+    """The question that a command puts; it is answered with `answer`."""
+    questions = []
+
+    def confirm(question: str) -> bool:
+        questions.append(question)
+        return answer
+
+    if answer:
+        agent.do(line, asking=Asking(confirm))
+    else:
+        with pytest.raises(CommandError, match=r"^not confirmed; nothing was changed$"):
+            agent.do(line, asking=Asking(confirm))
+    (question,) = questions
+    return question
+
+
+def test_it_asks_first(agent: Agent) -> None:
+    one, _ = said(agent, "one " * 40, "two")
+    newest = agent.standing().newest
+    title = ("one " * 15).rstrip()
+    expected = f"Erase turn {one} for good (2 messages, ~82 tokens: {title}…)? This cannot be taken back."
+    assert asked(agent, f"/message remove {one}") == expected
+    assert agent.standing().newest == newest
+    assert agent.context().size.messages == 4
+    asked(agent, f"/message remove {one}", answer=True)
+    assert agent.context().size.messages == 2
+
+
+def test_nobody_is_there_to_ask(agent: Agent) -> None:
+    (one,) = said(agent, "one")
+    question = f"Erase turn {one} for good (2 messages, ~4 tokens: one)? This cannot be taken back."
+    with pytest.raises(
+        CommandError, match=f"^{re.escape(question)} Nothing was changed; repeat with --yes to do it\\.$"
+    ):
+        agent.do(f"/message remove {one}")
+    assert agent.context().size.messages == 2
+
+
+@pytest.mark.parametrize("line", ["/message remove {} --yes", "/message remove --yes {}", "/messages remove {} --yes"])
+def test_yes_beforehand(agent: Agent, line: str) -> None:
+    (one,) = said(agent, "one")
+
+    def never(question: str) -> bool:
+        raise AssertionError(question)
+
+    result = agent.do(line.format(one), asking=Asking(never))
+    assert result.text == f"Turn {one} erased. Scratchpads, memos, mail and summaries were not searched."
+    assert agent.context().size.messages == 0
+    assert (result.data["turn"], result.data["traces"], result.data["agents"]) == (one, False, [agent.id])
+    assert result.data["erased"] == {"messages": 2, "tokens": 4}
+
+
+def test_the_question_names_every_agent_that_sees_it(log: Log, agent: Agent) -> None:
+    """Not those that forgot it, nor those that never had it."""
+    numbers = iter(f"{n}0000000-0000-4000-8000-000000000000" for n in range(1, 9))
+    log.new_id = lambda: next(numbers)
+    (one,) = said(agent, "one")
+    sees, forgot, cut = (log.agent(agent.do(line).data["child"]) for line in ("/fork", "/fork", "/fork"))
+    forgot.do(f"/context drop {one}")
+    cut.do("/clear")
+    grandchild = log.agent(forgot.do("/fork").data["child"])
+    below = log.agent(sees.do("/fork").data["child"])
+    said(log.agent("another"), "one")
+    tail = "This cannot be taken back."
+    assert asked(agent, f"/message remove {one}").endswith(
+        f"? It is also in the context of {sees.id[:8]}, {below.id[:8]}. {tail}"
+    )
+    assert asked(sees, f"/message remove {one}").endswith(
+        f"? It is also in the context of root, {below.id[:8]}. {tail}"
+    )
+    with pytest.raises(CommandError, match=f"there is no turn {one} in this conversation"):
+        grandchild.do(f"/message remove {one}")
+    result = below.do(f"/message remove {one} --yes")
+    assert {*result.data["agents"]} == {agent.id, sees.id, below.id}
+
+
+def test_only_a_person_may(agent: Agent) -> None:
+    (one,) = said(agent, "one")
+    for actor in ("model", "system"):
+        with pytest.raises(CommandError, match=rf"/message remove is not for a {actor}; there is: /mark"):
+            agent.do(f"/message remove {one} --yes", actor=actor)
+    assert agent.context().size.messages == 2
+
+
+def test_an_event_inside_a_turn_is_no_turn(agent: Agent) -> None:
+    one, two = said(agent, "one", "two")
+    inside = two + 1
+    for line in ("/message show {}", "/message remove {} --yes"):
+        with pytest.raises(
+            CommandError,
+            match=rf"^there is no turn {two + 1} in this conversation; event {two + 1} belongs to turn {two}$",
+        ):
+            agent.do(line.format(inside))
+    assert agent.do(f"/message show {one}").data["in_context"] == 2
+
+
+# Notes
+
+
+def test_a_note_is_a_turn_of_its_own(agent: Agent) -> None:
+    said(agent, "one")
+    result = agent.do("/note   the child's goal,  as typed")
+    event = agent.log.store.event(result.data["message"])
+    assert event is not None
+    assert (event.kind, event.content, event.actor) == ("user", "the child's goal,  as typed", "human")
+    assert event.turn_id == event.id
+    assert agent.open_turn is None
+    assert result.text == f"Noted as message {event.id}."
+    assert result.event_id is None
+
+
+def test_a_note_in_an_open_turn_joins_it(agent: Agent) -> None:
+    opened = agent.append("user", "one")
+    event = agent.log.store.event(agent.do("/note and two").data["message"])
+    assert event is not None
+    assert event.turn_id == opened == agent.open_turn
+
+
+def test_a_childs_goal(log: Log, agent: Agent) -> None:
+    said(agent, "one")
+    agent.do("/mark M")
+    agent.do("/note Find the bug.")
+    child = log.agent(agent.do("/fork M").data["child"])
+    assert [message.content for message in child.context().messages] == ["Find the bug."]
+    assert child.request().body["messages"][-1] == {"role": "user", "content": "Find the bug."}
+
+
+@pytest.mark.parametrize("text", ["/mark X", "--yes", "日本語 ☃", "a\nb\n c", "x" * 100_000, "\ud800"])
+def test_any_text_is_a_note(agent: Agent, text: str) -> None:
+    agent.do(f"/note {text}")
+    (message,) = agent.context().messages
+    assert message.content == text.replace("\ud800", "\ufffd")

@@ -1,0 +1,318 @@
+"""`/context window | budget`, `/config`, `/model`, `/system`, `/state`, `/scratchpad` (SPEC 4, 7, 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import foldmark
+from foldmark import Agent, CommandError, FoldmarkError, Log
+from foldmark.core.config import KEYS, Config
+
+
+@pytest.fixture
+def log() -> Iterator[Log]:
+    with foldmark.open(":memory:") as log:
+        yield log
+
+
+@pytest.fixture
+def agent(log: Log) -> Agent:
+    return log.agent("root")
+
+
+def said(agent: Agent, *texts: str) -> list[int]:
+    """One turn for each text; the ids of the turns."""
+    turns = []
+    for text in texts:
+        turns.append(agent.append("user", text))
+        agent.append("assistant", f"about {text}")
+        agent.end_turn()
+    return turns
+
+
+def sent(agent: Agent) -> list[int | None]:
+    """The ids of the messages that would be sent."""
+    return [part.event for part in agent.request().manifest.parts if part.layer == "window" and part.event]
+
+
+# The window
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "turns"),
+    [
+        ("/context window 1", "The request holds the newest 1 turn.", 1),
+        ("/context window 2", "The request holds the newest 2 turns.", 2),
+        ("/context window 0", "The request holds all turns that fit.", 3),
+        ("/context window 1000000000", "The request holds the newest 1,000,000,000 turns.", 3),
+        ("/context budget 0", "The request has no budget.", 3),
+        ("/context budget 5000", "The request holds up to 5,000 tokens.", 3),
+        ("/context budget 1", "The request holds up to 1 tokens.", 1),
+    ],
+)
+def test_window_and_budget(agent: Agent, line: str, text: str, turns: int) -> None:
+    said(agent, "one", "two", "three")
+    visible = [message.id for message in agent.context().messages]
+    result = agent.do(line)
+    assert result.text == text
+    assert result.event_id is None
+    assert sent(agent) == visible[-2 * turns :]
+    assert [message.id for message in agent.context().messages] == visible
+    agent.do("/context window 0")
+    agent.do("/context budget 0")
+    assert sent(agent) == visible
+
+
+# Any setting
+
+
+def test_every_setting_has_a_default(agent: Agent) -> None:
+    result = agent.do("/config get")
+    assert [line.partition(" = ")[0] for line in result.text.splitlines()] == list(KEYS)
+    assert result.data["settings"] == {key: getattr(Config(), key) for key in KEYS}
+    for key in KEYS:
+        assert agent.do(f"/config get {key}").text == next(
+            line for line in result.text.splitlines() if line.startswith(f"{key} =")
+        )
+
+
+@pytest.mark.parametrize(
+    ("typed", "key", "value"),
+    [
+        ("sliding_context_tokens=5", "sliding_context_tokens", 5),
+        ("SLIDING_CONTEXT_TOKENS=200000", "sliding_context_tokens", 200_000),
+        ("FOLDMARK_SLIDING_CONTEXT_TOKENS=7", "sliding_context_tokens", 7),
+        ("IKIGAI_SLIDING_CONTEXT_TOKENS=8", "sliding_context_tokens", 8),
+        ("context_size = 3", "context_size", 3),
+        ("sliding_context_low_water=0.5", "sliding_context_low_water", 0.5),
+        ("truncate_shape=head-tail", "truncate_shape", "head-tail"),
+        ("truncation=off", "truncation", False),
+        ("truncation=on", "truncation", True),
+        ("system=be brief = be good", "system", "be brief = be good"),
+        ("system=", "system", ""),
+        ("model=openai/gpt-5", "model", "openai/gpt-5"),
+        ("context_size=007", "context_size", 7),
+    ],
+)
+def test_setting(agent: Agent, typed: str, key: str, value: object) -> None:
+    agent.do("/system edit before")
+    result = agent.do(f"/config set {typed}")
+    assert result.data["value"] == value
+    assert getattr(agent.standing().config, key) == value
+    event = agent.log.store.event(result.data["event"])
+    assert event is not None
+    assert (event.kind, event.actor) == ("config", "human")
+    # What is shown can be typed again.
+    shown = agent.do(f"/config get {key}").text
+    agent.do(f"/config set {shown}")
+    assert getattr(agent.standing().config, key) == value
+
+
+def test_settings_are_an_agents_own(log: Log, agent: Agent) -> None:
+    """A fork hands them down; afterwards each has its own (SPEC 3)."""
+    agent.do("/context window 3")
+    agent.do("/model gemini/gemini-2.5-pro")
+    child = log.agent(agent.do("/fork").data["child"])
+    agent.do("/context window 4")
+    child.do("/model openai/gpt-5")
+    assert (agent.standing().config.context_size, agent.standing().config.provider) == (4, "gemini")
+    assert (child.standing().config.context_size, child.standing().config.model) == (3, "openai/gpt-5")
+    assert log.agent("other").standing().config == Config()
+
+
+def test_settings_outlast_clear_and_rewind(agent: Agent) -> None:
+    agent.do("/mark M")
+    agent.do("/context window 3")
+    agent.do("/rewind M")
+    agent.do("/clear")
+    assert agent.standing().config.context_size == 3
+
+
+# The model and the system prompt
+
+
+def test_the_model(agent: Agent) -> None:
+    assert agent.do("/model").text == "Model: offline"
+    assert agent.do("/model anthropic/claude-sonnet-4-5").text == "Model: anthropic/claude-sonnet-4-5"
+    assert agent.do("/model").data == {"model": "anthropic/claude-sonnet-4-5"}
+    request = agent.request()
+    assert (request.provider, request.model, request.dialect) == ("anthropic", "claude-sonnet-4-5", "anthropic")
+    agent.do("/model gemini_gca/a/b")
+    assert agent.request().model == "a/b"
+
+
+@pytest.mark.parametrize("line", ["/model {}", "/config set model={}", "/config set MODEL = {}"])
+@pytest.mark.parametrize("name", ["foo", "openai", "openai/", "/gpt-5", "foo/bar", "OPENAI/gpt-5"])
+def test_what_is_no_model(agent: Agent, line: str, name: str) -> None:
+    with pytest.raises(CommandError, match=f"a model is 'offline' or PROVIDER/MODEL with one of .*, not '{name}'"):
+        agent.do(line.format(name))
+    assert agent.standing().newest == 0
+    assert agent.request().provider == "offline"
+
+
+def test_the_system_prompt(agent: Agent) -> None:
+    assert agent.do("/system").text == "There is no system prompt."
+    agent.do("/system edit Answer\n  in verse. ")
+    assert agent.do("/system").text == "Answer\n  in verse."
+    assert agent.request().body["messages"][0]["content"].startswith("Answer\n  in verse.")
+    edit = agent.do("/system edit").data["edit"]
+    assert edit == {"text": "Answer\n  in verse.", "command": "/system edit", "clear": "/system clear"}
+    agent.do(edit["clear"])
+    assert agent.standing().config.system == ""
+    agent.do(f"{edit['command']} {edit['text']}")
+
+
+# The state block and the scratchpad
+
+
+def test_the_state_block(agent: Agent) -> None:
+    assert agent.do("/state").text == "There is no state block yet."
+    turn = agent.append("user", "hello")
+    agent.record("state", "Goal: sing")
+    agent.end_turn()
+    assert agent.do("/state").text == "Goal: sing"
+    agent.do(f"/context drop {turn}")
+    assert agent.do("/state").data == {"state": None}
+
+
+def test_a_fresh_state_block(agent: Agent) -> None:
+    said(agent, "sing in src/song.py")
+    result = agent.do("/context rebuild")
+    assert result.text.startswith("### STATE\nGoal: ")
+    event = agent.log.store.event(result.data["event"])
+    assert event is not None
+    assert (event.kind, event.actor, event.content) == ("state", "model", result.data["state"])
+    assert agent.do("/state").text == result.data["state"]
+    assert "Goal: " in agent.request().bytes.decode()
+
+
+@pytest.mark.parametrize("answer", ["", "   ", "I would rather not."])
+def test_no_fresh_state_block(log: Log, agent: Agent, answer: str) -> None:
+    said(agent, "sing")
+    agent.record("state", "Goal: sing")
+    newest = agent.standing().newest
+    log.complete = lambda request: answer
+    with pytest.raises(FoldmarkError, match=r"nothing was changed|the last one is kept. It said: I would rather not\."):
+        agent.do("/context rebuild")
+    assert agent.standing().newest == newest
+    assert agent.do("/state").text == "Goal: sing"
+
+
+@pytest.mark.parametrize("line", ["/context rebuild", "/summarize"])
+def test_a_model_that_cannot_be_asked(agent: Agent, line: str) -> None:
+    said(agent, "sing")
+    agent.do("/model openai/gpt-5")
+    newest = agent.standing().newest
+    with pytest.raises(CommandError, match=r"no request can be sent to 'openai' yet; there is: offline"):
+        agent.do(line)
+    assert agent.standing().newest == newest
+
+
+@pytest.mark.parametrize("command", ["/scratchpad", "/session scratchpad"])
+def test_the_scratchpad(agent: Agent, command: str) -> None:
+    assert agent.do(command).text == "The scratchpad is empty."
+    edit = agent.do(f"{command} edit").data["edit"]
+    assert edit == {"text": "", "command": "/scratchpad edit", "clear": "/scratchpad clear"}
+    assert agent.do(f"{command} edit  first\n  second ").text == "Scratchpad changed."
+    assert agent.do(command).text == agent.do(f"{command} read").text == "first\n  second"
+    assert agent.do(f"{command} edit").data["edit"]["text"] == "first\n  second"
+    assert "first\\n  second" in agent.request().bytes.decode()
+    agent.do("/clear")
+    assert agent.do(command).data == {"scratchpad": "first\n  second"}
+    assert agent.do(f"{command} clear").text == "Scratchpad cleared."
+    assert agent.do(command).text == "The scratchpad is empty."
+    assert "SCRATCHPAD" not in agent.request().bytes.decode()
+
+
+def test_a_full_fork_hands_the_scratchpad_down(log: Log, agent: Agent) -> None:
+    said(agent, "one")
+    agent.do("/mark M")
+    agent.do("/scratchpad edit mine")
+    full, cut = (log.agent(agent.do(line).data["child"]) for line in ("/fork", "/fork M"))
+    assert full.do("/scratchpad").text == "mine"
+    assert cut.do("/scratchpad").text == "The scratchpad is empty."
+    full.do("/scratchpad edit its own")
+    assert agent.do("/scratchpad").text == "mine"
+    agent.do("/scratchpad clear")
+    assert full.do("/scratchpad").text == "its own"
+
+
+# Summaries and pins
+
+
+def test_a_summary_takes_the_place(log: Log, agent: Agent) -> None:
+    (one,) = said(agent, "one")
+    agent.record("state", "Goal: sing")
+    agent.do("/mark M")
+    said(agent, "two", "three")
+    seen = []
+    log.complete = lambda request: seen.append(request) or " the gist "  # type: ignore[func-returns-value]
+    result = agent.do("/summarize M")
+    assert "A summary takes the place of what stood after 'M'" in result.text
+    (request,) = seen
+    assert request.purpose == "summary"
+    body = request.bytes.decode()
+    assert "about two" in body
+    assert "about one" not in body
+    summary = agent.context().messages[-1]
+    assert (summary.kind, summary.content, summary.turn_id) == ("summary", "the gist", summary.id)
+    assert [message.id for message in agent.context().messages] == [one, one + 1, summary.id]
+    assert (result.data["left"]["messages"], result.data["summary"]) == (4, "the gist")
+    with pytest.raises(CommandError, match=f"the newest turn is a summary; `/restore {summary.id}` brings back"):
+        agent.do("/undo")
+    agent.do(f"/restore {summary.id}")
+    assert [message.content for message in agent.context().messages][-1] == "about three"
+    assert agent.do("/state").text == "Goal: sing"
+
+
+def test_a_summary_of_all_keeps_the_state(agent: Agent) -> None:
+    said(agent, "one")
+    agent.record("state", "Goal: sing")
+    agent.do("/summarize")
+    assert agent.do("/state").text == "Goal: sing"
+    agent.do("/undo") if agent.context().messages[-1].kind != "summary" else None
+    assert agent.context().size.messages == 1
+
+
+def test_the_model_says_nothing(log: Log, agent: Agent) -> None:
+    said(agent, "one")
+    log.complete = lambda request: " \n"
+    newest = agent.standing().newest
+    with pytest.raises(FoldmarkError, match="offline answered with nothing; nothing was changed"):
+        agent.do("/summarize")
+    assert agent.standing().newest == newest
+
+
+def test_what_is_said_while_the_model_summarizes_is_not_lost(log: Log, agent: Agent) -> None:
+    """The summary stands for what the model was shown, and for nothing that came meanwhile."""
+    said(agent, "one")
+
+    def complete(request: object) -> str:
+        said(agent, "meanwhile")
+        return "the gist"
+
+    log.complete = complete
+    agent.do("/summarize")
+    assert [message.content for message in agent.context().messages] == ["meanwhile", "about meanwhile", "the gist"]
+
+
+def test_pins(agent: Agent) -> None:
+    one, two, three = said(agent, "one", "two", "three")
+    agent.do("/context window 1")
+    result = agent.do(f"/pin {one}")
+    assert result.text == f"Turn {one} is pinned: it stays in the request when the window passes it."
+    assert result.data["before"] == result.data["after"]
+    agent.do(f"/pin {two}")
+    assert agent.context().pins == (one, two)
+    parts = agent.request().manifest.parts
+    assert [part.event for part in parts if part.layer == "pinned"] == [one, one + 1, two, two + 1]
+    assert sent(agent) == [three, three + 1]
+    assert agent.do(f"/unpin {one}").text == f"Turn {one} is unpinned."
+    assert [part.turn for part in agent.request().manifest.parts if part.layer == "pinned"] == [two, two]
+    clear = agent.do("/clear").event_id
+    assert agent.context().pins == (two,)
+    assert not [part for part in agent.request().manifest.parts if part.layer == "pinned"]
+    agent.do(f"/restore {clear}")
+    assert [part.turn for part in agent.request().manifest.parts if part.layer == "pinned"] == [two, two]

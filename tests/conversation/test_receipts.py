@@ -1,0 +1,205 @@
+"""Receipts (SPEC 4): what an operation says that it did is what the contexts show; and what a prompt cache keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pytest
+from hypothesis import given
+
+import foldmark
+from deeds import DEEDS, do, family
+from foldmark import Agent, Event, Log
+
+CACHING = "anthropic/claude-sonnet-4-5"
+
+
+@pytest.fixture
+def log() -> Iterator[Log]:
+    with foldmark.open(":memory:") as log:
+        yield log
+
+
+@pytest.fixture
+def agent(log: Log) -> Agent:
+    return log.agent("root")
+
+
+def talk(agent: Agent, *texts: str) -> list[int]:
+    """One turn of a question and an answer for each text; the ids of the turns."""
+    turns = []
+    for text in texts:
+        turns.append(agent.append("user", text))
+        agent.append("assistant", f"about {text} " * 3)
+        agent.end_turn()
+    return turns
+
+
+def size(messages: Iterable[Event]) -> dict[str, int]:
+    found = list(messages)
+    return {"messages": len(found), "tokens": sum(message.tokens for message in found)}
+
+
+@given(DEEDS)
+def test_what_left_and_what_came_back(deeds: list[tuple[str, int, int]]) -> None:
+    with foldmark.open(":memory:") as log:
+        root = log.agent("root")
+        for deed, number, who in deeds:
+            there = family(root)
+            agent = there[who % len(there)]
+            before = {message.id: message for message in agent.context().messages}
+            result = do(agent, deed, number)
+            if result is None:
+                continue
+            after = {message.id: message for message in agent.context().messages}
+            event = log.store.event(result.event_id)
+            assert event is not None
+            assert event.data is not None
+            said = result.data
+            assert (said["operation"], said["actor"]) == (event.kind, "human")
+            assert said["before"] == size(before.values())
+            assert said["left"] == size(message for id, message in before.items() if id not in after)
+            assert said["after"] == size(after.values())
+            # A summary is not something that came back: it is new.
+            came = {id: message for id, message in after.items() if id not in before and id != result.event_id}
+            assert said["returned"] == size(came.values())
+            # A summary cannot know its own size, so no event holds what is left afterwards.
+            assert event.data["receipt"] == {part: said[part] for part in ("left", "returned", "before")}
+            assert "cached_prefix" not in said
+
+
+def test_erasing_has_a_receipt_too(agent: Agent) -> None:
+    one, two, _ = talk(agent, "one", "two", "three")
+    agent.do(f"/context drop {one}")
+    gone = size(message for message in agent.context().messages if message.turn_id == two)
+    before = size(agent.context().messages)
+    result = agent.do(f"/message remove {two} --yes")
+    event = agent.log.store.event(result.event_id or 0)
+    assert event is not None
+    assert result.data["left"] == result.data["erased"] == gone
+    assert result.data["returned"] == {"messages": 0, "tokens": 0}
+    assert result.data["before"] == before
+    assert result.data["after"] == size(agent.context().messages)
+    assert (event.data or {})["receipt"] == {name: result.data[name] for name in ("left", "returned", "before")}
+    hidden = agent.do(f"/message remove {one} --yes").data
+    assert hidden["left"] == {"messages": 0, "tokens": 0}
+    assert hidden["erased"]["messages"] == 2
+    assert hidden["before"] == hidden["after"]
+
+
+@pytest.mark.parametrize("actor", ["human", "model"])
+def test_who_asked(agent: Agent, actor: str) -> None:
+    talk(agent, "one")
+    for line in ("/mark M", "/fork", "/clear M", "/clear"):
+        result = agent.do(line, actor=actor)
+        event = agent.log.store.event(result.event_id or 0)
+        assert event is not None
+        assert result.data["actor"] == event.actor == actor
+
+
+# What a prompt cache keeps
+
+
+def prefix(before: list[Event], after: list[Event], agent: Agent) -> dict[str, int]:
+    """The system prompt and the messages that both contexts begin with, counted one by one."""
+    system = -(-len(agent.standing().config.system.encode()) // 4)
+    kept = 0
+    for was, now in zip(before, [*after, None], strict=False):
+        if now is None or was.id != now.id:
+            break
+        kept += was.tokens
+    of = system + sum(message.tokens for message in before)
+    return {"kept": system + kept, "of": of, "percent": 100 * (system + kept) // of if of else 100}
+
+
+@pytest.fixture
+def caching(agent: Agent) -> Agent:
+    agent.do("/system edit Answer in verse, always, and never in prose.")
+    agent.do(f"/model {CACHING}")
+    return agent
+
+
+def test_without_a_cache_nothing_is_said_of_one(agent: Agent) -> None:
+    talk(agent, "one")
+    assert "cached_prefix" not in agent.do("/mark").data
+    agent.do(f"/model {CACHING}")
+    assert "cached_prefix" in agent.do("/mark").data
+    agent.do("/model offline")
+    assert "cached_prefix" not in agent.do("/mark").data
+
+
+def test_a_mark_keeps_all(caching: Agent) -> None:
+    talk(caching, "one", "two")
+    for line in ("/mark M", "/fork", "/fork M", "/pin 3"):
+        assert caching.do(line).data["cached_prefix"]["percent"] == 100
+
+
+def test_clear_keeps_the_system_prompt(caching: Agent) -> None:
+    talk(caching, "one", "two")
+    said = caching.do("/clear").data
+    system = -(-len(caching.standing().config.system) // 4)
+    assert said["cached_prefix"] == {
+        "kept": system,
+        "of": system + said["before"]["tokens"],
+        "percent": 100 * system // (system + said["before"]["tokens"]),
+    }
+    assert 0 < said["cached_prefix"]["percent"] < 50
+
+
+def test_an_empty_context_keeps_all_of_nothing(agent: Agent) -> None:
+    agent.do(f"/model {CACHING}")
+    assert agent.do("/clear").data["cached_prefix"] == {"kept": 0, "of": 0, "percent": 100}
+
+
+def test_a_drop_in_the_middle_keeps_what_stands_before(caching: Agent) -> None:
+    turns = talk(caching, "one", "two", "three", "four")
+    before = list(caching.context().messages)
+    said = caching.do(f"/context drop {turns[2]}").data["cached_prefix"]
+    assert said == prefix(before, list(caching.context().messages), caching)
+    assert 40 < said["percent"] < 80
+
+
+@given(DEEDS)
+def test_the_cached_prefix_is_what_both_contexts_begin_with(deeds: list[tuple[str, int, int]]) -> None:
+    with foldmark.open(":memory:") as log:
+        root = log.agent("root")
+        root.do("/system edit Be brief.")
+        root.do(f"/model {CACHING}")
+        for deed, number, who in deeds:
+            if deed == "summarize":
+                continue  # asks the model, which is not there
+            there = family(root)
+            agent = there[who % len(there)]
+            before = list(agent.context().messages)
+            result = do(agent, deed, number)
+            if result is None:
+                continue
+            after = list(agent.context().messages)
+            said = result.data["cached_prefix"]
+            event = log.store.event(result.event_id)
+            assert event is not None
+            assert (event.data or {})["receipt"]["cached_prefix"] == said
+            counted = prefix(before, after, agent)
+            assert said["of"] == counted["of"]
+            assert said["kept"] <= counted["kept"]
+            if event.kind != "restore":
+                assert said == counted
+
+
+def test_a_restore_that_brings_nothing_back_keeps_all(caching: Agent) -> None:
+    caching.do("/mark M")
+    rewind = caching.do("/rewind M").event_id
+    talk(caching, "one", "two")
+    said = caching.do(f"/restore {rewind}").data
+    assert said["before"] == said["after"]
+    assert said["cached_prefix"]["percent"] == 100
+
+
+def test_a_window_that_moves_keeps_the_system_prompt(caching: Agent) -> None:
+    """Where the window is smaller than the context, any change in it moves its beginning."""
+    talk(caching, *(f"long text {number} " * 20 for number in range(6)))
+    caching.do("/context budget 200")
+    system = -(-len(caching.standing().config.system) // 4)
+    said = caching.do("/undo").data["cached_prefix"]
+    assert said == {"kept": system, "of": system + 200, "percent": 100 * system // (system + 200)}
+    assert caching.do("/mark").data["cached_prefix"]["percent"] == 100

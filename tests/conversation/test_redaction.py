@@ -1,0 +1,855 @@
+"""Erasing a turn (SPEC 3, `redact`; docs/decisions/0006): nothing of it is found anywhere, all else is as it was."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import foldmark
+from deeds import DEEDS, Shown, do, family, shown
+from foldmark import Agent, CommandError, Log
+from foldmark.conversation.doctor import examine
+from foldmark.core.replay import birth
+from foldmark.stores.queries import migrations
+
+ERASER = Path(__file__).parent / "eraser.py"
+UNTIL_ALL_CLOSE = (
+    "Another program has the database open: traces may stay in its write-ahead log until all have closed it, "
+    "or until `foldmark doctor --repair`."
+)
+
+
+class Secrets:
+    """Words that nobody else uses. An index may store a word without its beginning, so only its end is looked for."""
+
+    def __init__(self, seed: object = 0) -> None:
+        self._chance, self.words = random.Random(str(seed)), list[str]()
+
+    def __call__(self, count: int = 1, alphabet: str = "bcdfghjklmnpqrstvwxz") -> str:
+        words = ["".join(self._chance.choices(alphabet, k=16)) for _ in range(count)]
+        self.words += words
+        return " ".join(words)
+
+    @property
+    def ends(self) -> list[bytes]:
+        return [word[4:].encode() for word in self.words]
+
+
+def in_files(path: Path, secrets: Secrets) -> dict[str, int]:
+    """How many of the words each file of the database holds."""
+    found = {}
+    for name in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
+        raw = name.read_bytes().lower() if name.exists() else b""
+        if count := sum(end in raw for end in secrets.ends):
+            found[name.name] = count
+    return found
+
+
+def in_tables(log: Log, secrets: Secrets) -> list[str]:
+    """The tables, those of the index included, that hold one of the words in any column."""
+    db: apsw.Connection = log.store._db  # type: ignore[attr-defined]
+    found = []
+    for (table,) in db.execute("SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')").fetchall():
+        for row in db.execute(f"SELECT * FROM {table}"):
+            raw = b" ".join(value if isinstance(value, bytes) else str(value).encode() for value in row).lower()
+            if any(end in raw for end in secrets.ends):
+                found.append(table)
+                break
+    return found
+
+
+def in_contexts(log: Log, secrets: Secrets) -> list[str]:
+    """The agents whose context, past context, request or shown form holds one of the words."""
+    found = []
+    for agent in log.agents():
+        now = agent.standing().newest
+        past = [agent.at(id) for id in range(max(1, agent.standing().record.fork_event), now + 1, max(1, now // 3))]
+        texts = [repr([list(each.messages), each.state, each.marks]) for each in (agent.context(), *past)]
+        texts += [agent.request(name).bytes.decode() for name in ("openai", "anthropic", "gemini")]
+        shows = [agent.do("/context show"), agent.do("/message list 9"), agent.do("/state")]
+        texts += [msgspec.json.encode([result.text, result.data]).decode() for result in shows]
+        if any(word in text.lower() for word in secrets.words for text in texts):
+            found.append(agent.name or agent.id)
+    return found
+
+
+def nothing_left(log: Log, path: Path | None, secrets: Secrets) -> None:
+    """No word is found anywhere, and the database is sound."""
+    assert secrets.words
+    if path is not None:
+        assert in_files(path, secrets) == {}
+    assert in_tables(log, secrets) == []
+    assert in_contexts(log, secrets) == []
+    for word in random.Random(0).sample(secrets.words, min(20, len(secrets.words))):
+        assert log.search(word) == []
+        assert log.search(f"{word[:8]}*") == []
+    assert list(examine(log)) == []
+
+
+def turn(agent: Agent, words: Callable[..., str], count: int = 3) -> int:
+    """A turn with an event of every kind that holds text; each holds `count` words and more."""
+    opened = agent.append("user", f"Please {words(count)}", data={"blocks": [{"type": "image", "alt": words()}]})
+    agent.append("assistant", f"I look: {words(count)}")
+    agent.append_tool_call(words(), {words(): [words(count), {"x": f"line\n{words()}\t{words()}"}]}, call_id="call-1")
+    agent.append_tool_result("call-1", f"found {words(count)}", data={"raw": words()})
+    agent.append("tool", words(count))
+    agent.append_tool_call("gone", {"x": words()}, call_id="call-2")
+    agent.append("user", words(count), actor="system")
+    agent.record("state", f"Goal: {words(count)}")
+    agent.record("command", words(), data={"name": words()})
+    agent.record("usage", words(), data={"model": words()})
+    agent.record("record", words(), data={"line": words()})
+    agent.append("assistant", words(count), interrupted=True)
+    agent.end_turn()
+    return opened
+
+
+def plain(agent: Agent, *texts: str) -> list[int]:
+    """One turn for each text; the ids of the turns."""
+    turns = []
+    for text in texts:
+        turns.append(agent.append("user", text))
+        agent.append("assistant", f"about {text}")
+        agent.end_turn()
+    return turns
+
+
+def many(agent: Agent, count: int, chance: random.Random) -> None:
+    """Turns of other words, short and long."""
+    with agent.batch():
+        for number in range(count):
+            plain(agent, f"other {number} " * chance.choice((1, 3, 40, 300)))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "log.db"
+
+
+@pytest.fixture
+def log(path: Path) -> Iterator[Log]:
+    with foldmark.open(path) as log:
+        yield log
+
+
+@pytest.fixture
+def agent(log: Log) -> Agent:
+    return log.agent("root")
+
+
+# Nothing is left
+
+
+def test_what_is_looked_for_is_found_before(log: Log, path: Path, agent: Agent) -> None:
+    """Otherwise no other test here would say anything."""
+    secrets = Secrets()
+    turn(agent, secrets, 40)
+    agent.do("/mark M")
+    log.store.forget_erased()  # moves what is in the write-ahead log to the database
+    assert in_files(path, secrets) == {"log.db": len(secrets.words)}
+    assert {"events", "searchable", "search"} <= set(in_tables(log, secrets))
+    assert in_contexts(log, secrets) == ["root"]
+    assert log.search(secrets.words[0])
+
+
+@pytest.mark.parametrize("count", [1, 30, 2000])
+def test_every_kind_of_text(log: Log, path: Path, agent: Agent, count: int) -> None:
+    secrets = Secrets()
+    plain(agent, "before")
+    opened = turn(agent, secrets, count)
+    plain(agent, "after")
+    agent.do(f"/message remove {opened} --yes")
+    nothing_left(log, path, secrets)
+    assert [message.content for message in agent.context().messages] == [
+        *("before", "about before", "after", "about after")
+    ]
+
+
+def test_a_text_of_several_megabytes(log: Log, path: Path, agent: Agent) -> None:
+    secrets = Secrets()
+    plain(agent, "before")
+    opened = agent.append("user", " ".join([secrets(20), "filler " * 900_000, secrets(20)]))
+    agent.append_tool_call("f", {"x": secrets(50_000)}, call_id="c")
+    agent.append_tool_result("c", f"{secrets()}{'x' * 3_000_000}{secrets()}")
+    agent.end_turn()
+    plain(agent, "after")
+    del secrets.words[60:-60]
+    agent.do(f"/message remove {opened} --yes")
+    nothing_left(log, path, secrets)
+    assert path.stat().st_size > 6_000_000  # the pages are free, and empty
+
+
+def test_any_script(log: Log, path: Path, agent: Agent) -> None:
+    secrets = Secrets()
+    alphabets = ["абвгдежзик", "一二三四五六七八九十", "אבגדהוזחטי", "αβγδεζηθικ", "ñéüøåßçœþđ"]
+    opened = agent.append("user", " ".join(secrets(3, alphabet) for alphabet in alphabets))
+    agent.append("assistant", f"emoji 👩‍👩‍👧 {secrets()} \0 {secrets()} \u2028 {secrets()}\r\n{secrets().upper()}")
+    agent.end_turn()
+    assert log.search(secrets.words[0])
+    agent.do(f"/message remove {opened} --yes")
+    raw = path.read_bytes() + Path(f"{path}-wal").read_bytes()
+    assert not [word for word in secrets.words if word[4:].encode() in raw]
+    nothing_left(log, path, secrets)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_amid_other_writing(path: Path, seed: int) -> None:
+    """Pages that split and merge, an index with merged segments, rewritten folds, a database opened again."""
+    chance, secrets = random.Random(seed), Secrets(seed)
+    log = foldmark.open(path)
+    agent = log.agent("root")
+    many(agent, chance.randint(0, 60), chance)
+    others = [turn(agent, Secrets((seed, number)), chance.choice((1, 20, 200))) for number in range(3)]
+    opened = turn(agent, secrets, chance.choice((1, 50, 300)))
+    for number in range(9):
+        agent.do(f"/mark M{number}")
+        many(agent, chance.randint(0, 8), chance)
+        if number % 3 == 0:
+            agent.do(f"/message remove {others.pop()} --yes")
+        elif number % 3 == 1:
+            agent.do("/undo")
+    agent.do("/fork")
+    db: apsw.Connection = log.store._db  # type: ignore[attr-defined]
+    if seed % 2:
+        db.execute("INSERT INTO search (search) VALUES ('optimize')")
+    log.close()
+    log = foldmark.open(path)
+    agent = log.agent("root")
+    agent.do(f"/message remove {opened} --yes")
+    nothing_left(log, path, secrets)
+    many(agent, 20, chance)
+    log.close()
+    assert in_files(path, secrets) == {}
+
+
+def test_neighbours_that_were_moved_by_an_erasure(log: Log, path: Path, agent: Agent) -> None:
+    """Rows that shrink let pages merge, and what moved meanwhile is erased later."""
+    chance, told = random.Random(1), Secrets()
+    turns = []
+    for _ in range(25):
+        mine = Secrets(chance.random())
+        opened = agent.append("user", mine(chance.choice((1, 10, 100))))
+        agent.append("assistant", mine(chance.choice((1, 40))))
+        agent.end_turn()
+        turns.append((opened, mine))
+    chance.shuffle(turns)
+    for opened, mine in turns:
+        agent.do(f"/message remove {opened} --yes")
+        told.words += mine.words
+        assert in_files(path, told) == {}
+    nothing_left(log, path, told)
+
+
+def test_in_memory() -> None:
+    secrets = Secrets()
+    with foldmark.open(":memory:") as log:
+        agent = log.agent("root")
+        opened = turn(agent, secrets)
+        result = agent.do(f"/message remove {opened} --yes")
+        assert result.data["traces"] is False
+        nothing_left(log, None, secrets)
+
+
+@pytest.fixture(scope="module")
+def long_one(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple[int, Secrets]]]:
+    """A conversation of 300 turns with a fork in the middle that has a fork; the turns and their words."""
+    path = tmp_path_factory.mktemp("long") / "log.db"
+    turns, chance = [], random.Random(3)
+    with foldmark.open(path) as log:
+        agent = log.agent("root")
+        for number in range(300):
+            words = Secrets(number)
+            with agent.batch():
+                opened = turn(agent, words, chance.choice((1, 3, 10)))
+            turns.append((opened, words))
+            if number in (100, 200):
+                child = log.agent(agent.do("/fork").data["child"])
+                child.do(f"/context drop {turns[50][0]}")
+                grandchild = log.agent(child.do("/fork").data["child"])
+                plain(grandchild, "grandchild")
+            if number == 150:
+                agent.do("/mark M")
+        agent.apply_filter("forget", [turns[20][0], turns[250][0]])
+    return path, turns
+
+
+@settings(max_examples=8)
+@given(st.lists(st.integers(0, 299), min_size=1, max_size=3, unique=True), st.booleans())
+def test_one_of_three_hundred(
+    long_one: tuple[Path, list[tuple[int, Secrets]]],
+    tmp_path_factory: pytest.TempPathFactory,
+    chosen: list[int],
+    by: bool,
+) -> None:
+    original, turns = long_one
+    path = tmp_path_factory.mktemp("copy") / "log.db"
+    shutil.copy(original, path)
+    with foldmark.open(path) as log:
+        before = {agent.id: shown(agent.context()) for agent in log.agents()}
+        gone, told = set[int](), Secrets()
+        for number in chosen:
+            opened, words = turns[number]
+            told.words += words.words
+            inherited = [
+                agent for agent in log.agents() if agent.parent and opened < agent.standing().record.fork_event
+            ]
+            by_whom = inherited[-1] if by and number != 50 and inherited else log.agent("root")
+            gone |= {message.id for message in log.store.turn(opened)}
+            by_whom.do(f"/message remove {opened} --yes")
+            assert in_files(path, told) == {}
+        assert in_tables(log, told) == []
+        assert not any(log.search(word) for word in told.words[::10])
+        assert list(examine(log)) == []
+        for agent in log.agents():
+            left = [(id, text) for id, text in before[agent.id].messages if id not in gone]
+            assert list(shown(agent.context()).messages) == left
+
+
+# Other programs, and crashes
+
+
+def test_another_program_is_reading(path: Path) -> None:
+    secrets = Secrets()
+    log = foldmark.open(path)
+    agent = log.agent("root")
+    opened = turn(agent, secrets)
+    (later,) = plain(agent, "later")
+    reader = apsw.Connection(str(path))
+    reader.execute("BEGIN; SELECT count(*) FROM events").fetchall()
+    log.store._db.set_busy_timeout(10)  # type: ignore[attr-defined]
+    result = agent.do(f"/message remove {opened} --yes")
+    assert result.data["traces"] is True
+    assert UNTIL_ALL_CLOSE in result.text
+    assert in_files(path, secrets)
+    assert in_tables(log, secrets) == []  # whoever reads from now on finds nothing
+    reader.execute("COMMIT")
+    # The next removal takes the traces along, also with the other connection still there.
+    result = agent.do(f"/message remove {later} --yes")
+    assert result.data["traces"] is False
+    assert UNTIL_ALL_CLOSE not in result.text
+    nothing_left(log, path, secrets)
+    reader.close()
+    log.close()
+
+
+@pytest.mark.parametrize("last", ["reader", "foldmark"])
+def test_traces_are_gone_when_everybody_has_closed(path: Path, last: str) -> None:
+    secrets = Secrets()
+    log = foldmark.open(path)
+    agent = log.agent("root")
+    opened = turn(agent, secrets)
+    reader = apsw.Connection(str(path))
+    reader.execute("BEGIN; SELECT count(*) FROM events").fetchall()
+    log.store._db.set_busy_timeout(10)  # type: ignore[attr-defined]
+    agent.do(f"/message remove {opened} --yes")
+    first, then = (log, reader) if last == "reader" else (reader, log)
+    first.close()
+    then.close()
+    assert in_files(path, secrets) == {}
+
+
+def test_an_idle_connection_does_not_disturb(path: Path) -> None:
+    secrets = Secrets()
+    with foldmark.open(path) as log, foldmark.open(path) as other:
+        agent = log.agent("root")
+        opened = turn(agent, secrets)
+        assert list(other.agent("root").context().messages)
+        assert agent.do(f"/message remove {opened} --yes").data["traces"] is False
+        nothing_left(log, path, secrets)
+        nothing_left(other, path, secrets)
+
+
+def eraser(path: Path, how: str, *turns: int) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, str(ERASER), str(path), how, *map(str, turns)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdin is not None
+    assert process.stdout.readline() == "ready\n"
+    process.stdin.write("go\n")
+    process.stdin.flush()
+    return process
+
+
+def ended(process: subprocess.Popen[str]) -> list[int]:
+    """The turns that it said were erased."""
+    out, _ = process.communicate(timeout=60)
+    return [int(line) for line in out.splitlines(keepends=True) if line.endswith("\n")]
+
+
+def test_killed_at_any_moment(path: Path) -> None:
+    """A turn is erased or it is not; one that was said to be erased has left no trace."""
+    words: dict[int, Secrets] = {}
+    with foldmark.open(path) as log:
+        agent = log.agent("root")
+        for number in range(25):
+            mine = Secrets(number)
+            with agent.batch():
+                words[turn(agent, mine, 60)] = mine
+        texts = {opened: [e.content for e in agent.context().messages if e.turn_id == opened] for opened in words}
+    left, told = list(words), Secrets()
+    for run in range(4):
+        process = eraser(path, "command", *left)
+        time.sleep(run * 0.06)
+        process.send_signal(signal.SIGKILL)
+        done = ended(process)
+        for opened in done:
+            told.words += words[opened].words
+        with foldmark.open(path) as log:
+            visible = list(log.agent("root").context().messages)
+            there = {message.turn_id for message in visible}
+            for opened in left:
+                if opened in there:  # whole
+                    assert [message.content for message in visible if message.turn_id == opened] == texts[opened]
+            assert not there & {*done}
+            # At most one more was erased than was said.
+            assert len({*left} - there) - len(done) in (0, 1)
+            left = [opened for opened in left if opened in there]
+            assert list(examine(log)) == []
+        assert in_files(path, told) == {}
+    assert told.words
+
+
+def test_killed_between_the_commit_and_the_truncation(path: Path) -> None:
+    """Whoever opens the database next and closes it takes the traces along."""
+    secrets = Secrets()
+    with foldmark.open(path) as log:
+        opened = turn(log.agent("root"), secrets)
+    process = eraser(path, "commit", opened)
+    assert ended(process) == []
+    assert process.returncode == -signal.SIGKILL
+    with foldmark.open(path) as log:
+        nothing_left(log, None, secrets)
+    assert in_files(path, secrets) == {}
+
+
+def test_a_failure_in_the_middle_erases_nothing(log: Log, path: Path, agent: Agent) -> None:
+    secrets = Secrets()
+    opened = turn(agent, secrets)
+    before = shown(agent.context())
+    newest = agent.standing().newest
+    db: apsw.Connection = log.store._db  # type: ignore[attr-defined]
+    db.execute("CREATE TEMP TRIGGER fails BEFORE UPDATE ON agents BEGIN SELECT raise(ABORT, 'no'); END")
+    with pytest.raises(foldmark.StoreError, match="no"):
+        agent.redact(opened)
+    db.execute("DROP TRIGGER fails")
+    assert shown(agent.context()) == before
+    assert agent.standing().newest == newest
+    assert log.search(secrets.words[0])
+    assert list(examine(log)) == []
+    agent.do(f"/message remove {opened} --yes")
+    nothing_left(log, path, secrets)
+
+
+# Databases of schema 1 were written without `secure_delete`
+
+
+def of_schema_1(path: Path, texts: Iterable[tuple[str, ...]]) -> list[int]:
+    """A database as the first Foldmark wrote it, with one turn for each tuple of texts; the ids of the turns."""
+    db = apsw.Connection(str(path))
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute(migrations("sqlite")[0][1])
+    db.execute(f"PRAGMA user_version = 1; PRAGMA application_id = {0x466F6C64}")
+    uuid, now = "11111111-0000-4000-8000-000000000000", "2026-01-01T00:00:00.000000Z"
+    db.execute("INSERT INTO agents (id, name, created_at) VALUES (?, 'root', ?)", (uuid, now))
+    db.execute("INSERT INTO folds VALUES (1, ?, 0, 0)", (msgspec.json.encode(birth(uuid)).decode(),))
+    id = nth = total = 0
+    turns = []
+    for turn in texts:
+        turns.append(id + 1)
+        for place, text in enumerate((*turn, "")):
+            id += 1
+            kind = ("user" if not place else "assistant") if place < len(turn) else "turn_ended"
+            tokens = -(-len(text) // 4)
+            message = kind != "turn_ended"
+            nth, total = nth + message, total + tokens
+            db.execute(
+                "INSERT INTO events (id, agent, turn, kind, actor, tokens, created_at, nth, sum, content)"
+                " VALUES (?, 1, ?, ?, 'human', ?, ?, ?, ?, ?)",
+                (id, turns[-1], kind, tokens, now, nth if message else None, total if message else None, text),
+            )
+            db.execute("UPDATE agents SET head = ?, messages = ?, tokens = ?", (id, nth, total))
+    db.close()
+    return turns
+
+
+def test_a_database_of_schema_1(path: Path) -> None:
+    secrets = Secrets()
+    turns = of_schema_1(path, [("one", "1"), (secrets(5), secrets(5)), ("three", "3")])
+    with foldmark.open(path) as log:
+        assert list(examine(log)) == []
+        assert log.search(secrets.words[0])
+        log.agent("root").do(f"/message remove {turns[1]} --yes")
+        nothing_left(log, path, secrets)
+
+
+def test_a_database_of_schema_1_that_grew(path: Path) -> None:
+    """When a tree grows, its root is written anew and, without `secure_delete`, keeps the bytes it had as a leaf."""
+    each = [Secrets(number) for number in range(80)]
+    turns = of_schema_1(path, [(words(30), words(30)) for words in each])
+    with foldmark.open(path) as log:
+        assert list(examine(log)) == []
+        told = Secrets()
+        for number in (0, 1, 2, 40):
+            log.agent("root").do(f"/message remove {turns[number]} --yes")
+            told.words += each[number].words
+            assert in_files(path, told) == {}
+        nothing_left(log, path, told)
+
+
+# Everything else is as it was
+
+
+def without(before: Shown, gone: set[int]) -> list[tuple[int, str]]:
+    return [(id, text) for id, text in before.messages if id not in gone]
+
+
+@settings(max_examples=60)
+@given(DEEDS, st.integers(0, 60))
+def test_all_else_is_as_it_was(deeds: list[tuple[str, int, int]], number: int) -> None:
+    """Every context of every agent, now and at any time, is what it was less the turn."""
+    with foldmark.open(":memory:") as log:
+        root = log.agent("root")
+        past: dict[tuple[str, int], Shown] = {}
+        for deed, choice, who in deeds:
+            there = family(root)
+            do(there[who % len(there)], deed, choice)
+            for agent in family(root):
+                if (context := agent.context()).at:
+                    past[agent.id, context.at] = shown(context)
+        turns = [row["id"] for row in root.do("/message list 99").data["turns"] if row["id"]]
+        if not turns:
+            return
+        chosen = turns[number % len(turns)]
+        agent = family(root)[number % len(family(root))]
+        there_are = [row["id"] for row in agent.do("/message list 99").data["turns"]]
+        agent = agent if chosen in there_are else root
+        gone = {message.id for message in log.store.turn(chosen)}
+        states = {event.id for id in range(1, 999) if (event := log.store.event(id)) and event.kind == "state"}
+        owner = log.store.event(chosen)
+        assert owner is not None
+        if log.agent(owner.agent_id).open_turn == chosen:
+            agent = log.agent(owner.agent_id)
+        agent.do(f"/message remove {chosen} --yes")
+        assert list(examine(log)) == []
+        for (agent_id, event_id), then in past.items():
+            now = shown(log.agent(agent_id).at(event_id))
+            assert list(now.messages) == without(then, gone)
+            assert (now.marks, now.pins) == (then.marks, then.pins)
+            if not states:
+                assert now.state == then.state
+
+
+def kin(log: Log, agent: Agent) -> tuple[Agent, Agent]:
+    """A child of the agent and a child of that."""
+    child = log.agent(agent.do("/fork").data["child"])
+    return child, log.agent(child.do("/fork").data["child"])
+
+
+@pytest.mark.parametrize("eraser", [0, 1, 2])
+def test_owner_child_and_grandchild(log: Log, path: Path, agent: Agent, eraser: int) -> None:
+    secrets = Secrets()
+    plain(agent, "before")
+    opened = turn(agent, secrets)
+    all_of_them = (agent, *kin(log, agent))
+    for number, each in enumerate(all_of_them):
+        plain(each, f"after {number}")
+    before = [shown(each.context()) for each in all_of_them]
+    gone = {message.id for message in log.store.turn(opened)}
+    result = all_of_them[eraser].do(f"/message remove {opened} --yes")
+    assert {*result.data["agents"]} == {each.id for each in all_of_them}
+    nothing_left(log, path, secrets)
+    for each, then in zip(all_of_them, before, strict=True):
+        assert list(shown(each.context()).messages) == without(then, gone)
+        plain(each, "and on")
+        assert each.context().size.messages == len(without(then, gone)) + 2
+    assert list(examine(log)) == []
+
+
+def test_what_an_agent_had_forgotten(log: Log, path: Path, agent: Agent) -> None:
+    secrets = Secrets()
+    plain(agent, "before")
+    opened = turn(agent, secrets)
+    child, _ = kin(log, agent)
+    drop = child.do(f"/context drop {opened}").event_id
+    before = shown(child.context())
+    child.do(f"/message remove {opened} --yes")
+    assert shown(child.context()) == before
+    child.do(f"/restore {drop}")
+    assert shown(child.context()) == before
+    nothing_left(log, path, secrets)
+
+
+def test_summaries_in_the_midst_of_the_turn(log: Log, path: Path, agent: Agent) -> None:
+    secrets = Secrets()
+    plain(agent, "before")
+    opened = agent.append("user", secrets())
+    agent.append("assistant", secrets())
+    for text in ("first", "second"):
+        agent.operate(lambda at: foldmark.conversation.decide.summary(at, None), content=f"{text} summary")
+    agent.append("assistant", secrets())
+    agent.operate(lambda at: foldmark.conversation.decide.summary(at, None), content="third summary")
+    agent.record("state", secrets())
+    agent.record("command", secrets(), data={"x": secrets()})
+    agent.end_turn()
+    plain(agent, "after")
+    agent.do(f"/message remove {opened} --yes")
+    nothing_left(log, path, secrets)
+    assert [message.content for message in agent.context().messages] == ["third summary", "after", "about after"]
+
+
+def test_a_summary_itself(log: Log, path: Path, agent: Agent) -> None:
+    secrets = Secrets()
+    plain(agent, "one")
+    summary = agent.operate(lambda at: foldmark.conversation.decide.summary(at, None), content=secrets()).event_id
+    plain(agent, "two")
+    agent.do(f"/message remove {summary} --yes")
+    assert [message.content for message in agent.context().messages] == ["two", "about two"]
+    nothing_left(log, path, secrets)
+    agent.do(f"/restore {summary}")
+    assert [message.content for message in agent.context().messages] == ["one", "about one", "two", "about two"]
+
+
+def late(agent: Agent, words: Callable[..., str]) -> tuple[int, int]:
+    """A call whose result comes in the next turn; the turns of both."""
+    first = agent.append("user", f"look {words()}")
+    agent.append_tool_call("f", {"x": words()}, call_id="late")
+    agent.end_turn()
+    agent.do("/mark BETWEEN")
+    second = agent.append("user", "and?")
+    agent.append_tool_result("late", "a late result")
+    agent.append("assistant", "done")
+    agent.end_turn()
+    return first, second
+
+
+def test_a_late_result_stays_when_the_call_goes(log: Log, path: Path, agent: Agent) -> None:
+    secrets = Secrets()
+    first, _ = late(agent, secrets)
+    agent.do(f"/message remove {first} --yes")
+    nothing_left(log, path, secrets)
+    assert [message.content for message in agent.context().messages] == ["and?", "a late result", "done"]
+    assert "a late result" not in agent.request().bytes.decode()
+
+
+@pytest.mark.parametrize("line", ["/rewind BETWEEN", "/context drop {second}", "/fork BETWEEN", "/pin {second}"])
+def test_operations_on_a_late_result_whose_call_went(agent: Agent, line: str) -> None:
+    first, second = late(agent, Secrets())
+    agent.do(f"/message remove {first} --yes")
+    assert agent.do(line.format(second=second)).event_id
+
+
+def test_the_call_stays_when_the_late_result_goes(log: Log, agent: Agent) -> None:
+    _, second = late(agent, Secrets())
+    agent.do(f"/message remove {second} --yes")
+    assert [message.kind for message in agent.context().messages] == ["user", "tool_call"]
+    assert "[Interrupted: this call has no result.]" in agent.request().bytes.decode()
+    assert list(examine(log)) == []
+    for line in ("/rewind BETWEEN", "/fork BETWEEN", "/undo"):
+        assert agent.do(line).event_id
+
+
+def test_a_result_that_comes_after_the_call_was_erased(log: Log, agent: Agent) -> None:
+    first = agent.append("user", "look")
+    agent.append_tool_call("f", {}, call_id="c1")
+    agent.do(f"/message remove {first} --yes")
+    assert agent.open_turn is None
+    agent.append_tool_result("c1", "the result")
+    (message,) = agent.context().messages
+    assert message.kind == "user"
+    assert "The result of call c1" in message.content
+    assert list(examine(log)) == []
+
+
+def test_operations_in_the_turn_mean_what_they_meant(log: Log, path: Path, agent: Agent) -> None:
+    """Marks, a fork, a filter and a drop that the model asked for: only their words are erased."""
+    secrets = Secrets()
+    one, two, three = plain(agent, "one", "two", "three")
+    opened = agent.append("user", secrets())
+    agent.do("/mark M", actor="model")
+    agent.apply_filter("forget", [one], criteria=secrets(), actor="model")
+    child = log.agent(agent.do("/fork", actor="model").data["child"])
+    agent.do(f"/context drop {two}")
+    pin = agent.do(f"/pin {three}").event_id
+    agent.append("assistant", secrets())
+    agent.end_turn()
+    plain(agent, "after")
+    plain(child, "child")
+    before = [shown(each.context()) for each in (agent, child)]
+    gone = {message.id for message in log.store.turn(opened)}
+    agent.do(f"/message remove {opened} --yes")
+    nothing_left(log, path, secrets)
+    for each, then in zip((agent, child), before, strict=True):
+        now = shown(each.context())
+        assert list(now.messages) == without(then, gone)
+        assert (now.marks, now.pins) == (then.marks, then.pins)
+        assert each.replay() == each.standing().fold
+    agent.do("/rewind M")
+    assert [message.content for message in agent.context().messages][-1] == "about three"
+    agent.do(f"/restore {pin}")
+    assert agent.context().pins == ()
+
+
+def test_the_criteria_of_a_planning_conversation(log: Log, path: Path, agent: Agent) -> None:
+    secrets = Secrets()
+    plain(agent, "one")
+    opened = agent.do(f"/forget {secrets()}").data["planning"]
+    agent.append("assistant", "Nothing matches.")
+    agent.end_turn()
+    agent.do("/cancel")
+    agent.do(f"/message remove {opened} --yes")
+    nothing_left(log, path, secrets)
+
+
+def test_settings_stay(agent: Agent) -> None:
+    """Metadata of the turn goes; settings are no one turn's."""
+    opened = agent.append("user", "hello")
+    agent.do("/context budget 5000")
+    agent.end_turn()
+    agent.do(f"/message remove {opened} --yes")
+    assert agent.standing().config.sliding_context_tokens == 5000
+
+
+def test_scratchpads_stay(agent: Agent) -> None:
+    opened = agent.append("user", "hello")
+    agent.do("/scratchpad edit a note")
+    agent.end_turn()
+    result = agent.do(f"/message remove {opened} --yes")
+    assert agent.context().scratchpad == "a note"
+    assert result.data["searched"] is False
+    assert "Scratchpads, memos, mail and summaries were not searched." in result.text
+
+
+def test_restore_before_and_after(log: Log, agent: Agent) -> None:
+    one, two, three = plain(agent, "one", "two", "three")
+    drop = agent.do(f"/context drop {two}").event_id
+    clear = agent.do("/clear").event_id
+    agent.do(f"/restore {clear}")
+    agent.do(f"/message remove {two} --yes")
+    assert {message.turn_id for message in agent.context().messages} == {one, three}
+    agent.do(f"/restore {drop}")
+    assert {message.turn_id for message in agent.context().messages} == {one, three}
+    again = agent.do(f"/context drop {three}").event_id
+    agent.do(f"/message remove {one} --yes")
+    assert agent.context().size.messages == 0
+    agent.do(f"/restore {again}")
+    assert {message.turn_id for message in agent.context().messages} == {three}
+    assert list(examine(log)) == []
+
+
+# The tombstone
+
+
+def columns(log: Log, event_id: int) -> dict[str, Any]:
+    db: apsw.Connection = log.store._db  # type: ignore[attr-defined]
+    cursor = db.execute("SELECT * FROM events WHERE id = ?", (event_id,))
+    names = [name for name, *_ in cursor.get_description()]
+    (row,) = cursor.fetchall()
+    return dict(zip(names, row, strict=True))
+
+
+def test_the_tombstone(log: Log, agent: Agent) -> None:
+    opened = turn(agent, Secrets())
+    end = agent.standing().newest
+    before = {id: columns(log, id) for id in range(opened, end)}
+    result = agent.do(f"/message remove {opened} --yes")
+    for id, was in before.items():
+        now = columns(log, id)
+        stays = ("id", "agent", "turn", "kind", "actor", "created_at")
+        assert [now[name] for name in stays] == [was[name] for name in stays]
+        assert now["redacted"] == result.event_id
+        assert now["content"] == ""
+        assert [now[name] for name in ("data", "nth", "sum", "answers", "apart")] == [None] * 5
+        by = log.store.erased_by(id)
+        assert by is not None
+        assert (by.id, by.kind, by.actor, by.turn_id) == (result.event_id, "redact", "human", None)
+        assert (by.data or {})["turn"] == opened
+    assert columns(log, end)["redacted"] is None
+    assert log.store.erased_by(end) is None
+    assert log.store.turn(opened) == []
+    assert agent.do(f"/context explain {opened}").data["reason"] == "erased"
+
+
+def test_it_cannot_be_restored(agent: Agent) -> None:
+    (opened,) = plain(agent, "one")
+    redact = agent.do(f"/message remove {opened} --yes").event_id
+    with pytest.raises(CommandError, match=r"a redact cannot be taken back; no operation is in force"):
+        agent.do(f"/restore {redact}")
+
+
+def test_erasing_twice(log: Log, agent: Agent) -> None:
+    (opened,) = plain(agent, "one")
+    child, _ = kin(log, agent)
+    agent.do(f"/message remove {opened} --yes")
+    newest = agent.standing().newest
+    for each in (agent, child):
+        for line in ("remove {} --yes", "remove {}", "show {}"):
+            with pytest.raises(CommandError, match=rf"turn {opened} was erased already, by a human at \d{{4}}-.*Z$"):
+                each.do(f"/message {line.format(opened)}")
+    assert agent.standing().newest == newest
+
+
+def test_its_own_open_turn_is_ended_first(log: Log, path: Path, agent: Agent) -> None:
+    secrets = Secrets()
+    opened = agent.append("user", secrets())
+    agent.append_tool_call("f", {"x": secrets()}, call_id="c")
+    agent.do(f"/message remove {opened} --yes")
+    assert agent.open_turn is None
+    assert log.store.waiting(agent.id) == []
+    end = log.store.event(3)
+    assert end is not None
+    assert (end.kind, end.interrupted) == ("turn_ended", True)
+    nothing_left(log, path, secrets)
+    plain(agent, "and on")
+    assert [message.content for message in agent.context().messages] == ["and on", "about and on"]
+
+
+def test_another_agents_open_turn_is_refused(log: Log, agent: Agent) -> None:
+    opened = agent.append("user", "going on")
+    child = log.agent(agent.do("/fork").data["child"])
+    newest = child.standing().newest
+    with pytest.raises(
+        CommandError, match=rf"turn {opened} is still going on in agent {agent.id[:8]}; wait for its end, then repeat"
+    ):
+        child.do(f"/message remove {opened} --yes")
+    assert child.standing().newest == newest
+    agent.end_turn()
+    child.do(f"/message remove {opened} --yes")
+    assert list(agent.context().messages) == []
+
+
+def test_the_owner_can_go_on_writing_afterwards(log: Log, agent: Agent) -> None:
+    """What another agent erases never enters the check of who appends next (SPEC 2)."""
+    (opened,) = plain(agent, "one")
+    child, _ = kin(log, agent)
+    agent.context()
+    child.do(f"/message remove {opened} --yes")
+    plain(agent, "two")
+    assert [message.content for message in agent.context().messages] == ["two", "about two"]
+    assert list(examine(log)) == []
+
+
+@pytest.mark.parametrize("turn_id", [0, 2, 3, 5, 999, 2**63 - 1, 2**63, 2**70])
+def test_what_is_no_turn(log: Log, agent: Agent, turn_id: int) -> None:
+    plain(agent, "one")
+    plain(log.agent("other"), "elsewhere")
+    with pytest.raises(CommandError, match=rf"there is no turn {turn_id} in this conversation; "):
+        agent.do(f"/message remove {turn_id} --yes")
+    assert log.search("elsewhere")
+    assert agent.standing().newest == 3

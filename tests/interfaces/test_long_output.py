@@ -1,0 +1,92 @@
+"""What is taller than the terminal goes to `$EDITOR`, or else to `$PAGER`, whole (SPEC 4, S2)."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from command_line import PROGRAM, Cli
+from terminal import Terminal
+
+import foldmark
+
+LINES = [("context", "show", "default"), ("do", "default", "/context show"), ("do", "default", "/message show 1")]
+
+
+@pytest.fixture
+def long(log: foldmark.Log) -> str:
+    """A context of more lines than a terminal has."""
+    agent = log.agent("default")
+    agent.append("user", "\n".join(f"line {number}" for number in range(200)))
+    agent.end_turn()
+    return "line 199"
+
+
+@pytest.fixture
+def tool(tmp_path: Path) -> str:
+    """A program that keeps what it is given, in a file or on its standard input."""
+    script = tmp_path / "keep"
+    script.write_text(f'#!/bin/sh\ncat "$@" > {tmp_path / "kept"}\necho kept\n')
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    return str(script)
+
+
+Start = Callable[..., Terminal]
+
+
+@pytest.fixture
+def start(db: str) -> Start:
+    def start(*arguments: str, env: Mapping[str, str]) -> Terminal:
+        clean = {key: value for key, value in os.environ.items() if key not in ("EDITOR", "VISUAL", "PAGER")}
+        return Terminal(PROGRAM, *arguments, env={**clean, **env})
+
+    return start
+
+
+@pytest.mark.parametrize("words", LINES)
+@pytest.mark.parametrize("names", [("EDITOR",), ("PAGER",), ("EDITOR", "PAGER")])
+def test_long(
+    start: Start, cli: Cli, tmp_path: Path, tool: str, long: str, words: tuple[str, ...], names: tuple[str, ...]
+) -> None:
+    env = {name: tool if name == names[0] else "false" for name in names}
+    with start(*words, env=env) as screen:
+        screen.until("kept")
+        assert screen.end() == 0
+        assert long not in screen.screen
+    assert (tmp_path / "kept").read_text().rstrip("\n") == cli(*words).out.rstrip("\n")
+
+
+@pytest.mark.parametrize("words", [("do", "default", "/context window 0"), ("do", "default", "/model")])
+def test_short(start: Start, tmp_path: Path, tool: str, long: str, words: tuple[str, ...]) -> None:
+    with start(*words, env={"EDITOR": tool, "PAGER": tool}) as screen:
+        assert screen.end() == 0
+        assert "kept" not in screen.screen
+    assert not (tmp_path / "kept").exists()
+
+
+def test_in_the_chat(start: Start, tmp_path: Path, tool: str, long: str) -> None:
+    with start("chat", env={"PAGER": tool}) as screen:
+        screen.until("> ")
+        screen.type("/context show\n")
+        screen.until("kept")
+        screen.type("/exit\n")
+        assert screen.end() == 0
+    assert long in (tmp_path / "kept").read_text()
+
+
+def test_json_and_pipes_are_never_paged(cli: Cli, start: Start, tmp_path: Path, tool: str, long: str) -> None:
+    with start("context", "show", "default", "--json", env={"EDITOR": tool, "PAGER": tool}) as screen:
+        assert screen.end() == 0
+        assert long in screen.screen
+    assert long in cli("context", "show", "default").out
+    assert not (tmp_path / "kept").exists()
+
+
+@pytest.mark.parametrize(("editor", "why"), [("no-such-editor", "cannot be started"), ("false", "ended with 1")])
+def test_an_editor_that_fails(start: Start, long: str, editor: str, why: str) -> None:
+    with start("context", "show", "default", env={"EDITOR": editor}) as screen:
+        screen.until(f"foldmark: the editor '{editor}' {why}")
+        assert screen.end() == 1
