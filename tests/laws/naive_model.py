@@ -419,8 +419,11 @@ class NaiveAgent:
 
     def _subtract(self, kind: str, messages: frozenset[int]) -> Operation:
         """States go with their messages."""
-        known = [*self.inherited_states, *(e for e in self.events if isinstance(e, State)), *self.folded().states]
-        return Operation(kind, messages=messages, states=frozenset(s.id for s in known if s.owner in messages))
+        states = {s.id for s in self.inherited_states if s.owner in messages}
+        for e in self.events:
+            if isinstance(e, State | Operation) and (e.owner if isinstance(e, State) else e.id) in messages:
+                states.add(e.id)
+        return Operation(kind, messages=messages, states=frozenset(states))
 
     def _mark(self, name: str | None) -> int:
         """The event id of a mark in force; without a name, of the newest."""

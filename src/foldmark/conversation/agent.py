@@ -448,13 +448,17 @@ class Agent:
         return waits or self._store.size((Segment(call.agent_id, call.id, call.id),)).messages > 0
 
     def _call(self, call_id: str, lineage: Segments) -> tuple[Message | None, bool]:
-        """The newest unanswered call with this id in the lineage, or else the newest; and whether it is answered."""
+        """The newest unanswered call with this id in the lineage, or else the newest; and whether it is answered.
+
+        One that was erased waits for nothing.
+        """
         newest: Message | None = None
         for agent_id in dict.fromkeys((self.id, *(segment.agent for segment in reversed(lineage)))):
             for call in self._store.calls(agent_id, call_id):
                 if not contains(lineage, call.agent_id, call.id):
                     continue
-                if not any(contains(lineage, r.agent_id, r.id) for r in self._store.results([call])):
+                there = self._store.size((Segment(call.agent_id, call.id, call.id),)).messages
+                if there and not any(contains(lineage, r.agent_id, r.id) for r in self._store.results([call])):
                     return call, False
                 newest = newest or call
         return newest, newest is not None
