@@ -17,18 +17,15 @@ def shown(at: Standing, call: Message, *, waits: bool) -> bool:
 
 
 def awaiting(at: Standing, call_id: str) -> tuple[Message | None, bool]:
-    """The newest unanswered call with this id in the lineage, or else the newest; and whether it is answered.
-
-    One that was erased waits for nothing.
-    """
+    """The newest call with this id in the lineage that has got no result, erased or not, or else the newest; and
+    whether that is answered."""
     newest: Message | None = None
     lineage, store = at.lineage, at.store
     for agent_id in dict.fromkeys((at.record.id, *(segment.agent for segment in reversed(lineage)))):
         for call in store.calls(agent_id, call_id):
             if not contains(lineage, call.agent_id, call.id):
                 continue
-            answered = any(contains(lineage, r.agent_id, r.id) for r in store.results([call]))
-            if not answered and _there(at, call):
+            if not any(contains(lineage, r.agent_id, r.id) for r in store.results([call], erased=True)):
                 return call, False
             newest = newest or call
     return newest, newest is not None

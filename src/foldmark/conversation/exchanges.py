@@ -17,6 +17,8 @@ def exchanges(at: Standing, calls: Iterable[Message]) -> list[Exchange]:
     for call in calls:
         if call.kind == "tool_call" and call.id not in found:
             run = _run(at.store, call)
+            if call not in run:
+                continue  # it was erased, and is in no exchange any more
             exchange = exchange_of(run, at.store.message_before(call.agent_id, run[0].id - 1), _results(at, run))
             found.update(dict.fromkeys(exchange.calls, exchange))
     return list(dict.fromkeys(found.values()))

@@ -198,8 +198,8 @@ class Store(Towards, Protocol):
     def turn(self, turn_id: int) -> list[Message]:
         """The messages of a turn in order; empty if there is no such turn."""
 
-    def results(self, calls: Sequence[Message]) -> list[Message]:
-        """The results of `calls`, wherever they stand and whosever they are."""
+    def results(self, calls: Sequence[Message], *, erased: bool = False) -> list[Message]:
+        """The results of `calls`, wherever they stand and whosever they are; with `erased` those erased since, too."""
 
     def apart_results(self, agent_id: str, event_id: int) -> list[Message]:
         """Results after `event_id` that answer a call before it and stand apart from it (`Draft.apart`)."""

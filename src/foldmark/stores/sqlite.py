@@ -186,8 +186,8 @@ class SqliteStore(SqliteTowards):
         ((apart,),) = self._all(self._sql["stands_apart"], {"agent": self._key(agent_id), "call": call})
         return bool(apart)
 
-    def results(self, calls: Sequence[Message]) -> list[Message]:
-        return [self._message(row) for call in calls for row in self._run("results_of", call.id)]
+    def results(self, calls: Sequence[Message], *, erased: bool = False) -> list[Message]:
+        return [self._message(row) for call in calls for row in self._run("results_of", call.id, erased)]
 
     def apart_results(self, agent_id: str, event_id: int) -> list[Message]:
         return [self._message(row) for row in self._run("apart_results", self._key(agent_id), event_id, event_id)]

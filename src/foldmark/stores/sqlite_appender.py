@@ -98,7 +98,6 @@ class Appender:
                 self._db.execute(self._sql["unindex"], (id,))
                 if kind == "tool_call":
                     self._db.execute(self._sql["answered"], (key, id))
-                    self._db.execute(self._sql["without_call"], (id,))
             self._db.execute(self._sql["erase"], (without_content(kind, data, handed_down=turn > 0), by, id))
         self._db.execute(self._sql["count_anew"], {"agent": key, "first": turn})
         own = next(iter(self._db.execute(self._sql["totals_anew"], (key,))), (0, 0))

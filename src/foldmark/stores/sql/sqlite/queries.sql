@@ -153,8 +153,8 @@ WHERE agent = ? AND nth IS NOT NULL AND id > ? ORDER BY id LIMIT 1
 SELECT id, agent, turn, kind, answers FROM events WHERE agent = ? AND nth IS NOT NULL AND id >= ? ORDER BY id
 
 -- name: results_of
--- The results that answer a call.
-SELECT id, agent, turn, kind, answers FROM events WHERE answers = ? ORDER BY id
+-- The results that answer a call, with those that were erased or without.
+SELECT id, agent, turn, kind, answers FROM events WHERE answers = ? AND (nth IS NOT NULL OR ?) ORDER BY id
 
 -- name: waiting_call
 -- The newest call with a provider's call id among those that wait in an agent's open turn.
@@ -192,12 +192,8 @@ AND (:turn = 0 OR (turn = :turn AND kind NOT IN ('scratchpad', 'config'))) ORDER
 
 -- name: erase
 -- What remains of an event whose content was erased.
-UPDATE events SET content = '', data = ?, tokens = 0, nth = NULL, sum = NULL, answers = NULL, apart = NULL, redacted = ?
+UPDATE events SET content = '', data = ?, tokens = 0, nth = NULL, sum = NULL, apart = NULL, redacted = ?
 WHERE id = ?
-
--- name: without_call
--- Results of a call that was erased answer nothing any more.
-UPDATE events SET answers = NULL, apart = NULL WHERE answers = ?
 
 -- name: count_anew
 -- The running counts and sums of an agent's messages from an id on, after messages among them were erased.
