@@ -188,7 +188,7 @@ class NaiveAgent:
                 now.pins.discard(event.target)
         out = {m.id for m in self.lineage() if m.turn in self.erased or any(self._plans(m.id, skip))}
         now.visible = [i for i in now.visible if i not in out]
-        now.states = [s for s in now.states if s.owner not in out]
+        now.states = [s for s in now.states if s.owner not in out and s.turn not in self.erased]
         return now
 
     def _plans(self, message: int, skip: set[int]) -> Iterable[int]:

@@ -51,7 +51,8 @@ class Requests(Histories):
     def accepted(self, agent: object, provider: str) -> None:
         request = agent.request(provider=provider, model=MODELS[provider])  # type: ignore[attr-defined]
         assert VALIDATORS[provider](request.body) == []
-        sent = [part.event for part in request.manifest.parts if part.event is not None and part.layer != "system"]
+        messages = [part for part in request.manifest.parts if part.layer in ("window", "pinned")]
+        sent = [part.event for part in messages if part.event is not None]
         left = [each.event for each in request.manifest.left_out]
         assert len({*sent, *left}) == len(sent) + len(left), "nothing is sent twice, or sent and left out"
 
