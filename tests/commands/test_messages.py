@@ -47,7 +47,7 @@ def test_turns_with_their_size_and_the_snapshot(agent: Agent) -> None:
     agent.do(f"/context drop {two}")
     agent.do(f"/pin {three}")
     result = agent.do("/message list")
-    title = "three " * 9 + "three…"
+    title = "three " * 8 + "three…"
     assert result.text.splitlines() == [
         f"Turn {one:>6} · 2026-03-04 05:06 · 2 messages, ~4 tokens · in the context · 4 tokens · one",
         f"Turn {two:>6} · 2026-03-04 05:06 · 2 messages, ~4 tokens · not in the context · two",
@@ -146,7 +146,7 @@ def asked(agent: Agent, line: str, answer: bool = False) -> str:
 def test_it_asks_first(agent: Agent) -> None:
     one, _ = said(agent, "one " * 40, "two")
     newest = agent.standing().newest
-    title = ("one " * 15).rstrip()
+    title = ("one " * 14).rstrip()
     expected = f"Erase turn {one} for good (2 messages, ~82 tokens: {title}…)? This cannot be taken back."
     assert asked(agent, f"/message remove {one}") == expected
     assert agent.standing().newest == newest

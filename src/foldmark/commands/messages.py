@@ -4,7 +4,7 @@ from typing import Any
 
 from foldmark.commands.context import result
 from foldmark.commands.registry import Call, Command
-from foldmark.commands.show import message_json, message_line, title
+from foldmark.commands.show import message_json, message_line, turn_title
 from foldmark.conversation import Result
 from foldmark.conversation.redaction import erasable, seen_by
 from foldmark.conversation.standing import Standing
@@ -49,7 +49,7 @@ def _row(at: Standing, turn: Turn) -> dict[str, Any]:
         "pinned": turn.id in at.fold.pins,
         "where": (where if snapshot is None else f"{where} · {snapshot:,} tokens")
         + (" · pinned" if turn.id in at.fold.pins else ""),
-        "title": title(turn.messages),
+        "title": turn_title(turn.messages),
     }
 
 
@@ -81,7 +81,7 @@ def _remove(call: Call) -> Result:
     first = next(iter(_turn(agent.standing(), turn_id)))
     call.confirm(
         f"Erase turn {turn_id} for good ({count(size.messages, 'message')}, ~{size.tokens:,} tokens: "
-        f"{title([first])})?{seen} This cannot be taken back."
+        f"{turn_title([first])})?{seen} This cannot be taken back."
     )
     receipt = agent.redact(turn_id, actor=call.actor)
     traces = agent.log.store.forget_erased()

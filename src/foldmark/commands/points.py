@@ -3,7 +3,7 @@
 from typing import Any
 
 from foldmark.commands.registry import Call, Command
-from foldmark.commands.show import context_json, context_text, message_json, message_line, title
+from foldmark.commands.show import context_json, context_text, message_json, message_line, turn_title
 from foldmark.conversation import Result
 from foldmark.conversation.explain import Explanation, explain
 from foldmark.core.errors import CommandError
@@ -103,7 +103,7 @@ def _side(call: Call, sign: str, ranges: Segments) -> list[str]:
     turns = newest_turns(call.agent.log.store.messages(ranges, newest_first=True), MOST_TURNS + 1)
     lines = [
         f"{sign} turn {turn.id or '-'}: {count(len(turn.messages), 'message')}, "
-        f"~{sum(each.tokens for each in turn.messages):,} tokens · {title(turn.messages)}"
+        f"~{sum(each.tokens for each in turn.messages):,} tokens · {turn_title(turn.messages)}"
         for turn in turns[-MOST_TURNS:]
     ]
     return [f"{sign} … and older turns", *lines] if len(turns) > MOST_TURNS else lines

@@ -1,6 +1,5 @@
 """`/recall`: whatever was said, by its words, forgotten or not; the context does not change [SPEC 4, 7; S1]."""
 
-import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
@@ -13,7 +12,7 @@ from foldmark.conversation import Result
 from foldmark.conversation.standing import Standing
 from foldmark.core.ports import Hit, Store
 from foldmark.core.segments import END, Segment, contains
-from foldmark.core.wording import count, one_line
+from foldmark.core.wording import count, one_line, title
 
 HITS = 100
 """Messages that are looked for, the best ones."""
@@ -130,13 +129,7 @@ def _title(store: Store, hits: Sequence[Hit]) -> str:
     """The first words of what the person said: where it was found, or else where the run's first turn begins."""
     asked = [hit.event_id for hit in hits if hit.kind == "user"]
     event = store.event(asked[0] if asked else hits[0].turn_id or hits[0].event_id)
-    text = event.content[: 20 * TITLE] if event and event.kind == "user" else ""
-    line = next((line for line in text.splitlines() if re.search(r"\w", line)), hits[0].snippet)
-    title = " ".join(line.strip(" #>*-`\t").split())
-    if len(title) > TITLE:
-        start = title[: TITLE - 1]
-        title = (start.rpartition(" ")[0] or start).rstrip(" ,;:.") + "…"
-    return one_line(title)
+    return title(event.content if event and event.kind == "user" else "") or title(hits[0].snippet)
 
 
 def _text(query: str, runs: Sequence[Run]) -> str:

@@ -12,9 +12,9 @@ from foldmark.core.events import Event
 from foldmark.core.pressure import meter
 from foldmark.core.request import Part, Request
 from foldmark.core.turns import Turn, newest_turns
-from foldmark.core.wording import count
+from foldmark.core.wording import count, title
 
-PREVIEW_CHARACTERS, PREVIEW_LINES, TITLE = 400, 8, 60
+PREVIEW_CHARACTERS, PREVIEW_LINES = 400, 8
 """How much of a message is shown where it is not shown whole; `--json` has all of it."""
 
 SHOWN = (
@@ -149,10 +149,9 @@ def message_line(message: Event, *, whole: bool = False) -> str:
     return f"  {message.id:>6} {message.kind}{interrupted}: " + text.replace("\n", "\n         ")
 
 
-def title(messages: Iterable[Event]) -> str:
+def turn_title(messages: Iterable[Event]) -> str:
     """One short line for a turn: how its first message begins."""
-    text = " ".join(next((_text(message) for message in messages), "")[: 4 * TITLE].split())
-    return text if len(text) <= TITLE else f"{text[:TITLE].rstrip()}…"
+    return title(next((_text(message) for message in messages), ""))
 
 
 def _text(message: Event) -> str:

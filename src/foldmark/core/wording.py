@@ -8,6 +8,17 @@ def one_line(text: str) -> str:
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
+def title(text: str, most: int = 60) -> str:
+    """One short line for a text: how its first line with a word in it begins, cut between words; may be empty."""
+    begin = text[: 20 * most].splitlines()
+    line = next((line for line in begin if any(char.isalnum() for char in line)), "")
+    words = " ".join(line.strip(" #>*-`\t").split())
+    if len(words) > most:
+        start = words[: most - 1]
+        words = (start.rpartition(" ")[0] or start).rstrip(" ,;:.") + "…"
+    return one_line(words)
+
+
 def listing(names: Iterable[object], limit: int = 12) -> str:
     """Join names for an error message, the first `limit` of them, telling how many more there are."""
     items = [str(name) for name in names]
