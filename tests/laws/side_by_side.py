@@ -1,0 +1,257 @@
+"""A database of the product beside its naive models: does everything to both, and compares them (SPEC 3, 4, 9)."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from naive_model import NaiveAgent, Operation, RefusedError
+
+import foldmark
+from foldmark.conversation.doctor import examine
+
+sys.path.append(str(Path(__file__).parents[1] / "wire"))
+VALIDATORS: dict[str, Callable[[dict[str, Any]], list[str]]] = import_module("request_validators").VALIDATORS
+MODELS = {"openai": "gpt-5", "anthropic": "claude-sonnet-4-5", "gemini": "gemini-2.5-pro"}
+# Durability is tested elsewhere: here a file system in memory, where there is one, saves the waiting for the disk.
+FOLDER = "/dev/shm" if Path("/dev/shm").is_dir() else None
+TOPICS = ["apples", "bread", "cedars"]
+
+
+@dataclass(frozen=True)
+class Past:
+    """A context as it was."""
+
+    visible: list[tuple[int, str]]
+    marks: dict[str, int]
+    pins: set[int]
+    state: str | None
+
+
+@dataclass
+class Pair:
+    """An agent of the database, its model, and what the test remembers about it."""
+
+    uuid: str
+    real: Any
+    model: NaiveAgent
+    mode: str = "forget"  # of the open planning conversation
+    criteria: str = ""
+    preview: set[int] | None = None  # what it matched; nothing if there is none that can be relied on
+    preview_at: int = 0  # the newest event at that moment
+    yes: int | None = None  # the message of a person that said so after the preview
+    past: dict[int, Past] = field(default_factory=dict)  # the context as it was after an event
+
+
+class SideBySide:
+    """One database and the models of its agents, which must look the same after every step."""
+
+    def __init__(self) -> None:
+        self.folder = tempfile.TemporaryDirectory(dir=FOLDER)
+        self.path = str(Path(self.folder.name) / "chat.db")
+        self.log: Any = foldmark.open(self.path)
+        self.pairs: list[Pair] = []
+        self.ids: list[int] = []
+        self.erased: dict[int, int] = {}
+        self.stored: dict[int, tuple[str, str]] = {}
+        self.tokens: dict[int, int] = {}
+        self.quotes: dict[int, list[str]] = {}
+
+    def close(self) -> None:
+        self.log.close()
+        self.folder.cleanup()
+
+    def reopen(self) -> None:
+        self.log.close()
+        self.log = foldmark.open(self.path)
+        for pair in self.pairs:
+            pair.real = self.log.agent(pair.uuid)
+
+    # -- agents and messages ------------------------------------------------------------------------
+
+    def add(self, real: Any, model: NaiveAgent) -> None:
+        model.erased = self.erased
+        self.pairs.append(Pair(real.id, real, model))
+
+    def pair(self, who: int) -> Pair:
+        return self.pairs[who % len(self.pairs)]
+
+    def seen(self, event_id: Any) -> int:
+        """SPEC 1: ids are integers, unique in the database and increasing in commit order."""
+        assert isinstance(event_id, int)
+        assert event_id > self.newest()
+        self.ids.append(event_id)
+        return event_id
+
+    def newest(self) -> int:
+        return self.ids[-1] if self.ids else 0
+
+    def text(self) -> str:
+        """A short text that no other message has, about one of a few topics."""
+        return f"text-{len(self.ids)} {TOPICS[len(self.ids) % len(TOPICS)]}."
+
+    def say(self, pair: Pair, kind: str, text: str | None = None) -> int:
+        text = text or self.text()
+        event_id = self.seen(pair.real.append(kind, text))
+        pair.model.append(kind, event_id)
+        self.stored[event_id] = (kind, text)
+        return event_id
+
+    def call(self, pair: Pair, call_id: str, name: str = "probe", args: dict[str, Any] | None = None) -> None:
+        args = args or {"n": len(self.ids)}
+        event_id = self.seen(pair.real.append_tool_call(name, args, call_id=call_id, dialect="openai"))
+        pair.model.append("tool_call", event_id, call_id)
+
+    def result(self, pair: Pair, call_id: str, happened: str = "") -> None:
+        """The result of a call, or the notice that stands for one whose call left the context."""
+        text, kind = self.text(), pair.model.result_kind(call_id)
+        event_id = self.seen(pair.real.append_tool_result(call_id, text, dialect="openai"))
+        pair.model.append(kind, event_id, call_id)
+        if kind == "user":
+            self.quotes[event_id] = [happened, text]
+        else:
+            self.stored[event_id] = (kind, text)
+
+    def state(self, pair: Pair) -> None:
+        text = f"### STATE\nGoal: {self.text()}"
+        pair.model.record_state(self.seen(pair.real.record("state", text)), text)
+
+    def scratchpad(self, pair: Pair) -> None:
+        pair.model.scratchpad = self.text()
+        self.seen(pair.real.record("scratchpad", pair.model.scratchpad))
+
+    def end(self, pair: Pair) -> None:
+        if pair.model.turn is not None:
+            pair.real.end_turn()
+            pair.model.end_turn()
+
+    # -- operations -----------------------------------------------------------------------------------
+
+    def operate(self, pair: Pair, command: str, plan: Callable[[], Operation], actor: str = "human") -> Any:
+        """Runs a command, which must raise CommandError exactly when the model refuses it; compares the receipt."""
+        try:
+            operation = plan()
+        except RefusedError as reason:
+            self.refuse(pair, command, str(reason))
+            return None
+        before = self.look(pair)
+        result = pair.real.do(command) if actor == "human" else pair.real.do(command, actor=actor)
+        self.record(pair, operation, self.seen(result.event_id))
+        assert result.data["actor"] == actor
+        self.check_receipt(result.data, before, self.look(pair))
+        return result
+
+    def record(self, pair: Pair, operation: Operation, event_id: int) -> None:
+        """Into the model, and into what is remembered of the planning conversation."""
+        if operation.kind == "redact":
+            pair.model.erase(operation, event_id)
+        else:
+            pair.model.record(operation, event_id)
+        cut = operation.kind == "rewind" and operation.position < pair.preview_at
+        if not pair.model.planning or cut:
+            pair.preview, pair.yes = None, None
+
+    def refuse(self, pair: Pair, command: str, reason: str) -> None:
+        self.must_fail(lambda: pair.real.do(command), f"{command!r} should be an error ({reason})")
+
+    def refuse_tool(self, pair: Pair, tool: str, args: dict[str, Any], reason: str) -> None:
+        self.must_fail(lambda: pair.real.call_tool(tool, args), f"{tool} {args} should be an error ({reason})")
+
+    @staticmethod
+    def must_fail(run: Callable[[], Any], message: str) -> None:
+        try:
+            result = run()
+        except foldmark.CommandError:
+            return
+        raise AssertionError(f"{message} but gave {result!r}")
+
+    def open_elsewhere(self, pair: Pair) -> set[int]:
+        return {p.model.turn for p in self.pairs if p is not pair and p.model.turn is not None}
+
+    # -- comparing ------------------------------------------------------------------------------------
+
+    def look(self, pair: Pair) -> list[int]:
+        """The ids in a context. Their tokens are noted."""
+        messages = list(pair.real.context().messages)
+        for m in messages:
+            assert self.tokens.setdefault(m.id, m.tokens) == m.tokens
+        return [m.id for m in messages]
+
+    def check_receipt(self, data: dict[str, Any], before: Iterable[int], after: Iterable[int]) -> None:
+        """SPEC 4: what left or came back, the context before and after, in messages and tokens."""
+        old, new = set(before), set(after)
+        back = {i for i in new - old if i != self.newest()}  # a new summary does not come back
+        parts = {"left": old - new, "returned": back, "before": old, "after": new}
+        expected = {k: {"messages": len(ids), "tokens": sum(self.tokens[i] for i in ids)} for k, ids in parts.items()}
+        assert {k: data[k] for k in parts} == expected
+
+    def check(self) -> None:
+        """Contexts equal the naive fold; with every agent compared, this is also L5 and L6."""
+        for pair in self.pairs:
+            context, model = pair.real.context(), pair.model
+            visible, marks = model.fold()
+            kinds = {m.id: m.kind for m in model.lineage()}
+            messages = list(context.messages)
+            assert [(m.id, m.kind) for m in messages] == [(i, kinds[i]) for i in visible]
+            assert dict(context.marks) == marks
+            assert set(context.pins) - self.erased.keys() == model.folded().pins - self.erased.keys()
+            assert context.state == model.state()
+            assert context.scratchpad == model.scratchpad
+            self.check_contents(messages)
+            self.check_segments([(s.agent, s.first, s.last) for s in context.segments], visible)
+            if model.events:
+                past = Past([(i, kinds[i]) for i in visible], dict(marks), set(model.folded().pins), model.state())
+                pair.past[model.events[-1].id] = past
+
+    def check_contents(self, messages: list[Any]) -> None:
+        """L2: stored texts stay what was written; a notice quotes the result it stands for. Tokens: SPEC 2."""
+        for m in messages:
+            assert self.stored.setdefault(m.id, (m.kind, m.content)) == (m.kind, m.content)
+            if m.id in self.quotes:
+                assert m.actor == "system"
+                assert all(quote in m.content for quote in self.quotes[m.id])
+            assert self.tokens.setdefault(m.id, m.tokens) == m.tokens
+            if m.data is None:
+                assert m.tokens == -(-len(m.content.encode()) // 4)
+
+    def check_segments(self, segments: list[tuple[str, int, int]], visible: list[int]) -> None:
+        """Sorted, disjoint, and together, erased turns apart, exactly the visible messages."""
+        models = {pair.uuid: pair.model for pair in self.pairs}
+        bounds = [bound for _, first, last in segments for bound in (first, last + 1)]
+        assert bounds == sorted(bounds)
+        own = [m for agent, first, last in segments for m in models[agent].own if first <= m.id <= last]
+        assert [m.id for m in own if m.turn not in self.erased] == visible
+
+    def check_past(self, pair: Pair, event_id: int) -> None:
+        """SPEC 4, `/context at ID`: the context as it was after an event; nothing but a redaction changes the past."""
+        past, turns = pair.past[event_id], {m.id: m.turn for m in pair.model.lineage()}
+        data = pair.real.do(f"/context at {event_id}").data
+        told = sorted((m["id"], m["kind"]) for turn in data["turns"] for m in turn["messages"])
+        assert told == [(i, kind) for i, kind in past.visible if turns[i] not in self.erased]
+        assert data["marks"] == past.marks
+        if not self.erased:
+            assert (set(data["pins"]), data["state"]) == (past.pins, past.state)
+
+    def check_explained(self, pair: Pair, event_id: int) -> None:
+        """SPEC 4, `/context explain ID`: in the context or not, and the operations in force that took it out."""
+        message = next(m for m in pair.model.lineage() if m.id == event_id)
+        data = pair.real.do(f"/context explain {event_id}").data
+        assert data["in_context"] is (event_id in pair.model.visible())
+        if not data["in_context"]:
+            named = {operation["id"] for operation in data["because"]}
+            assert named
+            assert named <= pair.model.reasons(message)
+
+    def check_request(self, pair: Pair, provider: str) -> None:
+        """L4: whatever the operations, the provider accepts the request."""
+        body = pair.real.request(provider=provider, model=MODELS[provider]).body
+        assert VALIDATORS[provider](body) == []
+
+    def check_doctor(self) -> None:
+        """L1 and L7: what is stored beside the events equals what a fold of them gives."""
+        assert list(examine(self.log)) == []
