@@ -180,27 +180,28 @@ def test_yes_beforehand(agent: Agent, line: str) -> None:
 
 
 def test_the_question_names_every_agent_that_sees_it(log: Log, agent: Agent) -> None:
-    """Not those that forgot it, nor those that never had it."""
+    """Also those that have it out of their context, for they lose it; not those that never had it."""
     numbers = iter(f"{n}0000000-0000-4000-8000-000000000000" for n in range(1, 9))
     log.new_id = lambda: next(numbers)
     (one,) = said(agent, "one")
-    sees, forgot, cut = (log.agent(agent.do(line).data["child"]) for line in ("/fork", "/fork", "/fork"))
+    agent.do("/mark M")
+    sees, forgot, without = (log.agent(agent.do(line).data["child"]) for line in ("/fork", "/fork", "/fork M"))
     forgot.do(f"/context drop {one}")
-    cut.do("/clear")
+    without.do("/note on its own")
     grandchild = log.agent(forgot.do("/fork").data["child"])
     below = log.agent(sees.do("/fork").data["child"])
     said(log.agent("another"), "one")
     tail = "This cannot be taken back."
     assert asked(agent, f"/message remove {one}").endswith(
-        f"? It is also in the context of {sees.id[:8]}, {below.id[:8]}. {tail}"
+        f"? Agents that inherited it lose it, too: {sees.id[:8]}, {forgot.id[:8]}, {below.id[:8]}. {tail}"
     )
     assert asked(sees, f"/message remove {one}").endswith(
-        f"? It is also in the context of root, {below.id[:8]}. {tail}"
+        f"? Agents that inherited it lose it, too: root, {forgot.id[:8]}, {below.id[:8]}. {tail}"
     )
     with pytest.raises(CommandError, match=f"there is no turn {one} in this conversation"):
         grandchild.do(f"/message remove {one}")
     result = below.do(f"/message remove {one} --yes")
-    assert {*result.data["agents"]} == {agent.id, sees.id, below.id}
+    assert {*result.data["agents"]} == {agent.id, sees.id, forgot.id, below.id}
 
 
 def test_only_a_person_may(agent: Agent) -> None:

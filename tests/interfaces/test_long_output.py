@@ -85,8 +85,9 @@ def test_json_and_pipes_are_never_paged(cli: Cli, start: Start, tmp_path: Path, 
     assert not (tmp_path / "kept").exists()
 
 
-@pytest.mark.parametrize(("editor", "why"), [("no-such-editor", "cannot be started"), ("false", "ended with 1")])
-def test_an_editor_that_fails(start: Start, long: str, editor: str, why: str) -> None:
+@pytest.mark.parametrize("editor", ["no-such-editor", "false"])
+def test_an_editor_that_fails(start: Start, long: str, editor: str) -> None:
+    """What was to be read is printed: whatever the command did, it has done."""
     with start("context", "show", "default", env={"EDITOR": editor}) as screen:
-        screen.until(f"foldmark: the editor '{editor}' {why}")
-        assert screen.end() == 1
+        assert screen.end() == 0
+        assert long in screen.screen

@@ -42,7 +42,7 @@ NO_PLANNING = "no planning conversation is open; /forget CRITERIA or /remember C
 IS_PLANNING = (
     "a planning conversation is open since message 20 (/forget the apples of my eye); agree to it, or /cancel first"
 )
-NO_FORK = "a planning conversation is under way, which no child should inherit; agree to the filter or /cancel first"
+NO_FORK = "a planning conversation is under way, and no child should inherit it; agree to the filter or /cancel first"
 
 TABLE = [
     # Planning
@@ -101,7 +101,6 @@ TABLE = [
     Wrong("/context diff 1 2 3", "'3' is too much; usage: /context diff ID [ID2]"),
     Wrong("/context diff a", "ID is a number, not 'a'"),
     Wrong("/context diff 1 b", "ID2 is a number, not 'b'"),
-    Wrong("/context diff 9 1", "event 9 comes after event 1; name the earlier one first"),
     Wrong("/context diff 0", "events are numbered from 1, and there is no event 0"),
     Wrong("/context diff 1 99", "there is no event 99 of this agent yet; its newest is 15"),
     Wrong("/context diff 99 1", "there is no event 99 of this agent yet; its newest is 15"),

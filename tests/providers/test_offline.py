@@ -199,13 +199,14 @@ def test_the_remember_dialogue_of_the_seed() -> None:
             {"first": 890, "last": 890, "title": "Implementation strategy", "count": 1, "tokens": 80},
         ],
         "added": [451, 452],
+        "added_tokens": 90,
         "everything_else": 512,
     }
     assert talk.answer(found) == (
         "I found 18 messages containing final implementation and API decisions:\n"
         "- Message 450-465: Final API contract definition (14 messages, ~2000 tokens)\n"
         "- Message 890: Implementation strategy (1 message, ~80 tokens)\n\n"
-        "So that no tool call is parted from its result, these go along: 451, 452.\n\n"
+        "So that no tool call is parted from its result, these go along: 451, 452 (~90 tokens).\n\n"
         "Everything else (512 messages) will be forgotten. Should I proceed?"
     )
     # Not every id was shown, so none is named: Foldmark takes those of its preview.
@@ -322,7 +323,7 @@ def test_one_message() -> None:
 def test_a_result_quoted_after_its_call_has_left() -> None:
     notice = (
         "[Foldmark: A part of the context was removed (/forget) at your request. The result of call offline-7, which "
-        f"stood before that, begins:]\n{json.dumps(APPLIED)}"
+        f"stood before that, begins:]\n> {json.dumps(APPLIED)}"
     )
     assert text_of([user("hello"), user(notice)]) == "Done. I've forgotten those 12 messages."
     assert text_of([user(notice.replace("/forget", "/remember"))]) == "Done. Context reduced to 511 messages."

@@ -106,6 +106,7 @@ def test_what_a_preview_shows(talk: Talk, ids: dict[str, int]) -> None:
             }
         ],
         "added": [],
+        "added_tokens": 0,
         "planning_conversation_ids": [planned],
         "matching_messages": [
             {"id": ids["weather"], "role": "user", "preview": "And the weather?"},

@@ -344,7 +344,7 @@ def test_a_rewind_among_other_calls_leaves_no_orphan(agent: Agent) -> None:
     assert texts(agent)[: len(before)] == before
     notices = texts(agent)[len(before) : -1]
     assert ["Rewound to 'X' at your request." in text for text in notices] == [True, True]
-    assert [text.rpartition("\n")[2] for text in notices] == ["Rewound to 'X'.", "Checkpoint 'Y' created."]
+    assert [text.rpartition("\n")[2] for text in notices] == ["> Rewound to 'X'.", "> Checkpoint 'Y' created."]
     assert set(agent.context().marks) == {"X", "Y"}
 
 

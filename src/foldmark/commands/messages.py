@@ -6,13 +6,13 @@ from foldmark.commands.context import result
 from foldmark.commands.registry import Call, Command
 from foldmark.commands.show import message_json, message_line, turn_title
 from foldmark.conversation import Result
-from foldmark.conversation.redaction import erasable, seen_by
+from foldmark.conversation.redaction import erasable, losing
 from foldmark.conversation.standing import Standing
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.segments import END, Segment, contains, until
 from foldmark.core.turns import Turn, newest_turns
-from foldmark.core.wording import count
+from foldmark.core.wording import count, listing
 
 LISTED = 10
 """Turns that are listed if no number is given."""
@@ -75,9 +75,10 @@ def _turn(at: Standing, turn_id: int) -> list[Event]:
 def _remove(call: Call) -> Result:
     agent, turn_id = call.agent, call.number("GID")
     erasure = erasable(agent.standing(), turn_id)
-    others = [agent.log.agent(each) for each in seen_by(agent.log.store, erasure) if each != agent.id]
+    others = [agent.log.agent(each) for each in losing(agent.log.store, erasure) if each != agent.id]
     size = agent.log.store.size(erasure.ranges)
-    seen = f" It is also in the context of {', '.join(each.name or each.id[:8] for each in others)}." if others else ""
+    names = listing((each.name or each.id[:8] for each in others), 40)
+    seen = f" Agents that inherited it lose it, too: {names}." if others else ""
     first = next(iter(_turn(agent.standing(), turn_id)))
     call.confirm(
         f"Erase turn {turn_id} for good ({count(size.messages, 'message')}, ~{size.tokens:,} tokens: "

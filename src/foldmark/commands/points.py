@@ -6,7 +6,6 @@ from foldmark.commands.registry import Call, Command
 from foldmark.commands.show import context_json, context_text, message_json, message_line, turn_title
 from foldmark.conversation import Result
 from foldmark.conversation.explain import Explanation, explain
-from foldmark.core.errors import CommandError
 from foldmark.core.ports import Size
 from foldmark.core.request import Manifest
 from foldmark.core.segments import Segments, subtract
@@ -68,11 +67,9 @@ def _diff(call: Call) -> Result:
     first, second = call.number("ID"), call.get("ID2")
     before = agent.at(first)
     after = agent.context() if second is None else agent.at(call.number("ID2"))
-    if before.at > after.at:
-        raise CommandError(f"event {before.at} comes after event {after.at}; name the earlier one first")
     left, came = subtract(before.ranges, after.ranges), subtract(after.ranges, before.ranges)
     store = agent.log.store
-    operations = store.operations(agent.id, after=before.at, until=after.at)
+    operations = store.operations(agent.id, after=min(before.at, after.at), until=max(before.at, after.at))
     lines = [f"From event {before.at} to {after.at}: {_sizes(before.size, after.size)}"]
     lines += [f"  {each.id:>6} {each.kind} (by a {each.actor})" for each in operations if each.kind != "turn_ended"]
     lines += [*_side(call, "−", left), *_side(call, "+", came)]
@@ -84,6 +81,8 @@ def _diff(call: Call) -> Result:
         lines.append(f"turn {pin}: {'unpinned' if pin in before.pins else 'pinned'}")
     if before.state != after.state:
         lines.append("the state block changed")
+    if before.scratchpad != after.scratchpad:
+        lines.append("the scratchpad changed")
     data = {
         "from": before.at,
         "to": after.at,
@@ -95,6 +94,7 @@ def _diff(call: Call) -> Result:
         "marks": {"before": before.marks, "after": after.marks},
         "pins": {"before": list(before.pins), "after": list(after.pins)},
         "state": {"before": before.state, "after": after.state},
+        "scratchpad": {"before": before.scratchpad, "after": after.scratchpad},
     }
     return Result("\n".join(lines), None, data)
 

@@ -137,6 +137,8 @@ class Registry:
 
     def parse(self, line: str) -> tuple[Command, str]:
         """The command that `line` names, and the rest of the line. Raises CommandError."""
+        if not isinstance(line, str):
+            raise CommandError(f"a command is a text that begins with '/', not {line!r}")
         line = _spelled_out(line.strip())
         words = line.split(None, 2)
         if not words or not words[0].startswith("/") or words[0] == "/":

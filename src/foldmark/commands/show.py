@@ -94,13 +94,14 @@ def _turns(parts: Sequence[Part], marks: list[tuple[str, int]], context: Context
     lines: list[str] = []
     for turn, group in groupby(parts, key=lambda part: part.turn):
         mine = list(group)
-        first = next((part.event for part in mine if part.event is not None), None)
-        while marks and first is not None and marks[0][1] < first:
-            lines += ["", _rule(f"mark {marks.pop(0)[0]}")]
         pinned = " · pinned" if turn in context.pins else ""
         tokens = sum(-(-len(part.text.encode()) // 4) for part in mine)
-        lines += ["", f"Turn {turn or '-'} · ~{tokens} tokens{pinned}"]
-        lines += [_part(part) for part in mine]
+        head = ["", f"Turn {turn or '-'} · ~{tokens} tokens{pinned}"]
+        for part in mine:
+            while marks and (part.kind == "go_on" or (part.event is not None and marks[0][1] < part.event)):
+                lines += ["", _rule(f"mark {marks.pop(0)[0]}")]
+            lines += [*head, _part(part)]
+            head = []
     return lines
 
 

@@ -24,7 +24,7 @@ from foldmark.core.events import (
     Restore,
 )
 from foldmark.core.ports import AgentRecord, Size
-from foldmark.core.pressure import WINDOW, is_ephemeral
+from foldmark.core.pressure import is_ephemeral, window_of
 from foldmark.core.replay import Fold, advance, birth, replay
 from foldmark.core.request import Request
 from foldmark.core.segments import Segments, normal, subtract, until
@@ -147,6 +147,8 @@ class Agent(Timeline):
         mail and summaries may still speak of it. Raises CommandError for a turn that is not this agent's or inherited,
         or is another agent's open one.
         """
+        if not isinstance(turn_id, int):
+            raise CommandError(f"a turn's id is a number, not {turn_id!r}")
         with self.batch():
             if self.open_turn == turn_id:
                 self.end_turn(interrupted=True)
@@ -197,15 +199,15 @@ class Agent(Timeline):
         at = self.standing()
         own = at.config.model.partition("/")
         provider, model = provider or own[0], model or own[2] or provider or own[0]
-        planned, only = talk(at), None
-        if planned and is_ephemeral(at.size.tokens, WINDOW):
+        planned, only, window = talk(at), None, window_of(model)
+        if planned and is_ephemeral(at.size.tokens, window):
             only = planned
         if at.fold.closing is not None:
             # The model still has to say that it is done: to the end of the turn it sees what leaves with the turn.
             fold = msgspec.structs.replace(at.fold, segments=normal((*at.fold.segments, *planned)))
             size = self._store.size(until(fold.segments, at.newest))
             at = msgspec.structs.replace(at, fold=fold, size=size)
-        return prepare(at, at.config, provider, model, tools=self.log.tools(), only=only)
+        return prepare(at, at.config, provider, model, tools=self.log.tools(), only=only, limit=window)
 
     def call_tool(self, name: str, args: Mapping[str, Any], *, asking: Asking = NOBODY) -> str:
         """Run a tool as the model would, and return what it is told [SPEC 4.1].
@@ -224,6 +226,8 @@ class Agent(Timeline):
     def stood(self, event_id: int) -> Standing:
         """Where the agent stood after event `event_id`; raises as `at`."""
         now = self.standing()
+        if not isinstance(event_id, int):
+            raise CommandError(f"an event's id is a number, not {event_id!r}")
         if event_id > now.newest:
             raise CommandError(f"there is no event {event_id} of this agent yet; its newest is {now.newest}")
         if event_id < 1:

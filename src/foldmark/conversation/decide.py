@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from foldmark.conversation.exchanges import calls_before, closure, exchanges, ranges_of, still_open, until_next
-from foldmark.conversation.planning import planning as planning_of
+from foldmark.conversation.planning import not_while_planning
 from foldmark.conversation.standing import Standing
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import CommandError
@@ -53,10 +53,7 @@ def rewind(at: Standing, name: str | None) -> Rewind:
 def fork(at: Standing, name: str | None, child: str) -> Fork:
     """The birth of `child`: with a mark it starts from what lies after it, without one from everything and the
     scratchpad. The exchange that is still open stays behind, with its text."""
-    if planning_of(at) or at.fold.closing:
-        raise CommandError(
-            "a planning conversation is under way, which no child should inherit; agree to the filter or /cancel first"
-        )
+    not_while_planning(at, "no child should inherit it")
     start, position, scratchpad = at.visible, None, None
     if name is None:
         scratchpad = at.scratchpad
@@ -147,6 +144,8 @@ def filter(
     """What `/forget` or `/remember` takes away: the ids named (or all others) and the planning conversation."""
     if mode not in ("forget", "remember"):
         raise CommandError(f"a filter's mode is 'forget' or 'remember', not {mode!r}")
+    if not isinstance(criteria, str | None):
+        raise CommandError(f"a filter's criteria are a text, not {criteria!r}")
     named, talk = _named(at, ids), _talk(at, planning)
     inside = [Message(e.id, e.agent_id, e.turn_id, e.kind, e.answers) for e in at.store.messages(talk)]
     if mode == "forget":
@@ -196,8 +195,10 @@ def _turn(at: Standing, turn_id: int) -> tuple[Segments, tuple[int, ...]]:
 
 def _named(at: Standing, ids: Iterable[int]) -> list[Message]:
     """The events with these ids, which must be of this conversation's lineage."""
+    if not isinstance(ids, Iterable):
+        raise CommandError(f"ids are a list of numbers, not {ids!r}")
     asked = list(ids)
-    if wrong := [id for id in asked if not isinstance(id, int)]:
+    if wrong := [id for id in asked if not isinstance(id, int) or isinstance(id, bool)]:
         raise CommandError(f"ids are numbers, unlike {listing(map(repr, wrong))}")
     wanted = sorted(set(asked))
     found = list(at.store.lookup(id for id in wanted if 0 < id < END))
@@ -212,6 +213,8 @@ def _talk(at: Standing, planning: tuple[int, int | None] | None) -> Segments:
     """The range of the planning conversation; without a last it has no end yet."""
     if planning is None:
         return ()
+    if not isinstance(planning, tuple | list) or len(planning) != 2 or any(isinstance(end, bool) for end in planning):
+        raise CommandError(f"planning is (first id, last id) or (first id, None), not {planning!r}")
     first, last = planning
     if last is None:
         if not (isinstance(first, int) and 0 < first <= at.newest) or at.record.open_turn is None:

@@ -5,13 +5,14 @@ import re
 from msgspec import Struct
 
 from foldmark.conversation.agent import Agent
+from foldmark.conversation.planning import not_while_planning
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Size
 from foldmark.core.towards import Mail, minute
 
 HEADER = "[Mail from "
-_FORGED = re.compile(r"(^|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029])(?=\s*\[mail from )", re.IGNORECASE)
+_FORGED = re.compile(r"(^|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029])(?=\s*\[(?:mail from |foldmark:))", re.IGNORECASE)
 
 
 class Delivery(Struct, frozen=True):
@@ -55,6 +56,7 @@ def deliver(agent: Agent) -> Delivery | None:
         raise CommandError(f"{end.told}; it gets no mail any more")
     if not store.unread_count(agent.id):
         return None
+    not_while_planning(agent.standing(), "the mail would leave the context with it; it waits")
     with agent.batch():
         mail = tuple(store.unread(agent.id))
         if not mail:

@@ -4,9 +4,10 @@ from foldmark.conversation.decide import recorded
 from foldmark.conversation.standing import Standing
 from foldmark.core.events import Clear, Drop, Filter, Operation, Rewind, Summary, Undo
 from foldmark.core.turns import Message
+from foldmark.core.wording import one_line
 
 QUOTED = 1000
-"""Characters of a result that is quoted."""
+"""Characters of a result that is quoted, each line behind a `>`: it must not pass for words of Foldmark's."""
 
 _ASKED = {"model": "at your request", "human": "by the user", "system": "by the system"}
 
@@ -19,7 +20,8 @@ def notice(at: Standing, call: Message, call_id: str, result: str) -> str:
         if words := _words(operation):
             happened = f"{words} {_ASKED[event.actor]}."
             break
-    return f"[Foldmark: {happened} The result of call {call_id}, which stood before that, begins:]\n{result[:QUOTED]}"
+    quoted = "\n".join(f"> {line}" for line in result[:QUOTED].splitlines())
+    return f"[Foldmark: {happened} The result of call {one_line(call_id)}, which stood before that, begins:]\n{quoted}"
 
 
 def _words(operation: Operation) -> str | None:

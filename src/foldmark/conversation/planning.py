@@ -14,6 +14,7 @@ from msgspec import Struct, convert
 
 from foldmark.conversation.standing import Standing
 from foldmark.core.codec import operation_of
+from foldmark.core.errors import CommandError
 from foldmark.core.events import Clear, Drop, Event, Filter, Operation, Rewind, Summary, Undo
 from foldmark.core.replay import replay
 from foldmark.core.segments import END, Segment, Segments, contains, intersect
@@ -63,6 +64,12 @@ def _ends(operation: Operation, own: str, first: int) -> bool:
             return contains(ranges, own, first)
         case _:
             return False
+
+
+def not_while_planning(at: Standing, why: str) -> None:
+    """Raise CommandError if a planning conversation is open, or ends with the turn that goes on."""
+    if planning(at) is not None or at.fold.closing is not None:
+        raise CommandError(f"a planning conversation is under way, and {why}; agree to the filter or /cancel first")
 
 
 def talk(at: Standing) -> Segments:

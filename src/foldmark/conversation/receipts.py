@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from foldmark.conversation.standing import Standing
+from foldmark.conversation.standing import Standing, state_in
 from foldmark.core.codec import count_tokens
 from foldmark.core.ports import Size
 from foldmark.core.segments import Segments, subtract, until
@@ -52,15 +52,19 @@ class CachedPrefix(Struct, frozen=True):
 def cached_prefix(at: Standing, after: Segments) -> CachedPrefix | None:
     """What a provider's prompt cache still has of the request when the context becomes `after`; None without a cache.
 
-    The messages before the first that left or came back, and the system prompt. Where the window is smaller than the
-    context, any change in it moves its beginning, and only the system prompt stays. From stored sums [SPEC 3, L3].
+    The messages before the first that left or came back, and the system prompt. Only the system prompt stays where the
+    state block changes, and where the window is smaller than the context: any change moves its beginning. From stored
+    sums [SPEC 3, L3].
     """
     config = at.config
     if not config.caches_prompts:
         return None
     system, budget = count_tokens(config.system, None), config.sliding_context_tokens
     changed = [s.first for s in at.store.bounds((*subtract(at.visible, after), *subtract(after, at.visible)))]
-    if not changed:
+    was, now = at.state, state_in(at.store, after)
+    if (was.content if was else None) != (now.content if now else None):
+        kept = 0  # the state block stands in front of all messages
+    elif not changed:
         kept = at.size.tokens
     elif budget and at.size.tokens > budget:
         kept = 0

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from foldmark.conversation.exchanges import ranges_of
-from foldmark.conversation.standing import Standing
+from foldmark.conversation.standing import Standing, origin
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Store
-from foldmark.core.segments import END, Segments, contains, intersect, until
+from foldmark.core.segments import END, Segments, contains, intersect
 
 
 class Erasure(Struct, frozen=True):
@@ -46,19 +46,17 @@ def erasable(at: Standing, turn_id: int) -> Erasure:
 
 def heirs(store: Store, owner: str) -> Iterator[str]:
     """The agent and all its descendants: whoever may have inherited from it."""
-    yield owner
-    for child in store.children(owner):
-        yield from heirs(store, child.id)
+    waiting = [owner]
+    while waiting:
+        yield (agent_id := waiting.pop(0))
+        waiting += [child.id for child in store.children(agent_id)]
 
 
-def seen_by(store: Store, erasure: Erasure) -> list[str]:
-    """The agents in whose context something of the turn is."""
+def losing(store: Store, erasure: Erasure) -> list[str]:
+    """The agents that have something of the turn, in the context or taken out of it, and lose it."""
     found = []
     for agent_id in heirs(store, erasure.owner):
-        record, cache = store.standing(agent_id)
-        if cache is None:
-            continue
-        visible = until(cache[0].segments, record.newest)
-        if store.size(intersect(visible, erasure.ranges)).messages:
+        born = origin(store, agent_id, store.standing(agent_id)[0].fork_event)
+        if store.size(intersect(born.segments, erasure.ranges)).messages:
             found.append(agent_id)
     return found

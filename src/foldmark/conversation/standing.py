@@ -42,11 +42,7 @@ class Standing(Struct, frozen=True):
     def state(self) -> Event | None:
         """The state in force, the block as its content: the newest `state` event inside the visible segments, or the
         summary that carries one [SPEC 3]."""
-        own = self.store.newest("state", self.visible)
-        carried = self.store.newest("summary", self.visible)
-        if carried is None or (own is not None and own.id > carried.id):
-            return own
-        return structs.replace(carried, content=(carried.data or {})["state"])
+        return state_in(self.store, self.visible)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -70,6 +66,14 @@ class Standing(Struct, frozen=True):
             return event.content
         born = _fork(self.store, self.record.fork_event)
         return born.scratchpad if born else None
+
+
+def state_in(store: Store, segments: Segments) -> Event | None:
+    """The newest `state` event inside `segments`, or the summary that carries one, with the block as content."""
+    own, carried = store.newest("state", segments), store.newest("summary", segments)
+    if carried is None or (own is not None and own.id > carried.id):
+        return own
+    return structs.replace(carried, content=(carried.data or {})["state"])
 
 
 def origin(store: Store, agent_id: str, fork_event_id: int) -> Fold:

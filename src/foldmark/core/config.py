@@ -89,7 +89,9 @@ def parse(key: str, text: str) -> Any:
             return share
         case _ if key == "model_commands":
             wanted = text.replace(",", " ").split()
-            if unknown := [word for word in wanted if word not in ("all", "none", *MODEL_COMMANDS)]:
+            if wanted in (["all"], ["none"]):
+                return wanted[0]
+            if unknown := [word for word in wanted if word not in MODEL_COMMANDS]:
                 there_are = listing(MODEL_COMMANDS)
                 raise CommandError(f"{key} are 'all', 'none' or any of {there_are}, unlike '{unknown[0][:40]}'")
             return ", ".join(wanted) or "none"

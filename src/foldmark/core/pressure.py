@@ -7,6 +7,11 @@ WINDOW = 200_000
 """Tokens that a model takes if nothing better is known [S1]."""
 
 
+def window_of(model: str) -> int:
+    """The tokens that a model takes, 128K for GPT-4, as far as is known [S1]."""
+    return 128_000 if "gpt-4" in model else WINDOW
+
+
 def percent(tokens: int, window: int = WINDOW) -> int:
     """The share of the window, rounded down."""
     return tokens * 100 // window

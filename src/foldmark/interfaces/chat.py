@@ -77,10 +77,10 @@ def chat(agent: Agent, provider: Provider, lines: Iterable[str], ask: Callable[[
     return code
 
 
-def answer(agent: Agent, provider: Provider, *, shown: bool) -> None:
+def answer(agent: Agent, provider: Provider, asking: Asking, *, shown: bool) -> None:
     """Let the model answer in the turn that is open, once and without a chat around it."""
     show = Shown(_piece, _call) if shown else Shown(lambda _: None, lambda _: None)
-    asyncio.run(turn(agent, provider, None, show))
+    asyncio.run(turn(agent, provider, None, show, asking))
     if shown:
         print()
 

@@ -145,7 +145,8 @@ def do(db: str, name: str, command: tuple[str, ...], as_json: bool) -> None:
     there = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
     with _log(db, create=False) as log:
         agent = log.find(name)
-        result = agent.do(" ".join(command), asking=Asking(asks if there else None, reading()))
+        asking = Asking(asks if there else None, reading())
+        result = agent.do(" ".join(command), asking=asking)
         if edit := result.data.get("edit"):
             from foldmark.interfaces.person import edit_command
 
@@ -156,7 +157,7 @@ def do(db: str, name: str, command: tuple[str, ...], as_json: bool) -> None:
         if result.data.get("answer"):
             from foldmark.interfaces.chat import answer
 
-            answer(agent, model(agent.standing().config.provider), shown=not as_json)
+            answer(agent, model(agent.standing().config.provider), asking, shown=not as_json)
 
 
 @cli.group()

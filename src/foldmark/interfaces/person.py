@@ -40,7 +40,10 @@ def show_text(text: str) -> None:
     if not sys.stdout.isatty() or text.count("\n") < os.get_terminal_size().lines:
         print(text, flush=True)
     elif os.environ.get("EDITOR"):
-        _edit(text)
+        try:
+            _edit(text)
+        except FoldmarkError:
+            print(text, flush=True)
     else:
         click.echo_via_pager(f"{text}\n")
 

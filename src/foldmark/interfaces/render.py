@@ -38,6 +38,8 @@ def receipt(result: Result) -> str:
     if widened := data.get("widened"):
         parts.append(f"{len(widened)} of them for whole exchanges")
     before, after = data["before"], data["after"]
+    if prefix := data.get("cached_prefix"):
+        parts.append(f"{prefix['percent']}% of the cached prompt holds")
     change = "" if before == after else f"{before['messages']:,} → "
     parts.append(f"context {change}{_size(after)}")
     return " · ".join(parts)

@@ -39,7 +39,7 @@ _LEAD = re.compile(
     re.IGNORECASE,
 )
 _TAIL = re.compile(r"(?:[\s,.!]|\b(?:instead|please|too|as\s+well)(?=[\s,.!]*$))*$", re.IGNORECASE)
-_NOTICE = re.compile(r"\[Foldmark: .*?\(/(forget|remember)\).*?\]\n(\{.*)", re.DOTALL)
+_NOTICE = re.compile(r"\[Foldmark: .*?\(/(forget|remember)\).*?\]\n> (\{.*)", re.DOTALL)
 
 
 class Calling(Struct, frozen=True):

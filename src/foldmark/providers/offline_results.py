@@ -30,6 +30,7 @@ class Found(Struct, frozen=True):
     token_estimate: int = 0
     ranges: tuple[MatchRange, ...] = ()
     added: tuple[int, ...] = ()
+    added_tokens: int = 0
     everything_else: int | None = None
     planning_conversation_ids: tuple[int, ...] = ()
     filter_event_id: int | None = None
@@ -71,7 +72,8 @@ def previewed(mode: str, criteria: str, result: str) -> str:
     shown = "".join(f"\n- {_range(each)}" for each in found.ranges)
     parts = [f"I found {_messages(found.message_count)} {topic}:{shown}"]
     if found.added:
-        parts.append(f"So that no tool call is parted from its result, these go along: {listing(found.added)}.")
+        more = f"{listing(found.added)} (~{found.added_tokens} tokens)"
+        parts.append(f"So that no tool call is parted from its result, these go along: {more}.")
     if mode == "remember":
         rest = "" if found.everything_else is None else f" ({_messages(found.everything_else)})"
         parts.append(f"Everything else{rest} will be forgotten. Should I proceed?")

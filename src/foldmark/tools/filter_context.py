@@ -70,9 +70,11 @@ def _candidates(at: Standing) -> list[Event]:
 
 def _shown(at: Standing, mode: str, candidates: Sequence[Event], found: Sequence[Event]) -> dict[str, Any]:
     """The counts come first: a long result is cut at its end [SPEC 5.2]."""
-    there = {event.id for event in candidates}
-    closed = closure(at, list(at.store.lookup(event.id for event in found)))
-    added = sorted(message.id for message in closed if message.id in there)
+    tokens = {event.id: event.tokens for event in candidates}
+    said = [message.id for message in at.store.messages(intersect(at.visible, talk(at)))]
+    closed = closure(at, list(at.store.lookup((*(event.id for event in found), *said))))
+    wanted = {event.id for event in found}
+    added = sorted(message.id for message in closed if message.id in tokens and message.id not in wanted)
     everything_else = len(candidates) - len(found) - len(added)
     return {
         "message_count": len(found),
@@ -80,7 +82,8 @@ def _shown(at: Standing, mode: str, candidates: Sequence[Event], found: Sequence
         **({"everything_else": everything_else} if mode == "remember" else {}),
         "ranges": msgspec.to_builtins(ranges(candidates, [event.id for event in found])),
         "added": added,
-        "planning_conversation_ids": [message.id for message in at.store.messages(intersect(at.visible, talk(at)))],
+        "added_tokens": sum(tokens[id] for id in added),
+        "planning_conversation_ids": said,
         "matching_messages": [
             {"id": each.id, "role": each.role, "preview": " ".join(each.content[: 4 * CHARACTERS].split())[:CHARACTERS]}
             for each in found[:SHOWN]
@@ -119,6 +122,10 @@ def _apply(agent: Agent, open_one: Planning, arguments: _Arguments) -> dict[str,
     )
     if said is None or not is_yes(said.content):
         raise CommandError("the person has not agreed to the preview yet; show it, ask, and wait for a yes")
+    since_then = [event.kind for event in at.store.operations(own, after=preview.event_id)]
+    if preview.mode == "remember" and "restore" in since_then:
+        # What came back meanwhile would be forgotten, and nobody has seen that.
+        raise CommandError("something came back into the context since the preview; preview again")
     span = (open_one.first, None if at.record.open_turn is not None else at.newest)
     receipt = agent.operate(lambda at: decide.filter(at, preview.mode, ids, span, preview.criteria), actor="model")
     assert isinstance(receipt.operation, Filter)
