@@ -874,3 +874,30 @@ def test_a_receipt_of_a_rewind(agent: Agent) -> None:
     back = agent.do("/restore 4")
     assert back.data["returned"] == {"messages": 1, "tokens": 11}
     assert json.loads(json.dumps(back.data)) == back.data
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda agent: agent.apply_filter("forget", [1], criteria=5),
+        lambda agent: agent.apply_filter("forget", [1], planning=(True, True)),
+        lambda agent: agent.apply_filter("forget", [1], planning=5),
+        lambda agent: agent.apply_filter("forget", 5),
+        lambda agent: agent.apply_filter("forget", [True]),
+        lambda agent: agent.do(None),
+        lambda agent: agent.at("x"),
+        lambda agent: agent.redact("x"),
+        lambda agent: agent.call_tool(None, {}),
+        lambda agent: agent.request(5),
+    ],
+)
+def test_arguments_of_another_type_are_refused(agent: Agent, act: Callable[[Agent], object]) -> None:
+    """Nothing that could not be read again is recorded."""
+    agent.append("user", "hello")
+    before = agent.standing().newest
+    with pytest.raises(CommandError) as caught:
+        act(agent)
+    assert "\n" not in str(caught.value)
+    assert agent.standing().newest == before
+    agent.do("/mark M")
+    agent.do("/restore 2")

@@ -122,7 +122,7 @@ class Agent(Timeline):
         at = self.standing()
         if self._batch is None and at.record.head != self._head:
             raise ConflictError(self.id, self._head, at.record.head)
-        operation = decision(at)
+        operation = codec.checked(decision(at))
         kind, data = codec.operation_kind(operation), codec.operation_data(operation)
         with self.batch():
             assert self._batch is not None
@@ -196,6 +196,8 @@ class Agent(Timeline):
         """
         from foldmark.conversation.request import prepare  # 20 ms, and only requests need it
 
+        if not isinstance(provider, str | None) or not isinstance(model, str | None):
+            raise CommandError(f"a provider and a model are texts, not {provider!r} and {model!r}")
         at = self.standing()
         own = at.config.model.partition("/")
         provider, model = provider or own[0], model or own[2] or provider or own[0]

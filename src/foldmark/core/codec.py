@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from foldmark.core.errors import DamagedError
+from foldmark.core.errors import CommandError, DamagedError
 from foldmark.core.events import OPERATION_KINDS, Event, Operation
 
 Data = dict[str, Any]
@@ -67,6 +67,15 @@ def operation_data(operation: Operation) -> Data:
     data: Data = msgspec.to_builtins(operation)
     del data["kind"]
     return data
+
+
+def checked(operation: Operation) -> Operation:
+    """The operation, if what would be recorded of it can be read again. Raises CommandError."""
+    try:
+        msgspec.convert(msgspec.to_builtins(operation), Operation)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise CommandError(f"this {operation_kind(operation)} cannot be recorded: {error}") from None
+    return operation
 
 
 def operation_kind(operation: Operation) -> str:

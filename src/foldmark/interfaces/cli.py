@@ -170,9 +170,10 @@ def context() -> None:
 @_AS_JSON
 @click.pass_obj
 def show(db: str, name: str, as_json: bool) -> None:
-    """Show the context of conversation NAME.
+    """Show the exact request that would go out for conversation NAME.
 
-    Its turns with their ids and sizes, and its marks. NAME may be the beginning of an agent's uuid.
+    Each part with its origin, what is truncated or left out and why, and where the window begins. With --json also
+    byte for byte. NAME may be the beginning of an agent's uuid.
     """
     with _log(db, create=False) as log:
         _show(log.find(name).do("/context show"), as_json)

@@ -21,7 +21,7 @@ def call_tool(agent: Agent, name: str, args: Mapping[str, Any], asking: Asking =
     """Run a tool as the model would, and return what it is told. Raises CommandError for what it did wrong."""
     tool = TOOLS.get(name)
     if tool is None:
-        raise CommandError(f"there is no tool '{name[:40]}'; there is: {listing(TOOLS)}")
+        raise CommandError(f"there is no tool '{str(name)[:40]}'; there is: {listing(TOOLS)}")
     return tool(agent, args, asking)
 
 
