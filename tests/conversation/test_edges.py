@@ -155,3 +155,19 @@ def test_the_newest_turns_are_read_alone(log: Log, agent: Agent) -> None:
     ]
     assert [turn.id for turn in turns] == [turn.messages[0].id for turn in turns]
     assert isinstance(log.store._db, apsw.Connection)  # type: ignore[attr-defined]
+
+
+def test_a_cut_moved_behind_a_late_result_may_stand_inside_the_next_exchange(agent: Agent) -> None:
+    """A mark inside the first exchange; its result came late, after the call of a second one that was answered later."""
+    agent.append_tool_call("probe", {}, call_id="c1", dialect="openai")
+    agent.do("/mark A")
+    agent.end_turn()
+    agent.append("user", "next")
+    agent.append_tool_call("probe", {}, call_id="c2", dialect="openai")
+    agent.end_turn()
+    first = agent.append_tool_result("c1", "late", dialect="openai")
+    second = agent.append_tool_result("c2", "later", dialect="openai")
+    agent.append("assistant", "behind both")
+    agent.end_turn()
+    agent.do("/rewind A")
+    assert [message.id for message in agent.context().messages][-2:] == [first, second]

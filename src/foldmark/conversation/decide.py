@@ -171,11 +171,19 @@ def _marked(at: Standing, name: str | None) -> tuple[str, int, int]:
     if name not in marks:
         there_is = f"marks: {listing(marks)}" if marks else "there is no mark yet, `/mark NAME` sets one"
         raise CommandError(f"there is no mark '{name}'; {there_is}")
-    mark_id = marks[name]
-    store, own = at.store, at.record.id
-    apart = store.lookup(result.answers for result in store.apart_results(own, mark_id) if result.answers)
-    found = exchanges(at, [*calls_before(store, own, mark_id), *apart])
-    return name, mark_id, settle(mark_id, found, still_open(at))
+    return name, marks[name], _settled(at, marks[name])
+
+
+def _settled(at: Standing, position: int) -> int:
+    """Where a cut at `position` falls. Behind the last result of an exchange it may stand inside another one."""
+    store, own, waiting = at.store, at.record.id, still_open(at)
+    while True:
+        apart = store.lookup(result.answers for result in store.apart_results(own, position) if result.answers)
+        found = exchanges(at, [*calls_before(store, own, position), *apart])
+        moved = settle(position, found, waiting)
+        if moved <= position:
+            return moved
+        position = moved
 
 
 def _turn(at: Standing, turn_id: int) -> tuple[Segments, tuple[int, ...]]:
