@@ -158,7 +158,7 @@ def test_the_newest_turns_are_read_alone(log: Log, agent: Agent) -> None:
 
 
 def test_a_cut_moved_behind_a_late_result_may_stand_inside_the_next_exchange(agent: Agent) -> None:
-    """A mark inside the first exchange; its result came late, after the call of a second one that was answered later."""
+    """A mark inside an exchange whose result came late, behind the call of another one that was answered later."""
     agent.append_tool_call("probe", {}, call_id="c1", dialect="openai")
     agent.do("/mark A")
     agent.end_turn()
