@@ -23,8 +23,6 @@ from foldmark.core.turns import Message
 from foldmark.stores.queries import queries
 from foldmark.stores.sqlite_appender import Appender
 from foldmark.stores.sqlite_file import explain, open_file
-from foldmark.stores.sqlite_search import damage as index_damage
-from foldmark.stores.sqlite_search import hits, terms, tokenizers
 from foldmark.stores.sqlite_towards import SqliteTowards
 
 _FIRST_PAGE, _PAGE = 8, 256
@@ -216,6 +214,8 @@ class SqliteStore(SqliteTowards):
     # Searching
 
     def search(self, query: str, limit: int) -> list[Hit]:
+        from foldmark.stores.sqlite_search import hits, terms, tokenizers  # 3 ms, for whoever searches
+
         wanted = terms(query, *tokenizers(self._db))
         return hits(wanted, limit, partial(self._run, "search"), partial(self._run, "searched_text"))
 
@@ -228,6 +228,8 @@ class SqliteStore(SqliteTowards):
         for (line,) in self._all("PRAGMA integrity_check(20)"):
             if line != "ok":
                 yield f"database: {line}"
+        from foldmark.stores.sqlite_search import damage as index_damage
+
         index = partial(self._run, "wrong_index_rows"), partial(self._run, "wrong_index")
         yield from index_damage(*index, writable=not self._db.readonly("main"))
         for table, row, parent, _ in self._all("PRAGMA foreign_key_check"):
