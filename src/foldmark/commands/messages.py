@@ -6,11 +6,12 @@ from foldmark.commands.context import result
 from foldmark.commands.registry import Call, Command
 from foldmark.commands.show import message_json, message_line, turn_title
 from foldmark.conversation import Result
-from foldmark.conversation.redaction import erasable, losing
+from foldmark.conversation.redaction import TRACES_MAY_STAY, erasable, losing
 from foldmark.conversation.standing import Standing
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.segments import END, Segment, contains, until
+from foldmark.core.towards import minute
 from foldmark.core.turns import Turn, newest_turns
 from foldmark.core.wording import count, listing
 
@@ -41,7 +42,7 @@ def _row(at: Standing, turn: Turn) -> dict[str, Any]:
     where = whole if shown in (0, len(turn.messages)) else f"{shown} of {len(turn.messages)} in the context"
     return {
         "id": turn.id,
-        "date": turn.messages[0].created_at[:16].replace("T", " "),
+        "date": minute(turn.messages[0].created_at),
         "messages": len(turn.messages),
         "tokens": sum(each.tokens for each in turn.messages),
         "snapshot": snapshot,
@@ -88,10 +89,7 @@ def _remove(call: Call) -> Result:
     traces = agent.log.store.forget_erased()
     text = f"Turn {turn_id} erased. Scratchpads, memos, mail and summaries were not searched."
     if not traces:
-        text += (
-            " Another program has the database open: traces may stay in its write-ahead log until all have closed it, "
-            "or until `foldmark doctor --repair`."
-        )
+        text += f" {TRACES_MAY_STAY}"
     return result(
         receipt,
         text,

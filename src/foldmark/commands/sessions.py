@@ -10,6 +10,7 @@ from typing import Any
 from foldmark.commands.registry import Call, Command
 from foldmark.conversation import Agent, Result, tree
 from foldmark.conversation.erase import erase_agent
+from foldmark.conversation.redaction import TRACES_MAY_STAY
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.pressure import percent
 from foldmark.core.towards import minute
@@ -108,10 +109,7 @@ def _delete(call: Call) -> Result:
     traces = agent.log.store.forget_erased()
     text = f"Conversation '{name}'{forks} erased: {count(messages, 'message')}. Memos, and mail sent from it, stay."
     if not traces:
-        text += (
-            " Another program has the database open: traces may stay in its write-ahead log until all have closed it, "
-            "or until `foldmark doctor --repair`."
-        )
+        text += f" {TRACES_MAY_STAY}"
     data = {"deleted": [each.id for each in gone], "name": name, "messages": messages, "traces": not traces}
     return Result(text, None, data)
 

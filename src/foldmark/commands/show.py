@@ -11,6 +11,7 @@ from foldmark.conversation import Context, Result
 from foldmark.core.events import Event
 from foldmark.core.pressure import meter
 from foldmark.core.request import Part, Request
+from foldmark.core.towards import minute
 from foldmark.core.turns import Turn, newest_turns
 from foldmark.core.wording import count, title
 
@@ -133,7 +134,7 @@ def context_text(name: str, context: Context, turns: Sequence[Turn]) -> str:
         tokens = sum(message.tokens for message in turn.messages)
         lines += [
             "",
-            f"Turn {turn.id or '-'} · ~{tokens} tokens · {turn.messages[0].created_at[:16].replace('T', ' ')}",
+            f"Turn {turn.id or '-'} · ~{tokens} tokens · {minute(turn.messages[0].created_at)}",
         ]
         lines += [message_line(message) for message in turn.messages]
     lines += [f"\n{_rule(f'mark {name}')}" for name, _ in marks]

@@ -122,8 +122,8 @@ class Agent(Timeline):
         at = self.standing()
         if self._batch is None and at.record.head != self._head:
             raise ConflictError(self.id, self._head, at.record.head)
-        operation = codec.checked(decision(at))
-        kind, data = codec.operation_kind(operation), codec.operation_data(operation)
+        operation = decision(at)
+        kind, data = codec.operation_kind(operation), codec.checked_data(operation)
         with self.batch():
             assert self._batch is not None
             event_id = self._batch.next_id
@@ -135,7 +135,7 @@ class Agent(Timeline):
             # Not what is left afterwards: a summary would have to know its own size.
             told = {key: value for key, value in receipt.data().items() if key not in ("operation", "actor", "after")}
             self._append(kind, content, {**data, "receipt": told}, None, actor=actor)
-            after = self._save(at, fold)
+            after = self._save(fold)
             if isinstance(operation, Fork):
                 self._bear(at, operation, event_id)
         return msgspec.structs.replace(receipt, change=msgspec.structs.replace(changed, after=after))

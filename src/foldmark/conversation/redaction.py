@@ -10,6 +10,11 @@ from foldmark.core.errors import CommandError
 from foldmark.core.ports import Store
 from foldmark.core.segments import END, Segments, contains, intersect
 
+TRACES_MAY_STAY = (
+    "Another program has the database open: traces may stay in its write-ahead log until all have closed it, "
+    "or until `foldmark doctor --repair`."
+)
+
 
 class Erasure(Struct, frozen=True):
     """A turn to be erased: whose it is, its id, the id of its last event, and where its messages stand."""

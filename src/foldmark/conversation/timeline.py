@@ -148,9 +148,9 @@ class Timeline:
 
     def end_turn(self, *, created_at: str | datetime | None = None, interrupted: bool = False) -> int | None:
         """End the open turn and return the event's id; None if no turn is open."""
-        if self.open_turn is None:
-            return None
         at = self.standing()
+        if at.record.open_turn is None:
+            return None
         if at.fold.closing is None:
             return self._append("turn_ended", "", None, created_at, actor="system", interrupted=interrupted)
         ended = PlanningEnded(at.fold.closing[0])
@@ -158,7 +158,7 @@ class Timeline:
             event_id = self._append(
                 "turn_ended", "", codec.operation_data(ended), created_at, actor="system", interrupted=interrupted
             )
-            self._save(at, advance(at.fold, [(event_id, ended)]))
+            self._save(advance(at.fold, [(event_id, ended)]))
         return event_id
 
     @contextmanager
@@ -213,7 +213,7 @@ class Timeline:
         record = self._store.agent(self.id) or self._record
         return self._store.size(until(fold.segments, record.newest)).less(record.own)
 
-    def _save(self, at: Standing, fold: Fold) -> Size:
+    def _save(self, fold: Fold) -> Size:
         """Store the segment cache inside the batch, and return the size of what it shows."""
         assert self._batch is not None
         after = self._store.size(until(fold.segments, self._batch.head))

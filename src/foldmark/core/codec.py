@@ -69,13 +69,15 @@ def operation_data(operation: Operation) -> Data:
     return data
 
 
-def checked(operation: Operation) -> Operation:
-    """The operation, if what would be recorded of it can be read again. Raises CommandError."""
+def checked_data(operation: Operation) -> Data:
+    """As `operation_data`, if it can be read again. Raises CommandError."""
+    kind = operation_kind(operation)
     try:
-        msgspec.convert(msgspec.to_builtins(operation), Operation)
+        data = operation_data(operation)
+        msgspec.convert({**data, "kind": kind}, Operation)
     except (msgspec.ValidationError, TypeError) as error:
-        raise CommandError(f"this {operation_kind(operation)} cannot be recorded: {error}") from None
-    return operation
+        raise CommandError(f"this {kind} cannot be recorded: {error}") from None
+    return data
 
 
 def operation_kind(operation: Operation) -> str:

@@ -113,12 +113,12 @@ class Appender(Protocol):
         Raises ValueError if its data is not JSON, CommandError if the agent has ended (`towards.refused`).
         """
 
-    def erase(self, owner: str, turn: int, last: int, by: int) -> Size:
+    def erase(self, owner: str, turn: int, last: int, by: int) -> None:
         """Erase the content of the events of a turn of `owner` up to id `last`, for the redact operation `by`; of all
         its events, scratchpads and what its forks handed down included, for turn 0.
 
-        What remains of each is its id, kind, time and actor, and `by`; it is a message no more. Returns how much there
-        was. The stored segments' sizes of all agents that inherited from `owner` need `save_fold` afterwards.
+        What remains of each is its id, kind, time and actor, and `by`; it is a message no more. The stored
+        segments' sizes of all agents that inherited from `owner` need `save_fold` afterwards.
         """
 
 

@@ -82,18 +82,18 @@ class Appender:
     def next_id(self) -> int:
         return self._next
 
-    def erase(self, owner: str, turn: int, last: int, by: int) -> Size:
+    def erase(self, owner: str, turn: int, last: int, by: int) -> None:
         self._check()
         try:
-            return self._erase(owner, turn, last, by)
+            self._erase(owner, turn, last, by)
         except apsw.Error as error:
             raise explain(error, self._path) from error
 
-    def _erase(self, owner: str, turn: int, last: int, by: int) -> Size:
+    def _erase(self, owner: str, turn: int, last: int, by: int) -> None:
         ((key,),) = self._db.execute(self._sql["agent_key"], (owner,)).fetchall()
         turn_of: dict[str, Any] = {"agent": key, "turn": turn, "last": last}
         rows: list[tuple[Any, ...]] = self._db.execute(self._sql["to_erase"], turn_of).fetchall()
-        for id, kind, _, nth, data in rows:
+        for id, kind, nth, data in rows:
             if nth is not None:
                 self._db.execute(self._sql["unindex"], (id,))
                 if kind == "tool_call":
@@ -104,7 +104,6 @@ class Appender:
         self._db.execute(self._sql["set_totals"], (*own, key))
         if key == self._key:
             self._messages, self._tokens = own
-        return Size(sum(1 for row in rows if row[3] is not None), sum(row[2] for row in rows if row[3] is not None))
 
     def finish(self) -> None:
         """Write down where the agent stands."""

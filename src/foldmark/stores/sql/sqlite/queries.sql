@@ -186,7 +186,7 @@ SELECT id, agent, turn, kind, answers FROM events WHERE id = ?
 
 -- name: to_erase
 -- The events of one turn, from its first id to a last, that still have content to erase; of an agent for turn 0.
-SELECT id, kind, tokens, nth, data FROM events
+SELECT id, kind, nth, data FROM events
 WHERE id BETWEEN :turn AND :last AND agent = :agent AND redacted IS NULL AND kind NOT IN ('turn_ended', 'agent_killed')
 AND (:turn = 0 OR (turn = :turn AND kind NOT IN ('scratchpad', 'config'))) ORDER BY id
 
