@@ -1,6 +1,7 @@
 """Opening an SQLite file: is it one, is it ours, of which version; and what SQLite's errors mean for a person."""
 
 from pathlib import Path
+from time import monotonic, sleep
 
 import apsw
 
@@ -96,13 +97,27 @@ def _prepare(db: apsw.Connection, path: str, create: bool) -> None:
             f"there is no database at {path}: it is empty. `foldmark chat` starts one; --db names another."
         )
     if version < len(steps):
-        db.execute("PRAGMA journal_mode = WAL")
+        _switch_to_wal(db)
         if version == 1:
             # It was written without secure_delete: what moved from page to page would outlast its erasure.
             db.execute("VACUUM")
         _migrate(db, path, steps)
     db.execute("PRAGMA synchronous = FULL")
     db.execute("PRAGMA journal_size_limit = 67108864")
+
+
+def _switch_to_wal(db: apsw.Connection) -> None:
+    """SQLite does not wait for others that switch the same new file in this moment; so we do, as long as for a lock."""
+    until = monotonic() + BUSY_MILLISECONDS / 1000
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+        except apsw.BusyError:
+            if monotonic() >= until:
+                raise
+            sleep(0.02)
+        else:
+            return
 
 
 def _migrate(db: apsw.Connection, path: str, steps: list[tuple[int, str]]) -> None:
