@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_logs import call, logs, message, result, strings
 
-from foldmark.conversation.request import WIRES
 from foldmark.core.config import Config
 from foldmark.core.events import Event
 from foldmark.core.prompt import EMPTY, GO_ON, OMITTED, Layer, Prompt, assemble
@@ -20,6 +19,7 @@ from foldmark.core.request import ToolSpec
 from foldmark.core.truncation import HINT
 from foldmark.core.view import INTERRUPTED, NO_OUTPUT, NO_RESULT, TOOL_MESSAGE, view
 from foldmark.providers import gemini
+from foldmark.providers.wires import WIRES
 
 MODELS = {
     "anthropic": "claude-sonnet-4-6",
@@ -27,6 +27,7 @@ MODELS = {
     "gemini": "gemini-3-pro",
     "gemini_gca": "gemini-3-pro",
     "offline": "offline",
+    **dict.fromkeys(("openai_responses", "openrouter", "ollama", "vllm"), "gpt-5"),
 }
 READ = ToolSpec("read_file", "Reads a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
 LIST = ToolSpec("mcp.server/list", " ", {"type": "object"})
@@ -46,7 +47,12 @@ def body(
 def violations(provider: str, sent: dict[str, Any]) -> list[str]:
     if provider == "gemini":
         return request_validators.gemini(sent, model=MODELS["gemini"])
-    return request_validators.VALIDATORS[WIRES[provider].dialect](sent)
+    name = provider if provider in request_validators.VALIDATORS else WIRES[provider].dialect
+    return request_validators.VALIDATORS[name](sent)
+
+
+def entries_of(sent: dict[str, Any]) -> list[dict[str, Any]]:
+    return sent.get("messages") or sent.get("input") or sent.get("contents") or sent["request"]["contents"]
 
 
 providers = pytest.mark.parametrize("provider", WIRES)
@@ -235,7 +241,7 @@ def test_tools_lose_what_a_provider_refuses() -> None:
 def test_neighbours_of_one_role_are_merged_only_where_alternation_is_demanded(provider: str) -> None:
     events = [message(1, "user", "One."), message(2, "user", "Two."), message(3, "assistant", "Three.")]
     sent = body(events, provider)
-    entries = sent.get("messages") or sent.get("contents") or sent["request"]["contents"]
+    entries = entries_of(sent)
     merged = provider in ("anthropic", "gemini", "gemini_gca")
     assert len(entries) == (3 if merged else 4)
     assert [text for text in strings(entries) if text.endswith((".", ".]"))] == ["One.", "Two.", "Three.", GO_ON]
@@ -253,7 +259,7 @@ def test_a_context_that_does_not_begin_with_a_user_says_so(provider: str) -> Non
     for first in (message(1, "assistant", "Hello."), call(1)):
         sent = body([first], provider)
         assert violations(provider, sent) == []
-        assert strings(sent.get("messages") or sent.get("contents") or sent["request"]["contents"]).count(OMITTED) == 1
+        assert strings(entries_of(sent)).count(OMITTED) == 1
 
 
 @providers

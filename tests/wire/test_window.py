@@ -12,10 +12,11 @@ from random_logs import message
 
 import foldmark
 from foldmark.conversation import Agent
-from foldmark.conversation.request import WIRES, prepare
+from foldmark.conversation.request import prepare
 from foldmark.core.config import Config
 from foldmark.core.request import Request, ToolSpec
 from foldmark.core.window import SLACK, Units, choose
+from foldmark.providers.wires import WIRES
 
 READ = ToolSpec("read_file", "Reads a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
 

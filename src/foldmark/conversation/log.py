@@ -140,7 +140,7 @@ class Log:
 
     def check_model(self, name: str) -> None:
         """Raise CommandError unless `name` is `offline` or `provider/model` of a known provider."""
-        from foldmark.conversation.request import WIRES
+        from foldmark.providers.wires import WIRES
 
         provider, _, model = name.partition("/")
         if provider not in (*WIRES, "google") or (provider != "offline" and not model):

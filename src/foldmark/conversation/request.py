@@ -1,6 +1,6 @@
 """From where an agent stands to the request that would go out [SPEC 5]: pure, and without any provider's SDK."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -13,33 +13,14 @@ from foldmark.core.config import Config
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.prompt import Layer, Prompt
-from foldmark.core.request import Edge, LeftOut, Manifest, Request, ToolSpec
+from foldmark.core.request import Edge, LeftOut, Manifest, Options, Request, ToolSpec
 from foldmark.core.segments import Segment, Segments, intersect, until
-from foldmark.core.tokens import estimate
 from foldmark.core.view import active_from, view
 from foldmark.core.window import Unit, Units
 from foldmark.core.wire import tool_name
 from foldmark.core.wording import listing
-from foldmark.providers import anthropic, gemini, openai
-
-Encode = Callable[[str, Prompt, Sequence[ToolSpec]], dict[str, Any]]
-
-
-class Wire(NamedTuple):
-    """A provider's dialect, and what puts a prompt into it."""
-
-    dialect: str
-    encode: Encode
-
-
-WIRES = {
-    "anthropic": Wire("anthropic", anthropic.encode),
-    "openai": Wire("openai", openai.encode),
-    "gemini": Wire("gemini", gemini.encode),
-    "gemini_gca": Wire("gemini_gca", gemini.encode_gca),
-    "offline": Wire("openai", openai.encode),
-}
-"""Provider -> its wire format. `google` is another name of `gemini`."""
+from foldmark.providers.wires import WIRES
+from foldmark.tokens.counting import ruler
 
 
 def prepare(
@@ -69,15 +50,14 @@ def prepare(
         unique.setdefault(tool_name(tool.name), tool)
     maker = _Maker(at, config, name, model, tuple(unique.values()), instruction)
     prompt, edge = maker.planning(only) if only is not None else maker.windowed(limit)
-    body = maker.encode(prompt)
-    data = msgspec.json.encode(body)
+    body, data, size = maker.encoded(prompt)
     return Request(
         provider=name,
         model=model,
         dialect=WIRES[name].dialect,
         body=body,
         bytes=data,
-        tokens=estimate(name, model, len(data)),
+        tokens=maker.ruler.tokens(size),
         manifest=Manifest(prompt.parts, prompt.left_out, edge),
         purpose=purpose,
     )
@@ -107,6 +87,7 @@ class _Maker:
         self._config = msgspec.structs.replace(config, isolation=False) if provider == "offline" else config
         self._provider, self._model = provider, model
         self._tools, self._instruction, self._wire = tools, instruction, WIRES[provider]
+        self.ruler = ruler(provider, model, config)
 
     def planning(self, only: Segments) -> tuple[Prompt, Edge]:
         """The prompt of the visible messages inside `only`, whatever their size."""
@@ -127,8 +108,11 @@ class _Maker:
             prompt, events = self._final(count)
         return prompt, self._edge(events, why, self._reason(why, count, budget))
 
-    def encode(self, prompt: Prompt) -> dict[str, Any]:
-        return self._wire.encode(self._model, prompt, self._tools)
+    def encoded(self, prompt: Prompt) -> tuple[dict[str, Any], bytes, int]:
+        """The body of a request, the same serialized, and its size."""
+        body = self._wire.encode(self._model, prompt, self._tools, Options(thinking=self._config.thinking))
+        data = msgspec.json.encode(body)
+        return body, data, self.ruler.size(body, data, prompt.images)
 
     # What there is
 
@@ -223,13 +207,13 @@ class _Maker:
         return self._size(Prompt("", steps)) - self._size(Prompt("", ())) if steps else 0
 
     def _size(self, prompt: Prompt) -> int:
-        return len(msgspec.json.encode(self.encode(prompt)))
+        return self.encoded(prompt)[2]
 
     def _fits(self, size: int) -> bool:
-        return estimate(self._provider, self._model, size) <= self._config.sliding_context_tokens
+        return self.ruler.tokens(size) <= self._config.sliding_context_tokens
 
     def _tokens(self, prompt: Prompt) -> int:
-        return estimate(self._provider, self._model, self._size(prompt))
+        return self.ruler.tokens(self._size(prompt))
 
     def _within(self, limit: int, count: int) -> int:
         """The most units, fewer than `count`, whose request stays within `limit`; the newest one in any case."""

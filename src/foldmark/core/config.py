@@ -18,6 +18,10 @@ class Config(Struct, frozen=True):
     `model` is `offline` or `provider/model`; `system` the system prompt; `sliding_context_tokens` the window's budget
     (0: off), `context_size` its most turns (0: all); the `truncate_*` limits are characters of a tool result, by age.
     `truncation` and `isolation` can be switched off [SPEC 5]. `model_commands` are those that the model may run.
+    `token_counting` is `bytes` or `tokenizer`, which counts with a model's own one where that is public [SPEC 5.4];
+    `thinking` how much the model is to think; the three thresholds are percent of the model's window at which it is
+    reminded, at most once in `check_interval_seconds` [SPEC 5.5]. `calibration` is no setting but what was measured:
+    "provider/model" -> bytes that make a token.
     """
 
     model: str = "offline"
@@ -34,6 +38,13 @@ class Config(Struct, frozen=True):
     isolation: bool = True
     memos_injected: int = 5
     model_commands: str = "all"
+    token_counting: str = "bytes"
+    thinking: str = "default"
+    warn_threshold: int = 60
+    recommend_threshold: int = 75
+    urgent_threshold: int = 85
+    check_interval_seconds: int = 60
+    calibration: dict[str, float] = {}
 
     @property
     def provider(self) -> str:
@@ -46,17 +57,26 @@ class Config(Struct, frozen=True):
         return self.provider != "offline"
 
 
-KEYS = tuple(field.name for field in msgspec.structs.fields(Config))
+KEYS = tuple(field.name for field in msgspec.structs.fields(Config) if field.name != "calibration")
 
 MODEL_COMMANDS = ("mark", "clear", "fork", "send", "check-mail", "kill")
 """The commands of the `slash` tool [S0]; the registry's test compares."""
 
-_CHOICES = {"truncate_shape": ("head", "head-tail"), "truncation": ("on", "off"), "isolation": ("on", "off")}
+THINKING = ("default", "off", "low", "medium", "high")
+
+_CHOICES = {
+    "truncate_shape": ("head", "head-tail"),
+    "truncation": ("on", "off"),
+    "isolation": ("on", "off"),
+    "token_counting": ("bytes", "tokenizer"),
+    "thinking": THINKING,
+}
 
 
 def config_of(settings: dict[str, Any]) -> Config:
     """The config that `settings`, key -> value as `parse` made them, stand for; what is unknown is passed over."""
-    return msgspec.convert({key: value for key, value in settings.items() if key in KEYS}, Config)
+    known = {key: value for key, value in settings.items() if key in (*KEYS, "calibration")}
+    return msgspec.convert(known, Config)
 
 
 def key_of(name: str) -> str:

@@ -38,3 +38,30 @@ class ConflictError(StoreError):
 
 class DamagedError(StoreError):
     """A stored event could not be understood."""
+
+
+class ProviderError(FoldmarkError):
+    """A model could not be asked, or its answer broke off.
+
+    `kind` says why: `sdk` (its package is not installed), `key` (no key, or a refused one), `rate`, `busy` (overloaded
+    or broken, 5xx), `network`, `request` (refused, as wrong), `overflow` (longer than the model takes) or `answer`
+    (it answered what cannot be understood). `retry_after` is the seconds that the provider asked for.
+    """
+
+    def __init__(self, kind: str, text: str, retry_after: float | None = None) -> None:
+        super().__init__(text)
+        self.kind, self.retry_after = kind, retry_after
+
+    @property
+    def passes(self) -> bool:
+        """Whether the same request may succeed a little later."""
+        return self.kind in ("rate", "busy", "network")
+
+
+class ContextOverflowError(ProviderError):
+    """The request is longer than the model takes: `tokens` of at most `limit`, each None where the provider did not
+    say."""
+
+    def __init__(self, text: str, tokens: int | None = None, limit: int | None = None) -> None:
+        super().__init__("overflow", text)
+        self.tokens, self.limit = tokens, limit

@@ -6,9 +6,10 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
+from foldmark.core.answer import Piece
 from foldmark.core.events import Draft, Event
 from foldmark.core.replay import Fold
-from foldmark.core.request import Request, ToolCall
+from foldmark.core.request import Request
 from foldmark.core.segments import END, Segments
 from foldmark.core.towards import Towards
 from foldmark.core.turns import Message
@@ -240,10 +241,10 @@ class Store(Towards, Protocol):
 
 
 class Provider(Protocol):
-    """A language model."""
+    """A language model that can be asked."""
 
-    name: str
-    window: int
+    def answer(self, request: Request) -> AsyncIterator[Piece]:
+        """Stream the answer to a request; closing the iterator ends the request. Raises ProviderError."""
 
-    def answer(self, request: Request) -> AsyncIterator[str | ToolCall]:
-        """Stream the answer to a request: text piece by piece, and the tool calls that it makes."""
+    async def count(self, request: Request) -> int:
+        """The tokens of a request as the provider itself counts them. Raises ProviderError, also where it cannot."""

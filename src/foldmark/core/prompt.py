@@ -1,7 +1,8 @@
 """The prompt: the layers of a request in order, and the view framed so that every provider takes it [SPEC 5.1, 5.2].
 
-System prompt, guidelines, state and scratchpad go into the provider's system field, joined by empty lines; pinned turns
-and the window are the messages. The first message is a user's and the last one a user's or a tool's result.
+System prompt and guidelines go into the provider's system field. State, scratchpad and memos, the anchors, follow them
+there or, where the request is to serve the provider's cache, stand in front of the text that opened the active turn.
+Pinned turns and the window are the messages. The first is a user's, the last one a user's or a tool's result.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,6 +10,7 @@ from typing import NamedTuple
 
 from foldmark.core.config import Config
 from foldmark.core.events import Event
+from foldmark.core.images import Image
 from foldmark.core.request import LeftOut, Part
 from foldmark.core.view import Calls, Said, Step, View
 
@@ -34,6 +36,10 @@ Technical Anchors: names, addresses, numbers that must not be lost"""
 _STATE, _SCRATCHPAD = "### STATE", "### SCRATCHPAD"
 
 
+ANCHORS = ("state", "scratchpad", "memos")
+"""The layers that may change with every turn."""
+
+
 class Layer(NamedTuple):
     """One text of the system field: where it belongs, what it is, and the event it came from if there is one."""
 
@@ -45,12 +51,31 @@ class Layer(NamedTuple):
 
 
 class Prompt(NamedTuple):
-    """What an encoder puts into a provider's form, and what the manifest says of it."""
+    """What an encoder puts into a provider's form, and what the manifest says of it.
 
-    system: str
+    `stable` and `anchors` make the system field: what stays the same for long, and what may change with every turn. The
+    first `settled` steps are of turns before the active one.
+    """
+
+    stable: str
     steps: tuple[Step, ...]
     parts: tuple[Part, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
+    anchors: str = ""
+    settled: int = 0
+
+    @property
+    def system(self) -> str:
+        """The whole system field, empty for none."""
+        return "\n\n".join(text for text in (self.stable, self.anchors) if text)
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        """All images that are sent, in order."""
+        found: list[Image] = []
+        for step in self.steps:
+            found += [i for call in step.calls for i in call.images] if isinstance(step, Calls) else step.images
+        return tuple(found)
 
 
 def layers(
@@ -74,14 +99,18 @@ def layers(
     return found
 
 
-def assemble(layers: Sequence[Layer], view: View, instruction: str | None = None) -> Prompt:
-    """The prompt of these layers and messages; `instruction` is what a person did not write but the request asks."""
+def assemble(
+    layers: Sequence[Layer], view: View, instruction: str | None = None, *, anchors_last: bool = False
+) -> Prompt:
+    """The prompt of these layers and messages; `instruction` is what a person did not write but the request asks.
+
+    With `anchors_last` state, scratchpad and memos stand in front of the active turn instead of in the system field.
+    """
     shown = [layer for layer in layers if layer.text.strip()]
     blank = [layer for layer in layers if not layer.text.strip() and layer.event is not None]
-    steps, parts = list(view.steps), list(view.parts)
-    if steps and not _of_user(steps[0]):
-        steps.insert(0, Said("user", OMITTED))
-        parts.insert(0, _synthetic("omitted", OMITTED, "the first message must be a user's", parts[0].layer))
+    anchors = [layer for layer in shown if layer.layer in ANCHORS]
+    stable = [layer for layer in shown if layer.layer not in ANCHORS]
+    steps, parts, settled = list(view.steps), list(view.parts), view.settled
     if instruction is not None:
         steps.append(Said("user", instruction))
         parts.append(_synthetic("instruction", instruction, "what the request is for"))
@@ -91,12 +120,24 @@ def assemble(layers: Sequence[Layer], view: View, instruction: str | None = None
     elif isinstance(steps[-1], Said) and steps[-1].role == "assistant":
         steps.append(Said("user", GO_ON))
         parts.append(_synthetic("go_on", GO_ON, "the last message must be a user's"))
+    if anchors_last and anchors:
+        steps.insert(settled, Said("user", _joined(anchors)))
+    if not _of_user(steps[0]):
+        settled += 1
+        steps.insert(0, Said("user", OMITTED))
+        parts.insert(0, _synthetic("omitted", OMITTED, "the first message must be a user's", parts[0].layer))
     return Prompt(
-        "\n\n".join(layer.text for layer in shown),
+        _joined(stable),
         tuple(steps),
-        (*(Part(each.layer, each.event, each.turn, each.kind, text=each.text) for each in shown), *parts),
+        (*(Part(each.layer, each.event, each.turn, each.kind, text=each.text) for each in (*stable, *anchors)), *parts),
         (*(LeftOut(e.event, e.turn, "empty", "it has no text") for e in blank if e.event is not None), *view.left_out),
+        "" if anchors_last else _joined(anchors),
+        settled,
     )
+
+
+def _joined(layers: Iterable[Layer]) -> str:
+    return "\n\n".join(layer.text for layer in layers)
 
 
 def _of_user(step: Step) -> bool:

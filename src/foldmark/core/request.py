@@ -14,11 +14,24 @@ class ToolSpec(Struct, frozen=True):
 
 
 class ToolCall(Struct, frozen=True):
-    """What a model asks to be run: `args` is any JSON value, as it came."""
+    """What a model asks to be run: `args` is any JSON value, as it came, `signature` Gemini's for its thinking."""
 
     call_id: str
     name: str
     args: Any
+    signature: str | None = None
+
+
+class Options(Struct, frozen=True):
+    """How an answer is asked for: its most tokens, and how much the model is to think: `default` (as it does by
+    itself), `off`, `low`, `medium` or `high`."""
+
+    output: int = 8192
+    thinking: str = "default"
+
+
+PLAIN = Options()
+"""What is asked for where nothing is said."""
 
 
 class Part(Struct, frozen=True):

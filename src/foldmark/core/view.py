@@ -7,18 +7,25 @@ form of its own, and whoever appends one without naming a dialect expects to see
 Pairing: calls that stand together are sent together, with the text that the model wrote before them, and each is
 followed by its result, wherever that stands in the log. A call without a result gets a synthetic one; a result without
 a call is left out. A `tool` message has no call that it could be the result of: its text is sent as a user's.
+
+Blocks: images of users and of results are sent in every dialect; those of results only while their turn is active, if
+truncation is on. What a provider wants to see again (thinking with its signature) is sent while its turn is active, in
+its own dialect. Of the rest of `data["blocks"]` nothing is sent.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
 from foldmark.core import wire
 from foldmark.core.config import Config
 from foldmark.core.events import Event
+from foldmark.core.images import Image, images_of
 from foldmark.core.request import LeftOut, Part
 from foldmark.core.truncation import Shortened, shorten
+from foldmark.core.wording import count
 
 INTERRUPTED = "\n\n[Interrupted.]"
 """Stands behind the text of an answer that was cut short."""
@@ -31,10 +38,13 @@ _TOOLS = ("tool_call", "tool_result", "tool")
 
 
 class Said(NamedTuple):
-    """A text message on its way to a provider; `role` is `user` or `assistant`."""
+    """A message on its way to a provider; `role` is `user` or `assistant`, `images` a user's, `kept` the blocks of an
+    answer in the form of the dialect. One of text, images and blocks there is."""
 
     role: str
     text: str
+    images: tuple[Image, ...] = ()
+    kept: tuple[dict[str, Any], ...] = ()
 
 
 class Used(NamedTuple):
@@ -46,13 +56,15 @@ class Used(NamedTuple):
     result: str
     failed: bool
     signature: str | None
+    images: tuple[Image, ...] = ()
 
 
 class Calls(NamedTuple):
-    """Calls of one answer and the text in front of them, empty for none."""
+    """Calls of one answer, the text in front of them, empty for none, and the blocks in front of that."""
 
     text: str
     calls: tuple[Used, ...]
+    kept: tuple[dict[str, Any], ...] = ()
 
 
 Step: TypeAlias = Said | Calls
@@ -66,11 +78,26 @@ class Exchange(NamedTuple):
 
 
 class View(Struct, frozen=True):
-    """What is sent of some messages, in order, where each piece came from, and what is not sent."""
+    """What is sent of some messages, in order, where each piece came from, and what is not sent.
+
+    The first `settled` steps are of turns before the active one: they change no more.
+    """
 
     steps: tuple[Step, ...]
     parts: tuple[Part, ...]
     left_out: tuple[LeftOut, ...]
+    settled: int = 0
+
+
+class Attached(NamedTuple):
+    """What is sent of an event besides its text, and what a person is told of it."""
+
+    images: tuple[Image, ...] = ()
+    kept: tuple[dict[str, Any], ...] = ()
+    detail: str = ""
+
+
+_NOTHING = Attached()
 
 
 def view(events: Sequence[Event], dialect: str, config: Config, window: int = 0, active: int | None = None) -> View:
@@ -79,11 +106,13 @@ def view(events: Sequence[Event], dialect: str, config: Config, window: int = 0,
     What stands before event `window` is pinned. `active` is the turn since which results are of the active turn
     (`active_from`), by default told from the events themselves.
     """
-    kept, isolated = isolate(events, dialect, foreign=not config.isolation)
-    groups, unpaired = pair(kept)
     since = active_from(events) if active is None else active
+    attached = _attached(events, dialect, config, since, window)
+    kept, isolated = isolate(events, dialect, foreign=not config.isolation, attached=attached)
+    groups, unpaired = pair(kept)
     texts = _results(groups, config, since, window)
-    return _Builder(window, texts, {e.event for e in isolated}, events).build(groups, (*isolated, *unpaired))
+    builder = _Builder(window, since, texts, attached, {e.event for e in isolated}, events)
+    return builder.build(groups, (*isolated, *unpaired))
 
 
 def active_from(events: Iterable[Event]) -> int:
@@ -100,14 +129,24 @@ def active_from(events: Iterable[Event]) -> int:
     return max(turns - others)
 
 
-def isolate(events: Iterable[Event], dialect: str, *, foreign: bool = False) -> tuple[list[Event], list[LeftOut]]:
-    """What may be sent in a dialect, and what may not or has no text to send; `foreign` lets every dialect pass."""
+def isolate(
+    events: Iterable[Event],
+    dialect: str,
+    *,
+    foreign: bool = False,
+    attached: Mapping[int, Attached] = MappingProxyType({}),
+) -> tuple[list[Event], list[LeftOut]]:
+    """What may be sent in a dialect, and what may not or has nothing to send; `foreign` lets every dialect pass."""
     kept, left = [], []
     for event in events:
         if not foreign and event.kind in _TOOLS and _family(event.dialect or dialect) != _family(dialect):
             left.append(_left(event, "isolation", f"written for {event.dialect}, this request is {dialect}"))
         elif event.kind not in ("tool_call", "tool_result") and not event.content.strip():
-            left.append(_left(event, "empty", "it has no text"))
+            more = attached.get(event.id, _NOTHING)
+            if more.images or more.kept:
+                kept.append(event)
+            else:
+                left.append(_left(event, "empty", more.detail or "it has no text"))
         else:
             kept.append(event)
     return kept, left
@@ -179,11 +218,53 @@ def _results(groups: Iterable[Event | Exchange], config: Config, since: int, win
     }
 
 
+def _attached(events: Iterable[Event], dialect: str, config: Config, since: int, window: int) -> dict[int, Attached]:
+    """What is sent of events besides their texts, by event, for those that hold more than text."""
+    found = {}
+    for event in events:
+        if not (event.data or {}).get("blocks"):
+            continue
+        active = event.turn_id is not None and event.turn_id >= since and event.id >= window
+        if event.kind in ("user", "tool_result"):
+            images, others = images_of(event.data)
+            gone = bool(images) and event.kind == "tool_result" and config.truncation and not active
+            said = [_images(len(images)) + " not sent: the turn is over" if gone else f"with {_images(len(images))}"]
+            said = said if images else []
+            said += [f"without {count(others, 'block')} that cannot be sent"] if others else []
+            found[event.id] = Attached(() if gone else tuple(images), (), "; ".join(said))
+        elif event.kind == "assistant":
+            found[event.id] = _answered(event, dialect, active)
+    return found
+
+
+def _answered(event: Event, dialect: str, active: bool) -> Attached:
+    blocks = (event.data or {}).get("blocks")
+    kept = tuple(each for each in blocks if isinstance(each, dict)) if isinstance(blocks, list) else ()
+    what = count(len(kept), "block")
+    if not kept:
+        return _NOTHING
+    if event.dialect is None or _family(event.dialect) != _family(dialect):
+        return Attached(detail=f"without {what} of {event.dialect or 'another format'}")
+    return Attached((), kept, f"with {what}") if active else Attached(detail=f"without {what}: the turn is over")
+
+
+def _images(number: int) -> str:
+    return count(number, "image")
+
+
 class _Builder:
     """Makes steps and their parts of groups."""
 
-    def __init__(self, window: int, texts: dict[int, Shortened], isolated: set[int], events: Sequence[Event]) -> None:
-        self._window, self._texts = window, texts
+    def __init__(
+        self,
+        window: int,
+        since: int,
+        texts: dict[int, Shortened],
+        attached: Mapping[int, Attached],
+        isolated: set[int],
+        events: Sequence[Event],
+    ) -> None:
+        self._window, self._since, self._texts, self._attached = window, since, texts, attached
         self._hidden = {event.answers for event in events if event.id in isolated and event.answers is not None}
         self._parts: list[Part] = []
 
@@ -191,7 +272,12 @@ class _Builder:
         calls = [call for group in groups if isinstance(group, Exchange) for call, _ in group.calls]
         self._ids = dict(zip((c.id for c in calls), wire.call_ids(c.call_id or "" for c in calls), strict=True))
         steps = tuple(self._calls(group) if isinstance(group, Exchange) else self._said(group) for group in groups)
-        return View(steps, tuple(self._parts), tuple(sorted(left_out, key=lambda each: each.event)))
+        settled = next((index for index, group in enumerate(groups) if self._is_active(group)), len(groups))
+        return View(steps, tuple(self._parts), tuple(sorted(left_out, key=lambda each: each.event)), settled)
+
+    def _is_active(self, group: Event | Exchange) -> bool:
+        event = group.calls[0][0] if isinstance(group, Exchange) else group
+        return event.turn_id is not None and event.turn_id >= self._since and event.id >= self._window
 
     def _part(self, event: Event, text: str, how: str = "whole", detail: str = "") -> None:
         layer = "window" if event.id >= self._window else "pinned"
@@ -203,14 +289,16 @@ class _Builder:
             text, how = text + INTERRUPTED, "interrupted"
         elif event.kind == "tool":
             text, detail = TOOL_MESSAGE + text, "sent as a user's text"
-        self._part(event, text, how, detail)
-        return Said("user" if event.kind in ("user", "tool") else "assistant", text)
+        more = self._attached.get(event.id, _NOTHING)
+        self._part(event, text, how, "; ".join(each for each in (detail, more.detail) if each))
+        return Said("user" if event.kind in ("user", "tool") else "assistant", text, more.images, more.kept)
 
     def _calls(self, exchange: Exchange) -> Calls:
-        text = self._said(exchange.text).text if exchange.text else ""
+        said = self._said(exchange.text) if exchange.text else Said("assistant", "")
         sent = [self._call(call) for call, _ in exchange.calls]
         answered = [self._result(call, result) for call, result in exchange.calls]
-        return Calls(text, tuple(u._replace(result=r, failed=f) for u, (r, f) in zip(sent, answered, strict=True)))
+        calls = (u._replace(result=r, failed=f, images=i) for u, (r, f, i) in zip(sent, answered, strict=True))
+        return Calls(said.text, tuple(calls), said.kept)
 
     def _call(self, call: Event) -> Used:
         data = call.data or {}
@@ -222,16 +310,19 @@ class _Builder:
         self._part(call, f"{name}({args})", detail="; ".join(changes))
         return Used(call_id, name, args, "", False, signature if isinstance(signature, str) else None)
 
-    def _result(self, call: Event, result: Event | None) -> tuple[str, bool]:
+    def _result(self, call: Event, result: Event | None) -> tuple[str, bool, tuple[Image, ...]]:
         if result is None:
             hidden = call.id in self._hidden
             text, why = (HIDDEN_RESULT, "is of another dialect") if hidden else (NO_RESULT, "never came")
             layer, detail = "window" if call.id >= self._window else "pinned", f"the result of call {call.id} {why}"
             self._parts.append(Part(layer, None, call.turn_id, "tool_result", "synthetic", detail, text))
-            return text, not hidden
+            return text, not hidden, ()
         text, kept = self._texts[result.id]
         cut, blank = kept < len(result.content), not text.strip()
-        detail = f"{kept:,} of {len(result.content):,} characters" if cut else "empty" if blank else ""
-        text = NO_OUTPUT if blank else text
-        self._part(result, text, "truncated" if cut else "whole", detail)
-        return text, (result.data or {}).get("is_error") is True
+        attached = self._attached.get(result.id, _NOTHING)
+        more = attached.detail
+        detail = f"{kept:,} of {len(result.content):,} characters" if cut else "empty" if blank and not more else ""
+        if blank:
+            text = f"[{more}.]".capitalize() if more else NO_OUTPUT
+        self._part(result, text, "truncated" if cut else "whole", "; ".join(each for each in (detail, more) if each))
+        return text, (result.data or {}).get("is_error") is True, attached.images

@@ -12,7 +12,7 @@ from foldmark.conversation.asking import Asking
 from foldmark.conversation.planning import planning
 from foldmark.core.errors import ConflictError, FoldmarkError, StoreError
 from foldmark.core.ports import Provider
-from foldmark.core.pressure import is_full, meter
+from foldmark.core.pressure import WINDOW, is_full, meter
 from foldmark.core.request import ToolCall
 from foldmark.core.wording import count
 from foldmark.interfaces.person import edit_command, reading, show_text
@@ -97,11 +97,11 @@ class _Chat:
         agent = self.agent
         context = agent.context()
         what = f"{count(len(context.messages), 'message')} in the context" if context.messages else "nothing said yet"
-        model = self._provider.name
+        model = agent.standing().config.model
         print(f"Conversation '{agent.name or agent.id}', {what}; model: {model}. /help lists the commands.")
         if agent.open_turn is not None:
             print("The last turn was cut off; what was recorded of it is kept.")
-        print(meter(context.size.tokens, self._provider.window))
+        print(meter(context.size.tokens, WINDOW))
 
     def line(self, runner: asyncio.Runner, line: str) -> None:
         """Carry out a command, or say something."""
@@ -128,7 +128,7 @@ class _Chat:
         self.agent.context()  # takes note of what others have appended
         at = self.agent.standing()
         # What makes room again has to be agreed: a planning conversation goes on, with nothing else in its requests.
-        if is_full(at.size.tokens, self._provider.window) and planning(at) is None:
+        if is_full(at.size.tokens, WINDOW) and planning(at) is None:
             print(FULL)
         else:
             self._answered(runner, text)
@@ -140,7 +140,7 @@ class _Chat:
             print("\n(interrupted; what had been said is kept)")
         else:
             print()
-        print(meter(self.agent.context().size.tokens, self._provider.window), flush=True)
+        print(meter(self.agent.context().size.tokens, WINDOW), flush=True)
 
     async def _answer(self, text: str | None) -> None:
         """One turn. Ctrl-C cancels it, however often it is pressed, and never cuts its recording short."""

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from foldmark.core.prompt import Prompt
-from foldmark.core.request import ToolSpec
+from foldmark.core.request import PLAIN, Options, ToolSpec
 from foldmark.core.view import Calls, Used
 from foldmark.core.wire import tool_name
 
@@ -16,7 +16,7 @@ MAX_TOKENS = 4096
 _NOT_AT_THE_TOP = ("oneOf", "allOf", "anyOf")
 
 
-def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = ()) -> dict[str, Any]:
+def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: Options = PLAIN) -> dict[str, Any]:
     """The body of a request to /v1/messages; messages of one role in a row become one."""
     messages: list[dict[str, Any]] = []
     called = False

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from foldmark.core.prompt import Prompt
-from foldmark.core.request import ToolSpec
+from foldmark.core.request import PLAIN, Options, ToolSpec
 from foldmark.core.view import Calls, Used
 from foldmark.core.wire import tool_name
 
@@ -17,7 +17,7 @@ UNSIGNED = "skip_thought_signature_validator"
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 
 
-def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = ()) -> dict[str, Any]:
+def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: Options = PLAIN) -> dict[str, Any]:
     """The body of a request to models/{model}:generateContent; contents of one role in a row become one.
 
     Calls carry no ids: results stand in the order of their calls.
@@ -40,9 +40,9 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = ()) -> dict[s
     return body
 
 
-def encode_gca(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = ()) -> dict[str, Any]:
+def encode_gca(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: Options = PLAIN) -> dict[str, Any]:
     """The same, wrapped as Code Assist takes it; whoever sends it adds the project."""
-    return {"model": model, "request": encode(model, prompt, tools)}
+    return {"model": model, "request": encode(model, prompt, tools, options)}
 
 
 def _add(contents: list[dict[str, Any]], role: str, parts: list[dict[str, Any]]) -> None:

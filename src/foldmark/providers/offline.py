@@ -8,7 +8,7 @@ import re
 from asyncio import sleep
 from collections.abc import AsyncIterator, Sequence
 
-from foldmark.core.pressure import WINDOW
+from foldmark.core.answer import Piece
 from foldmark.core.request import Request, ToolCall
 from foldmark.core.wording import listing
 from foldmark.providers.chat_lines import Line, lines_of, new_call_id, tools_of
@@ -30,13 +30,14 @@ _ANCHOR = re.compile(r"\b(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?::[0-9]{1,5})?|localh
 class OfflineModel:
     """Answers with what a model would see, word by word; `delay` is the seconds to wait between words."""
 
-    name = "offline"
-    window = WINDOW
-
     def __init__(self, delay: float = 0.0) -> None:
         self._delay = delay
 
-    async def answer(self, request: Request) -> AsyncIterator[str | ToolCall]:
+    async def count(self, request: Request) -> int:
+        """The estimate itself: this model reads bytes."""
+        return request.tokens
+
+    async def answer(self, request: Request) -> AsyncIterator[Piece]:
         """Stream the answer to a request in the form of Chat Completions; the same request gets the same answer."""
         answer = _answer(request)
         if isinstance(answer, ToolCall):

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from foldmark.core.prompt import Prompt
-from foldmark.core.request import ToolSpec
+from foldmark.core.request import PLAIN, Options, ToolSpec
 from foldmark.core.view import Calls
 from foldmark.core.wire import tool_name
 
 
-def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = ()) -> dict[str, Any]:
+def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: Options = PLAIN) -> dict[str, Any]:
     """The body of a request to /v1/chat/completions."""
     messages: list[dict[str, Any]] = []
     if prompt.system:

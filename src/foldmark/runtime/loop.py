@@ -59,7 +59,7 @@ async def turn(agent: Agent, provider: Provider, text: str | None, show: Shown, 
             async for piece in provider.answer(request):
                 if isinstance(piece, ToolCall):
                     answer.calls.append(piece)
-                else:
+                elif isinstance(piece, str):
                     answer.pieces.append(piece)
                     show.text(piece)
             if not answer.calls:

@@ -1,0 +1,18 @@
+"""How a provider is reached: what stands in the environment or the settings, never in the log."""
+
+from msgspec import Struct
+
+
+class Access(Struct, frozen=True):
+    """A key and an address; each None where the SDK's own default is to serve. A key is never shown."""
+
+    key: str | None = None
+    base_url: str | None = None
+    project: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Access(key={'…' if self.key else None}, base_url={self.base_url!r}, project={self.project!r})"
+
+    def hidden(self, text: str) -> str:
+        """`text` without the key, should an error repeat it."""
+        return text.replace(self.key, "…") if self.key else text
