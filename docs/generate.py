@@ -1,6 +1,6 @@
 """Writes the parts of the documentation that are made from the code: `make docs`. A test checks that they are current.
 
-`commands.md`: the table of the registry, and the schema of the `slash` tool.
+`commands.md`: the table of the registry, and the schema of the `slash` tool. `settings.md`: its table of keys.
 """
 
 from pathlib import Path
@@ -8,6 +8,8 @@ from pathlib import Path
 import msgspec
 
 from foldmark.commands import REGISTRY
+from foldmark.settings.about import row
+from foldmark.settings.loading import ALL_KEYS
 from foldmark.tools import TOOLS
 
 HERE = Path(__file__).parent
@@ -47,7 +49,20 @@ def commands() -> str:
     )
 
 
-PAGES = {"commands.md": commands}
+def settings() -> str:
+    """The page of settings as it is, with its table made anew."""
+    rows = []
+    for key in ALL_KEYS:
+        default, takes, about = row(key)
+        rows.append(f"| `{key}` | `{default}` | {takes} | {about.meaning} | {about.source} |")
+    begin, end = "<!-- keys: made from the code by `make docs` -->\n", "<!-- /keys -->"
+    page = (HERE / "settings.md").read_text(encoding="utf-8")
+    before, after = page.split(begin)[0], page.split(end)[1]
+    head = ["", "| key | default | takes | meaning | source |", "| --- | --- | --- | --- | --- |"]
+    return "\n".join([before + begin.rstrip(), *head, *rows, "", end + after])
+
+
+PAGES = {"commands.md": commands, "settings.md": settings}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

@@ -1,29 +1,60 @@
 """The composition root: what is wired to what."""
 
+import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any
 
 from foldmark.conversation import Agent, Log, Result
 from foldmark.conversation.asking import Asking
 from foldmark.core.codec import timestamp
-from foldmark.core.errors import CommandError, StoreError
+from foldmark.core.errors import StoreError
 from foldmark.core.ports import Provider
 from foldmark.core.request import Request, ToolSpec
+from foldmark.settings import Settings
 from foldmark.stores.sqlite import SqliteStore
 
 
-def open(path: str | PathLike[str], *, create: bool = True) -> Log:
+def open(
+    path: str | PathLike[str], *, create: bool = True, settings: Settings | Mapping[str, Any] | None = None
+) -> Log:
     """Open the log in the SQLite file at `path`, or in memory for ":memory:" [SPEC 9].
 
-    A missing file is made unless `create` is false. Raises StoreError: not a database, not Foldmark's, written by a
-    newer Foldmark, no such folder.
+    A missing file is made unless `create` is false. Settings are read as on the command line [SPEC 10], from
+    environment, project and user file. `settings` is what is taken in their place: key -> value, {} for what is built
+    in; agents may change them. Raises CommandError for settings that are wrong, StoreError: not a database, not
+    Foldmark's, written by a newer Foldmark, no such folder.
     """
     path = fspath(path)
     if path.startswith(("postgresql://", "postgres://")):
         raise StoreError("PostgreSQL is not there yet; name an SQLite file")
-    return Log(SqliteStore(path, create=create), _now, _new_id, _commands, _tools, _call_tool, _complete)
+    given = settings if isinstance(settings, Settings) else read_settings() if settings is None else _given(settings)
+    complete = partial(_complete, given)
+    return Log(SqliteStore(path, create=create), _now, _new_id, _commands, _tools, _call_tool, complete, given)
+
+
+def read_settings(options: Mapping[str, Any] = {}) -> Settings:
+    """The settings of this process: its environment, its working folder, the user's folder [SPEC 10].
+
+    `options` are those of the command line, key -> value; they go before all others. Raises CommandError.
+    """
+    from foldmark.settings.loading import load
+    from foldmark.settings.places import user_folder
+
+    try:
+        working = Path.cwd()
+    except OSError:  # it was removed
+        working = None
+    return load(os.environ, working, user_folder(), options)
+
+
+def _given(keys: Mapping[str, Any]) -> Settings:
+    from foldmark.settings.loading import given
+
+    return given(keys)
 
 
 # What only some programs use is imported when they use it: `import foldmark` takes half the time.
@@ -47,23 +78,40 @@ def _call_tool(agent: Agent, name: str, args: Mapping[str, Any], asking: Asking)
     return call_tool(agent, name, args, asking)
 
 
-def _complete(request: Request) -> str:
+def _complete(given: Settings, request: Request) -> str:
     """The model's whole answer to a request, text only; blocks. Raises FoldmarkError."""
     import asyncio
+    from contextlib import aclosing
 
     async def whole() -> str:
-        return "".join([piece async for piece in model(request.provider).answer(request) if isinstance(piece, str)])
+        async with aclosing(provider(f"{request.provider}/{request.model}", given).answer(request)) as pieces:
+            return "".join([piece async for piece in pieces if isinstance(piece, str)])
 
     return asyncio.run(whole())
 
 
-def model(name: str, delay: float = 0.0) -> Provider:
-    """The provider with this name. Raises CommandError if there is none that can be asked."""
-    if name != "offline":
-        raise CommandError(f"no request can be sent to '{name[:40]}' yet; there is: offline")
-    from foldmark.providers.offline import OfflineModel
+def provider(name: str, settings: Settings, delay: float = 0.0) -> Provider:
+    """What answers for a model, named as in `Config.model`; `delay` is the offline model's, in seconds between words.
 
-    return OfflineModel(delay)
+    Keys come from the environment. Raises CommandError for an unknown provider, ProviderError where a key or an SDK is
+    missing.
+    """
+    kind, _, model = name.partition("/")
+    if kind == "offline":
+        from foldmark.providers.offline import OfflineModel
+
+        return OfflineModel(delay)
+    from importlib import import_module
+
+    from foldmark.providers.access import Access
+    from foldmark.providers.patient import Patient
+    from foldmark.providers.wires import check_model, wire_of
+    from foldmark.settings.access import access
+
+    check_model(name, settings.dialects)
+    reach = access(kind, os.environ, settings)
+    module = import_module(f"foldmark.providers.{wire_of(kind, settings.dialects).module}")
+    return Patient(module.connect(model, Access(reach.key, reach.base_url, reach.project)))
 
 
 def _now() -> str:

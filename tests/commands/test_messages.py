@@ -49,9 +49,9 @@ def test_turns_with_their_size_and_the_snapshot(agent: Agent) -> None:
     result = agent.do("/message list")
     title = "three " * 8 + "three…"
     assert result.text.splitlines() == [
-        f"Turn {one:>6} · 2026-03-04 05:06 · 2 messages, ~4 tokens · in the context · 4 tokens · one",
+        f"Turn {one:>6} · 2026-03-04 05:06 · 2 messages, ~4 tokens · in the context · ~4 tokens · one",
         f"Turn {two:>6} · 2026-03-04 05:06 · 2 messages, ~4 tokens · not in the context · two",
-        f"Turn {three:>6} · 2026-03-04 05:06 · 2 messages, ~92 tokens · in the context · 96 tokens · pinned · {title}",
+        f"Turn {three:>6} · 2026-03-04 05:06 · 2 messages, ~92 tokens · in the context · ~96 tokens · pinned · {title}",
     ]
     rows = result.data["turns"]
     assert [row["id"] for row in rows] == [one, two, three]
@@ -64,7 +64,7 @@ def test_turns_with_their_size_and_the_snapshot(agent: Agent) -> None:
 def test_a_turn_that_is_partly_there(agent: Agent) -> None:
     one, _ = said(agent, "one", "two")
     agent.apply_filter("forget", [one])
-    assert "· 1 of 2 in the context · 3 tokens · one" in agent.do("/message list").text
+    assert "· 1 of 2 in the context · ~3 tokens · one" in agent.do("/message list").text
 
 
 @pytest.mark.parametrize(("number", "first"), [("1", 12), ("3", 10), ("12", 1), ("999", 1), ("9" * 40, 1), (None, 3)])

@@ -9,11 +9,13 @@ import pytest
 import foldmark
 from foldmark import Agent, CommandError, FoldmarkError, Log
 from foldmark.core.config import KEYS, Config
+from foldmark.core.errors import ProviderError
+from foldmark.settings import Settings, Value
 
 
 @pytest.fixture
 def log() -> Iterator[Log]:
-    with foldmark.open(":memory:") as log:
+    with foldmark.open(":memory:", settings={}) as log:
         yield log
 
 
@@ -104,8 +106,9 @@ def test_setting(agent: Agent, typed: str, key: str, value: object) -> None:
     event = agent.log.store.event(result.data["event"])
     assert event is not None
     assert (event.kind, event.actor) == ("config", "human")
-    # What is shown can be typed again.
-    shown = agent.do(f"/config get {key}").text
+    # What is shown can be typed again, without where it comes from.
+    shown, source = agent.do(f"/config get {key}").text.rsplit(" (", 1)
+    assert source == "this agent)"
     agent.do(f"/config set {shown}")
     assert getattr(agent.standing().config, key) == value
 
@@ -122,6 +125,40 @@ def test_settings_are_an_agents_own(log: Log, agent: Agent) -> None:
     assert log.agent("other").standing().config == Config()
 
 
+def test_what_the_environment_says_goes_first() -> None:
+    said = {"context_size": Value(5, "environment FOLDMARK_CONTEXT_SIZE"), "system": Value("a\nb", "command line")}
+    with foldmark.open(":memory:", settings=Settings(overrides=said)) as log:
+        agent = log.agent("root")
+        told = "Kept for this agent, but environment FOLDMARK_CONTEXT_SIZE goes before it: context_size = 5"
+        for line in ("/config set context_size=4", "/context window 3"):
+            result = agent.do(line)
+            assert result.text == told
+            assert result.data["overridden"] == {"value": 5, "source": "environment FOLDMARK_CONTEXT_SIZE"}
+            assert agent.standing().config.context_size == 5
+        assert agent.standing().settings == {"context_size": 3}
+        result = agent.do("/system edit c")
+        assert result.text == "Kept for this agent, but command line goes before it: another system"
+        assert "overridden" not in agent.do("/config set truncate_recent=5").data
+        assert agent.do("/config get context_size").text == "context_size = 5 (environment FOLDMARK_CONTEXT_SIZE)"
+        sources = agent.do("/config get").data["sources"]
+        assert list(sources) == list(KEYS)
+        assert (sources["system"], sources["truncate_recent"], sources["model"]) == (
+            "command line",
+            "this agent",
+            "default",
+        )
+
+
+def test_the_model_of_the_environment() -> None:
+    said = {"model": Value("openai/gpt-5", "environment FOLDMARK_MODEL")}
+    with foldmark.open(":memory:", settings=Settings(overrides=said)) as log:
+        agent = log.agent("root")
+        assert agent.do("/model").text == "Model: openai/gpt-5 (environment FOLDMARK_MODEL)"
+        told = "Kept for this agent, but environment FOLDMARK_MODEL goes before it: model = openai/gpt-5"
+        assert agent.do("/model offline").text == told
+        assert agent.request().provider == "openai"
+
+
 def test_settings_outlast_clear_and_rewind(agent: Agent) -> None:
     agent.do("/mark M")
     agent.do("/context window 3")
@@ -134,9 +171,10 @@ def test_settings_outlast_clear_and_rewind(agent: Agent) -> None:
 
 
 def test_the_model(agent: Agent) -> None:
-    assert agent.do("/model").text == "Model: offline"
+    assert agent.do("/model").text == "Model: offline (default)"
     assert agent.do("/model anthropic/claude-sonnet-4-5").text == "Model: anthropic/claude-sonnet-4-5"
-    assert agent.do("/model").data == {"model": "anthropic/claude-sonnet-4-5"}
+    assert agent.do("/model").text == "Model: anthropic/claude-sonnet-4-5 (this agent)"
+    assert agent.do("/model").data == {"model": "anthropic/claude-sonnet-4-5", "source": "this agent"}
     request = agent.request()
     assert (request.provider, request.model, request.dialect) == ("anthropic", "claude-sonnet-4-5", "anthropic")
     agent.do("/model gemini_gca/a/b")
@@ -201,11 +239,13 @@ def test_no_fresh_state_block(log: Log, agent: Agent, answer: str) -> None:
 
 
 @pytest.mark.parametrize("line", ["/context rebuild", "/summarize"])
-def test_a_model_that_cannot_be_asked(agent: Agent, line: str) -> None:
+def test_a_model_that_cannot_be_asked(agent: Agent, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     said(agent, "sing")
     agent.do("/model openai/gpt-5")
     newest = agent.standing().newest
-    with pytest.raises(CommandError, match=r"no request can be sent to 'openai' yet; there is: offline"):
+    with pytest.raises(ProviderError, match="OPENAI_API_KEY"):
         agent.do(line)
     assert agent.standing().newest == newest
 

@@ -28,7 +28,7 @@ def shown(agent: Agent) -> list[str]:
 @pytest.mark.parametrize("blocks", [[5], [None, "x", [1], {"type": "image"}], {"type": "image"}, "text", 7])
 def test_blocks_of_any_shape_can_be_shown(agent: Agent, blocks: object) -> None:
     agent.append("user", "", data={"blocks": blocks})
-    assert "(turn 1): empty, it has no text" in agent.do("/context show").text
+    assert "(turn 1): empty, " in agent.do("/context show").text
     assert "user:" in agent.do("/context at 1").text
 
 

@@ -541,7 +541,7 @@ def test_chunks_by_the_table(one: Talk, share: int, count: int) -> None:
     turns = _filled(one, WINDOW * share // 100, 22)
     one.agent.record("state", "a state")
     other = one.log.agent("other").append("user", "elsewhere")
-    one.agent.do("/model openai/gpt-5")
+    one.agent.do("/model openai/nameless")
     planned = one.agent.do("/forget the oldest").data["planning"]
 
     def complete(request: Request) -> str:
@@ -557,7 +557,7 @@ def test_chunks_by_the_table(one: Talk, share: int, count: int) -> None:
     assert told == [(number, count) for number in range(1, count + 1)]
     in_chunks = []
     for request in asked:
-        assert (request.provider, request.model, request.purpose) == ("openai", "gpt-5", "match")
+        assert (request.provider, request.model, request.purpose) == ("openai", "nameless", "match")
         assert set(request.body) == {"model", "messages"}
         system, question = request.body["messages"]
         assert system == {"role": "system", "content": "Be brief."}
@@ -575,7 +575,7 @@ def test_chunks_by_the_table(one: Talk, share: int, count: int) -> None:
 
 def test_ids_outside_of_their_chunk_are_ignored(one: Talk) -> None:
     turns = _filled(one, WINDOW * 60 // 100, 4)
-    one.agent.do("/model openai/gpt-5")
+    one.agent.do("/model openai/nameless")
     one.agent.do("/remember this")
     answers = [f"[{turns[3][0]}]", f"[{turns[0][0]}]"]
     one.log.complete = lambda request: answers.pop(0)
@@ -587,7 +587,7 @@ def test_ids_outside_of_their_chunk_are_ignored(one: Talk) -> None:
 @pytest.mark.parametrize("answer", ["", "   \n", "I would say 12 or 13, hard to tell.", "{broken 7"])
 def test_a_model_that_answers_nonsense_changes_nothing(one: Talk, answer: str) -> None:
     _filled(one, 1000, 2)
-    one.agent.do("/model openai/gpt-5")
+    one.agent.do("/model openai/nameless")
     one.agent.do("/forget this")
     one.log.complete = lambda request: answer
     before = one.agent.standing().record.head
@@ -600,7 +600,7 @@ def test_a_model_that_answers_nonsense_changes_nothing(one: Talk, answer: str) -
 
 def test_a_model_that_fails_in_the_second_chunk_changes_nothing(one: Talk) -> None:
     turns = _filled(one, WINDOW * 60 // 100, 4)
-    one.agent.do("/model openai/gpt-5")
+    one.agent.do("/model openai/nameless")
     one.agent.do("/forget this")
     answers = [f"[{turns[0][0]}]"]
 

@@ -180,11 +180,13 @@ def test_the_meter_turns_yellow_and_red(cli: Cli, log: foldmark.Log, monkeypatch
 # Other writers
 
 
+def always(provider: Any) -> Callable[[str], Any]:
+    """The same provider, whatever the model's name."""
+    return lambda name: provider
+
+
 class Scripted:
     """A model that does something in the middle of its answer."""
-
-    name = "scripted"
-    window = 200_000
 
     def __init__(self, act: Callable[[], object]) -> None:
         self._act = act
@@ -222,7 +224,7 @@ def test_an_answer_is_not_lost_when_somebody_else_writes(
             agent.context()
             return act(agent)
 
-        assert chat(log.agent("default"), Scripted(other), ["hello", "again"]) == 0
+        assert chat(log.agent("default"), always(Scripted(other)), ["hello", "again"]) == 0
     shown = capsys.readouterr()
     assert shown.err == ""
     assert shown.out.count("before after") == 2
@@ -241,7 +243,7 @@ def test_an_answer_does_not_end_the_turn_of_another_chat(db: str, log: foldmark.
             other.end_turn(interrupted=True)
             other.append("user", "mine")
 
-        chat(log.agent("default"), Scripted(talk), ["hello"])
+        chat(log.agent("default"), always(Scripted(talk)), ["hello"])
         other.context()
         assert other.open_turn is not None
         other.append("assistant", "yours")
@@ -261,7 +263,7 @@ def test_a_command_of_another_program_between_two_lines(cli: Cli, log: foldmark.
         yield "/mark INSIDE"
         yield "third"
 
-    assert chat(log.agent("default"), OfflineModel(), lines()) == 0
+    assert chat(log.agent("default"), always(OfflineModel()), lines()) == 0
     assert said(log) == ["first", "third"]
     assert list(log.agent("default").context().marks) == ["FROM-OUTSIDE", "INSIDE"]
     closed(log)
@@ -271,14 +273,14 @@ def test_a_model_that_fails(log: foldmark.Log, capsys: pytest.CaptureFixture[str
     def fail() -> None:
         raise FoldmarkError("the model hung up\nin the middle")
 
-    assert chat(log.agent("default"), Scripted(fail), ["hello"]) == 1
+    assert chat(log.agent("default"), always(Scripted(fail)), ["hello"]) == 1
     assert capsys.readouterr().err == "foldmark: the model hung up\\nin the middle\n"
     assert [(event.kind, event.content.rstrip(), event.interrupted) for event in events(log)] == [
         ("user", "hello", False),
         ("assistant", "before", True),
         ("turn_ended", "", True),
     ]
-    assert chat(log.agent("default"), OfflineModel(), ["hello"]) == 0
+    assert chat(log.agent("default"), always(OfflineModel()), ["hello"]) == 0
     closed(log)
 
 
@@ -301,7 +303,7 @@ def test_ctrl_c_more_than_once(log: foldmark.Log, capsys: pytest.CaptureFixture[
             signal.raise_signal(signal.SIGINT)
 
     try:
-        assert chat(log.agent("default"), Scripted(interrupt), ["hello", "/mark A"]) == 0
+        assert chat(log.agent("default"), always(Scripted(interrupt)), ["hello", "/mark A"]) == 0
     except KeyboardInterrupt:
         pytest.fail("the chat is left")
     assert "(interrupted; what had been said is kept)" in capsys.readouterr().out
@@ -320,7 +322,7 @@ def test_ctrl_c_during_a_command(log: foldmark.Log, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(log, "commands", interrupted)
     try:
-        chat(log.agent("default"), OfflineModel(), ["/context show", "/mark A"])
+        chat(log.agent("default"), always(OfflineModel()), ["/context show", "/mark A"])
     except KeyboardInterrupt:
         pytest.fail("the chat is left")
     assert list(log.agent("default").context().marks) == ["A"]

@@ -26,12 +26,14 @@ class Think(NamedTuple):
 
 
 class Use(NamedTuple):
-    """A tool call; `signature` is Gemini's thought signature, other wires ignore it."""
+    """A tool call; `signature` is Gemini's thought signature, other wires ignore it. `raw` is the text of the arguments
+    where it is to be no JSON, in the protocols that stream text; others send `args`."""
 
     call_id: str
     name: str
     args: dict[str, Any]
     signature: str | None = None
+    raw: str | None = None
 
 
 Part = Say | Think | Use

@@ -23,8 +23,6 @@ Piece: TypeAlias = str | ToolCall | Exception | Callable[[], Awaitable[None] | N
 class Scripted:
     """A model that plays its steps: texts, calls, failures, and whatever happens meanwhile."""
 
-    name, window = "offline", 200_000
-
     def __init__(self, *steps: list[Piece]) -> None:
         self.steps, self.requests = list(steps), list[Request]()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from body_edits import Bad, Edit, again, drop, insert, put, renamed, turned
 
@@ -11,6 +12,10 @@ _LONG = "n" * 200
 
 def _anthropic(good: str, edit: Edit, *violations: str) -> Bad:
     return Bad("anthropic", good, edit, violations)
+
+
+def _with(**fields: Any) -> Edit:
+    return lambda body: {**body, **fields}
 
 
 ANTHROPIC = [
@@ -50,6 +55,8 @@ ANTHROPIC = [
     _anthropic("plain", put("messages", 0, value="Hello"), "messages[0]: must be an object, not a string"),
     _anthropic("plain", put("temperature", value=1), "temperature: unknown field"),
     _anthropic("plain", put("messages", 0, "name", value="x"), "messages[0].name: unknown field"),
+    _anthropic("plain", put("top_p", value=0.9), "top_p: unknown field"),
+    _anthropic("plain", put("top_k", value=5), "top_k: unknown field"),
     _anthropic("talk", put("stream", value=1), "stream: must be a boolean, not a number"),
     _anthropic("talk", put("stop_sequences", value=[" "]), "stop_sequences[0]: text is only white space"),
     _anthropic("talk", put("service_tier", value="fast"), "service_tier: must be one of auto, standard_only"),
@@ -60,6 +67,9 @@ ANTHROPIC = [
         "talk", put("thinking", "budget_tokens", value=4096), "thinking.budget_tokens: must be below max_tokens"
     ),
     _anthropic("talk", put("system", value=" "), "system: text is only white space"),
+    _anthropic("cached", put("system", 0, "text", value=""), "system[0].text: text is empty"),
+    _anthropic("cached", put("system", 0, value="Be brief."), "system[0]: must be an object, not a string"),
+    _anthropic("cached", put("system", 0, "source", value={}), "system[0].source: unknown field"),
     _anthropic("cached", put("system", value=[]), "system: must not be empty"),
     _anthropic("cached", put("system", 0, "type", value="image"), "system[0].type: must be one of text"),
     # content
@@ -104,8 +114,23 @@ ANTHROPIC = [
         put("messages", 1, "content", 1, "type", value="image"),
         "messages[1].content[1].type: must be one of text, tool_use, thinking, redacted_thinking",
     ),
+    _anthropic(
+        "cached",
+        put("messages", 0, "content", 2, "source", "data", value="aGk"),
+        "messages[0].content[2].source.data: invalid base64",
+    ),
+    _anthropic(
+        "cached",
+        put("messages", 0, "content", 2, "source", value={"type": "url", "url": "http://example.org/cat.png"}),
+        "messages[0].content[2].source.url: 'http://example.org/cat.png' does not match https://\\S+",
+    ),
     _anthropic("talk", drop("messages", 1, "content", 0, "signature"), "messages[1].content[0].signature: missing"),
-    _anthropic("talk", turned("messages", 1, "content"), "messages[1].content[1]: thinking must not be the last block"),
+    _anthropic(
+        "talk",
+        turned("messages", 1, "content"),
+        "messages[1].content[1]: thinking must not be the last block",
+        "messages[1].content[0].type: must be thinking, as the message holds some",
+    ),
     _anthropic(
         "cached",
         put("messages", 0, "content", 3, "cache_control", value={"type": "ephemeral"}),
@@ -115,6 +140,104 @@ ANTHROPIC = [
         "cached",
         put("messages", 0, "content", 1, "cache_control", "ttl", value="1h"),
         "messages[0].content[1].cache_control: ttl 1h must not come after 5m",
+    ),
+    _anthropic(
+        "cached",
+        put("system", 0, "cache_control", "type", value="persistent"),
+        "system[0].cache_control.type: must be one of ephemeral",
+    ),
+    _anthropic(
+        "talk",
+        put("messages", 1, "content", 0, "cache_control", value={"type": "ephemeral"}),
+        "messages[1].content[0].cache_control: unknown field",
+    ),
+    # thinking
+    _anthropic(
+        "talk",
+        put("messages", 1, "content", 0, value={"type": "redacted_thinking", "data": ""}),
+        "messages[1].content[0].data: text is empty",
+    ),
+    _anthropic(
+        "talk", put("messages", 1, "content", 0, "after", value=3), "messages[1].content[0].after: unknown field"
+    ),
+    _anthropic(
+        "talk",
+        insert("messages", 1, "content", 0, value={"type": "text", "text": "Hm."}),
+        "messages[1].content[0].type: must be thinking, as the message holds some",
+    ),
+    _anthropic(
+        "calls",
+        put("thinking", value={"type": "enabled", "budget_tokens": 1023}),
+        "thinking.budget_tokens: must be between 1024 and inf",
+        "messages[3].content[0].type: must be thinking before calls while thinking is enabled",
+    ),
+    _anthropic(
+        "talk",
+        put("thinking", value={"type": "disabled"}),
+        "messages[1].content: must not hold thinking while thinking is disabled",
+    ),
+    _anthropic(
+        "talk",
+        lambda body: {**{name: body[name] for name in ("max_tokens", "messages")}, "model": "claude-opus-4-8"},
+        "messages[1].content: must not hold thinking while thinking is disabled",
+    ),
+    _anthropic(
+        "talk",
+        put("thinking", value={"type": "adaptive", "display": "full"}),
+        "thinking.display: must be one of summarized, omitted, updates",
+    ),
+    _anthropic(
+        "talk",
+        put("thinking", value={"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop"}}),
+        "thinking.block_binding.prefix_mismatch_behavior: must be one of error, drop_block",
+    ),
+    _anthropic(
+        "plain",
+        put("thinking", value={"type": "disabled", "block_binding": {}}),
+        "thinking.block_binding: unknown field",
+    ),
+    _anthropic(
+        "talk", put("model", value="claude-3-5-haiku-latest"), "thinking.type: enabled is not supported by haiku 3.5"
+    ),
+    _anthropic(
+        "plain",
+        _with(model="claude-haiku-4-5-20251001", thinking={"type": "adaptive"}),
+        "thinking.type: adaptive is not supported by haiku 4.5",
+    ),
+    _anthropic(
+        "plain",
+        _with(model="claude-fable-5", thinking={"type": "disabled"}),
+        "thinking.type: disabled is not supported by fable 5",
+    ),
+    _anthropic(
+        "plain",
+        _with(model="claude-opus-5-5", thinking={"type": "disabled"}),
+        "thinking.type: disabled is not supported by opus 5.5",
+    ),
+    _anthropic(
+        "plain",
+        put("thinking", value={"type": "between_tools"}),
+        "thinking.type: between_tools is not supported by opus 5",
+    ),
+    _anthropic(
+        "plain",
+        put("output_config", value={"effort": "minimal"}),
+        "output_config.effort: must be one of low, medium, high, xhigh, max",
+    ),
+    _anthropic(
+        "plain",
+        _with(model="claude-sonnet-4-5", output_config={"effort": "low"}),
+        "output_config.effort: low is not supported by sonnet 4.5",
+    ),
+    _anthropic(
+        "plain",
+        _with(model="claude-opus-4-6", output_config={"effort": "xhigh"}),
+        "output_config.effort: xhigh is not supported by opus 4.6",
+    ),
+    _anthropic(
+        "plain",
+        _with(thinking={"type": "disabled"}, output_config={"effort": "max"}),
+        "output_config.effort: max does not go with disabled thinking",
     ),
     # roles and order
     _anthropic("plain", put("messages", 0, "role", value="tool"), "messages[0].role: must be one of user, assistant"),
@@ -205,6 +328,22 @@ ANTHROPIC = [
         "calls",
         put("messages", 4, "content", 0, "is_error", value=True),
         "messages[4].content[0].content: must not be empty when is_error is true",
+    ),
+    _anthropic(
+        "calls",
+        put(
+            "messages",
+            2,
+            "content",
+            1,
+            value={
+                "type": "tool_result",
+                "tool_use_id": "c1",
+                "is_error": True,
+                "content": [{"type": "image", "source": {"type": "url", "url": "https://example.org/cat.png"}}],
+            },
+        ),
+        "messages[2].content[1].content: must be text alone when is_error is true",
     ),
     _anthropic(
         "calls",

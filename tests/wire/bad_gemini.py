@@ -10,7 +10,11 @@ _MODEL_PARTS = ("contents", 1, "parts")
 _USER_PARTS = ("contents", 2, "parts")
 _DECLARATION = ("tools", 0, "functionDeclarations", 0)
 _PARAMETERS = (*_DECLARATION, "parameters")
+_PICTURE = ("contents", 0, "parts", 0, "inlineData")
+_RESPONSE = (*_USER_PARTS, 0, "functionResponse")
+_THINKING = ("generationConfig", "thinkingConfig")
 _AT = "tools[0].functionDeclarations[0].parameters"
+_IMAGES = "must be one of image/png, image/jpeg, image/webp, image/heic, image/heif"
 _DATA = "text, inlineData, fileData, functionCall, functionResponse, executableCode, codeExecutionResult"
 
 
@@ -21,6 +25,22 @@ def _gemini(good: str, edit: Edit, *violations: str) -> Bad:
 def _gca(good: str, edit: Edit, *violations: str) -> Bad:
     return Bad("gemini_gca", good, edit, violations)
 
+
+def _both(first: Edit, second: Edit) -> Edit:
+    return lambda body: second(first(body))
+
+
+def _of(model: str, edit: Edit) -> Edit:
+    """The edit, and another model."""
+    return _both(put("model", value=model), edit)
+
+
+def _thinks(**config: object) -> Edit:
+    return put("request", "generationConfig", value={"thinkingConfig": config})
+
+
+_LEVEL = "request.generationConfig.thinkingConfig.thinkingLevel"
+_BUDGET = "request.generationConfig.thinkingConfig.thinkingBudget"
 
 GEMINI = [
     _gemini(
@@ -60,6 +80,78 @@ GEMINI = [
         "contents[0].parts[0].inlineData.data: 'not base64!' does not match ^[A-Za-z0-9+/_-]+={0,2}$",
     ),
     _gemini("rich", drop(*_MODEL_PARTS, 1, "thoughtSignature"), "contents[1].parts[1].text: text is empty"),
+    # images
+    _gemini(
+        "rich", put(*_PICTURE, "mimeType", value="image/gif"), f"contents[0].parts[0].inlineData.mimeType: {_IMAGES}"
+    ),
+    _gemini(
+        "rich", put(*_PICTURE, "mimeType", value="image/jpg"), f"contents[0].parts[0].inlineData.mimeType: {_IMAGES}"
+    ),
+    _gemini("rich", drop(*_PICTURE, "mimeType"), "contents[0].parts[0].inlineData.mimeType: missing"),
+    _gemini("rich", drop(*_PICTURE, "data"), "contents[0].parts[0].inlineData.data: missing"),
+    _gemini(
+        "rich",
+        put("contents", 0, "parts", 1, value={"fileData": {"fileUri": "https://example.org/cat.png"}}),
+        "contents[0].parts[1].fileData.mimeType: missing",
+    ),
+    _gemini(
+        "rich",
+        put("contents", 0, "parts", 1, value={"fileData": {"fileUri": "cat.png", "mimeType": "image/png"}}),
+        "contents[0].parts[1].fileData.fileUri: 'cat.png' does not match ^https://[!-~]+$",
+    ),
+    _gemini(
+        "calls",
+        put(*_RESPONSE, "parts", value=[{"fileData": {"fileUri": "https://example.org/cat.png"}}]),
+        "contents[2].parts[0].functionResponse.parts[0].inlineData: missing",
+        "contents[2].parts[0].functionResponse.parts[0].fileData: unknown field",
+    ),
+    _gemini(
+        "calls",
+        put(*_RESPONSE, "parts", value=[]),
+        "contents[2].parts[0].functionResponse.parts: must not be empty",
+    ),
+    # thoughts
+    _gemini(
+        "calls",
+        put(*_USER_PARTS, 2, "thoughtSignature", value="c2ln"),
+        "contents[2].parts[2]: a thought in a content of role user",
+    ),
+    _gemini(
+        "calls",
+        put(*_MODEL_PARTS, 1, "thoughtSignature", value="not base64!"),
+        "contents[1].parts[1].thoughtSignature: 'not base64!' does not match ^[A-Za-z0-9+/_-]+={0,2}$",
+    ),
+    _gemini(
+        "calls",
+        put(*_THINKING, "thinkingLevel", value="LOW"),
+        "generationConfig.thinkingConfig.thinkingBudget: not together with thinkingLevel",
+    ),
+    _gemini(
+        "calls",
+        put(*_THINKING, value={"thinkingLevel": "low"}),
+        "generationConfig.thinkingConfig.thinkingLevel: must be one of MINIMAL, LOW, MEDIUM, HIGH",
+    ),
+    _gemini(
+        "calls",
+        put(*_THINKING, value={"thinkingBudget": 0, "includeThoughts": True}),
+        "generationConfig.thinkingConfig.includeThoughts: only with thinking",
+    ),
+    _gemini(
+        "calls",
+        put(*_THINKING, value={"thinkingBudget": -2}),
+        "generationConfig.thinkingConfig.thinkingBudget: must be between -1 and inf",
+    ),
+    _gemini(
+        "calls",
+        put(*_THINKING, value={"includeThoughts": "yes"}),
+        "generationConfig.thinkingConfig.includeThoughts: must be a boolean, not a string",
+    ),
+    _gemini("calls", put(*_THINKING, value={"effort": "low"}), "generationConfig.thinkingConfig.effort: unknown field"),
+    _gemini(
+        "calls",
+        put("generationConfig", "maxOutputTokens", value=65537),
+        "generationConfig.maxOutputTokens: must be between 1 and 65536",
+    ),
     _gemini("calls", put("systemInstruction", value="Be brief."), "systemInstruction: must be an object, not a string"),
     _gemini(
         "calls",
@@ -282,5 +374,48 @@ GCA = [
         "calls",
         put("request", *_PARAMETERS, "additionalProperties", value=False),
         f"request.{_AT}.additionalProperties: unknown field",
+    ),
+    # what a model of this version takes
+    _gca("plain", _thinks(thinkingLevel="LOW"), f"{_LEVEL}: not before Gemini 3"),
+    _gca("plain", _thinks(thinkingBudget=0), f"{_BUDGET}: must be between 128 and 32768"),
+    _gca("plain", _of("gemini-2.5-flash", _thinks(thinkingBudget=24577)), f"{_BUDGET}: must be between 0 and 24576"),
+    _gca("plain", _of("gemini-2.5-flash-lite", _thinks(thinkingBudget=1)), f"{_BUDGET}: must be between 512 and 24576"),
+    _gca(
+        "plain",
+        _of("gemini-2.0-flash", _thinks(includeThoughts=True)),
+        "request.generationConfig.thinkingConfig: this model does not think",
+    ),
+    *(
+        _gca(
+            "plain",
+            _of(model, _thinks(thinkingLevel="MINIMAL")),
+            f"{_LEVEL}: MINIMAL is not supported for this model",
+        )
+        for model in ("gemini-3.8-flash", "gemini-3.1-pro-preview")
+    ),
+    _gca("calls", _thinks(thinkingLevel="MEDIUM"), f"{_LEVEL}: MEDIUM is not supported for this model"),
+    _gca(
+        "plain",
+        _of(
+            "gemini-2.0-flash",
+            put(
+                *("request", "contents", 0, "parts", 0),
+                value={"fileData": {"fileUri": "https://example.org/cat.png", "mimeType": "image/png"}},
+            ),
+        ),
+        "request.contents[0].parts[0].fileData.fileUri: unsupported file uri",
+    ),
+    _gca(
+        "calls",
+        _of(
+            "gemini-2.5-pro",
+            put("request", *_RESPONSE, "parts", value=[{"inlineData": {"mimeType": "image/png", "data": "aGk="}}]),
+        ),
+        "request.contents[2].parts[0].functionResponse.parts: not before Gemini 3",
+    ),
+    _gca(
+        "calls",
+        _both(drop("request", *_MODEL_PARTS, 1, "functionCall", "id"), drop("request", *_RESPONSE, "id")),
+        "request.contents[1].parts[1].functionCall.id: missing",
     ),
 ]

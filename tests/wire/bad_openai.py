@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from body_edits import Bad, Edit, again, drop, insert, put, renamed
 
 
@@ -12,6 +14,20 @@ def _openai(good: str, edit: Edit, *violations: str) -> Bad:
 def _responses(good: str, edit: Edit, *violations: str) -> Bad:
     return Bad("openai_responses", good, edit, violations)
 
+
+def _all(*edits: Edit) -> Edit:
+    """Several edits, one after the other."""
+
+    def edit(body: Any) -> Any:
+        for each in edits:
+            body = each(body)
+        return body
+
+    return edit
+
+
+_IMAGE = r"^(?:https?://\S+|data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2})$"
+_PICTURE = {"type": "input_image", "image_url": "https://example.org/cat.png", "detail": "auto"}
 
 OPENAI = [
     _openai("plain", put("messages", 0, "content", value="\udc00"), "messages[0].content: lone surrogate"),
@@ -46,6 +62,87 @@ OPENAI = [
         "calls",
         put("messages", 5, "content", value=None),
         "messages[5].content: must be a string or an array, not null",
+    ),
+    # images
+    _openai(
+        "talk",
+        put("messages", 3, "content", 0, "image_url", "url", value="data:image/bmp;base64,aGk="),
+        f"messages[3].content[0].image_url.url: 'data:image/bmp;base64,aGk=' does not match {_IMAGE}",
+    ),
+    _openai(
+        "talk",
+        put("messages", 3, "content", 0, "image_url", "url", value="file:///etc/passwd"),
+        f"messages[3].content[0].image_url.url: 'file:///etc/passwd' does not match {_IMAGE}",
+    ),
+    _openai(
+        "talk",
+        put("messages", 3, "content", 0, "image_url", value="https://example.org/cat.png"),
+        "messages[3].content[0].image_url: must be an object, not a string",
+    ),
+    _openai(
+        "talk",
+        put("messages", 3, "content", 0, "image_url", "detail", value="best"),
+        "messages[3].content[0].image_url.detail: must be one of auto, low, high, original",
+    ),
+    _openai(
+        "calls",
+        put(
+            "messages", 3, "content", 0, value={"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+        ),
+        "messages[3].content[0].type: must be one of text",
+    ),
+    # thinking
+    _openai(
+        "plain",
+        put("reasoning_effort", value="off"),
+        "reasoning_effort: must be one of none, minimal, low, medium, high, xhigh, max",
+    ),
+    _openai("plain", put("reasoning_effort", value="none"), "reasoning_effort: none is not supported with this model"),
+    _openai(
+        "plain",
+        _all(put("model", value="gpt-5.1"), put("reasoning_effort", value="minimal")),
+        "reasoning_effort: minimal is not supported with this model",
+    ),
+    _openai(
+        "plain",
+        _all(put("model", value="o4-mini"), put("reasoning_effort", value="minimal")),
+        "reasoning_effort: minimal is not supported with this model",
+    ),
+    _openai("talk", put("reasoning_effort", value="low"), "reasoning_effort: not supported with this model"),
+    _openai(
+        "plain",
+        _all(put("model", value="gpt-5-chat-latest"), put("reasoning_effort", value="low")),
+        "reasoning_effort: not supported with this model",
+    ),
+    _openai("calls", put("model", value="gpt-5.6"), "reasoning_effort: must be none where there are tools"),
+    _openai(
+        "calls",
+        _all(put("model", value="gpt-5.4"), put("reasoning_effort", value="low")),
+        "reasoning_effort: must be none where there are tools",
+    ),
+    _openai(
+        "calls",
+        put("messages", 1, "reasoning_content", value="Hm."),
+        "messages[1].reasoning_content: unknown field",
+    ),
+    _openai(
+        "calls",
+        put("messages", 1, "reasoning_details", value=[{"type": "reasoning.text"}]),
+        "messages[1].reasoning_details: unknown field",
+    ),
+    _openai(
+        "calls",
+        _all(
+            put("model", value="deepseek/deepseek-v4-pro"),
+            put("messages", 1, "reasoning_content", value=""),
+            put("messages", 4, "reasoning_content", value="Hm."),
+        ),
+        "messages[1].reasoning_content: missing",
+    ),
+    _openai(
+        "calls",
+        _all(put("model", value="qwen3"), put("messages", 1, "reasoning", value=["Hm."])),
+        "messages[1].reasoning: must be a string, not an array",
     ),
     # roles and order
     _openai(
@@ -215,6 +312,74 @@ RESPONSES = [
     ),
     _responses(
         "calls", put("tool_choice", value={"type": "function", "name": "grep"}), "tool_choice: no tool is named 'grep'"
+    ),
+    # images
+    _responses(
+        "calls",
+        put("input", 1, "content", 0, value={**_PICTURE, "image_url": "data:image/tiff;base64,aGk="}),
+        f"input[1].content[0].image_url: 'data:image/tiff;base64,aGk=' does not match {_IMAGE}",
+    ),
+    _responses(
+        "calls",
+        put("input", 7, "output", 0, value={**_PICTURE, "detail": "best"}),
+        "input[7].output[0].detail: must be one of auto, low, high, original",
+    ),
+    _responses(
+        "calls",
+        put("input", 7, "output", 0, value={"type": "input_image", "detail": "auto"}),
+        "input[7].output[0]: an image without image_url or file_id",
+    ),
+    _responses(
+        "calls",
+        put("input", 7, "output", 0, value={"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}),
+        "input[7].output[0].type: must be one of input_text, input_image, input_file",
+    ),
+    # thinking
+    _responses("calls", drop("input", 3, "summary"), "input[3].summary: missing"),
+    _responses(
+        "calls",
+        put("input", 3, "summary", value=[{"type": "text", "text": "Hm."}]),
+        "input[3].summary[0].type: must be one of summary_text",
+    ),
+    _responses(
+        "calls",
+        put("input", 3, "content", value=[{"type": "reasoning_text", "text": "Hm."}]),
+        "input[3].content: must be empty",
+    ),
+    _responses(
+        "calls",
+        drop("input", 3, "encrypted_content"),
+        "input[3]: nothing is stored, so the encrypted content must be here",
+    ),
+    _responses(
+        "calls",
+        _all(drop("input", 3, "id"), put("input", 3, "encrypted_content", value=None)),
+        "input[3]: nothing is stored, so the encrypted content must be here",
+    ),
+    _responses("calls", put("input", 3, "id", value="msg_1"), "input[3].id: 'msg_1' does not match ^rs.*$"),
+    _responses(
+        "calls", put("input", 2, "phase", value="thinking"), "input[2].phase: must be one of commentary, final_answer"
+    ),
+    _responses(
+        "calls",
+        put("reasoning", "summary", value="yes"),
+        "reasoning.summary: must be one of auto, concise, detailed",
+    ),
+    _responses(
+        "calls", put("reasoning", "effort", value="none"), "reasoning.effort: none is not supported with this model"
+    ),
+    _responses("calls", put("model", value="gpt-4.1"), "reasoning.effort: not supported with this model"),
+    _responses(
+        "plain",
+        _all(put("model", value="gpt-4.1"), put("include", value=["reasoning.encrypted_content"])),
+        "include: encrypted content is not supported with this model",
+    ),
+    _responses(
+        "plain",
+        put("include", value=["encrypted_content"]),
+        "include[0]: must be one of code_interpreter_call.outputs, computer_call_output.output.image_url, "
+        "file_search_call.results, message.input_image.image_url, message.output_text.logprobs, "
+        "reasoning.encrypted_content, web_search_call.action.sources, web_search_call.results",
     ),
     _responses(
         "continued", drop("previous_response_id"), "input[0]: output for 'c9' answers no function_call before it"

@@ -4,11 +4,15 @@ Sources: platform.claude.com/docs (api/messages, agents-and-tools/tool-use/handl
 caching), the request types of the `anthropic` 2.12 SDK, and the API's own error messages as users report them; the
 latter are quoted at their rules. Demanded beyond the API: strict alternation (it merges neighbours of one role), no
 `system` message, no block of only white space (it accepts one beside other text), a last message of the user (older
-models accept a prefill), `max_tokens` of at least 1 (0 only warms the cache). Server tools are outside.
+models accept a prefill), `max_tokens` of at least 1 (0 only warms the cache). Server tools are outside. What a model
+takes for thinking is told from its name: build-with-claude/thinking-troubleshooting and /effort, and the migration
+guides of the models from 5 on; of a name without a version nothing is demanded.
 """
 
 from __future__ import annotations
 
+import binascii
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -56,10 +60,23 @@ _SOURCE = tagged(
         "content": record({**_TYPE, "content": anything}),
     }
 )
+
+
+def _base64(value: Any, path: str) -> Iterator[str]:
+    yield from filled(value, path)
+    if isinstance(value, str) and value.strip():
+        try:
+            binascii.a2b_base64(value.encode("ascii"), strict_mode=True)
+        except (binascii.Error, UnicodeEncodeError):
+            # "messages.0.content.0.image.source.base64: invalid base64 data"
+            yield f"{path}: invalid base64"
+
+
 _IMAGE_SOURCE = tagged(
     {
-        "base64": record({**_TYPE, "media_type": _MEDIA, "data": filled}),
-        "url": record({**_TYPE, "url": filled}),
+        "base64": record({**_TYPE, "media_type": _MEDIA, "data": _base64}),
+        # "Only HTTPS URLs are supported."
+        "url": record({**_TYPE, "url": matching(r"https://\S+")}),
         "file": record({**_TYPE, "file_id": filled}),
     }
 )
@@ -83,6 +100,9 @@ def _tool_result(value: Any, path: str) -> Iterator[str]:
     # "content cannot be empty if `is_error` is true"
     if value.get("is_error") is True and not value.get("content"):
         yield f"{path}.content: must not be empty when is_error is true"
+    # "all content must be type `text` if `is_error` is true" (vellum-ai/vellum-assistant#18387)
+    if value.get("is_error") is True and any(block.get("type") != "text" for _, block in rows(value.get("content"))):
+        yield f"{path}.content: must be text alone when is_error is true"
 
 
 _TOOL_RESULT_SHAPE = record(
@@ -163,10 +183,15 @@ _CHOICE = tagged(
         "tool": record({**_TYPE, "name": _TOOL_NAME}, _PARALLEL),
     }
 )
+_SHOWN = {
+    "display": nullable(one_of("summarized", "omitted", "updates")),
+    # in beta: thinking-binding-controls-2026-08-01
+    "block_binding": nullable(record({}, {"prefix_mismatch_behavior": nullable(one_of("error", "drop_block"))})),
+}
 _THINKING = tagged(
     {
-        "enabled": record({**_TYPE, "budget_tokens": number(1024, whole=True)}, {"display": anything}),
-        "adaptive": record(_TYPE, {"display": anything}),
+        "enabled": record({**_TYPE, "budget_tokens": number(1024, whole=True)}, _SHOWN),
+        "adaptive": record(_TYPE, _SHOWN),
         "between_tools": record(_TYPE),
         "disabled": record(_TYPE),
     }
@@ -199,6 +224,7 @@ def anthropic(body: dict[str, Any]) -> list[str]:
     if isinstance(body, dict):
         messages = rows(body.get("messages"))
         found += [*_order(messages), *_pairing(messages), *_tools(body, messages), *_cache(body)]
+        found += [*_thinking(body), *_effort(body), *_thoughts(body, messages)]
     return found
 
 
@@ -306,11 +332,92 @@ def _tools(body: dict[str, Any], messages: list[tuple[int, dict[str, Any]]]) -> 
         _blocks(message, type_) for _, message in messages for type_ in ("tool_use", "tool_result")
     ):
         yield "tools: missing, although the messages hold tool blocks"
-    thinking, limit = body.get("thinking"), body.get("max_tokens")
+
+
+def _version(body: dict[str, Any]) -> tuple[str, float]:
+    """The family and the version of the model, infinite for a name without one."""
+    model = body.get("model")
+    words = re.split(r"[-.@]", model) if isinstance(model, str) else []
+    numbers = [int(word) for word in words if re.fullmatch(r"[0-9]{1,2}", word)][:2]
+    family = next((word for word in words if word in ("opus", "sonnet", "haiku", "fable", "mythos")), "")
+    return family, numbers[0] + (numbers[1] / 10 if len(numbers) > 1 else 0) if numbers else float("inf")
+
+
+def _mode(body: dict[str, Any]) -> str | None:
+    thinking = body.get("thinking")
+    mode = thinking.get("type") if isinstance(thinking, dict) else None
+    return mode if isinstance(mode, str) else None
+
+
+def manual_thinking(body: dict[str, Any]) -> list[str]:
+    """A budget where models take none any more: `"thinking.type.enabled" is not supported for this model. Use
+    "thinking.type.adaptive" and "output_config.effort" to control thinking behavior.` (Kilo-Org/kilocode#11194)"""
+    family, version = _version(body)
+    refused = _mode(body) == "enabled" and family and 4.7 <= version < float("inf")
+    return [f"thinking.type: enabled is not supported by {family} {version:g}"] if refused else []
+
+
+def _thinking(body: dict[str, Any]) -> Iterator[str]:
+    """The other kinds of thinking, for models that do not take them."""
+    thinking, limit, mode = body.get("thinking"), body.get("max_tokens"), _mode(body)
     budget = thinking.get("budget_tokens") if isinstance(thinking, dict) else None
     if isinstance(budget, int) and isinstance(limit, int) and budget >= limit:
         # "`max_tokens` must be greater than `thinking.budget_tokens`"
         yield "thinking.budget_tokens: must be below max_tokens"
+    family, version = _version(body)
+    always = (family in ("fable", "mythos") and version >= 5) or (family in ("opus", "sonnet") and version >= 5.5)
+    if (
+        (mode == "adaptive" and version < 4.6)
+        or (mode == "enabled" and version < 3.7)
+        # ""thinking.type.disabled" is not supported for this model." (ex-machina-co/opencode-anthropic-auth#159)
+        or (mode == "disabled" and always and version < float("inf"))
+        or (mode == "between_tools" and (family, version) != ("sonnet", 5.5))
+    ):
+        yield f"thinking.type: {mode} is not supported by {family or 'the model'} {version:g}"
+
+
+def _effort(body: dict[str, Any]) -> Iterator[str]:
+    """Which models take which effort (build-with-claude/effort)."""
+    output = body.get("output_config")
+    effort = output.get("effort") if isinstance(output, dict) else None
+    family, version = _version(body)
+    if not isinstance(effort, str) or not family:
+        return
+    least = {"max": 4.6, "xhigh": 4.7}.get(effort, 4.5 if family == "opus" else 4.6)
+    if version < least:
+        # "This model does not support the effort parameter."
+        yield f"output_config.effort: {effort} is not supported by {family} {version:g}"
+    elif effort in ("xhigh", "max") and version >= 5 and _mode(body) == "disabled":
+        yield f"output_config.effort: {effort} does not go with disabled thinking"
+
+
+def _thoughts(body: dict[str, Any], messages: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
+    """Where thinking blocks must stand, and where they must not."""
+    answers = [(index, _blocks(message)) for index, message in messages if message.get("role") == "assistant"]
+    if not answers:
+        return
+    _, version = _version(body)
+    mode = _mode(body)
+    last, blocks = answers[-1]
+    if mode == "enabled":
+        for index, own in answers:
+            if any(map(_thought, own)) and not _thought(own[0]):
+                # "If an assistant message contains any thinking blocks, the first block must be `thinking` or
+                # `redacted_thinking`. Found `text`." (anthropics/claude-code#20717)
+                yield f"messages[{index}].content[0].type: must be thinking, as the message holds some"
+        if blocks and _blocks(messages[-1][1], "tool_result") and not any(map(_thought, blocks)):
+            # "Expected `thinking` or `redacted_thinking`, but found `tool_use`. When `thinking` is enabled, a final
+            # `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` and
+            # `tool_result` blocks)." (mastra-ai/mastra#7799)
+            yield f"messages[{last}].content[0].type: must be thinking before calls while thinking is enabled"
+    elif (mode == "disabled" or (mode is None and version < 5)) and any(map(_thought, blocks)):
+        # "When thinking is disabled, an `assistant` message in the final position cannot contain `thinking`."
+        # (tailcallhq/forgecode#1853)
+        yield f"messages[{last}].content: must not hold thinking while thinking is disabled"
+
+
+def _thought(block: tuple[int, dict[str, Any]]) -> bool:
+    return block[1].get("type") in ("thinking", "redacted_thinking")
 
 
 def _cache(body: dict[str, Any]) -> Iterator[str]:

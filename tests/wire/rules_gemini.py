@@ -5,7 +5,7 @@ SDK, `code_assist/converter.ts` of google-gemini/gemini-cli for the envelope, an
 report them, quoted at their rules. Demanded beyond the API: camel case only (it reads snake case too), a role in every
 content, strict alternation from a user's content to a user's, no text of only white space, function responses in front
 of their content, ids on both sides or on neither, names of at most 64 characters (the documentation says 128, servers
-have said 64).
+have said 64), no inline data but images, no wish for thoughts where thinking is off.
 """
 
 from __future__ import annotations
@@ -37,13 +37,21 @@ from rules_gemini_schema import parameters, schema
 # dots (.), colons (:), or dashes (-), with a maximum length of 64." (kaitranntt/ccs#25)
 _NAME = matching(r"^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$")
 _BASE64 = matching(r"^[A-Za-z0-9+/_-]+={0,2}$")
+# "MIME type must be image/png, image/jpeg, image/webp, image/heic, or image/heif." (EvanZhouDev/gemini-ai#3); no GIF
+# (microsoft/vscode#286628), no image/jpg (ogkalu2/comic-translate#399)
+_IMAGE = one_of("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
+_BLOB = record({"mimeType": _IMAGE, "data": _BASE64}, {"displayName": filled})
 _DATA = {
     "text": text,
-    "inlineData": record({"mimeType": filled, "data": _BASE64}, {"displayName": filled}),
-    "fileData": record({"fileUri": filled}, {"mimeType": filled, "displayName": filled}),
+    "inlineData": _BLOB,
+    # file-input-methods: an address of one's own comes with its type
+    "fileData": record({"fileUri": matching(r"^https://[!-~]+$"), "mimeType": _IMAGE}, {"displayName": filled}),
     # "Unknown name "response" …: Proto field is not repeating, cannot start list." (vercel/ai#3589): both are a Struct
     "functionCall": record({"name": _NAME}, {"args": mapping, "id": filled}),
-    "functionResponse": record({"name": _NAME, "response": mapping}, {"id": filled}),
+    # api/caching#FunctionResponsePart: inline data is all that it holds
+    "functionResponse": record(
+        {"name": _NAME, "response": mapping}, {"id": filled, "parts": list_of(record({"inlineData": _BLOB}), 1)}
+    ),
     "executableCode": mapping,
     "codeExecutionResult": mapping,
 }
@@ -65,8 +73,8 @@ def _part(value: Any, path: str) -> Iterator[str]:
     if len(data) != 1:
         # "parts[0].data: required oneof field 'data' must have one initialized field" (boldsoftware/sketch#68)
         yield f"{path}: must hold exactly one of {', '.join(_DATA)}"
-    elif isinstance(value.get("text"), str) and (value["text"] or "thoughtSignature" not in value):
-        # An empty text is no data either, unless it carries the signature of a Gemini 3 answer.
+    elif isinstance(value.get("text"), str) and "thoughtSignature" not in value:
+        # An empty text is no data either, unless it carries a signature; then it stays as it came.
         yield from filled(value["text"], f"{path}.text")
 
 
@@ -122,6 +130,26 @@ def _calling(value: Any, path: str) -> Iterator[str]:
         yield f"{path}.allowedFunctionNames: only with mode ANY or VALIDATED"
 
 
+_THINKING = record(
+    {},
+    {
+        "includeThoughts": boolean,
+        "thinkingBudget": number(-1, whole=True),
+        "thinkingLevel": one_of("MINIMAL", "LOW", "MEDIUM", "HIGH"),
+    },
+)
+
+
+def _thinking(value: Any, path: str) -> Iterator[str]:
+    yield from _THINKING(value, path)
+    if isinstance(value, dict):
+        if "thinkingBudget" in value and "thinkingLevel" in value:
+            # ai.google.dev/gemini-api/docs/gemini-3: both in one request are a 400
+            yield f"{path}.thinkingBudget: not together with thinkingLevel"
+        if value.get("thinkingBudget") == 0 and value.get("includeThoughts") is True:
+            yield f"{path}.includeThoughts: only with thinking"
+
+
 _GENERATION = record(
     {},
     {
@@ -129,7 +157,9 @@ _GENERATION = record(
         "topP": number(0, 1),
         "topK": number(1),
         "candidateCount": number(1, whole=True),
-        "maxOutputTokens": number(1, whole=True),
+        # "the supported range is from 1 (inclusive) to 8193 (exclusive)" (stackblitz-labs/bolt.diy#955); since 2.5 the
+        # models page says 65,536
+        "maxOutputTokens": number(1, 65536, whole=True),
         "stopSequences": list_of(filled),
         "presencePenalty": number(-2, 2),
         "frequencyPenalty": number(-2, 2),
@@ -143,9 +173,7 @@ _GENERATION = record(
         "mediaResolution": filled,
         "speechConfig": mapping,
         "imageConfig": mapping,
-        "thinkingConfig": record(
-            {}, {"includeThoughts": boolean, "thinkingBudget": number(-1, whole=True), "thinkingLevel": filled}
-        ),
+        "thinkingConfig": _thinking,
     },
 )
 _REQUEST = {
@@ -201,7 +229,14 @@ def _turns(request: dict[str, Any], prefix: str, model: str) -> list[str]:
         for position, declaration in rows(tool.get("functionDeclarations"))
     ]
     signed = _signatures(contents) if _signs(model) else ()
-    return [*_order(contents), *_pairing(contents), *signed, *unique_names(names)]
+    return [
+        *_order(contents),
+        *_pairing(contents),
+        *signed,
+        *unique_names(names),
+        *_of_model(contents, model),
+        *_thinking_of_model(request, f"{prefix}generationConfig.thinkingConfig", model),
+    ]
 
 
 def _parts(content: dict[str, Any] | None, field: str) -> list[tuple[int, dict[str, Any]]]:
@@ -263,9 +298,61 @@ def _responses(content: dict[str, Any], asked: list[dict[str, Any]], path: str) 
             yield f"{where}: function responses must come first"
 
 
+def _version(model: str) -> tuple[int, int] | None:
+    found = re.search(r"gemini-(\d+)(?:\.(\d+))?", model)
+    return (int(found[1]), int(found[2] or 0)) if found else None
+
+
 def _signs(model: str) -> bool:
-    version = re.search(r"gemini-(\d+)", model)
-    return version is not None and int(version[1]) >= 3 and "image" not in model
+    return (_version(model) or (0, 0)) >= (3, 0) and "image" not in model
+
+
+def _of_model(contents: list[tuple[str, dict[str, Any]]], model: str) -> Iterator[str]:
+    """What depends on the model's version, where its name tells it.
+
+    "Gemini 3 now always returns a unique id with every functionCall. Include this exact id in your functionResponse"
+    (function-calling), which 3.5 and later enforce (ShinChven/remix-studio#35). Multimodal function responses: Gemini 3
+    and later. Addresses: "Invalid or unsupported file uri" from Gemini 2.0 (BoundaryML/baml#1548, vercel/ai#16757).
+    """
+    version = _version(model)
+    for path, content in contents:
+        for position, part in rows(content.get("parts")):
+            where = f"{path}.parts[{position}]"
+            call, response = part.get("functionCall"), part.get("functionResponse")
+            if version is not None and version >= (3, 0) and isinstance(call, dict) and "id" not in call:
+                yield f"{where}.functionCall.id: missing"
+            if version is not None and version < (3, 0) and isinstance(response, dict) and "parts" in response:
+                yield f"{where}.functionResponse.parts: not before Gemini 3"
+            if version is not None and version < (2, 5) and "fileData" in part:
+                yield f"{where}.fileData.fileUri: unsupported file uri"
+            if content.get("role") == "user" and ("thought" in part or "thoughtSignature" in part):
+                yield f"{where}: a thought in a content of role user"
+
+
+def _thinking_of_model(request: dict[str, Any], path: str, model: str) -> Iterator[str]:
+    """The tables of ai.google.dev/gemini-api/docs/thinking: budgets in 2.5, levels from Gemini 3 on.
+
+    "Thinking level MINIMAL is not supported for this model." (vellum-ai/vellum-assistant#32687): for Pro, and for Flash
+    from 3.7 on. Gemini 3 Pro knew low and high (browser-use/browser-use#3925).
+    """
+    generation, version = request.get("generationConfig"), _version(model)
+    config = generation.get("thinkingConfig") if isinstance(generation, dict) else None
+    if version is None or not isinstance(config, dict):
+        return
+    if version < (2, 5):
+        yield f"{path}: this model does not think"
+        return
+    level, budget = config.get("thinkingLevel"), config.get("thinkingBudget")
+    if level is not None and version < (3, 0):
+        yield f"{path}.thinkingLevel: not before Gemini 3"
+    if level == "MINIMAL" and ("flash" not in model or version > (3, 6)):
+        yield f"{path}.thinkingLevel: MINIMAL is not supported for this model"
+    if level == "MEDIUM" and version == (3, 0) and "pro" in model:
+        yield f"{path}.thinkingLevel: MEDIUM is not supported for this model"
+    if isinstance(budget, int) and budget != -1 and version < (3, 0):
+        low, high = (128, 32768) if "pro" in model else (512, 24576) if "lite" in model else (0, 24576)
+        if not low <= budget <= high and not (budget == 0 and "pro" not in model):
+            yield f"{path}.thinkingBudget: must be between {low} and {high}"
 
 
 def _signatures(contents: list[tuple[str, dict[str, Any]]]) -> Iterator[str]:

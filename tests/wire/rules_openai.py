@@ -3,7 +3,8 @@
 Sources: developers.openai.com/api (chat/create, guides/function-calling), the request types of the `openai` 3.54 SDK,
 and the API's own error messages as users report them, quoted at their rules. Demanded beyond the API: system and
 developer messages only in front, no empty content, unique tool names, a last message of the user or a tool. Outside,
-thus unknown: audio answers, custom tools, the deprecated `functions` and `function_call`.
+thus unknown: audio answers, custom tools, the deprecated `functions` and `function_call`. Of models that are not
+OpenAI's, what other servers take of their thinking is allowed, and what DeepSeek demands of it is demanded.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ FUNCTION_NAME = matching(r"^[a-zA-Z0-9_-]{1,64}$")
 _CALL_ID = matching(r"^(?s:.){1,40}$")
 _TYPE = {"type": anything}
 _TEXT = record({**_TYPE, "text": filled})
+# "You uploaded an unsupported image. Please make sure your image has of one the following formats: ['png', 'jpeg', …"
+IMAGE_URL = matching(r"^(?:https?://\S+|data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2})$")
+IMAGE_DETAIL = one_of("auto", "low", "high", "original")
 _PARTS = {
     "system": tagged({"text": _TEXT}),
     "developer": tagged({"text": _TEXT}),
@@ -47,7 +51,7 @@ _PARTS = {
     "user": tagged(
         {
             "text": _TEXT,
-            "image_url": record({**_TYPE, "image_url": record({"url": filled}, {"detail": filled})}),
+            "image_url": record({**_TYPE, "image_url": record({"url": IMAGE_URL}, {"detail": IMAGE_DETAIL})}),
             "input_audio": record({**_TYPE, "input_audio": record({"data": filled, "format": one_of("wav", "mp3")})}),
             "file": record({**_TYPE, "file": mapping}),
         }
@@ -88,6 +92,8 @@ _ROLES = {
             "content": nullable(_content("assistant")),
             "refusal": nullable(filled),
             "tool_calls": list_of(_TOOL_CALL, 1),
+            **dict.fromkeys(("reasoning_content", "reasoning"), text),
+            "reasoning_details": list_of(mapping, 1),
         },
     ),
 }
@@ -155,7 +161,7 @@ def _stop(value: Any, path: str) -> Iterator[str]:
     yield from (list_of(filled, 1) if isinstance(value, list) else nullable(filled))(value, path)
 
 
-EFFORT = nullable(one_of("none", "minimal", "low", "medium", "high", "xhigh"))
+EFFORT = nullable(one_of("none", "minimal", "low", "medium", "high", "xhigh", "max"))
 SHARED = {
     "metadata": nullable(mapping),
     "moderation": nullable(mapping),
@@ -213,7 +219,54 @@ def openai(body: dict[str, Any]) -> list[str]:
         # "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
         if body.get("max_tokens") is not None and re.match(r"o\d|gpt-([5-9]|\d\d)", str(body.get("model"))):
             found.append("max_tokens: reasoning models take max_completion_tokens")
+        found += [*effort(body, body.get("reasoning_effort"), "reasoning_effort"), *_thinking(body, messages)]
     return found
+
+
+def effort(body: dict[str, Any], wanted: object, path: str) -> Iterator[str]:
+    """Which efforts the models take, the same in both APIs; of models that are not OpenAI's nothing is known.
+
+    "Unsupported value: 'minimal' is not supported with the 'gpt-5.1' model. Supported values are: 'none', 'low',
+    'medium', and 'high'." (anomalyco/opencode#4451)
+    """
+    model = str(body.get("model"))
+    if wanted is None or not _is_openais(model):
+        return
+    if not thinks(model):
+        # "Unrecognized request argument supplied: reasoning_effort"
+        yield f"{path}: not supported with this model"
+    elif wanted == "none" and not re.match(r"gpt-(?:5\.\d|[6-9])", model):
+        yield f"{path}: none is not supported with this model"
+    elif wanted == "minimal" and not re.match(r"gpt-5(?![.\d])", model):
+        yield f"{path}: minimal is not supported with this model"
+
+
+def thinks(model: str) -> bool:
+    """Whether one of OpenAI's models thinks."""
+    return re.match(r"o\d|gpt-(?:[5-9]|\d\d)(?!.*-chat)", model) is not None
+
+
+def _is_openais(model: str) -> bool:
+    return re.match(r"o\d|gpt-(?!oss)|chatgpt-", model) is not None
+
+
+def _thinking(body: dict[str, Any], messages: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
+    """What holds of thinking and of the messages that it stands in."""
+    model = str(body.get("model"))
+    if body.get("tools") and re.match(r"gpt-(?:5\.[2-9]|[6-9])", model) and body.get("reasoning_effort") != "none":
+        # "Function tools with reasoning_effort are not supported for gpt-5.6 in /v1/chat/completions. To use function
+        # tools, use /v1/responses or set reasoning_effort to 'none'." (BerriAI/litellm#34569, even without an effort)
+        yield "reasoning_effort: must be none where there are tools"
+    for index, message in messages:
+        if message.get("role") != "assistant":
+            continue
+        for field in ("reasoning_content", "reasoning", "reasoning_details"):
+            if field in message and _is_openais(model):
+                yield f"messages[{index}].{field}: unknown field"
+        if re.search(r"deepseek-v[4-9]", model) and body.get("tools") and not message.get("reasoning_content"):
+            # "The `reasoning_content` in the thinking mode must be passed back to the API."; an empty one is refused
+            # too (NousResearch/hermes-agent#17341)
+            yield f"messages[{index}].reasoning_content: missing"
 
 
 def _named(value: object) -> object:

@@ -27,7 +27,18 @@ from rules_common import (
     tagged,
     text,
 )
-from rules_openai import EFFORT, FUNCTION_NAME, SHARED, options, parameters, strict_schema
+from rules_openai import (
+    EFFORT,
+    FUNCTION_NAME,
+    IMAGE_DETAIL,
+    IMAGE_URL,
+    SHARED,
+    effort,
+    options,
+    parameters,
+    strict_schema,
+    thinks,
+)
 
 # "Invalid 'input[2].call_id': string too long. Expected a string with maximum length 64"
 _CALL_ID = matching(r"^(?s:.){1,64}$")
@@ -36,7 +47,7 @@ _STATUS = nullable(one_of("in_progress", "completed", "incomplete"))
 _INPUT_PARTS = tagged(
     {
         "input_text": record({**_TYPE, "text": filled}),
-        "input_image": record(_TYPE, {"image_url": filled, "file_id": filled, "detail": filled}),
+        "input_image": record(_TYPE, {"image_url": IMAGE_URL, "file_id": filled, "detail": IMAGE_DETAIL}),
         "input_file": record(_TYPE, {"file_id": filled, "file_data": filled, "filename": filled, "file_url": filled}),
     }
 )
@@ -47,6 +58,8 @@ _OUTPUT_PARTS = tagged(
         "refusal": record({**_TYPE, "refusal": filled}),
     }
 )
+# "Labels an `assistant` message as intermediate commentary or the final answer"
+_PHASE = nullable(one_of("commentary", "final_answer"))
 _ROLE = one_of("user", "assistant", "system", "developer")
 
 
@@ -58,8 +71,15 @@ def _message(value: Any, path: str) -> Iterator[str]:
 
     yield from record(
         {"role": _ROLE, "content": content},
-        {"type": one_of("message"), "id": filled, "status": _STATUS, "phase": anything},
+        {"type": one_of("message"), "id": filled, "status": _STATUS, "phase": _PHASE},
     )(value, path)
+
+
+def _nothing(value: Any, path: str) -> Iterator[str]:
+    """ "Invalid 'input[N].content': array too long. Expected an array with maximum length 0" """
+    yield from list_of(mapping)(value, path)
+    if isinstance(value, list) and value:
+        yield f"{path}: must be empty"
 
 
 def _output(value: Any, path: str) -> Iterator[str]:
@@ -76,9 +96,16 @@ _ITEMS = {
     "function_call_output": record(
         {**_TYPE, "call_id": _CALL_ID, "output": _output}, {"id": nullable(filled), "status": _STATUS}
     ),
+    # "Missing required parameter: 'input[N].summary'"; the id may be left out: so does Codex, and the Agents SDK has a
+    # setting for it (`reasoning_item_id_policy`)
     "reasoning": record(
-        {**_TYPE, "id": matching(r"^rs.*$"), "summary": list_of(mapping)},
-        {"content": list_of(mapping), "encrypted_content": nullable(filled), "status": _STATUS},
+        {**_TYPE, "summary": list_of(tagged({"summary_text": record({**_TYPE, "text": text})}))},
+        {
+            "id": matching(r"^rs.*$"),
+            "content": nullable(_nothing),
+            "encrypted_content": nullable(filled),
+            "status": _STATUS,
+        },
     ),
 }
 
@@ -118,6 +145,17 @@ def _choice(value: Any, path: str) -> Iterator[str]:
         yield from one_of("none", "auto", "required")(value, path)
 
 
+_INCLUDED = one_of(
+    "code_interpreter_call.outputs",
+    "computer_call_output.output.image_url",
+    "file_search_call.results",
+    "message.input_image.image_url",
+    "message.output_text.logprobs",
+    "reasoning.encrypted_content",
+    "web_search_call.action.sources",
+    "web_search_call.results",
+)
+_SUMMARY = nullable(one_of("auto", "concise", "detailed"))
 _BODY = record(
     {"model": filled, "input": _input},
     {
@@ -125,13 +163,13 @@ _BODY = record(
         "background": nullable(boolean),
         "context_management": nullable(list_of(mapping)),
         "conversation": anything,
-        "include": nullable(list_of(filled)),
+        "include": nullable(list_of(_INCLUDED)),
         "instructions": nullable(filled),
         # "integer below minimum value. Expected a value >= 16"
         "max_output_tokens": nullable(number(16, whole=True)),
         "max_tool_calls": nullable(number(1, whole=True)),
         "previous_response_id": nullable(filled),
-        "reasoning": nullable(record({}, {"effort": EFFORT, "summary": anything, "context": anything})),
+        "reasoning": nullable(record({}, {"effort": EFFORT, "summary": _SUMMARY, "context": anything})),
         "text": mapping,
         "tool_choice": _choice,
         "tools": list_of(_tool),
@@ -149,8 +187,26 @@ def openai_responses(body: dict[str, Any]) -> list[str]:
         choice = body.get("tool_choice")
         wanted = choice.get("name") if isinstance(choice, dict) else None
         continued = body.get("previous_response_id") is not None or body.get("conversation") is not None
-        found += [*_order(items), *_pairing(items, continued), *options(body, tools, wanted)]
+        found += [*_order(items), *_pairing(items, continued), *options(body, tools, wanted), *_thinking(body, items)]
     return found
+
+
+def _thinking(body: dict[str, Any], items: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
+    reasoning, include = body.get("reasoning"), body.get("include")
+    yield from effort(body, reasoning.get("effort") if isinstance(reasoning, dict) else None, "reasoning.effort")
+    wanted = isinstance(include, list) and "reasoning.encrypted_content" in include
+    if wanted and not thinks(str(body.get("model"))):
+        # "Encrypted content is not supported with this model."
+        yield "include: encrypted content is not supported with this model"
+    for index, item in items:
+        if _type(item) == "reasoning" and body.get("store") is False and item.get("encrypted_content") is None:
+            # "Item with id 'rs_…' not found. Items are not persisted when `store` is set to false." (vercel/ai#7543)
+            yield f"input[{index}]: nothing is stored, so the encrypted content must be here"
+    for index, item in items:
+        field = "output" if _type(item) == "function_call_output" else "content"
+        for position, part in rows(item.get(field)):
+            if part.get("type") == "input_image" and part.get("image_url") is None and part.get("file_id") is None:
+                yield f"input[{index}].{field}[{position}]: an image without image_url or file_id"
 
 
 def _order(items: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:

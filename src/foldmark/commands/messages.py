@@ -1,5 +1,6 @@
 """`/message list | show | remove` and `/note`: turns as they stand in the log, visible or not [SPEC 4, S2]."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from foldmark.commands.context import result
@@ -8,6 +9,7 @@ from foldmark.commands.show import message_json, message_line, turn_title
 from foldmark.conversation import Result
 from foldmark.conversation.redaction import TRACES_MAY_STAY, erasable, losing
 from foldmark.conversation.standing import Standing
+from foldmark.conversation.usage import Snapshot, snapshot_of
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.segments import END, Segment, contains, until
@@ -26,7 +28,8 @@ def _list(call: Call) -> Result:
     at = call.agent.standing()
     lineage = until(at.lineage, at.newest)
     turns = newest_turns(at.store.messages(lineage, newest_first=True), min(number, END))
-    rows = [_row(at, turn) for turn in turns]
+    ends = [following.messages[0].id - 1 for following in turns[1:]]
+    rows = [_row(at, turn, end) for turn, end in zip(turns, [*ends, at.newest], strict=False)]
     lines = [
         f"Turn {row['id'] or '-':>6} · {row['date']} · {count(row['messages'], 'message')}, ~{row['tokens']:,} tokens"
         f" · {row['where']} · {row['title']}"
@@ -35,10 +38,13 @@ def _list(call: Call) -> Result:
     return Result("\n".join(lines) or "There is no turn yet.", None, {"turns": rows})
 
 
-def _row(at: Standing, turn: Turn) -> dict[str, Any]:
+def _row(at: Standing, turn: Turn, end: int) -> dict[str, Any]:
     shown = sum(contains(at.visible, each.agent_id, each.id) for each in turn.messages)
     whole = "in the context" if shown == len(turn.messages) else "not in the context"
+    weighed = _snapshot(at, turn.messages, end)
     snapshot = at.store.size(until(at.visible, turn.messages[-1].id)).tokens if shown else None
+    snapshot = snapshot if weighed is None else weighed.tokens
+    about = "~" if weighed is None else ""
     where = whole if shown in (0, len(turn.messages)) else f"{shown} of {len(turn.messages)} in the context"
     return {
         "id": turn.id,
@@ -48,10 +54,16 @@ def _row(at: Standing, turn: Turn) -> dict[str, Any]:
         "snapshot": snapshot,
         "in_context": shown,
         "pinned": turn.id in at.fold.pins,
-        "where": (where if snapshot is None else f"{where} · {snapshot:,} tokens")
+        "where": (where if snapshot is None else f"{where} · {about}{snapshot:,} tokens")
         + (" · pinned" if turn.id in at.fold.pins else ""),
         "title": turn_title(turn.messages),
     }
+
+
+def _snapshot(at: Standing, messages: Sequence[Event], end: int) -> Snapshot | None:
+    """What the last request of a turn that ends with event `end` weighed, as its provider counted it [S2]."""
+    usage = at.store.newest("usage", (Segment(messages[0].agent_id, messages[0].id, end),))
+    return snapshot_of(usage.data) if usage else None
 
 
 def _show(call: Call) -> Result:

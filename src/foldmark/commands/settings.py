@@ -11,9 +11,16 @@ from foldmark.core.wording import count
 
 def _set(call: Call, key: str, value: Any, text: str) -> Result:
     """Record the agent's settings with one of them changed: the newest `config` event holds them all."""
-    settings = {**call.agent.standing().settings, key: value}
+    at = call.agent.standing()
+    settings = {**at.settings, key: value}
     event_id = call.agent.record("config", f"{key} = {value}", data={"settings": settings}, actor=call.actor)
-    return Result(text, None, {"key": key, "value": value, "event": event_id})
+    data = {"key": key, "value": value, "event": event_id}
+    if (over := at.given.overrides.get(key)) is None:
+        return Result(text, None, data)
+    told = _typed(over.value)
+    now = f"{key} = {told}" if "\n" not in told else f"another {key}"
+    text = f"Kept for this agent, but {over.source} goes before it: {now}"
+    return Result(text, None, {**data, "overridden": {"value": over.value, "source": over.source}})
 
 
 def _window(call: Call) -> Result:
@@ -29,10 +36,14 @@ def _budget(call: Call) -> Result:
 
 
 def _get(call: Call) -> Result:
-    config = call.agent.standing().config
+    at = call.agent.standing()
+    config, own, inherited = at.config, at.settings, at.inherited
     keys = KEYS if call.get("KEY") is None else (key_of(call.arguments["KEY"]),)
     values = {key: getattr(config, key) for key in keys}
-    return Result("\n".join(f"{key} = {_typed(value)}" for key, value in values.items()), None, {"settings": values})
+    sources = {key: at.given.source(key, own, inherited) for key in keys}
+    shown = {key: f"{key} = {_typed(value)}".rstrip() for key, value in values.items()}
+    text = "\n".join(f"{line} ({sources[key]})" for key, line in shown.items())
+    return Result(text, None, {"settings": values, "sources": sources})
 
 
 def _typed(value: Any) -> str:
@@ -52,8 +63,9 @@ def _set_any(call: Call) -> Result:
 
 def _model(call: Call) -> Result:
     if call.get("NAME") is None:
-        name = call.agent.standing().config.model
-        return Result(f"Model: {name}", None, {"model": name})
+        at = call.agent.standing()
+        name, source = at.config.model, at.given.source("model", at.settings, at.inherited)
+        return Result(f"Model: {name} ({source})", None, {"model": name, "source": source})
     name = call.arguments["NAME"]
     call.agent.log.check_model(name)
     return _set(call, "model", name, f"Model: {name}")
@@ -79,7 +91,7 @@ def _system_clear(call: Call) -> Result:
 SETTINGS = (
     Command("context window", "N", "Send the newest N turns at most; 0 is all.", _window),
     Command("context budget", "TOKENS", "Send as many turns as fit TOKENS; 0 is no limit.", _budget),
-    Command("config get", "[KEY]", "Show this agent's settings, or one.", _get),
+    Command("config get", "[KEY]", "Show this agent's settings, or one, and where each comes from.", _get),
     Command("config set", "KEY=VALUE...", "Change a setting of this agent.", _set_any),
     Command("model", "[NAME]", "Show or change the model of this agent.", _model),
     Command("system", "", "Show the system prompt.", _system),

@@ -8,8 +8,8 @@ import msgspec
 
 from foldmark.commands.registry import Call, Command
 from foldmark.conversation import Context, Result
+from foldmark.conversation.fullness import fullness, rule
 from foldmark.core.events import Event
-from foldmark.core.pressure import meter
 from foldmark.core.request import Part, Request
 from foldmark.core.towards import minute
 from foldmark.core.turns import Turn, newest_turns
@@ -38,7 +38,7 @@ def _show(call: Call) -> Result:
     """The request that would go out now, whole, since nothing of it may be hidden, and the turns of its window."""
     agent = call.agent
     context, request = agent.context(), agent.request()
-    text = _request_text(agent.name or agent.id, context, request)
+    text = _request_text(agent.name or agent.id, context, request, fullness(agent, request))
     first = request.manifest.edge.first or 0
     window = takewhile(lambda message: message.id >= first, reversed(context.messages))
     turns = newest_turns(window, len(context.messages) + 1)
@@ -58,7 +58,7 @@ def _request_json(request: Request) -> dict[str, Any]:
     }
 
 
-def _request_text(name: str, context: Context, request: Request) -> str:
+def _request_text(name: str, context: Context, request: Request, meter: str) -> str:
     edge = request.manifest.edge
     amount = f"{count(context.size.messages, 'message')} (~{count(context.size.tokens, 'token')})"
     to = request.provider if request.model in ("", request.provider) else f"{request.provider}/{request.model}"
@@ -71,10 +71,7 @@ def _request_text(name: str, context: Context, request: Request) -> str:
     for layer, parts in groupby(request.manifest.parts, key=lambda part: part.layer):
         if layer == "window":
             if edge.before:
-                lines += [
-                    "",
-                    _rule(f"the window begins here; {count(edge.before, 'message')} before it: {edge.detail}"),
-                ]
+                lines.append(rule(edge))
             lines += _turns(list(parts), marks, context)
         elif layer == "pinned":
             lines += ["", _rule("pinned turns"), *_turns(list(parts), [], context)]
@@ -88,7 +85,7 @@ def _request_text(name: str, context: Context, request: Request) -> str:
             f"  {left.event:>6} (turn {left.turn or '-'}): {left.why}, {left.detail}"
             for left in request.manifest.left_out
         ]
-    return "\n".join([*lines, "", meter(context.size.tokens)])
+    return "\n".join([*lines, "", meter])
 
 
 def _turns(parts: Sequence[Part], marks: list[tuple[str, int]], context: Context) -> list[str]:
@@ -119,7 +116,7 @@ def _rule(text: str) -> str:
 
 
 def context_text(name: str, context: Context, turns: Sequence[Turn]) -> str:
-    """A context with the beginning of every message, its marks and its meter."""
+    """A context with the beginning of every message and its marks."""
     amount = f"{count(context.size.messages, 'message')} in {count(len(turns), 'turn')}"
     lines = [f"Context of {name} after event {context.at}: {amount}"]
     if context.state is not None:
@@ -138,7 +135,7 @@ def context_text(name: str, context: Context, turns: Sequence[Turn]) -> str:
         ]
         lines += [message_line(message) for message in turn.messages]
     lines += [f"\n{_rule(f'mark {name}')}" for name, _ in marks]
-    return "\n".join([*lines, "", meter(context.size.tokens)])
+    return "\n".join(lines)
 
 
 def message_line(message: Event, *, whole: bool = False) -> str:

@@ -24,7 +24,7 @@ from foldmark.core.events import (
     Restore,
 )
 from foldmark.core.ports import AgentRecord, Size
-from foldmark.core.pressure import is_ephemeral, window_of
+from foldmark.core.pressure import is_ephemeral
 from foldmark.core.replay import Fold, advance, birth, replay
 from foldmark.core.request import Request
 from foldmark.core.segments import Segments, normal, subtract, until
@@ -188,11 +188,12 @@ class Agent(Timeline):
             self._head = at.record.head
         return Context(at)
 
-    def request(self, provider: str | None = None, model: str | None = None) -> Request:
+    def request(self, provider: str | None = None, model: str | None = None, *, limit: int | None = None) -> Request:
         """The request that would go out now, by default to this agent's own model [SPEC 5]; nothing is sent or written.
 
         In a planning conversation under high pressure it holds that conversation and nothing else of the context
-        [SPEC 4.2]. Raises CommandError for an unknown provider.
+        [SPEC 4.2]. `limit` is a number of tokens that older turns have to make room for, where it is below what the
+        model takes. Raises CommandError for an unknown provider.
         """
         from foldmark.conversation.request import prepare  # 20 ms, and only requests need it
 
@@ -201,7 +202,7 @@ class Agent(Timeline):
         at = self.standing()
         own = at.config.model.partition("/")
         provider, model = provider or own[0], model or own[2] or provider or own[0]
-        planned, only, window = talk(at), None, window_of(model)
+        planned, only, window = talk(at), None, self.log.model_named(f"{provider}/{model}").window
         if planned and is_ephemeral(at.size.tokens, window):
             only = planned
         if at.fold.closing is not None:
@@ -209,7 +210,13 @@ class Agent(Timeline):
             fold = msgspec.structs.replace(at.fold, segments=normal((*at.fold.segments, *planned)))
             size = self._store.size(until(fold.segments, at.newest))
             at = msgspec.structs.replace(at, fold=fold, size=size)
-        return prepare(at, at.config, provider, model, tools=self.log.tools(), only=only, limit=window)
+        most = window if limit is None else min(window, limit)
+        return prepare(at, at.config, provider, model, tools=self.log.tools(), only=only, limit=most)
+
+    @property
+    def window(self) -> int:
+        """The tokens that this agent's model takes."""
+        return self.log.model_named(self.standing().config.model).window
 
     def call_tool(self, name: str, args: Mapping[str, Any], *, asking: Asking = NOBODY) -> str:
         """Run a tool as the model would, and return what it is told [SPEC 4.1].

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
@@ -16,6 +16,10 @@ from foldmark.core.replay import birth
 from foldmark.core.request import Request, ToolSpec
 from foldmark.core.segments import contains
 from foldmark.core.wording import listing
+from foldmark.settings import Settings
+
+if TYPE_CHECKING:
+    from foldmark.tokens.models import Model
 
 Commands = Callable[[Agent, str, str, Asking], Result]
 """Carries out (agent, line, actor, asking): the registry, which is above this layer."""
@@ -45,9 +49,10 @@ class Log:
         tools: Tools,
         call_tool: CallTool,
         complete: Complete,
+        given: Settings = Settings(),  # noqa: B008 - it is frozen
     ) -> None:
         self.store, self.clock, self.new_id, self.commands = store, clock, new_id, commands
-        self.tools, self.call_tool, self.complete = tools, call_tool, complete
+        self.tools, self.call_tool, self.complete, self.given = tools, call_tool, complete, given
         # One object per agent, so that everybody in this process agrees on what was appended last.
         self._agents: WeakValueDictionary[str, Agent] = WeakValueDictionary()
 
@@ -140,13 +145,16 @@ class Log:
 
     def check_model(self, name: str) -> None:
         """Raise CommandError unless `name` is `offline` or `provider/model` of a known provider."""
-        from foldmark.providers.wires import WIRES
+        from foldmark.providers.wires import check_model  # 20 ms
+
+        check_model(name, self.given.dialects)
+
+    def model_named(self, name: str) -> "Model":
+        """What is known of a model, named as in `Config.model`; the settings go before the table [SPEC 10]."""
+        from foldmark.tokens.models import model_of
 
         provider, _, model = name.partition("/")
-        if provider not in (*WIRES, "google") or (provider != "offline" and not model):
-            raise CommandError(
-                f"a model is 'offline' or PROVIDER/MODEL with one of {listing(WIRES)}, not '{name[:60]}'"
-            )
+        return model_of(provider, model or provider, self.given.models, self.given.dialects)
 
     def check_new(self, name: str) -> None:
         """Raise CommandError if there is a conversation of this name already, or the name is none."""

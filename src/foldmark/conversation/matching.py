@@ -7,7 +7,7 @@ from foldmark.conversation.asking_model import ask
 from foldmark.core.events import Event
 from foldmark.core.matching import match, parse_ids, request_text, shown
 from foldmark.core.ports import Progress
-from foldmark.core.pressure import chunk_count, chunks, window_of
+from foldmark.core.pressure import chunk_count, chunks
 from foldmark.core.turns import newest_turns
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def matched(
         return found_here
     turns = newest_turns(reversed(messages), len(messages) + 1)
     sizes = [sum(message.tokens for message in turn.messages) for turn in turns]
-    plan = chunks(sizes, chunk_count(at.size.tokens, window_of(at.config.model)))
+    plan = chunks(sizes, chunk_count(at.size.tokens, agent.window))
     found: set[int] = set()
     for done, part in enumerate(plan, 1):
         chunk = [message for place in part for message in turns[place].messages]

@@ -5,22 +5,24 @@ from typing import Any
 from msgspec import Struct, structs
 
 from foldmark.core.codec import operation_of
-from foldmark.core.config import Config, config_of
+from foldmark.core.config import Config
 from foldmark.core.events import Event, Fork
 from foldmark.core.ports import AgentRecord, Size, Store
 from foldmark.core.replay import Fold, birth
 from foldmark.core.segments import Segment, Segments, until
+from foldmark.settings import Settings
 
 
 class Standing(Struct, frozen=True):
-    """Where an agent stands when it is asked: its row, its fold, what it was born with, how much is visible, and the
-    store to look things up in."""
+    """Where an agent stands when it is asked: its row, its fold, what it was born with, how much is visible, the store
+    to look things up in, and what was given from outside."""
 
     store: Store
     record: AgentRecord
     fold: Fold
     origin: Fold
     size: Size
+    given: Settings = Settings()
 
     @property
     def lineage(self) -> Segments:
@@ -50,13 +52,18 @@ class Standing(Struct, frozen=True):
         event = self.store.newest("config", (Segment(self.record.id, 1, self.newest),))
         if event:
             return dict((event.data or {}).get("settings", {}))
+        return self.inherited
+
+    @property
+    def inherited(self) -> dict[str, Any]:
+        """What was set for its parent when this agent was forked; nothing of it came from outside."""
         born = _fork(self.store, self.record.fork_event)
         return born.settings if born else {}
 
     @property
     def config(self) -> Config:
-        """The settings with the defaults for all that was not set."""
-        return config_of(self.settings)
+        """The settings, and what was given from outside and is built in for all that was not set [SPEC 10]."""
+        return self.given.config(self.settings)
 
     @property
     def scratchpad(self) -> str | None:

@@ -199,10 +199,10 @@ class Timeline:
             )
         if cache is not None and cache[0].grows:
             fold, beside = cache
-            return Standing(self._store, record, fold, self._origin, beside.plus(record.own))
+            return Standing(self._store, record, fold, self._origin, beside.plus(record.own), self.log.given)
         fold = cache[0] if cache is not None else self.replay()
         size = self._store.size(until(fold.segments, record.newest))
-        return Standing(self._store, record, fold, self._origin, size)
+        return Standing(self._store, record, fold, self._origin, size, self.log.given)
 
     def replay(self) -> Fold:
         """The fold of all operations in the log, without the stored segment cache."""

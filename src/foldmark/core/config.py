@@ -1,5 +1,6 @@
 """The settings of one agent that shape its requests [SPEC 10], and how they are read from text."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -21,7 +22,7 @@ class Config(Struct, frozen=True):
     `token_counting` is `bytes` or `tokenizer`, which counts with a model's own one where that is public [SPEC 5.4];
     `thinking` how much the model is to think; the three thresholds are percent of the model's window at which it is
     reminded, at most once in `check_interval_seconds` [SPEC 5.5]. `calibration` is no setting but what was measured:
-    "provider/model" -> bytes that make a token.
+    "provider/model" -> bytes that make a token, "tokenizer:provider/model" -> tokens counted that make one.
     """
 
     model: str = "offline"
@@ -72,9 +73,11 @@ _CHOICES = {
     "thinking": THINKING,
 }
 
+_PERCENT = ("warn_threshold", "recommend_threshold", "urgent_threshold")
 
-def config_of(settings: dict[str, Any]) -> Config:
-    """The config that `settings`, key -> value as `parse` made them, stand for; what is unknown is passed over."""
+
+def config_of(settings: Mapping[str, Any]) -> Config:
+    """The config that `settings`, key -> value as `checked` made them, stand for; what is unknown is passed over."""
     known = {key: value for key, value in settings.items() if key in (*KEYS, "calibration")}
     return msgspec.convert(known, Config)
 
@@ -87,35 +90,94 @@ def key_of(name: str) -> str:
     return key
 
 
+def takes(key: str) -> str:
+    """What values setting `key` takes, as in "context_size is a number from 0 to 1,000,000,000"."""
+    if key in _CHOICES:
+        return f"one of {listing(_CHOICES[key])}"
+    if key == "model_commands":
+        return f"'all', 'none' or any of {listing(MODEL_COMMANDS)}"
+    match getattr(Config(), key):
+        case int():
+            return f"a number from 0 to {_most(key):,}"
+        case float():
+            return "a share above 0 and up to 1"
+        case _:
+            return "'offline' or PROVIDER/MODEL" if key == "model" else "a text"
+
+
+def checked(key: str, value: Any) -> Any:
+    """The value of setting `key` that `value` stands for: a text as a person types it, or what TOML and Python have for
+    it (a number, a boolean, for `model_commands` a list of texts). Raises CommandError saying what it takes."""
+    match getattr(Config(), key), value:
+        case _, str():
+            return parse(key, value)
+        case (bool(), bool()):
+            return value
+        case (bool(), _) | (_, bool()):
+            pass
+        case (int(), int()) if 0 <= value <= _most(key):
+            return value
+        case (float(), int() | float()) if 0 < value <= 1:
+            return float(value)
+        case (_, [*words]) if key == "model_commands" and all(isinstance(word, str) for word in words):
+            return parse(key, ", ".join(words))
+    raise _wrong(key, described(value))
+
+
 def parse(key: str, text: str) -> Any:
     """The value of setting `key` that `text` stands for. Raises CommandError saying what it takes."""
+    if key in _CHOICES and text not in _CHOICES[key]:
+        raise _wrong(key, f"'{text[:40]}'")
     match getattr(Config(), key):
         case bool():
-            if text not in _CHOICES[key]:
-                raise CommandError(f"{key} is one of {listing(_CHOICES[key])}, not '{text[:40]}'")
             return text == "on"
         case int():
             digits = text.lstrip("0") or text[:1]
-            if not (digits.isascii() and digits.isdigit() and len(digits) <= len(str(MOST)) and int(digits) <= MOST):
-                raise CommandError(f"{key} is a number from 0 to {MOST:,}, not '{text[:40]}'")
-            return int(digits)
+            number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= len(str(MOST)) else -1
+            if not 0 <= number <= _most(key):
+                raise _wrong(key, f"'{text[:40]}'")
+            return number
         case float():
             try:
                 share = float(text)
             except ValueError:
                 share = 0.0
             if not 0 < share <= 1:
-                raise CommandError(f"{key} is a share above 0 and up to 1, not '{text[:40]}'")
+                raise _wrong(key, f"'{text[:40]}'")
             return share
         case _ if key == "model_commands":
             wanted = text.replace(",", " ").split()
             if wanted in (["all"], ["none"]):
                 return wanted[0]
             if unknown := [word for word in wanted if word not in MODEL_COMMANDS]:
-                there_are = listing(MODEL_COMMANDS)
-                raise CommandError(f"{key} are 'all', 'none' or any of {there_are}, unlike '{unknown[0][:40]}'")
+                raise CommandError(f"{key} are {takes(key)}, unlike '{unknown[0][:40]}'")
             return ", ".join(wanted) or "none"
         case _:
-            if key in _CHOICES and text not in _CHOICES[key]:
-                raise CommandError(f"{key} is one of {listing(_CHOICES[key])}, not '{text[:40]}'")
             return text
+
+
+def described(value: Any) -> str:
+    """A value that came from TOML or Python, for an error message."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case str():
+            return f"'{value[:40]}'"
+        case int() | float() if -MOST <= value <= 10 * MOST or value != value:
+            return str(value)
+        case int() | float():
+            return "a number that large"
+        case list() | tuple():
+            return "a list"
+        case Mapping():
+            return "a table"
+        case _:
+            return f"a {type(value).__name__}"
+
+
+def _most(key: str) -> int:
+    return 100 if key in _PERCENT else MOST
+
+
+def _wrong(key: str, given: str) -> CommandError:
+    return CommandError(f"{key} is {takes(key)}, not {given}")

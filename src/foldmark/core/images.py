@@ -6,7 +6,7 @@ An image is kept in one form, whatever dialect it is sent in: `{"type": "image",
 
 import re
 from binascii import Error, a2b_base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 MEDIA = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -34,7 +34,7 @@ class Image(NamedTuple):
         return self.url or f"data:{self.media};base64,{self.data}"
 
 
-def images_of(data: dict[str, Any] | None) -> tuple[list[Image], int]:
+def images_of(data: Mapping[str, Any] | None) -> tuple[list[Image], int]:
     """The images that a message carries, and how many other blocks or unusable images there are beside them."""
     blocks = (data or {}).get("blocks")
     found = [_image(block) for block in blocks] if isinstance(blocks, list) else []

@@ -1,6 +1,6 @@
 """What the library asks of the outside: a place to store events, a model to answer, a clock."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
@@ -187,6 +187,12 @@ class Store(Towards, Protocol):
     def size(self, segments: Segments) -> Size:
         """How many messages and tokens lie inside `segments`, from stored sums."""
 
+    def weight(self, segments: Segments) -> int:
+        """The bytes that the messages inside `segments` weigh (`core.weight`), from stored sums."""
+
+    def weights(self, segments: Segments) -> Iterator[tuple[int, int]]:
+        """The id and the weight of every message inside `segments`, newest first, read as they are consumed."""
+
     def bounds(self, segments: Segments) -> Segments:
         """`segments`, each from its oldest message to its newest; without those that hold none."""
 
@@ -243,7 +249,7 @@ class Store(Towards, Protocol):
 class Provider(Protocol):
     """A language model that can be asked."""
 
-    def answer(self, request: Request) -> AsyncIterator[Piece]:
+    def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
         """Stream the answer to a request; closing the iterator ends the request. Raises ProviderError."""
 
     async def count(self, request: Request) -> int:

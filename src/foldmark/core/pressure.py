@@ -7,21 +7,24 @@ WINDOW = 200_000
 """Tokens that a model takes if nothing better is known [S1]."""
 
 
-def window_of(model: str) -> int:
-    """The tokens that a model takes, 128K for GPT-4, as far as is known [S1]."""
-    return 128_000 if "gpt-4" in model else WINDOW
-
-
 def percent(tokens: int, window: int = WINDOW) -> int:
     """The share of the window, rounded down."""
     return tokens * 100 // window
 
 
-def meter(tokens: int, window: int = WINDOW) -> str:
-    """`Context: 80K/200K tokens (40%)` with a light: white, yellow from 80%, red from 95%."""
+def meter(tokens: int, window: int = WINDOW, budget: int = 0, whole: int = 0) -> str:
+    """`Context: 80K/200K tokens (40%)` with a light: white, yellow from 80%, red from 95%.
+
+    `tokens` are those of the next request. Where it is not the whole context, `whole` are those of that, and `budget`
+    is what keeps it smaller, 0 if something else does [SPEC 5.5].
+    """
     share = percent(tokens, window)
     light = "🔴" if share >= 95 else "🟡" if share >= 80 else "⚪"
-    return f"Context: {_thousands(tokens)}/{_thousands(window)} tokens ({share}%) {light}"
+    beside = [f"budget {_thousands(budget)}"] if budget and whole else []
+    beside += [f"whole context ~{_thousands(whole)}"] if whole else []
+    return f"Context: {_thousands(tokens)}/{_thousands(window)} tokens ({share}%) {light}" + "".join(
+        f" · {each}" for each in beside
+    )
 
 
 def is_full(tokens: int, window: int = WINDOW) -> bool:

@@ -83,7 +83,8 @@ class Request(Struct, frozen=True):
     """What goes to a provider: `body` as the wire has it, `bytes` the same serialized, `tokens` their estimate.
 
     `purpose` is what the answer is for: `answer` (the conversation goes on), `match` (which messages does a filter
-    mean), `summary` or `state`.
+    mean), `summary` or `state`. `names` holds the tools whose name on the wire differs from their own, by wire name.
+    `size` is what the tokens are estimated from, before any calibration.
     """
 
     provider: str
@@ -94,3 +95,5 @@ class Request(Struct, frozen=True):
     tokens: int
     manifest: Manifest
     purpose: str = "answer"
+    size: int = 0
+    names: dict[str, str] = {}

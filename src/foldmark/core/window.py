@@ -6,6 +6,10 @@ taken while the request that holds it and all newer ones fits; the first that do
 
 What "fits" means is asked of `size`, which measures real requests. A request grows with every unit but for the
 synthetic messages at its ends, which are less than `SLACK` bytes; this is why few of them need to be made.
+
+A window that goes in steps begins only at a few places, which depend on the sums of stored weights and not on where the
+conversation ends (`in_steps`). So it begins at the same turn for as long as a step lasts, and the provider's cache can
+keep the beginning of the request.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -79,6 +83,48 @@ def choose(
     `size(n)` is the bytes of the request with the newest n units, `rough` what a unit adds to it by itself, and
     `fits` whether a request of so many bytes does. Reads one unit more than it takes.
     """
+    upto = _upto(units, turns)
+    if fits is None:
+        count = upto(turns or units.all())
+    else:
+        count = _widest(upto, units, fits, size, rough) if units.reach(1) else 0
+        if upto(count + 1) > count:
+            return Cut(count, "budget")
+    return Cut(count, "turns" if units.reach(count + 1) else None)
+
+
+class Steps(NamedTuple):
+    """How a window goes in steps, all in uncalibrated tokens: G = `step`, b = `room` for turns, T = `total` of all the
+    visible turns [SPEC 5.3]."""
+
+    step: int
+    room: int
+    total: int
+
+
+def in_steps(units: Units, turns: int, steps: Steps, before: Callable[[int], int], fits: Callable[[int], bool]) -> Cut:
+    """Where the window begins if it goes in steps: at the first turn that at least L tokens of turns stand before.
+
+    L is the least multiple of the step with which the weights leave room enough, or a later one if the request does not
+    fit; one unit is in any case. `before(n)` is the tokens in front of the newest n units, `fits(n)` whether the
+    request with them does. Reads one unit more than the weights leave room for.
+    """
+    upto = _upto(units, turns)
+    left = max(0, -((steps.room - steps.total) // steps.step) * steps.step)
+    count = upto(1)
+    while upto(count + 1) > count and before(count + 1) >= left:
+        count += 1
+    stopped = "budget" if upto(count + 1) > count else "turns" if units.reach(count + 1) else None
+    while count > 1 and not fits(count):
+        stopped = "budget"
+        left = (before(count) // steps.step + 1) * steps.step
+        while count > 1 and before(count) < left:
+            count -= 1
+    return Cut(count, stopped)
+
+
+def _upto(units: Units, turns: int) -> Callable[[int], int]:
+    """What makes of a number of units that many, or how many there are with at most `turns` turns (0: any number)."""
     held: list[int] = []  # turns in the newest 1, 2, ... units
 
     def upto(count: int) -> int:
@@ -88,13 +134,7 @@ def choose(
             held.pop()
         return min(count, len(held))
 
-    if fits is None:
-        count = upto(turns or units.all())
-    else:
-        count = _widest(upto, units, fits, size, rough) if units.reach(1) else 0
-        if upto(count + 1) > count:
-            return Cut(count, "budget")
-    return Cut(count, "turns" if units.reach(count + 1) else None)
+    return upto
 
 
 def _widest(

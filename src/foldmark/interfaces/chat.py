@@ -6,13 +6,17 @@ import sys
 from asyncio import CancelledError
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
+from itertools import chain
 
 from foldmark.conversation import Agent
 from foldmark.conversation.asking import Asking
+from foldmark.conversation.fullness import fullness, rule
 from foldmark.conversation.planning import planning
+from foldmark.core.answer import Piece, Stopped, Waiting
 from foldmark.core.errors import ConflictError, FoldmarkError, StoreError
 from foldmark.core.ports import Provider
-from foldmark.core.pressure import WINDOW, is_full, meter
+from foldmark.core.pressure import is_full
 from foldmark.core.request import ToolCall
 from foldmark.core.wording import count
 from foldmark.interfaces.person import edit_command, reading, show_text
@@ -23,6 +27,8 @@ PROMPT = "> "
 CALL_CHARACTERS = 100
 """How much of a tool call's arguments is shown."""
 FULL = "⚠️  Context full. Use /clear to continue."
+STOPPED = {"length": "the answer was cut off, it reached the most that the model says", "refused": "the model refused"}
+"""Ends of an answer that a person is told of."""
 
 
 def typed_lines() -> Iterator[str]:
@@ -50,19 +56,23 @@ def piped_lines(lines: Iterable[bytes]) -> Iterator[str]:
             yield line
 
 
-def chat(agent: Agent, provider: Provider, lines: Iterable[str], ask: Callable[[str], bool] | None = None) -> int:
+Models = Callable[[str], Provider]
+"""Makes the provider of a model's name, as `Config.model` has it."""
+
+
+def chat(agent: Agent, models: Models, lines: Iterable[str], ask: Callable[[str], bool] | None = None) -> int:
     """Talk until the lines end or a command says to leave; returns the exit code of the last thing that went wrong.
 
     `ask` puts a question that a command has to the person; None if nobody is there. Ctrl-C during an answer closes the
     turn as interrupted and keeps what had been said.
     """
-    talk = _Chat(agent, provider, ask)
-    talk.greet()
+    talk = _Chat(agent, models, ask)
     code = 0
     with asyncio.Runner() as runner:
-        for line in lines:
+        steps: Iterator[Callable[[], None]] = (partial(talk.line, runner, line) for line in lines)
+        for step in chain((talk.greet,), steps):
             try:
-                talk.line(runner, line)
+                step()
             except FoldmarkError as error:
                 code = error.exit_code
                 print(f"foldmark: {error}", file=sys.stderr)
@@ -79,7 +89,7 @@ def chat(agent: Agent, provider: Provider, lines: Iterable[str], ask: Callable[[
 
 def answer(agent: Agent, provider: Provider, asking: Asking, *, shown: bool) -> None:
     """Let the model answer in the turn that is open, once and without a chat around it."""
-    show = Shown(_piece, _call) if shown else Shown(lambda _: None, lambda _: None)
+    show = Shown(_piece, _call, _other) if shown else Shown(lambda _: None, lambda _: None)
     asyncio.run(turn(agent, provider, None, show, asking))
     if shown:
         print()
@@ -88,9 +98,10 @@ def answer(agent: Agent, provider: Provider, asking: Asking, *, shown: bool) -> 
 class _Chat:
     """Where a chat stands: the agent that is talked to, and whether it is over."""
 
-    def __init__(self, agent: Agent, provider: Provider, ask: Callable[[str], bool] | None) -> None:
-        self.agent, self._provider, self._asking = agent, provider, Asking(ask, reading())
+    def __init__(self, agent: Agent, models: Models, ask: Callable[[str], bool] | None) -> None:
+        self.agent, self._models, self._asking = agent, models, Asking(ask, reading())
         self.left = False
+        self._edge: int | None = None
 
     def greet(self) -> None:
         """Say where one is and how full the context is."""
@@ -101,7 +112,9 @@ class _Chat:
         print(f"Conversation '{agent.name or agent.id}', {what}; model: {model}. /help lists the commands.")
         if agent.open_turn is not None:
             print("The last turn was cut off; what was recorded of it is kept.")
-        print(meter(context.size.tokens, WINDOW))
+        request = agent.request()
+        self._edge = request.manifest.edge.first
+        print(fullness(agent, request))
 
     def line(self, runner: asyncio.Runner, line: str) -> None:
         """Carry out a command, or say something."""
@@ -128,7 +141,7 @@ class _Chat:
         self.agent.context()  # takes note of what others have appended
         at = self.agent.standing()
         # What makes room again has to be agreed: a planning conversation goes on, with nothing else in its requests.
-        if is_full(at.size.tokens, WINDOW) and planning(at) is None:
+        if planning(at) is None and is_full(self.agent.request().tokens, self.agent.window):
             print(FULL)
         else:
             self._answered(runner, text)
@@ -138,9 +151,17 @@ class _Chat:
             runner.run(self._answer(text))
         except (CancelledError, KeyboardInterrupt):
             print("\n(interrupted; what had been said is kept)")
-        else:
+        except FoldmarkError:
             print()
-        print(meter(self.agent.context().size.tokens, WINDOW), flush=True)
+            raise
+        print()
+        self.agent.context()
+        request = self.agent.request()
+        edge = request.manifest.edge
+        if edge.before and edge.first != self._edge:
+            print(rule(edge))
+        self._edge = edge.first
+        print(fullness(self.agent, request), flush=True)
 
     async def _answer(self, text: str | None) -> None:
         """One turn. Ctrl-C cancels it, however often it is pressed, and never cuts its recording short."""
@@ -149,7 +170,8 @@ class _Chat:
         with suppress(NotImplementedError):  # Windows has no such handlers; there the runner raises KeyboardInterrupt
             loop.add_signal_handler(signal.SIGINT, task.cancel)
         try:
-            await turn(self.agent, self._provider, text, Shown(_piece, _call), self._asking)
+            provider = self._models(self.agent.standing().config.model)
+            await turn(self.agent, provider, text, Shown(_piece, _call, _other), self._asking)
         finally:
             with suppress(NotImplementedError):
                 loop.remove_signal_handler(signal.SIGINT)
@@ -157,6 +179,16 @@ class _Chat:
 
 def _piece(piece: str) -> None:
     print(harmless(piece), end="", flush=True)
+
+
+def _other(piece: Piece) -> None:
+    match piece:
+        case Waiting():
+            print(f"({harmless(piece.reason)}; asking again in {piece.seconds:.0f} s)", file=sys.stderr, flush=True)
+        case Stopped() if piece.why in STOPPED:
+            print(f"\n({STOPPED[piece.why]}: {harmless(piece.said)})", end="", flush=True)
+        case _:
+            pass
 
 
 def _call(call: ToolCall) -> None:

@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 import foldmark
 from foldmark import settings
-from foldmark.app import model
+from foldmark.app import provider, read_settings
 from foldmark.conversation import Log, Result
 from foldmark.conversation.asking import Asking
 from foldmark.conversation.log import check_name
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import count, one_line
 from foldmark.interfaces.render import harmless, json_text, result_json, result_text
+from foldmark.settings import Settings
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -82,10 +84,10 @@ def cli(context: click.Context, db: str | None) -> None:
 
 
 @contextmanager
-def _log(path: str, *, create: bool) -> Iterator[Log]:
+def _log(path: str, *, create: bool, given: Settings | None = None) -> Iterator[Log]:
     if create and settings.is_default(path, os.environ):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-    with foldmark.open(path, create=create) as log:
+    with foldmark.open(path, create=create, settings=given) as log:
         yield log
 
 
@@ -100,8 +102,9 @@ def _show(result: Result, as_json: bool) -> None:
 
 @cli.command()
 @click.argument("name", default="default")
+@click.option("--model", "model", metavar="PROVIDER/MODEL", help="Talk to this model from now on; /model changes it.")
 @click.pass_obj
-def chat(db: str, name: str) -> int:
+def chat(db: str, name: str, model: str | None) -> int:
     """Talk in conversation NAME.
 
     It is made if there is none. Lines are read from the terminal or a pipe; /help lists the commands.
@@ -109,15 +112,23 @@ def chat(db: str, name: str) -> int:
     from foldmark.interfaces.chat import chat as talk
     from foldmark.interfaces.chat import piped_lines, typed_lines
     from foldmark.interfaces.person import asks
+    from foldmark.providers.wires import check_model
 
     typed = sys.stdin.isatty()
     if not Path(db).exists():
         check_name(name)
-    with _log(db, create=True) as log:
+    given = read_settings()
+    if model is not None:
+        check_model(model, given.dialects)
+        # Said on the command line, it goes before the environment; said later in the chat, before both.
+        given = replace(given, overrides={key: value for key, value in given.overrides.items() if key != "model"})
+    with _log(db, create=True, given=given) as log:
         agent = log.find(name, create=True)
+        if model is not None and agent.standing().config.model != model:
+            agent.do(f"/model {model}")
         lines = typed_lines() if typed else piped_lines(sys.stdin.buffer)
-        provider = model("offline", settings.offline_delay(os.environ, sys.stdout.isatty()))
-        return talk(agent, provider, lines, asks if typed else None)
+        delay = settings.offline_delay(os.environ, sys.stdout.isatty())
+        return talk(agent, lambda name: provider(name, given, delay), lines, asks if typed else None)
 
 
 class _WithCommands(click.Command):
@@ -157,7 +168,7 @@ def do(db: str, name: str, command: tuple[str, ...], as_json: bool) -> None:
         if result.data.get("answer"):
             from foldmark.interfaces.chat import answer
 
-            answer(agent, model(agent.standing().config.provider), asking, shown=not as_json)
+            answer(agent, provider(agent.standing().config.model, log.given), asking, shown=not as_json)
 
 
 @cli.group()
@@ -198,6 +209,37 @@ def import_(db: str, file: Path, name: str | None, as_json: bool) -> None:
     with _log(db, create=True) as log:
         report = import_file(log, file, name)
     print(json_text(report_data(report)) if as_json else report_text(report))
+
+
+@cli.command()
+@click.argument("name", metavar="NAME|FILE")
+@click.option("--model", metavar="PROVIDER/MODEL", help="Whose prices and cache; otherwise the conversation's own.")
+@click.option(
+    "--budget", metavar="TOKENS", type=click.IntRange(1, 10**9), help="The window's budget; otherwise its own."
+)
+@click.option("--low-water", default="1.0,0.8,0.6", show_default=True, help="Which ones to compare.")
+@click.option("--order", type=click.Choice(["auto", "first", "last", "both"]), default="auto", show_default=True)
+@click.option("--ignore-pauses", is_flag=True, help="As if no cache ever expired.")
+@click.option("--plot", metavar="FILE.svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw it as well.")
+@_AS_JSON
+@click.pass_obj
+def cost(db: str, /, name: str, plot: Path | None, as_json: bool, **wanted: Any) -> None:
+    """Compare what conversation NAME would have cost.
+
+    Makes its requests again, with the whole history and with the window at each low water, and works out what the
+    provider's prompt cache would have held. Nothing is sent, nothing is written. FILE is a session file, read into
+    memory. --order says where state and scratchpad stand: first, in the system field, or last, in the newest turn.
+    """
+    from foldmark.interfaces import cost_plot, cost_table
+    from foldmark.interfaces.cost import Wish, conversation, report
+
+    if plot is not None:
+        cost_plot.drawing()  # before there is much to wait for
+    with conversation(db, name) as agent:
+        found = report(agent, Wish(**wanted))
+    if plot is not None:
+        cost_plot.plot([(cost_table.title(found), found.rows, found.tariff)], plot)
+    print(json_text(cost_table.data(found)) if as_json else cost_table.text(found))
 
 
 @cli.command()

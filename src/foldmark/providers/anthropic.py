@@ -1,66 +1,237 @@
-"""Anthropic's Messages API: a prompt in its wire format."""
+"""Anthropic's Messages API: a prompt in its wire format, and what a message that it answers with says. Needs no SDK."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from foldmark.core.answer import Kept, Piece, Stopped, Usage
+from foldmark.core.errors import ProviderError
+from foldmark.core.images import Image
 from foldmark.core.prompt import Prompt
-from foldmark.core.request import PLAIN, Options, ToolSpec
+from foldmark.core.request import PLAIN, Options, ToolCall, ToolSpec
 from foldmark.core.view import Calls, Used
 from foldmark.core.wire import tool_name
+from foldmark.providers.anthropic_thinking import Asked, asked
 
-MAX_TOKENS = 4096
-"""Tokens of an answer at most, which the API demands to be said."""
+Block = dict[str, Any]
+
+AFTER = "after"
+"""In a kept block, and never sent: the characters of the answer's text that stood in front of it, if there were any."""
 
 _NOT_AT_THE_TOP = ("oneOf", "allOf", "anyOf")
+_THINKING = {"thinking": ("thinking", "signature"), "redacted_thinking": ("data",)}
+
+# A prompt as a request
 
 
 def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: Options = PLAIN) -> dict[str, Any]:
-    """The body of a request to /v1/messages; messages of one role in a row become one."""
-    messages: list[dict[str, Any]] = []
-    called = False
-    for step in prompt.steps:
-        if isinstance(step, Calls):
-            called = True
-            _add(messages, "assistant", [*_text(step.text), *(_use(call) for call in step.calls)])
-            _add(messages, "user", [_result(call) for call in step.calls])
-        else:
-            _add(messages, step.role, _text(step.text))
-    body: dict[str, Any] = {"model": model, "max_tokens": MAX_TOKENS}
-    if prompt.system:
-        body["system"] = prompt.system
-    if tools or called:
+    """The body of a request to /v1/messages; messages of one role in a row become one.
+
+    Cache points stand behind what stays the same: the stable system text (the tools if there is none), the turns before
+    the active one, and everything. What `options.thinking` becomes depends on the model (`anthropic_thinking`). Models
+    that think within a budget refuse to in the middle of calls that they did not think about; then they are not asked
+    to. Where a model does not think, its earlier thinking is not sent: the API refuses it.
+    """
+    how = asked(model, options.thinking, options.output)
+    messages, settled = _messages(prompt, how)
+    if how.strict and _thoughtless(messages):
+        how = Asked(thinks=False)
+        messages, settled = _messages(prompt, how)
+    body: dict[str, Any] = {"model": model, "max_tokens": options.output}
+    if parameter := _parameter(how, messages):
+        body["thinking"] = parameter
+    if how.effort:
+        body["output_config"] = {"effort": how.effort}
+    system = [*_texts(prompt.stable), *_texts(prompt.anchors)]
+    if system:
+        body["system"] = system
+    declared = [_tool(tool) for tool in tools]
+    if tools or any(isinstance(step, Calls) for step in prompt.steps):
         # The API has refused messages with tool blocks where no `tools` were given; an empty list satisfies it.
-        body["tools"] = [_tool(tool) for tool in tools]
+        body["tools"] = declared
     body["messages"] = messages
+    stable = system[:1] if prompt.stable.strip() else declared[-1:]
+    for block in (*stable, *settled, *_end(messages)):
+        block["cache_control"] = {"type": "ephemeral"}
     return body
 
 
-def _add(messages: list[dict[str, Any]], role: str, blocks: list[dict[str, Any]]) -> None:
-    if messages and messages[-1]["role"] == role:
-        messages[-1]["content"].extend(blocks)
-    else:
-        messages.append({"role": role, "content": blocks})
+def _messages(prompt: Prompt, how: Asked) -> tuple[list[dict[str, Any]], list[Block]]:
+    """The messages, and the block that the settled history ends in, if there is any."""
+    messages: list[dict[str, Any]] = []
+    settled: list[Block] = []
+    thoughts: list[Block] = []  # of an answer without text or calls: they belong in front of what it said next
+    for index, step in enumerate(prompt.steps):
+        if isinstance(step, Calls):
+            uses = [_use(call) for call in step.calls]
+            said = _said(step.text, step.kept if how.thinks else (), uses)
+            _add(messages, "assistant", [*thoughts, *said], how)
+            _add(messages, "user", [_result(call) for call in step.calls], how)
+            thoughts = []
+        elif step.role == "assistant":
+            said = [*thoughts, *_said(step.text, step.kept if how.thinks else (), [])]
+            thoughts = [] if step.text.strip() else said
+            _add(messages, "assistant", [] if thoughts else said, how)
+        else:
+            thoughts = []
+            _add(messages, "user", [*(_image(i) for i in step.images), *_texts(step.text)], how)
+        if index < prompt.settled:
+            settled = _end(messages)
+    return messages, settled
 
 
-def _text(text: str) -> list[dict[str, Any]]:
-    return [{"type": "text", "text": text}] if text else []
+def _end(messages: list[dict[str, Any]]) -> list[Block]:
+    """The last block so far, if there is any."""
+    return messages[-1]["content"][-1:] if messages else []
 
 
-def _use(call: Used) -> dict[str, Any]:
+def _add(messages: list[dict[str, Any]], role: str, blocks: list[Block], how: Asked) -> None:
+    if not blocks:
+        return
+    if not messages or messages[-1]["role"] != role:
+        messages.append({"role": role, "content": []})
+    content = messages[-1]["content"]
+    if how.strict and (content or blocks)[0]["type"] not in _THINKING:
+        blocks = [block for block in blocks if block["type"] not in _THINKING]
+    content.extend(blocks)
+
+
+def _said(text: str, kept: Sequence[Block], uses: list[Block]) -> list[Block]:
+    """The blocks of one answer in the order in which the model made them, as far as each can stand there."""
+    blocks: list[Block] = []
+    done = 0
+    for block in kept:
+        names = _THINKING.get(str(block.get("type")), ())
+        if not names or not all(isinstance(block.get(name), str) for name in names):
+            continue
+        after = block.get(AFTER)
+        end = after if isinstance(after, int) and done < after <= len(text) else done
+        if text[done:end].strip() and (uses or text[end:].strip()):
+            blocks.append(_text(text[done:end]))
+            done = end
+        blocks.append({"type": block["type"], **{name: block[name] for name in names}})
+    return [*blocks, *_texts(text[done:]), *uses]
+
+
+def _thoughtless(messages: list[dict[str, Any]]) -> bool:
+    """Whether the request answers calls that the model did not think about."""
+    answered = messages and any(block["type"] == "tool_result" for block in messages[-1]["content"])
+    return bool(answered) and messages[-2]["content"][0]["type"] not in _THINKING
+
+
+def _parameter(how: Asked, messages: list[dict[str, Any]]) -> dict[str, Any] | None:
+    if how.bound and any(block["type"] in _THINKING for message in messages for block in message["content"]):
+        return {**(how.parameter or {"type": "adaptive"}), "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+    return how.parameter
+
+
+def _text(text: str) -> Block:
+    return {"type": "text", "text": text}
+
+
+def _texts(text: str) -> list[Block]:
+    return [_text(text)] if text.strip() else []
+
+
+def _image(image: Image) -> Block:
+    if image.url:
+        return {"type": "image", "source": {"type": "url", "url": image.url}}
+    return {"type": "image", "source": {"type": "base64", "media_type": image.media, "data": image.data}}
+
+
+def _use(call: Used) -> Block:
     return {"type": "tool_use", "id": call.call_id, "name": call.name, "input": msgspec.json.decode(call.arguments)}
 
 
-def _result(call: Used) -> dict[str, Any]:
-    failed = {"is_error": True} if call.failed else {}
-    return {"type": "tool_result", "tool_use_id": call.call_id, "content": call.result, **failed}
+def _result(call: Used) -> Block:
+    content: Any = [*_texts(call.result), *(_image(image) for image in call.images)] if call.images else call.result
+    # The API takes nothing but text in a result that is marked as an error.
+    failed = {"is_error": True} if call.failed and not call.images else {}
+    return {"type": "tool_result", "tool_use_id": call.call_id, "content": content, **failed}
 
 
-def _tool(tool: ToolSpec) -> dict[str, Any]:
-    about: dict[str, Any] = {"name": tool_name(tool.name)}
+def _tool(tool: ToolSpec) -> Block:
+    about: Block = {"name": tool_name(tool.name)}
     if tool.description.strip():
         about["description"] = tool.description
     schema = {key: value for key, value in tool.parameters.items() if key not in _NOT_AT_THE_TOP}
     about["input_schema"] = {"type": "object", **schema}
     return about
+
+
+# An answer as pieces
+
+_WHY = {
+    "end_turn": "end",
+    "stop_sequence": "end",
+    "pause_turn": "end",
+    "tool_use": "calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refused",
+}
+_MOST = 2**53
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+def parse(message: Mapping[str, Any]) -> tuple[Piece, ...]:
+    """What a whole message of the API says [S2]: text, kept blocks and calls in their order, then usage and the end.
+
+    Blocks of other kinds are passed over. A call whose arguments the limit may have cut off is none, nor is one of a
+    refusal. Raises ProviderError (`answer`) for what is no message, or a call without id or name.
+    """
+    content, said = message.get("content"), message.get("stop_reason")
+    if not isinstance(content, list):
+        raise not_understood("the message has no content")
+    why = _WHY.get(said, "end") if isinstance(said, str) else "end"
+    if why == "length" and content and _kind(content[-1]) == "tool_use":
+        content = content[:-1]
+    elif why == "refused":
+        content = [block for block in content if _kind(block) != "tool_use"]
+    usage = message.get("usage")
+    counts = [_count(usage, each) for each in ("input", "cache_read_input", "cache_creation_input", "output")]
+    return (*_pieces(content), Usage(*counts), Stopped(why, said if isinstance(said, str) else ""))
+
+
+def not_understood(what: str) -> ProviderError:
+    """An answer that is not what the API is documented to answer."""
+    return ProviderError("answer", f"Anthropic's answer cannot be understood: {what}. Ask again, or another model.")
+
+
+def sound(text: str) -> str:
+    """`text` with U+FFFD for each half of a character, which could not be recorded."""
+    return _HALF.sub("\ufffd", text)
+
+
+def _pieces(content: list[Any]) -> Iterator[Piece]:
+    length = 0
+    for block in content:
+        kind = _kind(block)
+        if kind == "text":
+            text = block.get("text")
+            if not isinstance(text, str):
+                raise not_understood("a text block has no text")
+            length += len(text)
+            yield sound(text)
+        elif kind in _THINKING:
+            names = _THINKING[kind]
+            if all(isinstance(block.get(name), str) for name in names) and block[names[-1]]:
+                place = {AFTER: length} if length else {}
+                yield Kept({"type": kind, **{name: sound(block[name]) for name in names}, **place})
+        elif kind == "tool_use":
+            call_id, name = block.get("id"), block.get("name")
+            if not (isinstance(call_id, str) and call_id and isinstance(name, str) and name):
+                raise not_understood("a tool call has no id or no name")
+            yield ToolCall(call_id, name, block.get("input", {}))
+
+
+def _kind(block: Any) -> str:
+    kind = block.get("type") if isinstance(block, dict) else None
+    return kind if isinstance(kind, str) else ""
+
+
+def _count(usage: Any, what: str) -> int:
+    value = usage.get(f"{what}_tokens") if isinstance(usage, dict) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST else 0

@@ -1,42 +1,74 @@
-"""Gemini's generateContent, directly and through Code Assist: a prompt in its wire format."""
+"""Gemini's generateContent, directly and through Code Assist: a prompt in its wire format, and a response in pieces.
+
+Thought signatures are what the API wants back. A call carries its own (`ToolCall.signature`). A signed part that is no
+call is kept as it came, less the text that is recorded anyway: `{"text": "", "thoughtSignature": "..."}` stands behind
+the text, `{"text": "...", "thought": true, "thoughtSignature": "..."}` in front of it. Thoughts without a signature
+are not sent again: the model reads nothing from them. Sources: ai.google.dev, thought-signatures and function-calling.
+"""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
+from foldmark.core.answer import Kept, Piece, Stopped, Usage
+from foldmark.core.errors import ProviderError
+from foldmark.core.images import Image
 from foldmark.core.prompt import Prompt
-from foldmark.core.request import PLAIN, Options, ToolSpec
-from foldmark.core.view import Calls, Used
+from foldmark.core.request import PLAIN, Options, ToolCall, ToolSpec
+from foldmark.core.view import Calls, Said, Used
 from foldmark.core.wire import tool_name
 
 UNSIGNED = "skip_thought_signature_validator"
 """What Google documents for a call that carries no thought signature, as one from elsewhere; Gemini 3 demands some."""
 
+MEDIA = {"png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "webp": "image/webp"}
+"""Images that Gemini takes of those that Foldmark knows, by the ending of an address. GIF is none of them."""
+
+_LATEST = (3, 8)
+"""What the names without a version mean now: gemini-flash-latest and its like."""
+
+_BUDGETS = {"off": 0, "low": 1024, "medium": 8192, "high": 24576}
+"""Tokens that Gemini 2.5 may think; its Pro cannot do without and takes 128 at least."""
+
+_REFUSED = (
+    *("SAFETY", "RECITATION", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "LANGUAGE"),
+    *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"),
+    *("MODEL_ARMOR", "ESCALATION", "PUP_LIMITED_DISABLED"),
+)
+_TOO_LONG = ("MAX_TOKENS", "CONTINUATION")
+
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
+_MOST = 2**53
 
 
 def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: Options = PLAIN) -> dict[str, Any]:
     """The body of a request to models/{model}:generateContent; contents of one role in a row become one.
 
-    Calls carry no ids: results stand in the order of their calls.
+    Calls carry ids from Gemini 3 on, which checks them; before, results are told by the order of their calls. The
+    answer's most tokens are sent only where they were asked for: the model's own limit is larger than the default.
     """
     contents: list[dict[str, Any]] = []
-    signs = _signs(model)
+    third = _version(model) >= (3, 0)
     for step in prompt.steps:
         if isinstance(step, Calls):
-            calls = [_call(call, demanded=signs and index == 0) for index, call in enumerate(step.calls)]
-            _add(contents, "model", [*_text(step.text), *calls])
-            _add(contents, "user", [_result(call) for call in step.calls])
+            calls = [_call(call, third=third, first=index == 0) for index, call in enumerate(step.calls)]
+            _add(contents, "model", [*_spoken(step), *calls])
+            _add(contents, "user", _results(step.calls, model))
+        elif step.role == "user":
+            _add(contents, "user", [*_images(step.images, model), *_text(step.text)])
         else:
-            _add(contents, "user" if step.role == "user" else "model", _text(step.text))
+            _add(contents, "model", _spoken(step))
     body: dict[str, Any] = {}
     if prompt.system:
         body["systemInstruction"] = {"parts": _text(prompt.system)}
     if tools:
         body["tools"] = [{"functionDeclarations": [_tool(tool) for tool in tools]}]
     body["contents"] = contents
+    if generation := _generation(model, options):
+        body["generationConfig"] = generation
     return body
 
 
@@ -45,7 +77,61 @@ def encode_gca(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), optio
     return {"model": model, "request": encode(model, prompt, tools, options)}
 
 
+def parse(message: dict[str, Any]) -> tuple[Piece, ...]:
+    """What a whole GenerateContentResponse says, in its own order, then its usage and why it ended [S2].
+
+    A call without an id has an empty one. There is no `Stopped` if the response does not say that it is complete.
+    Raises ProviderError for a call that cannot be told from its name; anything else that is odd is passed over.
+    """
+    candidate = first_candidate(message)
+    pieces: list[Piece] = []
+    for part in parts_of(candidate):
+        call, text, signature = part.get("functionCall"), part.get("text"), part.get("thoughtSignature")
+        thought = part.get("thought") is True
+        if isinstance(call, dict):
+            pieces.append(_called(call, signature))
+            continue
+        if isinstance(text, str) and text and not thought:
+            pieces.append(text)
+        if kept := _signed({"text": text or "", "thought": thought, "thoughtSignature": signature}):
+            pieces.append(Kept(kept))
+    if isinstance(usage := message.get("usageMetadata"), dict):
+        pieces.append(_usage(usage))
+    calls = any(isinstance(piece, ToolCall) for piece in pieces)
+    return (*pieces, *_stopped(message, candidate, calls))
+
+
+def parse_gca(message: dict[str, Any]) -> tuple[Piece, ...]:
+    """The same, of a response as Code Assist wraps it."""
+    return parse(unwrapped(message))
+
+
+def unwrapped(message: dict[str, Any]) -> dict[str, Any]:
+    """The response inside Code Assist's wrapping, empty if there is none."""
+    response = message.get("response")
+    return response if isinstance(response, dict) else {}
+
+
+def first_candidate(message: dict[str, Any]) -> dict[str, Any]:
+    """The only candidate that was asked for, empty if there is none."""
+    candidates = message.get("candidates")
+    first = candidates[0] if isinstance(candidates, list) and candidates else None
+    return first if isinstance(first, dict) else {}
+
+
+def parts_of(candidate: dict[str, Any]) -> list[dict[str, Any]]:
+    """The parts of a candidate's content."""
+    content = candidate.get("content")
+    parts = content.get("parts") if isinstance(content, dict) else None
+    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+
+
+# Requests
+
+
 def _add(contents: list[dict[str, Any]], role: str, parts: list[dict[str, Any]]) -> None:
+    if not parts:
+        return
     if contents and contents[-1]["role"] == role:
         contents[-1]["parts"].extend(parts)
     else:
@@ -56,17 +142,69 @@ def _text(text: str) -> list[dict[str, Any]]:
     return [{"text": text}] if text else []
 
 
-def _call(call: Used, *, demanded: bool) -> dict[str, Any]:
-    part: dict[str, Any] = {"functionCall": {"name": call.name, "args": msgspec.json.decode(call.arguments)}}
+def _spoken(step: Said | Calls) -> list[dict[str, Any]]:
+    signed = [part for block in step.kept if (part := _signed(block))]
+    thoughts = [part for part in signed if "thought" in part]
+    return [*thoughts, *_text(step.text), *(part for part in signed if "thought" not in part)]
+
+
+def _signed(block: dict[str, Any]) -> dict[str, Any] | None:
+    """A part that carries a signature, without text that is no thought; None if it carries none."""
+    text, signature, thought = block.get("text"), block.get("thoughtSignature"), block.get("thought") is True
+    if not isinstance(text, str) or not isinstance(signature, str) or not _BASE64.fullmatch(signature):
+        return None
+    return {"text": text, "thought": True, "thoughtSignature": signature} if thought else _tail(signature)
+
+
+def _tail(signature: str) -> dict[str, Any]:
+    return {"text": "", "thoughtSignature": signature}
+
+
+def _call(call: Used, *, third: bool, first: bool) -> dict[str, Any]:
+    own = {"id": call.call_id} if third else {}
+    part: dict[str, Any] = {"functionCall": {**own, "name": call.name, "args": msgspec.json.decode(call.arguments)}}
     if call.signature is not None and _BASE64.fullmatch(call.signature):
         part["thoughtSignature"] = call.signature
-    elif demanded:
+    elif third and first:
         part["thoughtSignature"] = UNSIGNED
     return part
 
 
-def _result(call: Used) -> dict[str, Any]:
-    return {"functionResponse": {"name": call.name, "response": {"error" if call.failed else "output": call.result}}}
+def _results(calls: Iterable[Used], model: str) -> list[dict[str, Any]]:
+    """The results of calls; Gemini 3 takes images inside them, others behind all of them."""
+    third = _version(model) >= (3, 0)
+    results, behind = [], []
+    for call in calls:
+        inside = [_image(image, model) for image in call.images]
+        if third:
+            behind += [part for part in inside if "inlineData" not in part]
+            inside = [part for part in inside if "inlineData" in part]
+        else:
+            behind += inside
+            inside = []
+        response: dict[str, Any] = {"id": call.call_id} if third else {}
+        response |= {"name": call.name, "response": {"error" if call.failed else "output": call.result}}
+        results.append({"functionResponse": {**response, "parts": inside} if inside else response})
+    return [*results, *behind]
+
+
+def _images(images: Iterable[Image], model: str) -> list[dict[str, Any]]:
+    return [_image(image, model) for image in images]
+
+
+def _image(image: Image, model: str) -> dict[str, Any]:
+    """An image, or a text in its place where the API would refuse the whole request for it.
+
+    It fetches https addresses for Gemini 2.5 and later, and wants to be told what is there.
+    """
+    if not image.url:
+        if image.media in MEDIA.values():
+            return {"inlineData": {"mimeType": image.media, "data": image.data}}
+        return {"text": f"[An image of type {image.media} is not shown: Gemini does not take it.]"}
+    media = MEDIA.get(urlsplit(image.url).path.rpartition(".")[2].lower())
+    if media and _version(model) >= (2, 5):
+        return {"fileData": {"mimeType": media, "fileUri": image.url}}
+    return {"text": f"[Image: {image.url}]"}
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:
@@ -78,7 +216,80 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
     return about
 
 
-def _signs(model: str) -> bool:
-    """Whether the model demands a thought signature on the first call of an answer: Gemini 3 and later."""
-    version = re.search(r"gemini-(\d{1,6})", model)
-    return version is not None and int(version[1]) >= 3
+def _generation(model: str, options: Options) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if options.output != PLAIN.output:
+        found["maxOutputTokens"] = options.output
+    if thinking := _thinking(model, options.thinking):
+        found["thinkingConfig"] = thinking
+    return found
+
+
+def _thinking(model: str, wanted: str) -> dict[str, Any]:
+    """How much to think: by level from Gemini 3 on, where it cannot be switched off, only lowered; by budget in 2.5.
+
+    Models before that refuse the field, so it is left out.
+    """
+    version = _version(model)
+    if wanted == "default" or version < (2, 5):
+        return {}
+    shown = {} if wanted == "off" else {"includeThoughts": True}
+    if version < (3, 0):
+        return {**shown, "thinkingBudget": max(_BUDGETS[wanted], 128 if "pro" in model else 0)}
+    if wanted == "off":
+        # Flash models later than 3.6 and all Pro models answer MINIMAL with a 400.
+        return {"thinkingLevel": "MINIMAL" if "flash" in model and version <= (3, 6) else "LOW"}
+    if wanted == "medium" and version == (3, 0) and "pro" in model:
+        return {**shown, "thinkingLevel": "HIGH"}  # it knows two levels
+    return {**shown, "thinkingLevel": wanted.upper()}
+
+
+def _version(model: str) -> tuple[int, int]:
+    """`(3, 1)` of gemini-3.1-pro; `(0, 0)` of a name that does not say."""
+    found = re.search(r"gemini-(\d{1,6})(?:\.(\d{1,6}))?", model)
+    if found:
+        return int(found[1]), int(found[2] or 0)
+    return _LATEST if re.search(r"gemini-[a-z-]+-latest", model) else (0, 0)
+
+
+# Responses
+
+
+def _called(call: dict[str, Any], signature: Any) -> ToolCall:
+    name, own, args = call.get("name"), call.get("id"), call.get("args")
+    if not isinstance(name, str) or not name:
+        raise ProviderError("answer", "Gemini answered with a tool call that has no name. Ask again.")
+    return ToolCall(
+        call_id=own if isinstance(own, str) else "",
+        name=name,
+        args={} if args is None else args,
+        signature=signature if isinstance(signature, str) and _BASE64.fullmatch(signature) else None,
+    )
+
+
+def _usage(found: dict[str, Any]) -> Usage:
+    """The prompt's tokens include those that were cached; results of Google's own tools are counted beside them."""
+    prompt, cached, tools, answer, thoughts = (
+        _tokens(found.get(f"{name}TokenCount"))
+        for name in ("prompt", "cachedContent", "toolUsePrompt", "candidates", "thoughts")
+    )
+    return Usage(fresh=max(0, prompt - cached) + tools, cache_read=cached, output=answer + thoughts)
+
+
+def _tokens(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST else 0
+
+
+def _stopped(message: dict[str, Any], candidate: dict[str, Any], calls: bool) -> tuple[Stopped, ...]:
+    feedback, word = message.get("promptFeedback"), candidate.get("finishReason")
+    blocked = feedback.get("blockReason") if isinstance(feedback, dict) else None
+    if isinstance(blocked, str):
+        return (Stopped("refused", blocked),)
+    if not isinstance(word, str):
+        nothing = not candidate and isinstance(message.get("usageMetadata"), dict)
+        return (Stopped("end", "no candidates"),) if nothing else ()
+    if word in _REFUSED:
+        return (Stopped("refused", word),)
+    if word in _TOO_LONG:
+        return (Stopped("length", word),)
+    return (Stopped("calls" if calls and word == "STOP" else "end", word),)

@@ -6,7 +6,7 @@ talk around /forget and /remember (`offline_planning`), a digest where a summary
 
 import re
 from asyncio import sleep
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 from foldmark.core.answer import Piece
 from foldmark.core.request import Request, ToolCall
@@ -37,7 +37,7 @@ class OfflineModel:
         """The estimate itself: this model reads bytes."""
         return request.tokens
 
-    async def answer(self, request: Request) -> AsyncIterator[Piece]:
+    async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
         """Stream the answer to a request in the form of Chat Completions; the same request gets the same answer."""
         answer = _answer(request)
         if isinstance(answer, ToolCall):

@@ -1,35 +1,95 @@
-"""OpenAI's Responses API: a prompt in its wire format."""
+"""OpenAI's Responses API: a prompt in its wire format, and what a response says.
 
-from collections.abc import Sequence
+Nothing is stored there. What a model thought comes back encrypted and is sent again in front of what it said or called
+then, without its id: an id is looked up among what is stored, and is checked against the item that followed. Codex does
+the same. `max_output_tokens` is not sent: thinking counts, and would use them up; the model's own limit holds.
+"""
+
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from foldmark.core.answer import Kept, Piece, Stopped, Usage
+from foldmark.core.errors import ProviderError
+from foldmark.core.images import Image
 from foldmark.core.prompt import Prompt
-from foldmark.core.request import PLAIN, Options, ToolSpec
-from foldmark.core.view import Calls
+from foldmark.core.request import PLAIN, Options, ToolCall, ToolSpec
+from foldmark.core.view import Calls, Said, Used
 from foldmark.core.wire import tool_name
+from foldmark.providers.openai_models import effort, reasons
+from foldmark.providers.openai_reading import arguments, distinct, spent, tokens
+
+APART = "\n\n"
+"""Stands between the messages of one response."""
+
+_WHY = {"max_output_tokens": "length", "content_filter": "refused"}
 
 
 def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: Options = PLAIN) -> dict[str, Any]:
     """The body of a request to /v1/responses; nothing is stored there."""
     items: list[dict[str, Any]] = []
     for step in prompt.steps:
-        if isinstance(step, Calls):
-            if step.text:
-                items.append({"role": "assistant", "content": step.text})
-            items += [
-                {"type": "function_call", "call_id": c.call_id, "name": c.name, "arguments": c.arguments}
-                for c in step.calls
-            ]
-            items += [{"type": "function_call_output", "call_id": c.call_id, "output": c.result} for c in step.calls]
-        elif step.text:
-            items.append({"role": step.role, "content": step.text})
+        items += _calls(step) if isinstance(step, Calls) else _said(step)
     body: dict[str, Any] = {"model": model, "store": False}
+    if reasons(model):
+        body["include"] = ["reasoning.encrypted_content"]
+        wanted = effort(model, options.thinking)
+        if wanted is not None:
+            body["reasoning"] = {"effort": wanted, "summary": "auto"}
     if prompt.system:
         body["instructions"] = prompt.system
     if tools:
         body["tools"] = [_tool(tool) for tool in tools]
     body["input"] = items
     return body
+
+
+def _said(step: Said) -> list[dict[str, Any]]:
+    if step.role == "assistant":
+        # Thinking is refused without what followed it.
+        return [*_kept(step.kept), _answer(step.text, step.kept)] if step.text else []
+    if step.images:
+        return [{"role": step.role, "content": [*_text(step.text), *_images(step.images)]}]
+    return [{"role": step.role, "content": step.text}] if step.text else []
+
+
+def _calls(step: Calls) -> list[dict[str, Any]]:
+    items = [*_kept(step.kept), *([_answer(step.text, step.kept)] if step.text else [])]
+    items += [
+        {"type": "function_call", "call_id": call.call_id, "name": call.name, "arguments": call.arguments}
+        for call in step.calls
+    ]
+    return items + [
+        {"type": "function_call_output", "call_id": call.call_id, "output": _output(call)} for call in step.calls
+    ]
+
+
+def _answer(text: str, kept: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    phases = [block.get("phase") for block in kept if block.get("type") == "phase"]
+    phase = {"phase": phases[-1]} if phases and isinstance(phases[-1], str) else {}
+    return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}], **phase}
+
+
+def _kept(blocks: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the model thought, in the form in which it is taken back."""
+    found = []
+    for block in blocks:
+        encrypted, summary = block.get("encrypted_content"), block.get("summary")
+        if block.get("type") == "reasoning" and isinstance(encrypted, str) and encrypted:
+            parts = [part for part in summary if isinstance(part, dict)] if isinstance(summary, list) else []
+            found.append({"type": "reasoning", "summary": parts, "encrypted_content": encrypted})
+    return found
+
+
+def _output(call: Used) -> str | list[dict[str, Any]]:
+    return [*_text(call.result), *_images(call.images)] if call.images else call.result
+
+
+def _text(text: str) -> list[dict[str, Any]]:
+    return [{"type": "input_text", "text": text}] if text.strip() else []
+
+
+def _images(images: Iterable[Image]) -> list[dict[str, Any]]:
+    return [{"type": "input_image", "image_url": image.data_url, "detail": "auto"} for image in images]
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:
@@ -39,3 +99,66 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
     about["parameters"] = {"type": "object", "properties": {}, **tool.parameters}
     about["strict"] = False
     return about
+
+
+def parse(answer: dict[str, Any]) -> tuple[Piece, ...]:
+    """What a response says: kept blocks, text, calls, usage, and why it ended [S2].
+
+    Names are as on the wire. Arguments that are not JSON stay text. Calls of a response that was cut off or filtered
+    are left out. Raises ProviderError for one that failed, and for what is no response.
+    """
+    output, status = answer.get("output"), answer.get("status")
+    if not isinstance(output, list) or status not in ("completed", "incomplete"):
+        known = status if status in ("failed", "cancelled", "queued", "in_progress") else "unknown"
+        raise ProviderError("answer", f"The model's server answered without a whole response (status: {known}).")
+    items = [item for item in output if isinstance(item, dict)]
+    details = answer.get("incomplete_details")
+    reason = details.get("reason") if isinstance(details, dict) else None
+    said = reason if status == "incomplete" and isinstance(reason, str) else status
+    messages = [_message(item) for item in items if item.get("type") == "message"]
+    refused = any(refusal for _, refusal in messages)
+    why = _WHY.get(said, "length" if status == "incomplete" else "refused" if refused else "end")
+    calls = distinct(_call(item) for item in items if item.get("type") == "function_call") if why == "end" else []
+    pieces: list[Piece] = [Kept(block) for item in items for block in _blocks(item)]
+    text = APART.join(text for text, _ in messages if text)
+    pieces += [text] if text else []
+    pieces += calls
+    usage = answer.get("usage")
+    if isinstance(usage, dict):
+        pieces.append(_usage(usage))
+    pieces.append(Stopped("calls" if calls else why, said))
+    return tuple(pieces)
+
+
+def _message(item: dict[str, Any]) -> tuple[str, bool]:
+    """The text of a message, and whether the model refused in it."""
+    content = item.get("content")
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    texts = [part.get("refusal" if part.get("type") == "refusal" else "text") for part in parts]
+    refused = any(part.get("type") == "refusal" for part in parts)
+    return "".join(text for text in texts if isinstance(text, str)), refused
+
+
+def _blocks(item: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the provider wants to see again of an item besides its text: thinking that it can read again, and whether a
+    message was a remark on the way or the answer ("preserve and resend phase on all assistant messages")."""
+    if item.get("type") == "reasoning" and isinstance(item.get("encrypted_content"), str):
+        return [item] if item["encrypted_content"] else []
+    if item.get("type") == "message" and isinstance(item.get("phase"), str):
+        return [{"type": "phase", "phase": item["phase"]}]
+    return []
+
+
+def _call(item: dict[str, Any]) -> ToolCall:
+    call_id, name = item.get("call_id"), item.get("name")
+    return ToolCall(
+        call_id if isinstance(call_id, str) else "",
+        name if isinstance(name, str) else "",
+        arguments(item.get("arguments")),
+    )
+
+
+def _usage(usage: dict[str, Any]) -> Usage:
+    read = tokens(usage, "input_tokens_details", "cached_tokens")
+    written = tokens(usage, "input_tokens_details", "cache_write_tokens")
+    return spent(tokens(usage, "input_tokens"), read, written, tokens(usage, "output_tokens"))

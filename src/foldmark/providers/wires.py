@@ -1,10 +1,12 @@
 """Which dialect each provider speaks, and what puts a prompt into it. No SDK is needed for that."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from foldmark.core.errors import CommandError
 from foldmark.core.prompt import Prompt
 from foldmark.core.request import Options, ToolSpec
+from foldmark.core.wording import listing
 from foldmark.providers import anthropic, gemini, openai, openai_responses
 
 Encode = Callable[[str, Prompt, Sequence[ToolSpec], Options], dict[str, Any]]
@@ -31,3 +33,27 @@ WIRES = {
     "offline": Wire("openai", openai.encode, "offline"),
 }
 """Provider -> its wire format. `google` is another name of `gemini`."""
+
+
+def wire_of(provider: str, configured: Mapping[str, str] = {}) -> Wire:
+    """What a provider speaks; `configured` are those that are not built in -> the built-in one that speaks the same.
+
+    Raises CommandError for an unknown provider.
+    """
+    name = "gemini" if provider == "google" else provider
+    wire = WIRES.get(name) or WIRES.get(configured.get(name, ""))
+    if wire is None:
+        raise CommandError(f"there is no provider '{provider[:40]}'; there is: {_all(configured)}")
+    return wire
+
+
+def check_model(name: str, configured: Mapping[str, str] = {}) -> None:
+    """Raise CommandError unless `name` is `offline` or `provider/model` of a known provider."""
+    provider, _, model = name.partition("/")
+    if provider not in (*WIRES, "google", *configured) or (provider != "offline" and not model):
+        there_is = _all(configured)
+        raise CommandError(f"a model is 'offline' or PROVIDER/MODEL with one of {there_is}, not '{name[:60]}'")
+
+
+def _all(configured: Mapping[str, str]) -> str:
+    return listing((*WIRES, *configured), 40)

@@ -7,13 +7,19 @@ on. Tools run in a thread of their own, so that the turn stays responsive; `slas
 from asyncio import CancelledError, create_task, to_thread, wait
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
+
+from msgspec.structs import replace
 
 from foldmark.conversation import Agent
 from foldmark.conversation.asking import NOBODY, Asking
+from foldmark.conversation.reminders import reminder
+from foldmark.conversation.usage import calibrate, record_usage
+from foldmark.core.answer import Piece
 from foldmark.core.errors import ConflictError, FoldmarkError, StoreError
 from foldmark.core.ports import Provider
-from foldmark.core.request import ToolCall
+from foldmark.core.request import Request, ToolCall
+from foldmark.runtime.asking import Answer, ask
 
 _T = TypeVar("_T")
 
@@ -25,18 +31,19 @@ MOST_STEPS = 50
 
 
 class Shown(NamedTuple):
-    """What an interface shows of a turn while it runs: text as it streams, and each tool call before it runs."""
+    """What an interface shows of a turn while it runs: text as it streams, each tool call before it runs, and whatever
+    else comes (thoughts, waiting for a provider, how the answer ended)."""
 
     text: Callable[[str], None]
     call: Callable[[ToolCall], None]
+    other: Callable[[Piece], None] = lambda _: None
 
-
-class _Answer(NamedTuple):
-    """What a model has said so far in one step."""
-
-    pieces: list[str]
-    calls: list[ToolCall]
-    dialect: str
+    def piece(self, piece: Piece) -> None:
+        """Show a piece of an answer; calls are shown when they run."""
+        if isinstance(piece, str):
+            self.text(piece)
+        elif not isinstance(piece, ToolCall):
+            self.other(piece)
 
 
 async def turn(agent: Agent, provider: Provider, text: str | None, show: Shown, asking: Asking = NOBODY) -> None:
@@ -51,38 +58,44 @@ async def turn(agent: Agent, provider: Provider, text: str | None, show: Shown, 
             agent.end_turn(interrupted=True)
         agent.append("user", text)
     opened = agent.open_turn
-    answer = _Answer([], [], "")
+    answer = said = Answer()
     try:
         for _ in range(MOST_STEPS):
-            request = agent.request()
-            answer = _Answer([], [], request.dialect)
-            async for piece in provider.answer(request):
-                if isinstance(piece, ToolCall):
-                    answer.calls.append(piece)
-                elif isinstance(piece, str):
-                    answer.pieces.append(piece)
-                    show.text(piece)
+            answer = said = Answer(_request(agent))
+            await ask(agent, provider, answer, show.piece)
             if not answer.calls:
                 break
-            answer = answer._replace(calls=_distinct(answer.calls))
+            answer.calls = _distinct(answer.calls)
             _record(agent, answer, opened, interrupted=False, end=False)
-            calls, answer = answer.calls, _Answer([], [], request.dialect)
-            await _run(agent, calls, request.dialect, show, asking)
+            asked, answer = answer, Answer()
+            await _run(agent, asked, show, asking)
         else:
-            answer = _Answer([f"[Foldmark: the turn was ended after {MOST_STEPS} steps.]"], [], "")
-            show.text(answer.pieces[0])
+            answer = Answer()
+            answer.take(f"[Foldmark: the turn was ended after {MOST_STEPS} steps.]")
+            show.text(answer.text)
     except (CancelledError, Exception):
-        _record(agent, answer._replace(calls=[]), opened, interrupted=True, end=True)
+        answer.calls, answer.kept = [], []
+        _record(agent, answer, opened, interrupted=True, end=True, measured=said)
         raise
-    _record(agent, answer, opened, interrupted=False, end=True)
+    _record(agent, answer, opened, interrupted=False, end=True, measured=said)
 
 
-async def _run(agent: Agent, calls: Sequence[ToolCall], dialect: str, show: Shown, asking: Asking) -> None:
+def _request(agent: Agent) -> Request:
+    """The next request, with a reminder in it if the context fills up [SPEC 5.5]."""
+    request = agent.request()
+    told = reminder(agent, request.tokens, agent.window)
+    if told is None:
+        return request
+    _retried(agent, partial(agent.append, "user", told, actor="system", data={"reminder": True}))
+    return agent.request()
+
+
+async def _run(agent: Agent, answer: Answer, show: Shown, asking: Asking) -> None:
     """Run the tools of one batch; results are recorded in the order of the calls, `slash` after all others [SPEC 3].
 
     When the turn is cancelled, the tool that runs is waited for and its result is recorded; no other is begun.
     """
-    for call in sorted(calls, key=lambda call: call.name == "slash"):
+    for call in sorted(answer.calls, key=lambda call: call.name == "slash"):
         show.call(call)
         work = create_task(to_thread(_call, agent, call, asking))
         cancelled = False
@@ -92,7 +105,7 @@ async def _run(agent: Agent, calls: Sequence[ToolCall], dialect: str, show: Show
             except CancelledError:
                 cancelled = True  # the database is not to be used by two threads at once
         text, failed = work.result()
-        _retried(agent, partial(_result, agent, call, text, failed, dialect))
+        _retried(agent, partial(_result, agent, call, text, failed, answer.dialect))
         if cancelled:
             raise CancelledError
 
@@ -116,24 +129,37 @@ def _distinct(calls: Sequence[ToolCall]) -> list[ToolCall]:
             number += 1
             call_id = f"{call.call_id}-{number}"
         used.add(call_id)
-        found.append(ToolCall(call_id, call.name, call.args))
+        found.append(replace(call, call_id=call_id))
     return found
 
 
-def _result(agent: Agent, call: ToolCall, text: str, failed: bool, dialect: str) -> None:
+def _result(agent: Agent, call: ToolCall, text: str, failed: bool, dialect: str | None) -> None:
     agent.append_tool_result(call.call_id, text, dialect=dialect, is_error=failed)
 
 
-def _record(agent: Agent, answer: _Answer, opened: int | None, *, interrupted: bool, end: bool) -> None:
-    """Record what was answered and, at the end, close the turn; not another's turn."""
+def _record(
+    agent: Agent, answer: Answer, opened: int | None, *, interrupted: bool, end: bool, measured: Answer | None = None
+) -> None:
+    """Record what was answered and, at the end, close the turn; not another's turn.
+
+    `measured` is the turn's last answer, which calibrates the estimates of the next turns.
+    """
 
     def once() -> None:
         with agent.batch():
             mine = agent.open_turn in (opened, None)
-            if answer.pieces:
-                agent.append("assistant", "".join(answer.pieces), interrupted=interrupted)
+            if answer.pieces or answer.kept:
+                kept: dict[str, Any] = (
+                    {"data": {"blocks": answer.kept}, "dialect": answer.dialect} if answer.kept else {}
+                )
+                agent.append("assistant", answer.text, interrupted=interrupted, **kept)
             for call in answer.calls:
-                agent.append_tool_call(call.name, call.args, call_id=call.call_id, dialect=answer.dialect)
+                signed = {"thought_signature": call.signature} if call.signature else None
+                agent.append_tool_call(call.name, call.args, call_id=call.call_id, dialect=answer.dialect, data=signed)
+            if answer.request is not None and answer.usage is not None:
+                record_usage(agent, answer.request, answer.usage, answer.stopped)
+            if measured is not None and measured.request is not None and measured.usage is not None:
+                calibrate(agent, measured.request, measured.usage)
             if end and mine:
                 agent.end_turn(interrupted=interrupted)
 

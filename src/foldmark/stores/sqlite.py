@@ -147,6 +147,19 @@ class SqliteStore(SqliteTowards):
         ((messages, tokens),) = self._run("size", self._keyed(segments))
         return Size(messages, tokens)
 
+    def weight(self, segments: Segments) -> int:
+        return int(self._run("weight", self._keyed(segments))[0][0]) if segments else 0
+
+    def weights(self, segments: Segments) -> Iterator[tuple[int, int]]:
+        for agent, first, last in reversed(segments):
+            key = self._key(agent)
+            while True:
+                rows = self._run("weights", key, first, last, _PAGE)
+                yield from rows
+                if len(rows) < _PAGE:
+                    break
+                last = rows[-1][0] - 1
+
     def bounds(self, segments: Segments) -> Segments:
         pairs = zip(segments, self._run("bounds", self._keyed(segments)), strict=True)
         return tuple(
@@ -237,6 +250,8 @@ class SqliteStore(SqliteTowards):
         for (agent_id, *_), key in [(row, row[-1]) for row in self._run("agents")]:
             for (event_id,) in self._run("wrong_sums", key):
                 yield f"agent {agent_id[:8]}: the sums stored with event {event_id} are not what its events give"
+            for (event_id,) in self._all(self._sql["wrong_weights"], {"agent": key}):
+                yield f"agent {agent_id[:8]}: the weight stored with event {event_id} is not what its events give"
             for (wrong,) in self._all(self._sql["wrong_waiting"], {"key": key}):
                 if wrong:
                     yield f"agent {agent_id[:8]}: {wrong} calls of its open turn are wrongly said to wait, or not to"

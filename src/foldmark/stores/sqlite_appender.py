@@ -18,7 +18,7 @@ class Appender:
 
     def __init__(self, db: apsw.Connection, sql: dict[str, str], key: int, path: str) -> None:
         self._db, self._sql, self._key, self._path = db, sql, key, path
-        ((self.head, self.open_turn, self._messages, self._tokens, newest, self.ended),) = db.execute(
+        ((self.head, self.open_turn, self._messages, self._tokens, self._weight, newest, self.ended),) = db.execute(
             sql["position"], (key,)
         )
         self.end: End | None = None
@@ -66,6 +66,8 @@ class Appender:
                 data,
             ),
         )
+        if nth is not None:
+            self._weigh(id, draft)
         if nth is not None and draft.content:
             self._db.execute(self._sql["index"], (id,))
         if kind == "tool_call":
@@ -77,6 +79,13 @@ class Appender:
         self.head, self._next, self.open_turn = id, id + 1, open_turn
         self._messages, self._tokens = own
         return id
+
+    def _weigh(self, id: int, draft: Draft) -> None:
+        from foldmark.core.weight import weight  # 5 ms, and reading weighs nothing
+
+        added = weight(draft.kind, draft.content, draft.data, draft.interrupted, id)
+        self._weight += added
+        self._db.execute(self._sql["weigh"], (self._key, id, added, self._weight))
 
     @property
     def next_id(self) -> int:
@@ -96,14 +105,17 @@ class Appender:
         for id, kind, nth, data in rows:
             if nth is not None:
                 self._db.execute(self._sql["unindex"], (id,))
+                self._db.execute(self._sql["unweigh"], (key, id))
                 if kind == "tool_call":
                     self._db.execute(self._sql["answered"], (key, id))
             self._db.execute(self._sql["erase"], (without_content(kind, data, handed_down=turn > 0), by, id))
         self._db.execute(self._sql["count_anew"], {"agent": key, "first": turn})
+        self._db.execute(self._sql["weigh_anew"], {"agent": key, "first": turn})
         own = next(iter(self._db.execute(self._sql["totals_anew"], (key,))), (0, 0))
         self._db.execute(self._sql["set_totals"], (*own, key))
         if key == self._key:
             self._messages, self._tokens = own
+            self._weight = next((sum for (sum,) in self._db.execute(self._sql["weight_anew"], (key,))), 0)
 
     def finish(self) -> None:
         """Write down where the agent stands."""

@@ -35,7 +35,9 @@ INSERT INTO agents (id, name, parent, fork_event, created_at) VALUES (?, ?, ?, ?
 
 -- name: position
 -- Where appending to an agent continues, the newest id in the database, and whether the agent has ended.
-SELECT head, open_turn, messages, tokens, (SELECT max(id) FROM events),
+SELECT head, open_turn, messages, tokens,
+    coalesce((SELECT sum FROM weights WHERE agent = agents.key ORDER BY event DESC LIMIT 1), 0),
+    (SELECT max(id) FROM events),
     EXISTS (SELECT 1 FROM deaths WHERE agent = agents.key) OR EXISTS (SELECT 1 FROM deletions WHERE agent = agents.key)
 FROM agents WHERE key = ?
 
@@ -44,6 +46,10 @@ FROM agents WHERE key = ?
 INSERT INTO events (
     id, agent, turn, kind, dialect, actor, tokens, created_at, interrupted, call_id, answers, apart, nth, sum, content, data
 ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: weigh
+-- What a message weighs, and its agent's messages up to it.
+INSERT INTO weights (agent, event, weight, sum) VALUES (?, ?, ?, ?)
 
 -- name: wait
 -- A call that waits for its result.
@@ -131,6 +137,21 @@ LEFT JOIN events b ON b.id = (
     SELECT id FROM events WHERE agent = s.value ->> 0 AND nth IS NOT NULL AND id < s.value ->> 1 ORDER BY id DESC LIMIT 1
 )
 
+-- name: weight
+-- What the messages inside segments, JSON [[agent, first, last], ...], weigh: sums at the newest less those before the oldest.
+SELECT coalesce(sum(n.sum), 0) - coalesce(sum(b.sum), 0)
+FROM json_each(?) s
+LEFT JOIN weights n ON n.agent = s.value ->> 0 AND n.event = (
+    SELECT event FROM weights WHERE agent = s.value ->> 0 AND event <= s.value ->> 2 ORDER BY event DESC LIMIT 1
+)
+LEFT JOIN weights b ON b.agent = s.value ->> 0 AND b.event = (
+    SELECT event FROM weights WHERE agent = s.value ->> 0 AND event < s.value ->> 1 ORDER BY event DESC LIMIT 1
+)
+
+-- name: weights
+-- A page of what an agent's messages in a range of ids weigh, newest first.
+SELECT event, weight FROM weights WHERE agent = ? AND event BETWEEN ? AND ? ORDER BY event DESC LIMIT ?
+
 -- name: bounds
 -- For each of some segments, JSON [[agent, first, last], ...]: the oldest message from its first id, the newest to its last.
 SELECT
@@ -209,6 +230,25 @@ FROM (
 ) AS c
 WHERE events.id = c.id
 
+-- name: unweigh
+-- A message that was erased weighs nothing.
+DELETE FROM weights WHERE agent = ? AND event = ?
+
+-- name: weigh_anew
+-- The running sums of an agent's weights from an id on, after some of them were erased.
+UPDATE weights SET sum = c.s
+FROM (
+    SELECT m.event, sum(m.weight) OVER (ORDER BY m.event) + coalesce((
+        SELECT sum FROM weights WHERE agent = :agent AND event < :first ORDER BY event DESC LIMIT 1
+    ), 0) AS s
+    FROM weights m WHERE m.agent = :agent AND m.event >= :first
+) AS c
+WHERE weights.agent = :agent AND weights.event = c.event
+
+-- name: weight_anew
+-- What all of an agent's messages weigh.
+SELECT sum FROM weights WHERE agent = ? ORDER BY event DESC LIMIT 1
+
 -- name: totals_anew
 -- An agent's own messages and tokens, after some of them were erased.
 SELECT nth, sum FROM events WHERE agent = ? AND nth IS NOT NULL ORDER BY id DESC LIMIT 1
@@ -230,6 +270,22 @@ SELECT id FROM (
 )
 WHERE nth <> n OR sum <> s OR tokens <> (octet_length(content) + coalesce(octet_length(data), 0) + 3) / 4
 LIMIT 1
+
+-- name: wrong_weights
+-- The first event of an agent whose weight or running sum of weights is missing, or not what its events give, or too much.
+WITH found AS MATERIALIZED (
+    SELECT id, weight_of(kind, content, data, interrupted, id) AS own
+    FROM events WHERE agent = :agent AND nth IS NOT NULL ORDER BY id
+)
+SELECT min(id) FROM (
+    SELECT min(f.id) AS id
+    FROM (SELECT id, own, sum(own) OVER (ORDER BY id) AS s FROM found) f
+    LEFT JOIN weights w ON w.agent = :agent AND w.event = f.id
+    WHERE w.weight IS NOT f.own OR w.sum IS NOT f.s
+    UNION ALL
+    SELECT min(event) FROM weights WHERE agent = :agent
+    AND NOT EXISTS (SELECT 1 FROM events WHERE id = event AND agent = :agent AND nth IS NOT NULL)
+) HAVING min(id) IS NOT NULL
 
 -- name: wrong_waiting
 -- How many calls of an agent are said to wait that do not, or the other way round.

@@ -1,0 +1,112 @@
+"""What the request of an agent can be made of: its turns, its pinned turns and the layers in front of them [SPEC 5]."""
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+import msgspec
+
+from foldmark.conversation.standing import Standing
+from foldmark.core import prompt as prompts
+from foldmark.core.config import Config
+from foldmark.core.events import Event
+from foldmark.core.prompt import Layer
+from foldmark.core.segments import Segment, Segments, intersect, until
+from foldmark.core.window import Units
+
+
+class Pinned(NamedTuple):
+    """A pinned turn and what of it is visible."""
+
+    turn: int
+    events: tuple[Event, ...]
+
+
+class Sources:
+    """Reads what is asked for from where an agent stands, and no more; `tools` says whether there are some."""
+
+    def __init__(self, at: Standing, config: Config, *, tools: bool) -> None:
+        self._at, self._config, self._tools = at, config, tools
+        self._store, self.visible = at.store, at.visible
+        self._before: list[int] = []
+
+    @cached_property
+    def units(self) -> Units:
+        """The visible turns, read as far as somebody asks."""
+        newest_first = self._store.messages(self.visible, newest_first=True)
+        return Units(event for event in newest_first if event.kind != "system")
+
+    def inside(self, segments: Segments) -> list[Event]:
+        """The visible messages in `segments`, in the order of the log."""
+        return [e for e in self._store.messages(intersect(self.visible, segments)) if e.kind != "system"]
+
+    @cached_property
+    def pins(self) -> list[Pinned]:
+        """The pinned turns that are visible, in the order of the log."""
+        found = []
+        for turn in sorted(set(self._at.fold.pins)):
+            messages = self._store.turn(turn)
+            if messages:
+                span = [Segment(messages[0].agent_id, messages[0].id, messages[-1].id)]
+                shown = tuple(event for event in self.inside(tuple(span)) if event.turn_id == turn)
+                found += [Pinned(turn, shown)] if shown else []
+        return found
+
+    @cached_property
+    def now(self) -> list[Layer]:
+        """The layers in front of the messages."""
+        return self._layers(self._at)
+
+    @cached_property
+    def then(self) -> list[Layer]:
+        """The layers as they were when the newest turn was opened."""
+        record = msgspec.structs.replace(self._at.record, head=self.units[0].opener)
+        return self._layers(msgspec.structs.replace(self._at, record=record))
+
+    @property
+    def without_anchors(self) -> list[Layer]:
+        """The layers that stay the same for long."""
+        return self._layers(self._at, anchors=False)
+
+    def before(self, event_id: int) -> int:
+        """How many visible messages stand in front of an event, `system` messages not among them."""
+        earlier = until(self.visible, event_id - 1)
+        return self._store.size(earlier).messages - len(self._store.of_kind("system", earlier))
+
+    def _layers(self, at: Standing, *, anchors: bool = True) -> list[Layer]:
+        system = self._store.of_kind("system", at.visible)
+        events = [event for event in map(self._store.event, system) if event is not None]
+        state = at.state if anchors else None
+        notes: Event | str | None = None
+        if anchors:
+            notes = self._store.newest("scratchpad", (Segment(at.record.id, 1, at.newest),)) or at.scratchpad
+        return prompts.layers(self._config, events, tools=self._tools, state=state, scratchpad=notes)
+
+    # What the turns weigh, as of when the newest one was opened
+
+    @cached_property
+    def weight(self) -> int:
+        """The bytes that all visible turns weigh together."""
+        return self._store.weight(self._until_then)
+
+    def weight_before(self, count: int) -> int:
+        """The bytes that the turns in front of the newest `count` units weigh; so many must have been reached."""
+        while len(self._before) < count:
+            left, oldest = self._before[-1] if self._before else self.weight, self.units[len(self._before)].events[0].id
+            while self._heavy and self._heavy[0] >= oldest:
+                left -= self._heavy[1]
+                self._heavy = next(self._weights, None)
+            self._before.append(left)
+        return self._before[count - 1]
+
+    @cached_property
+    def _weights(self) -> Iterator[tuple[int, int]]:
+        return self._store.weights(self._until_then)
+
+    @cached_property
+    def _heavy(self) -> tuple[int, int] | None:
+        return next(self._weights, None)
+
+    @property
+    def _until_then(self) -> Segments:
+        return until(self.visible, self.units[0].opener)

@@ -1,0 +1,218 @@
+"""How much of a conversation goes into a request: the window and the pinned turns that fit the budget [SPEC 5.3]."""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import msgspec
+
+from foldmark.conversation.sources import Pinned, Sources
+from foldmark.core import prompt as prompts
+from foldmark.core import window
+from foldmark.core.config import Config
+from foldmark.core.events import Event
+from foldmark.core.prompt import Layer, Prompt
+from foldmark.core.request import Edge, LeftOut, Options, ToolSpec
+from foldmark.core.segments import Segments
+from foldmark.core.view import Calls, Said, Used, active_from, view
+from foldmark.core.window import Cut, Steps, Unit
+from foldmark.providers.wires import Wire
+from foldmark.tokens.counting import BYTES_PER_TOKEN, BytesRuler, ruler
+
+RESERVE = 8192
+"""Tokens that a window which goes in steps leaves for state, scratchpad, memos and the newest message."""
+
+
+class Target(NamedTuple):
+    """Whom a request is for: its provider by name and by what it speaks, the model, and the tools it may call."""
+
+    provider: str
+    wire: Wire
+    model: str
+    tools: tuple[ToolSpec, ...]
+
+
+class Encoded(NamedTuple):
+    """The body of a request, the same serialized, and its size by the ruler."""
+
+    body: dict[str, Any]
+    data: bytes
+    size: int
+
+
+class Windowing:
+    """Makes prompts of one context for one model, of as many turns as fit.
+
+    `instruction` is a last user message that the log does not hold. With `anchors_last` state, scratchpad and memos
+    stand in the newest turn.
+    """
+
+    def __init__(
+        self, sources: Sources, config: Config, target: Target, instruction: str | None, *, anchors_last: bool
+    ) -> None:
+        self._sources, self._config, self._target = sources, config, target
+        self._instruction, self._anchors_last = instruction, anchors_last
+        self._low = config.sliding_context_low_water < 1
+        self.ruler = ruler(target.provider, target.model, config)
+
+    def planning(self, only: Segments) -> tuple[Prompt, Edge]:
+        """The prompt of the visible messages inside `only`, whatever their size."""
+        events = self._sources.inside(only)
+        prompt = self._prompt(self._sources.without_anchors, events, events[0].id if events else 0)
+        return prompt, self._edge(events, "planning", "only what is being matched")
+
+    def windowed(self, limit: int | None) -> tuple[Prompt, Edge]:
+        """The prompt of the window, with the pinned turns in front of it; of fewer turns if it passes `limit`."""
+        budget = self._config.sliding_context_tokens
+        count, why = self._cut()
+        prompt, events = self._final(count)
+        if limit is not None and count > 1 and self._tokens(prompt) > limit:
+            count, why, budget = self._within(limit, count), "budget", limit
+            prompt, events = self._final(count)
+        return prompt, self._edge(events, why, self._reason(why, count, budget))
+
+    def encoded(self, prompt: Prompt, tools: Sequence[ToolSpec] | None = None) -> Encoded:
+        """The request of a prompt, with the target's tools unless others are given."""
+        declared, options = self._target.tools if tools is None else tools, Options(thinking=self._config.thinking)
+        body = self._target.wire.encode(self._target.model, prompt, declared, options)
+        data = msgspec.json.encode(body)
+        return Encoded(body, data, self.ruler.size(body, data, prompt.images))
+
+    # Where it begins
+
+    def _cut(self) -> Cut:
+        units, turns = self._sources.units, self._config.context_size
+        if not self._config.sliding_context_tokens or not units.reach(1):
+            return window.choose(units, turns, None, self._measured, self._rough)
+        if self._low:
+            return self._stepped(lambda count: self._fits(self._measured(count)))
+        return window.choose(units, turns, self._fits, self._measured, self._rough)
+
+    def _stepped(self, fits: Callable[[int], bool]) -> Cut:
+        return window.in_steps(self._sources.units, self._config.context_size, self._steps, self._before, fits)
+
+    @cached_property
+    def _steps(self) -> Steps:
+        budget = self._config.sliding_context_tokens
+        step = max(1, round((1 - self._config.sliding_context_low_water) * budget))
+        return Steps(step, budget - self._reserved, self._plain.tokens(self._sources.weight))
+
+    @property
+    def _reserved(self) -> int:
+        """System, tools and guidelines, as when the newest turn was opened, and what is kept free."""
+        stable = [layer for layer in self._sources.then if layer.layer not in prompts.ANCHORS]
+        prompt = prompts.assemble(stable, view((), self._target.wire.dialect, self._config))
+        return self._plain.tokens(len(self.encoded(prompt).data)) + RESERVE
+
+    def _before(self, count: int) -> int:
+        return self._plain.tokens(self._sources.weight_before(count))
+
+    @property
+    def _plain(self) -> BytesRuler:
+        # A new calibration, or another way of counting, moves no window that fits.
+        return BytesRuler(BYTES_PER_TOKEN.get(self._target.provider, 4.0))
+
+    def _within(self, limit: int, count: int) -> int:
+        """The most units, fewer than `count`, whose request stays within `limit`; the newest one in any case."""
+
+        def fits(number: int) -> bool:
+            return number < count and self._tokens(self._final(number)[0]) <= limit
+
+        if self._low and self._config.sliding_context_tokens:
+            return self._stepped(fits).units
+        low, high = 1, count
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if fits(middle) else (low, middle)
+        return low
+
+    # As it is
+
+    @cached_property
+    def _kept(self) -> list[Pinned]:
+        """The pinned turns for which there is room beside the newest turn; the oldest go first [SPEC 5.3]."""
+        kept = list(self._sources.pins)
+        if self._config.sliding_context_tokens:
+            while kept and not self._fits(self._size(self._measure(1, kept))):
+                del kept[0]
+        return kept
+
+    def _final(self, count: int) -> tuple[Prompt, list[Event]]:
+        events = self._sources.units.newest(count)
+        first = events[0].id if events else 0
+        prompt = self._prompt(self._sources.now, [*self._in_front(self._kept, count), *events], first)
+        here, kept = self._turns(count), {pin.turn for pin in self._kept}
+        gone = [
+            LeftOut(event.id, event.turn_id, "pins", f"no room for pinned turn {pin.turn}")
+            for pin in self._sources.pins
+            if pin.turn not in kept and pin.turn not in here
+            for event in pin.events
+        ]
+        return prompt._replace(left_out=(*gone, *prompt.left_out)), events
+
+    def _in_front(self, pins: Sequence[Pinned], count: int) -> list[Event]:
+        """The messages of pinned turns that the newest `count` units do not hold."""
+        here = self._turns(count) if pins else set()
+        return [event for pin in pins if pin.turn not in here for event in pin.events]
+
+    def _turns(self, count: int) -> set[int | None]:
+        return {turn for index in range(count) for turn in self._sources.units[index].turns}
+
+    def _prompt(
+        self, layers: Sequence[Layer], events: Sequence[Event], first: int, active: int | None = None
+    ) -> Prompt:
+        shown = view(events, self._target.wire.dialect, self._config, first, active)
+        return prompts.assemble(layers, shown, self._instruction, anchors_last=self._anchors_last)
+
+    # As it was when the newest turn was opened: this is what the window is measured by
+
+    def _measured(self, count: int) -> int:
+        return self._size(self._measure(count, self._kept))
+
+    def _measure(self, count: int, pins: Sequence[Pinned]) -> Prompt:
+        events = self._sources.units.newest(count)
+        opener = self._sources.units[0].opener
+        then = [event for event in events if event.id <= opener]
+        in_front = self._in_front(pins, count)
+        return self._prompt(self._sources.then, [*in_front, *then], events[0].id, active_from(events))
+
+    def _rough(self, unit: Unit) -> int:
+        steps = view(unit.events, self._target.wire.dialect, self._config, 0, unit.events[-1].id + 1).steps
+        return self.encoded(Prompt("", (*_IN_FRONT, *steps)), ()).size - self._bare if steps else 0
+
+    @cached_property
+    def _bare(self) -> int:
+        return self.encoded(Prompt("", _IN_FRONT), ()).size
+
+    def _size(self, prompt: Prompt) -> int:
+        return self.encoded(prompt).size
+
+    def _fits(self, size: int) -> bool:
+        return self.ruler.tokens(size) <= self._config.sliding_context_tokens
+
+    def _tokens(self, prompt: Prompt) -> int:
+        return self.ruler.tokens(self._size(prompt))
+
+    # The edge
+
+    def _reason(self, why: str | None, count: int, budget: int) -> str:
+        if why == "turns":
+            return f"context_size is {self._config.context_size}"
+        if why != "budget":
+            return ""
+        if self._low:
+            return (
+                f"low water: older turns leave in steps of {self._steps.step:,} tokens, so that the request stays "
+                f"within {budget:,} and begins the same for as long as a step lasts"
+            )
+        turn = self._sources.units[count].turns[-1]
+        return f"with turn {turn} in front the request would pass {budget:,} tokens"
+
+    def _edge(self, events: Sequence[Event], why: str | None, detail: str) -> Edge:
+        if not events:
+            return Edge(None, why, 0, detail)
+        return Edge(events[0].id, why, self._sources.before(events[0].id), detail)
+
+
+_IN_FRONT = (Calls("", (Used("c", "n", "{}", "", False, None),)), Said("assistant", "."))
+"""What stands in front of a unit that is measured by itself, so that it adds what it adds to a whole request."""

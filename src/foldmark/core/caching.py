@@ -1,0 +1,239 @@
+"""What a provider's prompt cache holds of a request, given the requests before it [SPEC 5.1, 5.3]. Pure functions.
+
+A cache keeps beginnings of requests, whole in the provider's own order: tools, system, messages. Two kinds are known.
+
+Marked: a request writes the beginnings that end at its breakpoints, and reads the longest one that was written before
+and ends at a breakpoint or a few blocks before one. What lies behind the last breakpoint is neither. Anthropic demands
+that breakpoints are set, and looks at 20 places for each; calls that stand together are one place, and so are results.
+OpenAI's models from GPT-5.6 on set one at the end by themselves, and look as far back as they need.
+
+Stepped: every beginning of so many tokens is kept, in steps, and nothing is charged for it: older OpenAI models and
+Gemini. That a provider really finds what it could is its own affair: this says the best that can come of a request.
+
+Sources: platform.claude.com/docs/en/build-with-claude/prompt-caching, developers.openai.com/api/docs/guides/
+prompt-caching, ai.google.dev/gemini-api/docs/caching, all of autumn 2026.
+"""
+
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from foldmark.core import images
+
+MOST_MARKED = 4
+"""Breakpoints of one request that count; the last ones."""
+
+
+class Rules(Struct, frozen=True):
+    """How a cache works. Beginnings of less than `least` tokens are not kept; an entry lives `lifetime` seconds after
+    its last use. `step` is the tokens between two beginnings that are kept, 0 for those at breakpoints only; `look` the
+    places that are looked at for each breakpoint, 0 for all; `last` whether the end of a request is a breakpoint.
+    """
+
+    least: int
+    step: int = 0
+    look: int = 0
+    last: bool = False
+    lifetime: float = 300.0
+
+
+class Bill(NamedTuple):
+    """The tokens of one request, by what is charged for them."""
+
+    fresh: int
+    write: int
+    read: int
+
+    @property
+    def tokens(self) -> int:
+        """All of them."""
+        return self.fresh + self.write + self.read
+
+
+class Block(NamedTuple):
+    """A piece of a request that a cache keeps or does not: its bytes, whether a breakpoint stands on it, and what it
+    is where several in a row are one place (calls, results)."""
+
+    data: bytes
+    marked: bool = False
+    kind: str = ""
+
+
+def explicit(least: int) -> Rules:
+    """A cache that keeps what the request says, as Anthropic's: 20 places are looked at, and 5 minutes are lived."""
+    return Rules(least, look=20)
+
+
+def managed(least: int) -> Rules:
+    """A cache that sets a breakpoint at the end of each request by itself, as that of OpenAI's models from GPT-5.6 on:
+    at least 30 minutes are lived."""
+    return Rules(least, last=True, lifetime=1800.0)
+
+
+def stepped(least: int, step: int) -> Rules:
+    """A cache that keeps every beginning, in steps of so many tokens, as that of older OpenAI models and of Gemini: 5
+    minutes are lived, the least of the 5 to 10 that OpenAI speaks of."""
+    return Rules(least, step=max(1, step))
+
+
+class Cache:
+    """What a provider holds of one conversation's requests so far.
+
+    `ratio` is the bytes that make a token, for the steps of a stepped cache. Without rules nothing is ever held.
+    """
+
+    def __init__(self, rules: Rules | None, ratio: float = 4.0) -> None:
+        self._rules, self._step = rules, max(1, round(max(1, rules.step if rules else 1) * ratio))
+        self._used: dict[bytes, float] = {}
+
+    def bill(self, dialect: str, body: dict[str, Any], tokens: int, now: float) -> Bill:
+        """What is charged for a request of so many tokens, sent at `now` (seconds); then the cache holds it, too.
+
+        The three sum up to `tokens`: they are shared out by the bytes of the blocks.
+        """
+        rules = self._rules
+        found = blocks(dialect, body)
+        length = sum(len(block.data) for block in found)
+        if rules is None or not length:
+            return Bill(tokens, 0, 0)
+        if rules.step:
+            read = self._stepped(rules, found, length, tokens, now)
+            return Bill(tokens - read, 0, read)
+        read, written = self._marked(rules, found, length, tokens, now)
+        return Bill(tokens - max(read, written), max(written - read, 0), read)
+
+    def _stepped(self, rules: Rules, found: list[Block], length: int, tokens: int, now: float) -> int:
+        stream = b"".join(block.data for block in found)
+        read, going = 0, True
+        # Steps of one token would be a hash for every few bytes; nothing is lost by taking as many as OpenAI does.
+        width = self._step if rules.step > 1 else self._step * 128
+        state = blake2b(digest_size=16)
+        for end in range(width, length + 1, width):
+            state.update(stream[end - width : end])
+            key, covered = state.digest(), tokens * end // length
+            going = going and self._alive(key, now)
+            if covered >= rules.least:
+                read = covered if going else read
+            self._used[key] = now
+        return read
+
+    def _marked(self, rules: Rules, found: list[Block], length: int, tokens: int, now: float) -> tuple[int, int]:
+        """The tokens that are read, and those up to the last breakpoint that is long enough to be written."""
+        keys, covered, places = [], [], []
+        state, upto, place, before = blake2b(digest_size=16), 0, 0, ""
+        for block in found:
+            state.update(len(block.data).to_bytes(8, "big") + block.data)
+            upto += len(block.data)
+            place += not (block.kind and block.kind == before)
+            before = block.kind
+            keys.append(state.digest())
+            covered.append(tokens * upto // length)
+            places.append(place)
+        marked = [index for index, block in enumerate(found) if block.marked]
+        if rules.last and (not marked or marked[-1] != len(found) - 1):
+            marked.append(len(found) - 1)
+        marked = marked[-MOST_MARKED:]
+        read = self._longest(rules, keys, places, marked, now)
+        written = [index for index in marked if covered[index] >= rules.least]
+        for index in (*written, *([] if read is None else [read])):
+            self._used[keys[index]] = now
+        return (0 if read is None else covered[read]), (covered[written[-1]] if written else 0)
+
+    def _longest(self, rules: Rules, keys: list[bytes], places: list[int], marked: list[int], now: float) -> int | None:
+        """The last block of the longest beginning that is held and looked for."""
+        for at in reversed(marked):
+            for index in range(at, -1, -1):
+                if rules.look and places[at] - places[index] >= rules.look:
+                    break
+                if self._alive(keys[index], now):
+                    return index
+        return None
+
+    def _alive(self, key: bytes, now: float) -> bool:
+        used = self._used.get(key)
+        return used is not None and self._rules is not None and now - used <= self._rules.lifetime
+
+
+def blocks(dialect: str, body: dict[str, Any]) -> list[Block]:
+    """The blocks of a request's body in the order in which the provider reads them."""
+    if dialect.startswith("gemini"):
+        return list(_gemini(body.get("request", body)))
+    if dialect == "anthropic":
+        found = list(_anthropic(body))
+        if body.get("cache_control") and found:
+            found[-1] = found[-1]._replace(marked=True)
+        return found
+    return list(_openai(body))
+
+
+def _anthropic(body: dict[str, Any]) -> Iterator[Block]:
+    for tool in body.get("tools", ()):
+        yield _block("tools", tool)
+    for part in _parts(body.get("system")):
+        yield _block("system", part)
+    for message in body.get("messages", ()):
+        for part in _parts(message["content"]):
+            kind = part.get("type", "")
+            yield _block(message["role"], part, kind if kind in ("tool_use", "tool_result") else "")
+
+
+def _openai(body: dict[str, Any]) -> Iterator[Block]:
+    for tool in body.get("tools", ()):
+        yield _block("tools", tool)
+    if instructions := body.get("instructions"):
+        yield _block("instructions", instructions)
+    for message in body.get("messages", body.get("input", ())):
+        content = message.get("content")
+        if not content:
+            yield _block("", message)
+            continue
+        head = msgspec.json.encode({key: value for key, value in message.items() if key != "content"}).decode()
+        for part in _parts(content):
+            # A text is the same to the model whether it stands by itself or as a part that can be marked.
+            named = str(part.get("type", "")).endswith("text")
+            yield _block(head, {**part, "type": "text"} if named else part)
+            head = ""
+
+
+def _gemini(body: dict[str, Any]) -> Iterator[Block]:
+    for part in body.get("systemInstruction", {}).get("parts", ()):
+        yield _block("system", part)
+    for tool in body.get("tools", ()):
+        yield _block("tools", tool)
+    for content in body.get("contents", ()):
+        for part in content["parts"]:
+            yield _block(content["role"], part)
+
+
+def _parts(content: Any) -> Iterable[dict[str, Any]]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return content or []
+
+
+_MARKS = ("cache_control", "prompt_cache_breakpoint")
+
+
+def _block(head: str, value: Any, kind: str = "") -> Block:
+    marked = isinstance(value, dict) and any(value.get(name) for name in _MARKS)
+    if marked:
+        value = {key: each for key, each in value.items() if key not in _MARKS}
+    data = msgspec.json.encode(value)
+    if len(data) > images.TOKENS and (b'"image' in data or b'"inlineData"' in data):
+        data = msgspec.json.encode(_standing_in(value))
+    return Block(head.encode() + data, marked, kind)
+
+
+def _standing_in(value: Any) -> Any:
+    """The same with short texts in the place of images: as long as what an image is counted as, by its own digest."""
+    if isinstance(value, list):
+        return [_standing_in(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if value.get("type") in ("image", "image_url", "input_image") or "inlineData" in value:
+        digest = blake2b(msgspec.json.encode(value), digest_size=16).hexdigest()
+        return (digest * (images.TOKENS * 4 // len(digest)))[: images.TOKENS * 4]
+    return {key: _standing_in(each) for key, each in value.items()}

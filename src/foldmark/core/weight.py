@@ -1,0 +1,64 @@
+"""The weight of a message: what it takes in a request once its turn is over, in bytes [SPEC 5.3].
+
+It is fixed when the message is appended and stored as a running sum, so that the size of a whole context is a
+subtraction. No dialect takes more for a message: text is counted as JSON escapes it, with the largest frame that any
+wire format puts around it, a tool result as it stands in an inactive turn. So a window that the weights choose fits.
+
+Stored weights must be what this module gives. Whoever changes what it gives writes a migration that weighs anew.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from foldmark.core import images, wire
+from foldmark.core.truncation import shorten
+
+TEXT = 64
+"""Bytes around a person's text: `{"role":"user","content":[{"type":"text","text":""}]},`."""
+
+SAID = 88
+"""Bytes around a model's, of which OpenAI's Responses API has the most."""
+
+CALL = 340
+"""Bytes around a call's name and arguments, the frame of its result and what stands there if none comes included."""
+
+IMAGE = images.TOKENS * 4 + 120
+"""An image, its frame included, at the most bytes that any provider's token has."""
+
+INTERRUPTED = 20
+"""What marks an answer that was cut short."""
+
+NOTE = 32
+"""What stands in front of a tool's message, which is sent as a person's text."""
+
+INACTIVE = 300
+"""Characters of a tool result in an inactive turn, the default [S2]."""
+
+
+def weight(kind: str, content: str, data: Mapping[str, Any] | None, interrupted: bool, event_id: int) -> int:
+    """The bytes of a message; 0 for a `system` message, which is of no turn, and for one with nothing to send."""
+    match kind:
+        case "tool_call":
+            known = data or {}
+            signature = known.get("thought_signature")
+            signed = len(signature) + 24 if isinstance(signature, str) else 0
+            return CALL + len(wire.tool_name(str(known.get("name", "")))) + _escaped(wire.arguments(content)) + signed
+        case "tool_result":
+            return _escaped(shorten(content, INACTIVE, "head", event_id).text)
+        case "system":
+            return 0
+        case "user" if data and data.get("blocks"):
+            sent, _ = images.images_of(data)
+            return TEXT * bool(sent or content.strip()) + _escaped(content) + sum(IMAGE + len(i.url) for i in sent)
+        case _:
+            if not content.strip():
+                return 0
+            around = {"user": TEXT, "tool": TEXT + NOTE}.get(kind, SAID)
+            return around + _escaped(content) + INTERRUPTED * interrupted
+
+
+def _escaped(text: str) -> int:
+    """The bytes of a text in JSON, without the quotes around it."""
+    return len(msgspec.json.encode(text)) - 2

@@ -1,0 +1,53 @@
+"""A model behind OpenAI's Chat Completions, at OpenAI or at any other server that speaks them.
+
+On the wire a request is `request.bytes` with `stream` and `stream_options` as its last fields.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from msgspec.structs import replace
+
+from foldmark.core.answer import Piece
+from foldmark.core.ports import Provider
+from foldmark.core.request import Request, ToolCall
+from foldmark.providers.access import Access
+from foldmark.providers.openai import parse
+from foldmark.providers.openai_client import Server
+from foldmark.providers.openai_counting import countable
+from foldmark.providers.openai_stream import Whole
+
+
+def connect(model: str, access: Access) -> Provider:
+    """The provider of a model. Raises ProviderError where it cannot be asked: no SDK, no key, no address."""
+    return _Chat(Server(access))
+
+
+class _Chat:
+    """Asks for chat completions."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
+        """Stream the answer. Raises ProviderError, ContextOverflowError."""
+        body = {**request.body, "stream": True, "stream_options": {"include_usage": True}}
+        whole = Whole()
+        async with aclosing(self._server.events("/chat/completions", body)) as chunks:
+            async for chunk in chunks:
+                self._server.refuse(chunk)
+                for shown in whole.add(chunk):
+                    yield shown
+        if not whole.finish:
+            raise self._server.broke_off()
+        for piece in parse(whole.completion()):
+            if isinstance(piece, ToolCall):
+                yield replace(piece, name=request.names.get(piece.name, piece.name))
+            elif not isinstance(piece, str):
+                yield piece
+
+    async def count(self, request: Request) -> int:
+        """The tokens of a request as OpenAI counts them; other servers count none. Raises ProviderError."""
+        if not self._server.own:
+            raise self._server.no_counting()
+        return await self._server.counted(countable(request.body))

@@ -1,0 +1,63 @@
+"""What OpenAI's own models take, told from their names.
+
+Other servers speak the same dialect with models of their own; of those nothing is assumed but what is said here.
+Sources: developers.openai.com/api/docs/guides/reasoning, and the API's refusals as users report them.
+"""
+
+import re
+
+_OWN = re.compile(r"(?:ft:)?(?:gpt-(?!oss)|chatgpt-|codex-|o\d)")
+_GPT = re.compile(r"gpt-(\d+)(?:\.(\d+))?(?![\d.])")
+_PADDED = re.compile(r"(?:.*/)?deepseek-(?:v[4-9]|chat|reasoner)", re.IGNORECASE)
+
+
+def own(model: str) -> bool:
+    """Whether the model is one of OpenAI's own, by the name that OpenAI gives it."""
+    return _OWN.match(model) is not None
+
+
+def reasons(model: str) -> bool:
+    """Whether one of OpenAI's own models thinks before it answers: `gpt-5` and later, but for those named `chat`, and
+    the o-series."""
+    if model.startswith(("o1-mini", "o1-preview")):
+        return False
+    return _version(model) >= (5, 0) or re.match(r"o\d", model) is not None
+
+
+def effort(model: str, thinking: str) -> str | None:
+    """How much to think, in OpenAI's words; None where nothing is to be said: the model's own default, and models that
+    do not think or are not OpenAI's.
+
+    Which word means "not at all" depends on the model: `none` since gpt-5.1, `minimal` for gpt-5; the others cannot
+    help thinking, `low` is the least. The `pro` models take `high` alone for sure.
+    """
+    if thinking == "default" or not reasons(model):
+        return None
+    if "-pro" in model:
+        return thinking if thinking == "high" else None
+    if thinking != "off":
+        return thinking
+    if "codex" in model or _version(model) < (5, 0):
+        return "low"
+    return "none" if _version(model) >= (5, 1) else "minimal"
+
+
+def tools_without_thinking(model: str) -> bool:
+    """Whether Chat Completions give this model tools only if it does not think: "Function tools with reasoning_effort
+    are not supported for gpt-5.6 in /v1/chat/completions. To use function tools, use /v1/responses or set
+    reasoning_effort to 'none'.\""""
+    return _version(model) >= (5, 2) and "-pro" not in model and "codex" not in model
+
+
+def wants_reasoning_content(model: str) -> bool:
+    """Whether the model demands `reasoning_content`, and not an empty one, in every message of its own once there are
+    tools: "The `reasoning_content` in the thinking mode must be passed back to the API." (DeepSeek, since V4)"""
+    return _PADDED.match(model) is not None
+
+
+def _version(model: str) -> tuple[int, int]:
+    """The number in the name of a GPT that may think; (0, 0) for all others."""
+    found = _GPT.match(model)
+    if found is None or "-chat" in model:
+        return (0, 0)
+    return int(found[1]), int(found[2] or 0)

@@ -1,0 +1,83 @@
+"""A provider that is asked again when it could not answer at once [SPEC 6].
+
+Waits grow twofold, spread by chance so that many who were turned away do not come back in one moment, and are never
+shorter than the provider asked for. Once a piece of an answer was shown it is too late: the failure goes on.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+
+from foldmark.core.answer import Piece, Waiting
+from foldmark.core.errors import ProviderError
+from foldmark.core.ports import Provider
+from foldmark.core.request import Request
+
+LONGEST = 120.0
+"""Seconds that a provider may ask to wait; when it asks for more, that is told at once."""
+
+
+class Patient:
+    """`provider`, asked up to `attempts` times; waits begin at about `base` seconds and grow to at most `most`.
+
+    `sleep` takes seconds, `random` gives a share from 0 to 1. Other failures than those that pass go on at once.
+    """
+
+    def __init__(
+        self,
+        provider: Provider,
+        attempts: int = 5,
+        base: float = 1.0,
+        most: float = 60.0,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        random: Callable[[], float] = random.random,
+    ) -> None:
+        self._provider, self._attempts = provider, attempts
+        self._base, self._most, self._sleep, self._random = base, most, sleep, random
+
+    async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
+        """Stream the answer, with a `Waiting` before each wait. Raises ProviderError."""
+        attempt = 1
+        while True:
+            said = False
+            try:
+                async with aclosing(self._provider.answer(request)) as pieces:
+                    async for piece in pieces:
+                        said = True
+                        yield piece
+            except ProviderError as error:
+                if said:
+                    raise
+                seconds, reason = self._wait(error, attempt), str(error)
+            else:
+                return
+            yield Waiting(seconds, reason)
+            await self._sleep(seconds)
+            attempt += 1
+
+    async def count(self, request: Request) -> int:
+        """The tokens of a request as the provider counts them. Raises ProviderError."""
+        attempt = 1
+        while True:
+            try:
+                return await self._provider.count(request)
+            except ProviderError as error:
+                seconds = self._wait(error, attempt)
+            await self._sleep(seconds)
+            attempt += 1
+
+    def _wait(self, error: ProviderError, attempt: int) -> float:
+        """The seconds to wait after this many attempts. Raises ProviderError if there is no use in it."""
+        if not error.passes:
+            raise error
+        asked = error.retry_after
+        if asked is not None and asked > LONGEST:
+            text = f"{error} It asks to wait {asked:,.0f} seconds, more than the {LONGEST:.0f} that are waited here."
+            raise ProviderError(error.kind, text, asked) from error
+        if attempt >= self._attempts:
+            after = "1 attempt" if attempt == 1 else f"{attempt} attempts"
+            raise ProviderError(error.kind, f"{error} (after {after})", asked) from error
+        chance = self._random()
+        grown = min(self._most, self._base * 2.0 ** (attempt - 1)) * (1 + chance) / 2
+        return grown if asked is None else max(grown, asked + self._base * chance)

@@ -1,0 +1,85 @@
+"""One request to a model and its answer: what comes is shown as it comes, and gathered to be recorded."""
+
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Any
+
+from foldmark.conversation import Agent
+from foldmark.core.answer import Kept, Piece, Stopped, Usage
+from foldmark.core.errors import ContextOverflowError
+from foldmark.core.ports import Provider
+from foldmark.core.request import Request, ToolCall
+
+NARROWER = 0.7
+"""The share of a request that is tried next if a provider found it too long and did not say by how much."""
+
+
+class Answer:
+    """What a model has said so far in answer to one request."""
+
+    def __init__(self, request: Request | None = None) -> None:
+        self.request = request
+        self.pieces: list[str] = []
+        self.calls: list[ToolCall] = []
+        self.kept: list[dict[str, Any]] = []
+        self.usage: Usage | None = None
+        self.stopped: Stopped | None = None
+
+    @property
+    def text(self) -> str:
+        """All text of it."""
+        return "".join(self.pieces)
+
+    @property
+    def dialect(self) -> str | None:
+        """What its calls and blocks are written in."""
+        return self.request.dialect if self.request else None
+
+    def take(self, piece: Piece) -> None:
+        """Add a piece; thoughts and waiting leave nothing."""
+        match piece:
+            case str():
+                self.pieces.append(piece)
+            case ToolCall():
+                self.calls.append(piece)
+            case Kept():
+                self.kept.append(piece.block)
+            case Usage():
+                self.usage = piece
+            case Stopped():
+                self.stopped = piece
+            case _:
+                pass
+
+
+async def ask(agent: Agent, provider: Provider, answer: Answer, show: Callable[[Piece], None]) -> None:
+    """Send `answer.request` and gather what comes in `answer`, so that it is there if this is cut short.
+
+    If the provider finds the request too long, it is asked once more with a smaller window. Raises ProviderError.
+    """
+    assert answer.request is not None
+    try:
+        await _gather(provider, answer, show)
+    except ContextOverflowError as error:
+        smaller = None if answer.pieces or answer.calls else _smaller(agent, answer.request, error)
+        if smaller is None:
+            raise
+        answer.request = smaller
+        await _gather(provider, answer, show)
+
+
+async def _gather(provider: Provider, answer: Answer, show: Callable[[Piece], None]) -> None:
+    assert answer.request is not None
+    async with aclosing(provider.answer(answer.request)) as pieces:
+        async for piece in pieces:
+            answer.take(piece)
+            show(piece)
+
+
+def _smaller(agent: Agent, request: Request, error: ContextOverflowError) -> Request | None:
+    """The request with a window that should fit; None if there is nothing more to leave out."""
+    share = NARROWER
+    if error.tokens and error.limit and error.tokens > error.limit:
+        share = error.limit / error.tokens * 0.95
+    found = agent.request(request.provider, request.model, limit=int(request.tokens * share))
+    return found if found.tokens < request.tokens else None

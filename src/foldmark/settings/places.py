@@ -1,0 +1,36 @@
+"""Where Foldmark's own database is, and how fast the offline model talks [SPEC 9]."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def database(environment: Mapping[str, str], configured: str | None = None) -> str:
+    """`FOLDMARK_DB`, or what is configured, or `foldmark.db` in the platform's data folder for this user."""
+    named = environment.get("FOLDMARK_DB") or configured
+    if named:
+        return named
+    from platformdirs import user_data_path
+
+    return str(user_data_path("foldmark", appauthor=False) / "foldmark.db")
+
+
+def is_default(path: str, environment: Mapping[str, str], configured: str | None = None) -> bool:
+    """Whether the database is where Foldmark itself chose to put it; then its folder is made as needed."""
+    named = environment.get("FOLDMARK_DB") or configured
+    return not named and Path(path) == Path(database(environment))
+
+
+def offline_delay(environment: Mapping[str, str], terminal: bool, configured: float | None = None) -> float:
+    """Seconds between the offline model's words: `FOLDMARK_OFFLINE_DELAY`, or what is configured, otherwise a little
+    on a terminal."""
+    try:
+        return min(10.0, max(0.0, float(environment["FOLDMARK_OFFLINE_DELAY"])))
+    except (KeyError, ValueError):
+        return configured if configured is not None else 0.02 if terminal else 0.0
+
+
+def user_folder() -> Path:
+    """The platform's folder for this user's settings; `XDG_CONFIG_HOME` is honoured."""
+    from platformdirs import user_config_path
+
+    return user_config_path("foldmark", appauthor=False)

@@ -1,0 +1,25 @@
+"""The settings of `foldmark trim` [S4]: given from outside only, for coding sessions have no agent."""
+
+from typing import Any
+
+from foldmark.core.config import MOST, described
+from foldmark.core.errors import CommandError
+
+TRIM: dict[str, Any] = {"trim_threshold_chars": 500, "trim_target_tools": ("Read", "Bash", "Grep", "Glob")}
+"""Key -> default [S4]."""
+
+TAKES = {"trim_threshold_chars": f"a number from 0 to {MOST:,}", "trim_target_tools": "a list of tools' names"}
+
+
+def checked(key: str, value: Any) -> Any:
+    """The value of a key of `TRIM` that `value` stands for: as TOML has it, or text. Raises CommandError."""
+    if key == "trim_threshold_chars":
+        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= len(str(MOST)):
+            value = int(value)
+        if type(value) is int and 0 <= value <= MOST:
+            return value
+    else:
+        names = value.split(",") if isinstance(value, str) else value
+        if isinstance(names, list | tuple) and all(isinstance(name, str) and name.strip() for name in names):
+            return tuple(name.strip() for name in names)
+    raise CommandError(f"{key} is {TAKES[key]}, not {described(value)}")

@@ -1,0 +1,17 @@
+-- What every message takes in a request once its turn is over, for windows that move in steps. docs/format.md describes
+-- every column. The numbers stand apart from the events, so that reading them reads no texts.
+
+CREATE TABLE weights (
+    agent INTEGER NOT NULL REFERENCES agents (key),
+    event INTEGER NOT NULL REFERENCES events (id),
+    weight INTEGER NOT NULL,
+    sum INTEGER NOT NULL,
+    PRIMARY KEY (agent, event)
+) STRICT, WITHOUT ROWID;
+
+-- `weight_of` is foldmark.core.weight.weight: the same that weighs what is appended.
+WITH found AS MATERIALIZED (
+    SELECT agent, id, weight_of(kind, content, data, interrupted, id) AS weight FROM events WHERE nth IS NOT NULL
+)
+INSERT INTO weights (agent, event, weight, sum)
+SELECT agent, id, weight, sum(weight) OVER (PARTITION BY agent ORDER BY id) FROM found;

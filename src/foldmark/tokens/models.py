@@ -1,0 +1,153 @@
+"""What is published of the models: windows, limits, prices and caches, and what the settings say instead [SPEC 10].
+
+The figures and their sources stand in `models.json`, which is read when first asked for. A provider's default holds
+[S1]'s window of 200K (128K for GPT-4) and [S3]'s discounts; what is not known is None, never guessed.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct
+
+from foldmark.core.errors import CommandError
+from foldmark.core.wording import listing
+
+Tokens: TypeAlias = Annotated[int, Meta(ge=1, le=10**9)]
+Price: TypeAlias = Annotated[float, Meta(ge=0, le=10**6)] | None
+Factor: TypeAlias = Annotated[float, Meta(ge=0, le=10)] | None
+
+
+class Model(Struct, frozen=True, kw_only=True):
+    """What is known of a model.
+
+    `window` is the tokens that a request may hold, `output` the most that an answer may have. Prices are dollars per
+    million tokens; `cache_read` and `cache_write` are factors of `input_price` for what is read from the provider's
+    cache and written to it. A prefix is cached from `cache_least` tokens on and grows in steps of `cache_step`.
+    `caching` is `explicit` (the request says up to where), `automatic` or `none`. `source` says where this is from.
+    """
+
+    window: Tokens
+    output: Tokens | None
+    input_price: Price
+    output_price: Price
+    cache_read: Factor
+    cache_write: Factor
+    cache_least: Annotated[int, Meta(ge=0, le=10**9)]
+    cache_step: Tokens
+    caching: Literal["explicit", "automatic", "none"]
+    source: str = ""
+
+
+_TOKENS, _PRICE, _FACTOR = "a whole number of tokens", "dollars per million tokens", "a share of the input price"
+SETTABLE = {
+    "window": _TOKENS,
+    "output": _TOKENS,
+    "input_price": _PRICE,
+    "output_price": _PRICE,
+    "cache_read": _FACTOR,
+    "cache_write": _FACTOR,
+    "cache_least": _TOKENS,
+    "cache_step": _TOKENS,
+    "caching": "'explicit', 'automatic' or 'none'",
+}
+"""What the settings can say of a model, and what it is."""
+
+_TYPES = {field.name: field.type for field in msgspec.structs.fields(Model)}
+_GOES_ON = re.compile(r"$|[-@:](?!\d{1,2}(?!\d))")
+"""What may follow a name of the table: nothing, a date or the name of a variant, but not a further version number."""
+
+
+class _Provider(Struct, frozen=True):
+    """A provider in the table: it has models of its own, or those of another, or of the vendors it passes them on for;
+    `but` is what is different there."""
+
+    source: str = ""
+    default: dict[str, Any] = {}
+    models: dict[str, dict[str, Any]] = {}
+    same_as: str = ""
+    vendors: dict[str, str] = {}
+    but: dict[str, Any] = {}
+
+
+class _Table(Struct, frozen=True):
+    about: str
+    providers: dict[str, _Provider]
+
+
+def model_of(
+    provider: str, model: str, overrides: Mapping[str, Any] = MappingProxyType({}), configured: Collection[str] = ()
+) -> Model:
+    """What is known of `model` of `provider`; of an unknown provider that is [S1]'s window.
+
+    `overrides` come from the settings: "provider/name" -> what is different for the models of that name, which is
+    matched as in the table, or "provider" -> for all of them; `configured` are the providers that stand there, too.
+    Raises CommandError for what is wrong in the settings.
+    """
+    name = _provider(provider)
+    found = dict(_published(name, model))
+    given = _checked(overrides, configured)
+    for changes in (given.get((name, "")), _longest(model, given, name)):
+        found |= {**changes, "source": "settings"} if changes else {}
+    return msgspec.convert(found, Model)
+
+
+def _published(provider: str, model: str) -> dict[str, Any]:
+    providers = _table().providers
+    about = providers.get(provider, providers["vllm"])  # of either nothing is published
+    vendor, _, rest = model.partition("/")
+    if rest and vendor in about.vendors:
+        return {**_published(about.vendors[vendor], rest), **about.but}
+    if about.same_as:
+        return {**_published(about.same_as, model), **about.but}
+    name = _named(model, about.models)
+    return {**about.default, "source": about.source, **about.models[name]} if name else about.default
+
+
+def _longest(model: str, given: Mapping[tuple[str, str], dict[str, Any]], provider: str) -> dict[str, Any] | None:
+    name = _named(model, [pattern for of, pattern in given if of == provider and pattern])
+    return given[provider, name] if name else None
+
+
+def _named(model: str, names: Iterable[str]) -> str:
+    """The longest of the names that stands for the model, empty if none does."""
+    fitting = (name for name in names if model.startswith(name) and _GOES_ON.match(model, len(name)))
+    return max(fitting, key=len, default="")
+
+
+def _checked(overrides: Mapping[str, Any], configured: Collection[str]) -> dict[tuple[str, str], dict[str, Any]]:
+    """The overrides by provider and name of the model."""
+    found = {}
+    for key, changes in overrides.items():
+        provider, _, name = key.partition("/")
+        if _provider(provider) not in (*_table().providers, *configured):
+            there_is = listing((*_table().providers, *configured))
+            raise CommandError(f"models.'{key[:60]}': there is no provider '{provider[:40]}'; there is: {there_is}")
+        if not isinstance(changes, Mapping):
+            raise CommandError(f"models.'{key[:60]}' is a table, such as {{window = 500000}}, not {changes!r:.40}")
+        for field, value in changes.items():
+            _check(key, field, value)
+        found[_provider(provider), name] = dict(changes)
+    return found
+
+
+def _check(key: str, field: str, value: Any) -> None:
+    if field not in SETTABLE:
+        raise CommandError(f"models.'{key[:60]}' has no '{field[:40]}'; there is: {listing(SETTABLE)}")
+    try:
+        msgspec.convert(value, _TYPES[field])
+    except msgspec.ValidationError:
+        raise CommandError(f"models.'{key[:60]}': {field} is {SETTABLE[field]}, not {value!r:.40}") from None
+
+
+def _provider(name: str) -> str:
+    return "gemini" if name == "google" else name
+
+
+@cache
+def _table() -> _Table:
+    return msgspec.json.decode(Path(__file__).with_name("models.json").read_bytes(), type=_Table)

@@ -1,0 +1,171 @@
+"""`foldmark cost`: the table, what it recommends, the plot, and what can be wrong [SPEC 5.3, 9]."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from importlib.resources import files as resources
+from pathlib import Path
+
+import pytest
+from command_line import Cli, files
+
+import foldmark
+from foldmark.interfaces import cost
+
+SAMPLE = str(resources("foldmark") / "samples" / "notes-cli.jsonl")
+ROW = re.compile(
+    r"^(full history|low water [\d.]+)(?: · state (first|last))? +([\d,]+) +([\d,]+) +([\d,]+) +(\d+)% +\$([\d.]+)"
+)
+
+
+@pytest.fixture
+def agent(log: foldmark.Log) -> foldmark.Agent:
+    """Forty turns, each with a state of its own."""
+    agent = log.agent("long")
+    with agent.batch():
+        for number in range(40):
+            agent.append("user", f"question {number} ".ljust(1500, "q"))
+            agent.append("assistant", f"answer {number} ".ljust(2100, "a"))
+            agent.record("state", f"Goal: {number}".ljust(300, "s"))
+            agent.end_turn()
+    return agent
+
+
+def rows(text: str) -> dict[str, int]:
+    """Policy -> its tokens."""
+    found = [match for line in text.splitlines() if (match := ROW.match(line))]
+    return {
+        match[1] + (f" {match[2]}" if match[2] else ""): sum(int(match[n].replace(",", "")) for n in (3, 4, 5))
+        for match in found
+    }
+
+
+def test_a_session_file_is_replayed_in_memory(cli: Cli, tmp_path: Path) -> None:
+    before = files(tmp_path)
+    done = cli("cost", SAMPLE)
+    assert (done.code, done.err) == (0, "")
+    assert re.match(r"notes-cli: \d+ requests to anthropic/claude-sonnet-4-6, budget 100,000 tokens$", done.lines[0])
+    assert list(rows(done.out)) == ["full history", "low water 1", "low water 0.8", "low water 0.6"]
+    assert len(set(rows(done.out).values())) == 1
+    assert done.lines[-1].startswith("The budget was never reached: ")
+    assert files(tmp_path) == before
+
+
+def test_a_conversation_of_the_database_with_a_small_budget(cli: Cli, agent: foldmark.Agent) -> None:
+    newest = agent.standing().newest
+    done = cli("cost", "long", "--budget", "24000", "--low-water", "1, 0.5", "--model", "anthropic/claude-opus-4-8")
+    assert (done.code, done.err) == (0, "")
+    assert done.lines[0] == "long: 40 requests to anthropic/claude-opus-4-8, budget 24,000 tokens"
+    tokens = rows(done.out)
+    assert list(tokens) == ["full history", "low water 1", "low water 0.5"]
+    assert tokens["full history"] > tokens["low water 1"] > tokens["low water 0.5"]
+    assert re.match(
+        r"Cheapest window: low water 0\.5, −\d+% on low water 1; a request holds \d+% as much on the average\. "
+        r"The whole history: [+−]\d+% on that\. To have it: /config set sliding_context_low_water=0\.5$",
+        done.lines[-1],
+    )
+    assert agent.standing().newest == newest
+
+
+def test_both_orders(cli: Cli, agent: foldmark.Agent) -> None:
+    done = cli("cost", "long", "--budget", "24000", "--low-water", "0.5", "--order", "both", "--json")
+    found = json.loads(done.out)["policies"]
+    assert [(each["policy"], each["anchors_last"]) for each in found] == [
+        ("full history · state first", False),
+        ("full history · state last", True),
+        ("low water 0.5 · state first", False),
+        ("low water 0.5 · state last", True),
+    ]
+    for first, last in (found[:2], found[2:]):
+        assert last["read"] > first["read"]
+        assert last["equivalents"] < first["equivalents"]
+
+
+def test_the_model_and_the_budget_are_the_agents_own(cli: Cli, agent: foldmark.Agent) -> None:
+    agent.do("/model openai/gpt-5.4")
+    agent.do("/config set sliding_context_tokens=7000")
+    data = json.loads(cli("cost", "long", "--json").out)
+    assert (data["provider"], data["model"], data["budget"]) == ("openai", "gpt-5.4", 7000)
+    assert {each["write"] for each in data["policies"]} == {0}
+
+
+def test_every_row_of_the_json_adds_up(cli: Cli, agent: foldmark.Agent) -> None:
+    data = json.loads(cli("cost", "long", "--budget", "24000", "--json").out)
+    assert data["conversation"] == "long"
+    assert data["answered"] > 0
+    for each in data["policies"]:
+        tokens = each["fresh"] + each["write"] + each["read"]
+        assert tokens // each["requests"] == each["mean"] <= each["largest"]
+        worth = each["fresh"] + each["write"] * data["factors"]["write"] + each["read"] * data["factors"]["read"]
+        assert each["equivalents"] == round(worth)
+
+
+def test_without_a_price_the_cost_is_in_tokens(cli: Cli, agent: foldmark.Agent) -> None:
+    done = cli("cost", "long", "--model", "ollama/llama", "--low-water", "1")
+    assert "cost in fresh input tokens' worth" in done.out
+    assert "$" not in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["nobody"], "there is no conversation or agent 'nobody'; conversations: long"),
+        (["long", "--model", "gpt-5"], "a model is 'offline' or PROVIDER/MODEL"),
+        (["long", "--low-water", "0"], "sliding_context_low_water is a share above 0 and up to 1, not '0'"),
+        (["long", "--low-water", "1,x"], "sliding_context_low_water is a share above 0 and up to 1, not 'x'"),
+        (["long", "--order", "middle"], "'middle' is not one of"),
+        (["long", "--budget", "-1"], "Invalid value for '--budget'"),
+    ],
+)
+def test_wrong_wishes(cli: Cli, agent: foldmark.Agent, arguments: list[str], told: str) -> None:
+    done = cli("cost", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert told in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_nothing_to_compare(cli: Cli, log: foldmark.Log) -> None:
+    log.agent("new").append("user", "hello")
+    done = cli("cost", "new")
+    assert (done.code, done.err) == (
+        2,
+        "foldmark: nobody asked a model for anything in 'new' yet: there is nothing to compare\n",
+    )
+
+
+def test_neither_a_file_nor_a_database(cli: Cli, db: str) -> None:
+    done = cli("cost", "nobody")
+    assert (done.code, done.err) == (2, f"foldmark: there is no file 'nobody' and no database {db} to look in\n")
+
+
+def test_a_file_that_is_no_session(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "letter.txt"
+    path.write_text("Dear all,\n")
+    done = cli("cost", str(path))
+    assert done.code == 1
+    assert "is not a Claude Code session" in done.err
+
+
+def test_a_plot_without_matplotlib(cli: Cli, agent: foldmark.Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    done = cli("cost", "long", "--plot", "cost.svg")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "foldmark: a plot needs matplotlib, which is not installed: pip install matplotlib\n"
+    assert not Path("cost.svg").exists()
+
+
+def test_a_plot(cli: Cli, agent: foldmark.Agent) -> None:
+    pytest.importorskip("matplotlib")
+    done = cli("cost", "long", "--budget", "24000", "--plot", "cost.svg")
+    assert (done.code, done.err) == (0, "")
+    assert "low water 0.6" in Path("cost.svg").read_text()
+
+
+def test_progress_goes_where_somebody_watches(
+    agent: foldmark.Agent, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    cost.report(agent, cost.Wish(low_water="1"))
+    assert "\rmaking request 80 of 80\n" in capsys.readouterr().err

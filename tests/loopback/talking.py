@@ -1,0 +1,199 @@
+"""Talking to a loopback provider through its real SDK: what the suites of this folder share."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from typing import Any, NamedTuple
+
+from plan import Part, Say, Think, Use, Wire
+from server import Received
+from wire_anthropic import AnthropicWire
+from wire_gemini import GcaWire, GeminiWire
+from wire_openai import OpenAIWire, ResponsesWire
+
+import foldmark
+from foldmark import Agent, Log
+from foldmark.conversation.asking import Asking
+from foldmark.core.answer import Kept, Piece, Stopped, Thought, Usage
+from foldmark.core.errors import ProviderError
+from foldmark.core.ports import Provider
+from foldmark.core.request import Request, ToolCall, ToolSpec
+from foldmark.providers.access import Access
+from foldmark.providers.wires import WIRES
+from foldmark.runtime.loop import Shown
+
+ALL: tuple[Wire, ...] = (AnthropicWire(), OpenAIWire(), ResponsesWire(), GeminiWire(), GcaWire())
+
+KEY = "test-key-7f3a91c2"
+
+Tools = dict[str, Callable[[Any], str]]
+"""A test's own tools: each takes the arguments as the model gave them."""
+
+Shape = list[tuple[Any, ...]]
+"""An answer with its streaming taken out: ("thought", text), ("text", text), ("call", name, args)."""
+
+_TRANSPORT = ("stream", "stream_options", "project", "user_prompt_id")
+
+
+class Heard(NamedTuple):
+    """What a provider said, and how it failed, if it did."""
+
+    pieces: list[Piece]
+    error: ProviderError | None
+
+    @property
+    def text(self) -> str:
+        return "".join(piece for piece in self.pieces if isinstance(piece, str))
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        return [piece for piece in self.pieces if isinstance(piece, ToolCall)]
+
+    @property
+    def kept(self) -> list[dict[str, Any]]:
+        return [piece.block for piece in self.pieces if isinstance(piece, Kept)]
+
+    @property
+    def usage(self) -> list[Usage]:
+        return [piece for piece in self.pieces if isinstance(piece, Usage)]
+
+    @property
+    def stops(self) -> list[str]:
+        return [piece.why for piece in self.pieces if isinstance(piece, Stopped)]
+
+    @property
+    def shape(self) -> Shape:
+        found: Shape = []
+        for piece in self.pieces:
+            match piece:
+                case str():
+                    _add(found, "text", piece)
+                case Thought(text):
+                    _add(found, "thought", text)
+                case ToolCall():
+                    found.append(("call", piece.name, piece.args))
+        return found
+
+
+def shape_of(parts: Sequence[Part], wire: Wire) -> Shape:
+    """What is to be heard of the parts of an answer."""
+    found: Shape = []
+    for part in parts:
+        match part:
+            case Say(pieces):
+                _add(found, "text", "".join(pieces))
+            case Think(text) if thinks(wire):
+                _add(found, "thought", text)
+            case Use():
+                found.append(("call", part.name, part.args if part.raw is None else _value(part.raw)))
+    return found
+
+
+def thinks(wire: Wire) -> bool:
+    """Whether the protocol shows the model's thinking; Chat Completions do not."""
+    return wire.provider != "openai"
+
+
+def connect(wire: Wire, url: str) -> Provider:
+    """The provider itself, sent to this address."""
+    module = importlib.import_module("foldmark.providers." + WIRES[wire.provider].module)
+    project = "test-project" if wire.provider == "gemini_gca" else None
+    provider: Provider = module.connect(wire.model, Access(key=KEY, base_url=url, project=project))
+    assert KEY not in repr(provider)
+    return provider
+
+
+@contextmanager
+def conversation(wire: Wire, tools: Tools | None = None) -> Iterator[Agent]:
+    """A conversation with the wire's model, in memory; no event of it may hold the key at the end."""
+    with foldmark.open(":memory:") as log:
+        own_tools(log, tools or {})
+        agent = log.agent("default")
+        use(agent, wire)
+        yield agent
+        for event_id in range(1, agent.standing().record.head + 1):
+            assert KEY not in repr(log.store.event(event_id))
+
+
+def use(agent: Agent, wire: Wire) -> None:
+    agent.do(f"/model {wire.provider}/{wire.model}")
+
+
+def own_tools(log: Log, tools: Tools) -> None:
+    """Tools of the test's own beside what there is."""
+    there, call_there = list(log.tools()), log.call_tool
+    schema = {"type": "object", "properties": {"at": {"type": "string"}}}
+    specs = [*there, *(ToolSpec(name, f"Runs {name}.", schema) for name in tools)]
+
+    def call(agent: Agent, name: str, args: Any, asking: Asking) -> str:
+        return tools[name](args) if name in tools else call_there(agent, name, args, asking)
+
+    log.tools, log.call_tool = lambda: specs, call
+
+
+async def listen(provider: Provider, request: Request) -> Heard:
+    """The whole answer to a request. The key must stand nowhere in it."""
+    pieces: list[Piece] = []
+    error = None
+    try:
+        async with aclosing(provider.answer(request)) as answer:
+            async for piece in answer:
+                pieces.append(piece)
+    except ProviderError as raised:
+        error = raised
+    assert KEY not in repr(pieces) + repr(error) + str(error)
+    return Heard(pieces, error)
+
+
+class Seen:
+    """What an interface was shown of turns."""
+
+    def __init__(self) -> None:
+        self.text, self.others = "", list[Piece]()
+        self.calls = list[ToolCall]()
+        self.show = Shown(self._text, self.calls.append, self.others.append)
+
+    def _text(self, piece: str) -> None:
+        self.text += piece
+
+
+def messages(agent: Agent) -> list[tuple[str, str]]:
+    """The kinds and texts of the messages in the context."""
+    return [(message.kind, message.content) for message in agent.context().messages]
+
+
+def arrived(received: Received) -> dict[str, Any]:
+    """The body as the encoder made it, without what only sending adds."""
+    return {key: value for key, value in received.body.items() if key not in _TRANSPORT}
+
+
+def sent(request: Request) -> Any:
+    """The body of a request as JSON carries it."""
+    return json.loads(request.bytes)
+
+
+def missing(texts: Sequence[tuple[str, str]], wanted: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
+    """The first of what is wanted that does not stand in the texts, in this order; a part of a text will do."""
+    rest = iter(texts)
+    for kind, text in wanted:
+        if not any(kind == found and text in said for found, said in rest):
+            return kind, text
+    return None
+
+
+def _value(raw: str) -> Any:
+    """What a text of arguments stands for; for itself if it is no JSON."""
+    try:
+        return json.loads(raw)
+    except ValueError:
+        return raw
+
+
+def _add(shape: Shape, kind: str, text: str) -> None:
+    if shape and shape[-1][0] == kind:
+        shape[-1] = (kind, shape[-1][1] + text)
+    elif text:
+        shape.append((kind, text))

@@ -1,0 +1,1020 @@
+"""What only OpenAI's dialect has: two forms, servers of many makers, and what each of them says otherwise (SPEC 5)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import aclosing, suppress
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from plan import Fail, Http, Reply, Say, Use
+from request_validators import VALIDATORS
+from server import Loopback
+from wire_openai import OpenAIWire, ResponsesWire
+
+from foldmark.core.answer import Kept, Piece, Stopped, Thought, Usage
+from foldmark.core.errors import ContextOverflowError, ProviderError
+from foldmark.core.images import Image
+from foldmark.core.ports import Provider
+from foldmark.core.prompt import Prompt
+from foldmark.core.request import Edge, Manifest, Options, Request, ToolCall, ToolSpec
+from foldmark.core.view import Calls, Said, Step, Used
+from foldmark.providers import openai, openai_api, openai_client, openai_responses, openai_responses_api
+from foldmark.providers.access import Access
+from foldmark.providers.openai_counting import countable
+from foldmark.providers.openai_stream import Whole
+
+KEY = "test-key-7f3a91c2"
+LOOK = ToolSpec("look", "Looks.", {"type": "object", "properties": {"at": {"type": "string"}}})
+PNG = Image("image/png", "aGk=")
+CAT = Image(url="https://example.org/cat.png")
+ASKED = Said("user", "See a.")
+RS = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "c2VjcmV0", "status": "completed"}
+CONTENT = {"type": "reasoning_content", "text": "Hm."}
+DETAILS = {"type": "reasoning_details", "details": [{"type": "reasoning.encrypted", "data": "x"}]}
+
+
+def used(call_id: str = "c1", result: str = "seen", images: tuple[Image, ...] = ()) -> Used:
+    return Used(call_id, "look", '{"at":"a"}', result, False, None, images)
+
+
+def chat(*steps: Step, model: str = "gpt-5", tools: Sequence[ToolSpec] = (LOOK,), thinking: str = "default") -> Any:
+    body = openai.encode(model, Prompt("", steps), tools, Options(thinking=thinking))
+    assert VALIDATORS["openai"](body) == []
+    return body
+
+
+def responses(
+    *steps: Step, model: str = "gpt-5", tools: Sequence[ToolSpec] = (LOOK,), thinking: str = "default"
+) -> Any:
+    body = openai_responses.encode(model, Prompt("", steps), tools, Options(thinking=thinking))
+    assert VALIDATORS["openai_responses"](body) == []
+    return body
+
+
+# What is sent
+
+
+def test_images_of_a_user() -> None:
+    said = Said("user", "What is it?", (PNG, CAT))
+    assert chat(said)["messages"] == [
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "What is it?"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}},
+                {"type": "image_url", "image_url": {"url": "https://example.org/cat.png"}},
+            ],
+        }
+    ]
+    assert responses(said)["input"] == [
+        {
+            "role": "user",
+            "content": [
+                {"type": "input_text", "text": "What is it?"},
+                {"type": "input_image", "image_url": "data:image/png;base64,aGk=", "detail": "auto"},
+                {"type": "input_image", "image_url": "https://example.org/cat.png", "detail": "auto"},
+            ],
+        }
+    ]
+    alone = Said("user", " ", (PNG,))
+    assert len(chat(alone)["messages"][0]["content"]) == len(responses(alone)["input"][0]["content"]) == 1
+
+
+def test_images_of_results_follow_all_results_in_chat_completions() -> None:
+    step = Calls("", (used("c1", images=(PNG,)), used("c2", "B"), used("c3", "C", (CAT,))))
+    *_, first, second, third, shown = chat(ASKED, step)["messages"]
+    assert [m["tool_call_id"] for m in (first, second, third)] == ["c1", "c2", "c3"]
+    assert [part.get("text") for part in shown["content"]] == [
+        "[Foldmark: images in the result of call c1 (look):]",
+        None,
+        "[Foldmark: images in the result of call c3 (look):]",
+        None,
+    ]
+    assert shown["role"] == "user"
+
+
+def test_images_of_results_stand_in_the_output_of_responses() -> None:
+    items = responses(ASKED, Calls("", (used(images=(PNG,)), used("c2", "B"))))["input"]
+    assert items[3]["output"] == [
+        {"type": "input_text", "text": "seen"},
+        {"type": "input_image", "image_url": "data:image/png;base64,aGk=", "detail": "auto"},
+    ]
+    assert items[4]["output"] == "B"
+
+
+def test_thinking_is_sent_back_to_those_who_showed_it() -> None:
+    step = Calls("I look.", (used(),), (CONTENT, RS, DETAILS))
+    _, asked, _ = chat(ASKED, step, model="qwen/qwen3")["messages"]
+    assert asked["reasoning_content"] == "Hm."
+    assert asked["reasoning_details"] == DETAILS["details"]
+    renamed = {**CONTENT, "field": "reasoning"}
+    _, asked, _ = chat(ASKED, Calls("", (used(),), (renamed,)), model="gpt-oss-120b")["messages"]
+    assert asked["reasoning"] == "Hm."
+    assert "reasoning_content" not in asked
+
+
+def test_openais_own_models_are_sent_no_thinking_in_chat_completions() -> None:
+    _, asked, _ = chat(ASKED, Calls("I look.", (used(),), (CONTENT, RS, DETAILS)), model="gpt-5")["messages"]
+    assert sorted(asked) == ["content", "role", "tool_calls"]
+
+
+def test_encrypted_thinking_stands_in_front_of_what_followed_it() -> None:
+    phase = {"type": "phase", "phase": "commentary"}
+    step = Calls("I look.", (used(),), (RS, phase, CONTENT))
+    assert responses(ASKED, step, Said("user", "Well?"))["input"][1:4] == [
+        {"type": "reasoning", "summary": [], "encrypted_content": "c2VjcmV0"},
+        {
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "I look."}],
+            "phase": "commentary",
+        },
+        {"type": "function_call", "call_id": "c1", "name": "look", "arguments": '{"at":"a"}'},
+    ]
+    thought, called, _ = responses(ASKED, Calls("", (used(),), (RS,)))["input"][1:]
+    assert (thought["type"], called["type"]) == ("reasoning", "function_call")
+
+
+@pytest.mark.parametrize("kept", [RS, CONTENT, DETAILS])
+def test_thinking_alone_is_no_message(kept: dict[str, Any]) -> None:
+    steps = (ASKED, Said("assistant", "", kept=(kept,)), Said("user", "Go on."))
+    assert [m["role"] for m in chat(*steps, model="qwen3")["messages"]] == ["user", "user"]
+    assert [i["role"] for i in responses(*steps)["input"]] == ["user", "user"]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "reasoning_content", "text": 5},
+        {"type": "reasoning_details", "details": "x"},
+        {"type": "reasoning", "encrypted_content": None},
+        {"type": "reasoning", "encrypted_content": "x", "summary": "y"},
+        {"type": "phase", "phase": 1},
+        {"type": ["reasoning"]},
+        {},
+    ],
+)
+def test_blocks_of_any_shape_give_a_valid_body(block: dict[str, Any]) -> None:
+    steps = (ASKED, Calls("I look.", (used(),), (block,)), Said("assistant", "Yes.", kept=(block,)), ASKED)
+    chat(*steps, model="qwen3")
+    responses(*steps)
+
+
+def test_deepseek_is_given_the_thinking_that_it_demands() -> None:
+    steps = (ASKED, Calls("", (used(),)), Said("assistant", "There."), ASKED, Calls("", (used("c2"),), (CONTENT,)))
+    messages = chat(*steps, model="deepseek/deepseek-v4-pro")["messages"]
+    assert [m["reasoning_content"] for m in messages if m["role"] == "assistant"] == [" ", " ", "Hm."]
+    plain = chat(ASKED, Said("assistant", "There."), ASKED, model="deepseek-v4-pro", tools=())["messages"]
+    assert "reasoning_content" not in plain[1]
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("gpt-5", ["minimal", "low", "medium", "high"]),
+        ("gpt-5-mini-2025-08-07", ["minimal", "low", "medium", "high"]),
+        ("gpt-5.1", ["none", "low", "medium", "high"]),
+        ("gpt-5.6-terra", ["none", "low", "medium", "high"]),
+        ("gpt-6", ["none", "low", "medium", "high"]),
+        ("gpt-5-codex", ["low", "low", "medium", "high"]),
+        ("gpt-5.2-pro", [None, None, None, "high"]),
+        ("o3", ["low", "low", "medium", "high"]),
+        ("o4-mini", ["low", "low", "medium", "high"]),
+        ("o1-mini", [None] * 4),
+        ("gpt-5-chat-latest", [None] * 4),
+        ("gpt-4.1", [None] * 4),
+        ("gpt-4o", [None] * 4),
+        ("gpt-oss-120b", [None] * 4),
+        ("openai/gpt-5", [None] * 4),
+        ("deepseek-v4-pro", [None] * 4),
+        ("", [None] * 4),
+    ],
+)
+def test_how_much_to_think_in_the_words_of_the_model(model: str, words: list[str | None]) -> None:
+    levels = ("off", "low", "medium", "high")
+    for level, word in zip(levels, words, strict=True):
+        sent = openai.encode(model, Prompt("", (ASKED,)), (), Options(thinking=level))
+        assert sent.get("reasoning_effort") == word
+        reasoning = openai_responses.encode(model, Prompt("", (ASKED,)), (), Options(thinking=level)).get("reasoning")
+        assert reasoning == (None if word is None else {"effort": word, "summary": "auto"})
+    assert "reasoning_effort" not in openai.encode(model, Prompt("", (ASKED,)), (), Options())
+
+
+def test_chat_completions_give_tools_to_newer_models_only_without_thinking() -> None:
+    for level in ("default", "high"):
+        assert chat(ASKED, model="gpt-5.6", thinking=level)["reasoning_effort"] == "none"
+    assert chat(ASKED, model="gpt-5.6", thinking="high", tools=())["reasoning_effort"] == "high"
+    assert responses(ASKED, model="gpt-5.6", thinking="high")["reasoning"]["effort"] == "high"
+
+
+def test_nothing_is_stored_and_no_limit_is_set() -> None:
+    body = responses(ASKED)
+    assert (body["store"], body["include"]) == (False, ["reasoning.encrypted_content"])
+    assert "include" not in responses(ASKED, model="gpt-4.1")
+    for sent in (body, chat(ASKED)):
+        assert not {"max_tokens", "max_completion_tokens", "max_output_tokens", "parallel_tool_calls"} & sent.keys()
+
+
+def test_a_prompt_without_steps() -> None:
+    assert openai.encode("gpt-5", Prompt("", ()))["messages"] == []
+    assert openai_responses.encode("gpt-5", Prompt("", ()))["input"] == []
+
+
+# What whole answers say
+
+
+def call(call_id: Any, arguments: Any = '{"at":"a"}', name: Any = "look") -> dict[str, Any]:
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def completion(finish: Any = "stop", usage: Any = None, **message: Any) -> dict[str, Any]:
+    return {
+        "choices": [{"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish}],
+        "usage": usage,
+    }
+
+
+SEEN = ToolCall("c1", "look", {"at": "a"})
+COST = {"prompt_tokens": 100, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 40}}
+
+COMPLETIONS: list[tuple[dict[str, Any], list[Piece]]] = [
+    (completion(content="Hi.", usage=COST), ["Hi.", Usage(60, 40, 0, 7), Stopped("end", "stop")]),
+    (completion("tool_calls", content=None, tool_calls=[call("c1")]), [SEEN, Stopped("calls", "tool_calls")]),
+    (completion("stop", content="I look.", tool_calls=[call("c1")]), ["I look.", SEEN, Stopped("calls", "stop")]),
+    (completion("tool_calls", content="Hi."), ["Hi.", Stopped("end", "tool_calls")]),
+    (completion("length", content="It be", tool_calls=[call("c1", '{"at"')]), ["It be", Stopped("length", "length")]),
+    (completion("content_filter", content=None), [Stopped("refused", "content_filter")]),
+    (completion("stop", content=None, refusal="I won't."), ["I won't.", Stopped("refused", "stop")]),
+    (completion(None, content="Hi."), ["Hi.", Stopped("end", "")]),
+    (completion("eos", content=[{"type": "text", "text": "Hi."}, 5]), ["Hi.", Stopped("end", "eos")]),
+    (
+        completion(content="Hi.", reasoning_content="Hm.", usage={"prompt_tokens": 9, "prompt_cache_hit_tokens": 4}),
+        [Kept(CONTENT), "Hi.", Usage(5, 4, 0, 0), Stopped("end", "stop")],
+    ),
+    (
+        completion(content="Hi.", reasoning="Hm."),
+        [Kept({**CONTENT, "field": "reasoning"}), "Hi.", Stopped("end", "stop")],
+    ),
+    (
+        completion(content="Hi.", reasoning="Hm.", reasoning_details=DETAILS["details"]),
+        [Kept(DETAILS), "Hi.", Stopped("end", "stop")],
+    ),
+    (
+        completion(
+            tool_calls=[call("c1"), call("c1"), call(None), call("", "at=a"), call("c5", ""), call("c6", {"n": 1})]
+        ),
+        [
+            SEEN,
+            ToolCall("c1-2", "look", {"at": "a"}),
+            ToolCall("call_2", "look", {"at": "a"}),
+            ToolCall("call_3", "look", "at=a"),
+            ToolCall("c5", "look", {}),
+            ToolCall("c6", "look", {"n": 1}),
+            Stopped("calls", "stop"),
+        ],
+    ),
+    (
+        completion(content="Hi.", usage={"prompt_tokens": True, "completion_tokens": -1, "prompt_tokens_details": []}),
+        ["Hi.", Usage(), Stopped("end", "stop")],
+    ),
+    (
+        completion(
+            content="Hi.",
+            usage={"prompt_tokens": 10, "prompt_tokens_details": {"cached_tokens": 99, "cache_write_tokens": 99}},
+        ),
+        ["Hi.", Usage(0, 10, 0, 0), Stopped("end", "stop")],
+    ),
+    ({"role": "assistant", "content": "Hi.", "tool_calls": [call("c1")]}, ["Hi.", SEEN]),
+    (completion(content="Hi.", tool_calls=[5, {"function": 1}, None]), ["Hi.", Stopped("end", "stop")]),
+    (completion(content="Hi.", tool_calls="x", reasoning=5), ["Hi.", Stopped("end", "stop")]),
+]
+
+
+@pytest.mark.parametrize(("answer", "pieces"), COMPLETIONS)
+def test_what_a_chat_completion_says(answer: dict[str, Any], pieces: list[Piece]) -> None:
+    before = msgspec.json.encode(answer)
+    assert list(openai.parse(answer)) == pieces
+    assert msgspec.json.encode(answer) == before
+
+
+@pytest.mark.parametrize("choices", [None, [], {}, [5], [{"message": "Hi."}], [{"delta": {}}]])
+def test_what_is_no_chat_completion(choices: Any) -> None:
+    with pytest.raises(ProviderError) as raised:
+        openai.parse({"choices": choices})
+    assert raised.value.kind == "answer"
+
+
+def response(*output: Any, status: Any = "completed", **more: Any) -> dict[str, Any]:
+    return {"object": "response", "status": status, "output": list(output), **more}
+
+
+def message(*texts: str, **more: Any) -> dict[str, Any]:
+    return {"type": "message", "content": [{"type": "output_text", "text": text} for text in texts], **more}
+
+
+FC = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "look", "arguments": '{"at":"a"}'}
+REFUSAL = {"type": "message", "content": [{"type": "refusal", "refusal": "I won't."}]}
+
+RESPONSES: list[tuple[dict[str, Any], list[Piece]]] = [
+    (
+        response(RS, message("I ", "look."), FC, usage={"input_tokens": 100, "output_tokens": 7}),
+        [Kept(RS), "I look.", SEEN, Usage(100, 0, 0, 7), Stopped("calls", "completed")],
+    ),
+    (
+        response(
+            message("Hi."),
+            usage={"input_tokens": 100, "input_tokens_details": {"cached_tokens": 40, "cache_write_tokens": 50}},
+        ),
+        ["Hi.", Usage(10, 40, 50, 0), Stopped("end", "completed")],
+    ),
+    (response(message("One."), message("Two.")), ["One.\n\nTwo.", Stopped("end", "completed")]),
+    (
+        response(message("Hi.", phase="final_answer")),
+        [Kept({"type": "phase", "phase": "final_answer"}), "Hi.", Stopped("end", "completed")],
+    ),
+    (response(REFUSAL), ["I won't.", Stopped("refused", "completed")]),
+    (
+        response(message("It be"), FC, status="incomplete", incomplete_details={"reason": "max_output_tokens"}),
+        ["It be", Stopped("length", "max_output_tokens")],
+    ),
+    (
+        response(status="incomplete", incomplete_details={"reason": "content_filter"}),
+        [Stopped("refused", "content_filter")],
+    ),
+    (response(FC, FC), [SEEN, ToolCall("c1-2", "look", {"at": "a"}), Stopped("calls", "completed")]),
+    (response({**FC, "arguments": "{"}), [ToolCall("c1", "look", "{"), Stopped("calls", "completed")]),
+    (
+        response(
+            5, {"type": []}, {**RS, "encrypted_content": None}, message(), {"type": "message", "content": "x"}, usage=5
+        ),
+        [Stopped("end", "completed")],
+    ),
+]
+
+
+@pytest.mark.parametrize(("answer", "pieces"), RESPONSES)
+def test_what_a_response_says(answer: dict[str, Any], pieces: list[Piece]) -> None:
+    assert list(openai_responses.parse(answer)) == pieces
+
+
+@pytest.mark.parametrize("answer", [{}, {"status": "completed"}, response(status="queued"), response(status=[1])])
+def test_what_is_no_response(answer: dict[str, Any]) -> None:
+    with pytest.raises(ProviderError) as raised:
+        openai_responses.parse(answer)
+    assert raised.value.kind == "answer"
+
+
+# What streams of compatible servers say
+
+
+def delta(finish: Any = None, **parts: Any) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": parts, "finish_reason": finish}]}
+
+
+def called(index: int | None, call_id: Any = None, name: Any = None, arguments: Any = None) -> dict[str, Any]:
+    found: dict[str, Any] = {"function": {"name": name, "arguments": arguments}}
+    found |= {} if index is None else {"index": index}
+    return delta(tool_calls=[found | ({} if call_id is None else {"id": call_id})])
+
+
+A, B = '{"at":"a"}', '{"at":"b"}'
+TWO = [SEEN, ToolCall("c2", "seek", {"at": "b"})]
+
+STREAMED_CALLS: dict[str, tuple[list[dict[str, Any]], list[ToolCall]]] = {
+    "pieces by index": (
+        [
+            called(0, "c1", "look", ""),
+            called(0, arguments='{"at"'),
+            called(1, "c2", "seek"),
+            called(0, None, None, ':"a"}'),
+            called(1, None, None, B),
+        ],
+        TWO,
+    ),
+    "without index, whole": ([called(None, "c1", "look", A), called(None, "c2", "seek", B)], TWO),
+    "without index, in pieces": (
+        [called(None, "c1", "look", '{"at":'), called(None, arguments='"a"}'), called(None, "c2", "seek", B)],
+        TWO,
+    ),
+    "all with index 0": ([called(0, "c1", "look", A), called(0, "c2", "seek", B)], TWO),
+    "without index and ids": (
+        [called(None, None, "look", A), called(None, None, "look", B)],
+        [ToolCall("call_0", "look", {"at": "a"}), ToolCall("call_1", "look", {"at": "b"})],
+    ),
+    "all with index 0, without ids": (
+        [called(0, "", "look", A), called(0, "", "seek", B)],
+        [ToolCall("call_0", "look", {"at": "a"}), ToolCall("call_1", "seek", {"at": "b"})],
+    ),
+    "the tail with another index": (
+        [called(0, "c1", "look", A), called(0, "c2", "seek", '{"at":'), called(1, None, None, '"b"}')],
+        TWO,
+    ),
+    "names and ids again, or empty": (
+        [called(0, "c1", "look", '{"at":'), called(0, "c1", "look", '"a'), called(0, "", "", '"}')],
+        [SEEN],
+    ),
+    "a name with every piece, without index": (
+        [called(None, "c1", "look", '{"at":'), called(None, "c1", "look", '"a"}')],
+        [SEEN],
+    ),
+    "an id with every piece, and a wrong index": (
+        [called(0, "c1", "look", '{"at":'), called(7, "c1", None, '"a"}')],
+        [SEEN],
+    ),
+    "one id for two": (
+        [called(0, "c1", "look", A), called(1, "c1", "look", A)],
+        [SEEN, ToolCall("c1-2", "look", {"at": "a"})],
+    ),
+    "said twice": ([called(0, "c1", "look", A), called(0, "c1", "look", A)], [SEEN]),
+    "arguments that are no text": ([called(0, "c1", "look", {"at": "a"})], [SEEN]),
+    "no arguments": ([called(0, "c1", "look")], [ToolCall("c1", "look", {})]),
+    "wrong types": (
+        [called(0, 5, ["look"], None), delta(tool_calls=[{"index": 0}, 7]), delta(tool_calls=5)],
+        [ToolCall("call_0", "", {})],
+    ),
+}
+
+
+FIELDS = (
+    *(
+        "choices",
+        "delta",
+        "message",
+        "content",
+        "refusal",
+        "tool_calls",
+        "function",
+        "name",
+        "arguments",
+        "id",
+        "index",
+    ),
+    *("reasoning", "reasoning_content", "reasoning_details", "type", "text", "summary", "usage", "prompt_tokens"),
+    *("prompt_tokens_details", "cached_tokens", "finish_reason", "output", "status", "encrypted_content", "phase"),
+)
+
+
+def streamed(chunks: Sequence[dict[str, Any]]) -> list[Piece]:
+    whole = Whole()
+    shown: list[Piece] = [piece for chunk in chunks for piece in whole.add(chunk)]
+    return [*shown, *(piece for piece in openai.parse(whole.completion()) if not isinstance(piece, str))]
+
+
+@pytest.mark.parametrize("name", STREAMED_CALLS)
+def test_calls_of_any_server_are_put_together(name: str) -> None:
+    chunks, calls = STREAMED_CALLS[name]
+    assert streamed([*chunks, delta("stop")]) == [*calls, Stopped("calls", "stop")]
+
+
+def test_pieces_of_thinking_that_belong_together_are_joined() -> None:
+    def thought(text: str, **more: Any) -> dict[str, Any]:
+        return delta(reasoning=text, reasoning_details=[{"type": "reasoning.text", "text": text, "index": 0, **more}])
+
+    secret = {"type": "reasoning.encrypted", "data": "eA==", "index": 0}
+    chunks = [thought("Hm, "), thought("so.", signature="c2ln"), delta(reasoning_details=[secret]), delta("stop")]
+    details = [{"type": "reasoning.text", "text": "Hm, so.", "index": 0, "signature": "c2ln"}, secret]
+    kept = Kept({"type": "reasoning_details", "details": details})
+    assert streamed(chunks) == [Thought("Hm, "), Thought("so."), kept, Stopped("end", "stop")]
+
+
+def test_thinking_that_stands_in_the_details_alone_is_shown() -> None:
+    details = [{"type": "reasoning.summary", "summary": "Hm."}]
+    assert streamed([delta(reasoning_details=details)])[0] == Thought("Hm.")
+
+
+def test_thinking_under_two_names_is_heard_once() -> None:
+    chunks = [delta(reasoning="Hm.", reasoning_content="Hm."), delta("stop", content="So.")]
+    assert streamed(chunks) == [Thought("Hm."), "So.", Kept(CONTENT), Stopped("end", "stop")]
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.lists(_JSON.map(lambda value: {"choices": [{"delta": value}], "usage": value}) | _JSON, max_size=3))
+def test_whatever_is_streamed_or_said_is_an_answer_or_a_provider_error(values: list[Any]) -> None:
+    for value in values:
+        for parse in (openai.parse, openai_responses.parse):
+            with suppress(ProviderError):
+                parse(value if isinstance(value, dict) else {"choices": [{"message": value}], "status": "completed"})
+    with suppress(ProviderError):
+        for piece in streamed([value for value in values if isinstance(value, dict)]):
+            assert not isinstance(piece, ToolCall) or isinstance(piece.call_id + piece.name, str)
+
+
+# Through the SDK
+
+
+class Played(OpenAIWire):
+    """A server that answers whatever it is told to."""
+
+    model = "qwen3"
+
+    def __init__(self, *lines: str | dict[str, Any], http: Http | None = None) -> None:
+        self._lines, self._http = lines, http
+
+    def stream(self, reply: Reply, body: dict[str, Any]) -> Iterator[bytes]:
+        for line in self._lines:
+            yield (line if isinstance(line, str) else f"data: {json.dumps(line)}\n\n").encode()
+
+    def failure(self, fail: Fail) -> Http:
+        assert self._http is not None
+        return self._http
+
+
+class PlayedResponses(Played):
+    """The same for the other form."""
+
+    provider, model, path = "openai_responses", "gpt-5", "/responses"
+
+
+def request_for(model: str = "qwen3", names: dict[str, str] | None = None) -> Request:
+    return made(openai.encode(model, Prompt("Be brief.", (ASKED,)), (LOOK,)), model, names)
+
+
+def made(body: dict[str, Any], model: str = "gpt-5", names: dict[str, str] | None = None) -> Request:
+    manifest = Manifest((), (), Edge(None, None, 0, ""))
+    return Request("openai", model, "openai", body, msgspec.json.encode(body), 1, manifest, names=names or {})
+
+
+async def _listen(provider: Provider, request: Request) -> list[Piece]:
+    async with aclosing(provider.answer(request)) as answer:
+        return [piece async for piece in answer]
+
+
+def asked(wire: Played, request: Request | None = None, *, key: str | None = KEY) -> tuple[list[Piece], Loopback]:
+    """What comes of a request to a server that plays this."""
+    plain = isinstance(wire, PlayedResponses)
+    module = openai_responses_api if plain else openai_api
+    answer = Fail("request") if wire._http else Reply(())
+    with Loopback(wire, [answer]) as server:
+        provider = module.connect(wire.model, Access(key, f"{server.url}/v1"))
+        request = request or (made(responses(ASKED)) if plain else request_for())
+        return asyncio.run(_listen(provider, request)), server
+
+
+def refused(wire: Played) -> ProviderError:
+    with pytest.raises(ProviderError) as raised:
+        asked(wire)
+    assert KEY not in str(raised.value)
+    assert raised.value.__cause__ is None
+    return raised.value
+
+
+DONE = "data: [DONE]\n\n"
+
+
+def test_what_goes_out_is_the_request_and_that_it_is_to_stream() -> None:
+    request = request_for()
+    _, server = asked(Played(delta("stop"), DONE), request)
+    (received,) = server.requests
+    assert received.body == {**request.body, "stream": True, "stream_options": {"include_usage": True}}
+    assert list(received.body)[: len(request.body)] == list(request.body)
+    assert received.headers["authorization"] == f"Bearer {KEY}"
+    assert received.path == "/v1/chat/completions"
+    added = ',"stream":true,"stream_options":{"include_usage":true}'
+    assert int(received.headers["content-length"]) == len(request.bytes) + len(added)
+    assert received.headers["content-type"] == "application/json"
+    request = made(responses(ASKED))
+    _, server = asked(PlayedResponses({"type": "response.completed", "response": response()}), request)
+    assert server.requests[0].body == {**request.body, "stream": True}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param([delta(content="Hi."), delta("stop"), {"choices": [], "usage": COST}, DONE], id="as OpenAI"),
+        pytest.param([delta(content="Hi."), delta("stop"), {"choices": [], "usage": COST}], id="no [DONE]"),
+        pytest.param([delta(content="Hi."), delta("stop"), {"choices": None, "usage": COST}, DONE], id="null choices"),
+        pytest.param([delta(content="Hi."), {**delta("stop"), "usage": COST}, DONE], id="usage with the end"),
+        pytest.param(
+            [{**delta(content="Hi."), "usage": {"prompt_tokens": 1}}, {**delta("stop"), "usage": COST}, DONE],
+            id="usage in every chunk",
+        ),
+        pytest.param(
+            [": OPENROUTER PROCESSING\n\n", "\n", delta(content="Hi."), delta("stop"), {"usage": COST}, DONE],
+            id="comments",
+        ),
+        pytest.param(
+            [{"choices": [{"delta": {"content": "Hi."}}]}, {"choices": [{"finish_reason": "stop"}]}, {"usage": COST}],
+            id="hardly any fields",
+        ),
+        pytest.param(
+            [
+                delta(content="Hi.", role=None, tool_calls=None, refusal=None),
+                delta("stop", content=None),
+                {"usage": COST},
+            ],
+            id="nulls",
+        ),
+        pytest.param(
+            [
+                delta(content="Hi."),
+                {"choices": [{"index": 1, "delta": {"content": "Ho."}}, 5]},
+                delta("stop"),
+                {"usage": COST},
+            ],
+            id="another choice",
+        ),
+    ],
+)
+def test_any_server_is_understood(lines: list[str | dict[str, Any]]) -> None:
+    pieces, _ = asked(Played(*lines))
+    assert pieces == ["Hi.", Usage(60, 40, 0, 7), Stopped("end", "stop")]
+
+
+def test_no_usage_is_no_usage() -> None:
+    assert asked(Played(delta(content="Hi."), delta("stop"), DONE))[0] == ["Hi.", Stopped("end", "stop")]
+
+
+def test_a_server_that_does_not_stream() -> None:
+    head = {"content-type": "application/json; charset=utf-8"}
+    whole = completion(content="Hi.", tool_calls=[call("c1")], usage=COST)
+    wire = Played(http=Http(200, head, json.dumps(whole).encode()))
+    assert asked(wire)[0] == ["Hi.", SEEN, Usage(60, 40, 0, 7), Stopped("calls", "stop")]
+    told = response(message("Hi."))
+    wire = PlayedResponses(http=Http(200, head, json.dumps(told).encode()))
+    assert asked(wire)[0] == ["Hi.", Stopped("end", "completed")]
+
+
+def test_tools_are_called_by_their_own_names() -> None:
+    wire = Played(called(0, "c1", "look", A), called(1, "c2", "other", A), delta("stop"), DONE)
+    pieces, _ = asked(wire, request_for(names={"look": "mcp.server/look"}))
+    assert [piece.name for piece in pieces if isinstance(piece, ToolCall)] == ["mcp.server/look", "other"]
+    wire = PlayedResponses({"type": "response.completed", "response": response(FC)})
+    pieces, _ = asked(wire, made(responses(ASKED), names={"look": "mcp.server/look"}))
+    assert pieces[0] == ToolCall("c1", "mcp.server/look", {"at": "a"})
+
+
+def test_halves_of_characters_are_joined_or_replaced() -> None:
+    lines = [r'data: {"choices":[{"delta":{"content":"\ud83d\ude00 \ud83d"},"finish_reason":"stop"}]}' + "\n\n"]
+    assert asked(Played(*lines))[0][0] == "😀 \ufffd"
+
+
+def event(kind: str, **more: Any) -> dict[str, Any]:
+    return {"type": f"response.{kind}", **more}
+
+
+def test_messages_and_summaries_of_a_response_are_kept_apart() -> None:
+    pieces, _ = asked(
+        PlayedResponses(
+            event("reasoning_summary_text.delta", output_index=0, summary_index=0, delta="One "),
+            event("reasoning_summary_text.delta", output_index=0, summary_index=0, delta="thought."),
+            event("reasoning_summary_text.delta", output_index=0, summary_index=1, delta="Another."),
+            event("output_text.delta", output_index=1, delta="I "),
+            event("output_text.delta", output_index=1, delta="look."),
+            event("refusal.delta", output_index=2, delta="No."),
+            event("completed", response=response(RS, message("I look."), message("No."))),
+        )
+    )
+    assert pieces == [
+        *(Thought(text) for text in ("One ", "thought.", "\n\nAnother.")),
+        *("I ", "look.", "\n\nNo."),
+        Kept(RS),
+        Stopped("end", "completed"),
+    ]
+
+
+def test_a_response_whose_end_repeats_nothing_is_made_of_its_items() -> None:
+    pieces, _ = asked(
+        PlayedResponses(
+            event("output_item.done", output_index=1, item=FC),
+            event("output_item.done", output_index=0, item=RS),
+            event("completed", response=response()),
+        )
+    )
+    assert pieces == [Kept(RS), SEEN, Stopped("calls", "completed")]
+
+
+def test_text_that_was_not_streamed_comes_at_the_end() -> None:
+    events = [
+        event("output_text.delta", output_index=0, delta="I "),
+        event("completed", response=response(message("I look."))),
+    ]
+    assert asked(PlayedResponses(*events))[0] == ["I ", "look.", Stopped("end", "completed")]
+
+
+# What fails
+
+HTML = Http(200, {"content-type": "text/html"}, b"<html>Welcome</html>")
+
+
+@pytest.mark.parametrize(
+    ("wire", "kind", "words"),
+    [
+        (Played(http=HTML), "answer", "answered with text/html where a stream of events was due"),
+        (Played("data: {no json\n\n"), "answer", "cannot be understood"),
+        (Played("data: [1, 2]\n\n"), "answer", "cannot be understood: [1, 2]"),
+        (Played("data: null\n\n"), "answer", "cannot be understood: None"),
+        (Played('data: {"choices":[{"delta":' + "[" * 100_000 + "\n\n"), "answer", "cannot be understood"),
+        (Played(delta(content="It be")), "network", "ended in the middle of the answer"),
+        (Played(), "network", "ended in the middle of the answer"),
+        (Played(delta("error")), "busy", "broke off its answer (error)"),
+        (
+            Played({"choices": [{"error": {"code": 502, "message": "Upstream died"}, "finish_reason": "error"}]}),
+            "busy",
+            "is overloaded or broken (502): Upstream died.",
+        ),
+        (Played({"error": {"code": 429, "message": "Slow down"}}), "rate", "Slow down"),
+        (Played({"error": "out of memory"}), "busy", "out of memory"),
+        (Played({"error": {"code": "invalid_prompt", "message": "Not this"}}), "request", "Not this"),
+        (Played({"error": {"type": "invalid_request_error", "message": "Not this"}}), "request", "Not this"),
+        (Played({"error": {"type": "server_error", "code": None, "message": "Sorry"}}), "busy", "Sorry"),
+        (Played({"error": {"code": "invalid_api_key", "message": "Expired"}}), "key", "Expired"),
+        (PlayedResponses(event("created")), "network", "ended in the middle of the answer"),
+        (PlayedResponses({"type": "error", "code": "server_error", "message": "Sorry"}), "busy", "Sorry"),
+        (
+            PlayedResponses({"type": "error", "error": {"code": "rate_limit_exceeded", "message": "Slow"}}),
+            "rate",
+            "limits how often it may be asked: Slow.",
+        ),
+        (
+            PlayedResponses(event("failed", response=response(status="failed", error={"code": "server_error"}))),
+            "busy",
+            "is overloaded or broken",
+        ),
+        (
+            PlayedResponses(event("failed", response=response(status="failed", error={"code": "image_too_large"}))),
+            "request",
+            "broke off its answer",
+        ),
+        (PlayedResponses(event("failed", response=response(status="failed"))), "answer", "(status: failed)"),
+        (PlayedResponses(event("completed", response={"output": 5})), "answer", "without a whole response"),
+    ],
+)
+def test_what_breaks_off_says_so(wire: Played, kind: str, words: str) -> None:
+    error = refused(wire)
+    assert error.kind == kind
+    assert words in str(error)
+
+
+def _http(status: int, error: Any, **headers: str) -> Http:
+    body = error if isinstance(error, bytes) else json.dumps({"error": error}).encode()
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Http(status, {"content-type": "application/json", **named}, body)
+
+
+@pytest.mark.parametrize(
+    ("http", "kind", "words", "wait"),
+    [
+        (_http(401, {"message": "No key"}), "key", "refused the request (401): No key. Check the key", None),
+        (_http(403, {"message": "Not in your country"}), "key", "Not in your country", None),
+        (_http(402, {"message": "Insufficient credits"}), "request", "the account has no quota or credit left", None),
+        (
+            _http(429, {"message": "You exceeded your current quota", "code": "insufficient_quota"}, retry_after="5"),
+            "request",
+            "Waiting does not help",
+            None,
+        ),
+        (_http(429, {"message": "Slow"}, retry_after_ms="1500", retry_after="9"), "rate", "Slow", 1.5),
+        (_http(429, {"message": "Please try again in 2.5s. See …"}), "rate", "try again in 2.5s", 2.5),
+        (_http(429, {"message": "Please try again in 250ms"}), "rate", "limits how often", 0.25),
+        (_http(429, {"message": "Slow"}, retry_after="99999999999"), "rate", "Slow", 86_400.0),
+        (_http(429, {"message": "Slow"}, retry_after="Mon, 01 Jan 2001 00:00:00 GMT"), "rate", "Slow", 0.0),
+        (_http(429, {"message": "Slow"}, retry_after="soon"), "rate", "Slow", None),
+        (_http(429, {"message": "Slow"}, retry_after="-1"), "rate", "Slow", None),
+        (_http(429, {"message": "Request too large for gpt-4o on TPM"}), "request", "/context budget", None),
+        (_http(500, {"message": "Sorry"}), "busy", "is overloaded or broken (500): Sorry.", None),
+        (_http(503, b"<html><h1>Down</h1></html>", retry_after="3"), "busy", "is overloaded or broken (503).", 3.0),
+        (_http(504, b""), "busy", "(504)", None),
+        (_http(408, "timeout"), "busy", "timeout", None),
+        (
+            _http(404, "model 'x' not found, try pulling it first"),
+            "request",
+            "try pulling it first. Check the model",
+            None,
+        ),
+        (_http(400, {"message": "a\nb\t" + "c" * 5000}), "request", "(400): a b ccc", None),
+        (_http(400, None), "request", "refused the request (400).", None),
+        (_http(400, {"message": ["odd"]}), "request", "['odd']", None),
+        (_http(413, b"too big"), "request", "too big. A smaller", None),
+        (
+            _http(422, json.dumps({"detail": [{"loc": ["body"], "msg": "field required"}]}).encode()),
+            "request",
+            "field required",
+            None,
+        ),
+        (
+            _http(400, {"message": "Provider returned error", "metadata": {"raw": "No such tool"}}),
+            "request",
+            "Provider returned error: No such tool.",
+            None,
+        ),
+    ],
+)
+def test_refusals_in_the_words_of_the_server(http: Http, kind: str, words: str, wait: float | None) -> None:
+    error = refused(Played(http=http))
+    assert (error.kind, error.retry_after) == (kind, wait)
+    assert words in str(error)
+    assert len(str(error)) < 1000
+    assert "<" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("message", "more", "tokens", "limit"),
+    [
+        (
+            "This model's maximum context length is 128000 tokens. However, your messages resulted in 204308 tokens.",
+            {"code": "context_length_exceeded"},
+            204308,
+            128000,
+        ),
+        (
+            "This model's maximum context length is 16384 tokens. However, you requested 122946 tokens (112946 in …",
+            {},
+            122946,
+            16384,
+        ),
+        (
+            "Your input exceeds the context window of this model. Please adjust your input and try again.",
+            {},
+            None,
+            None,
+        ),
+        (
+            "This endpoint's maximum context length is 32768 tokens. However, you requested about 42832 tokens (…)",
+            {"code": 400},
+            42832,
+            32768,
+        ),
+        (
+            "You passed 1015 input tokens and requested 10. However, the model's context length is only 1024 tokens, …",
+            {"code": 400},
+            1015,
+            1024,
+        ),
+        (
+            "the request exceeds the available context size. try increasing the context size or enable context shift",
+            {"type": "exceed_context_size_error", "n_prompt_tokens": 14429, "n_ctx": 8192},
+            14429,
+            8192,
+        ),
+        ("request (9000 tokens) exceeds the available context size (8192 tokens), try increasing it", {}, 9000, 8192),
+        ("Requested tokens (2285) exceed context window of 2048", {}, 2285, 2048),
+        ("The input (70000 tokens) is longer than the model's context length (65536 tokens).", {}, 70000, 65536),
+        ("The prompt (total length 9001) is too long to fit into the model (context length 8192).", {}, 9001, 8192),
+        ("the input length exceeds the context length", {}, None, None),
+        ("This model's maximum prompt length is 131072 but the request contains 140000 tokens.", {}, 140000, 131072),
+        (
+            "Provider returned error",
+            {"metadata": {"raw": "prompt is too long: 210,000 tokens > 200,000 maximum"}},
+            210_000,
+            200_000,
+        ),
+        ("Too much", {"code": "context_length_exceeded"}, None, None),
+    ],
+)
+def test_too_long_in_the_words_of_many_servers(message: str, more: Any, tokens: int | None, limit: int | None) -> None:
+    body = {"message": message, **more}
+    for wire in (Played(http=_http(400, body)), Played({"error": body})):
+        error = refused(wire)
+        assert isinstance(error, ContextOverflowError)
+        assert (error.tokens, error.limit) == (tokens, limit)
+        assert "/context budget" in str(error)
+    event = {"type": "error", **body} if "type" not in more else {"type": "error", "error": body}
+    assert isinstance(refused(PlayedResponses(event)), ContextOverflowError)
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        (f"Incorrect API key provided: {KEY}.", "Incorrect API key provided: …"),
+        ("Incorrect API key provided: sk-proj-abc123_x*****wxyz. Find it", "Incorrect API key provided: sk-… Find it"),
+        ("Incorrect API key provided: test-key*****91c2.", "Incorrect API key provided: …"),
+    ],
+)
+def test_keys_are_not_repeated(message: str, shown: str) -> None:
+    text = str(refused(Played(http=_http(401, {"message": message}))))
+    assert shown.rstrip(".") in text
+    assert "wxyz" not in text
+    assert "91c2" not in text
+
+
+# Access
+
+
+@pytest.mark.parametrize("module", [openai_api, openai_responses_api])
+def test_what_has_to_be_there(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for access, kind, words in (
+        (Access(), "key", "OPENAI_API_KEY"),
+        (Access(key=""), "key", "OPENAI_API_KEY"),
+        *(
+            (Access(KEY, url), "request", "begins with http:// or https://")
+            for url in (
+                "localhost:11434",
+                "ollama",
+                "",
+                "http://",
+                "http://[",
+                "ftp://x",
+                "http://x:port",
+                "http://x:99999",
+            )
+        ),
+    ):
+        with pytest.raises(ProviderError) as raised:
+            module.connect("gpt-5", access)
+        assert raised.value.kind == kind
+        assert words in str(raised.value)
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(ProviderError) as raised:
+        module.connect("gpt-5", Access(KEY))
+    assert raised.value.kind == "sdk"
+    assert "pip install 'foldmark[openai]'" in str(raised.value)
+
+
+def test_a_server_of_ones_own_is_sent_no_key_that_is_not_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY"):
+        monkeypatch.setenv(name, "sk-secret")
+
+    class Open(Played):
+        def refuse(self, path: str, headers: Any, body: dict[str, Any]) -> Http | None:
+            assert "authorization" not in headers
+            assert "sk-secret" not in str(headers)
+            return None
+
+    assert asked(Open(delta(content="Hi."), delta("stop"), DONE), key=None)[0][0] == "Hi."
+
+
+def test_a_server_that_wants_a_key_says_so() -> None:
+    with pytest.raises(ProviderError) as raised:
+        asked(Played(), key=None)
+    assert raised.value.kind == "key"
+    assert "You didn't provide an API key" in str(raised.value)
+
+
+# Counting
+
+
+def test_chat_completions_are_counted_as_responses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openai_client, "OWN_HOSTS", ("127.0.0.1",))
+    step = Calls("I look.", (used(images=(PNG,)), used("c2", "B")))
+    body = openai.encode(
+        "gpt-5", Prompt("Be brief.", (ASKED, step, Said("user", "?", (CAT,)))), (LOOK,), Options(thinking="low")
+    )
+    with Loopback(ResponsesWire(), tokens=4321) as server:
+        provider = openai_api.connect("gpt-5", Access(KEY, server.url))
+        assert asyncio.run(provider.count(made(body))) == 4321
+        assert server.refusals == []
+        sent = server.requests[0].body
+    assert ResponsesWire().texts(sent) == OpenAIWire().texts(body)
+    assert sent["reasoning"] == {"effort": "low"}
+    assert countable(openai.encode("gpt-5", Prompt("", ()))) == {"model": "gpt-5", "input": []}
+
+
+@pytest.mark.parametrize("module", [openai_api, openai_responses_api])
+def test_where_nothing_is_counted_it_says_so(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = made(chat(ASKED) if module is openai_api else responses(ASKED))
+    with Loopback(OpenAIWire()) as server:  # which knows no path to count at
+        provider = module.connect("gpt-5", Access(KEY, server.url))
+        for own in ((), ("127.0.0.1",)):
+            monkeypatch.setattr(openai_client, "OWN_HOSTS", own)
+            with pytest.raises(ProviderError) as raised:
+                asyncio.run(provider.count(request))
+            assert raised.value.kind == "request"
+            assert "has no counting endpoint" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "counted", [{}, {"input_tokens": "5"}, {"input_tokens": -1}, {"input_tokens": True}, [], "x", None]
+)
+def test_a_count_that_is_none(counted: Any) -> None:
+    class Odd(ResponsesWire):
+        def counted(self, tokens: int) -> Http:
+            return Http(200, {"content-type": "application/json"}, json.dumps(counted).encode())
+
+    with Loopback(Odd()) as server, pytest.raises(ProviderError) as raised:
+        asyncio.run(openai_responses_api.connect("gpt-5", Access(KEY, server.url)).count(made(responses(ASKED))))
+    assert raised.value.kind == "answer"
+
+
+def test_the_wires_say_what_the_real_ones_say() -> None:
+    """That the loopback servers refuse: a path, a key, a body; and what only one of them counts."""
+    body = chat(ASKED)
+    headers = {"authorization": f"Bearer {KEY}"}
+    for wire, good in ((OpenAIWire(), body), (ResponsesWire(), responses(ASKED))):
+        sent = {**good, "stream": True}
+        assert wire.refuse(f"/v1{wire.path}", headers, sent) is None
+        statuses = [
+            wire.refuse("/v1/engines", headers, sent),
+            wire.refuse(wire.path, {}, sent),
+            wire.refuse(wire.path, headers, {**sent, "modle": "x"}),
+            wire.refuse(wire.path, headers, good),
+        ]
+        assert [http.status for http in statuses if http] == [404, 401, 400, 400]
+    counting = ResponsesWire().refuse("/responses/input_tokens", headers, responses(ASKED))
+    assert counting is not None
+    assert b"Unknown parameter: 'store'" in counting.body
+    reply = Reply((Say(("Hi",)), Use("c1", "look", {})), "calls")
+    plain = b"".join(OpenAIWire().stream(reply, {"model": "x", "stream": True}))
+    assert b'"prompt_tokens"' not in plain

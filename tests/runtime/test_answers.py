@@ -1,0 +1,190 @@
+"""What a turn records of an answer besides text and calls, and what it does of its own accord [SPEC 5.2, 5.4, 5.5]."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator
+from typing import Any
+
+import pytest
+
+import foldmark
+from foldmark import Agent, Log
+from foldmark.conversation.usage import snapshot_of
+from foldmark.core.answer import Kept, Piece, Stopped, Thought, Usage, Waiting
+from foldmark.core.errors import ContextOverflowError, ProviderError
+from foldmark.core.request import Request, ToolCall
+from foldmark.runtime.loop import Shown, turn
+
+THINKING = {"type": "thinking", "thinking": "Let me see.", "signature": "c2ln"}
+
+
+class Model:
+    """Plays its answers, each a list of pieces and failures."""
+
+    def __init__(self, *answers: list[Piece | Exception]) -> None:
+        self.answers, self.requests = list(answers), list[Request]()
+
+    async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
+        self.requests.append(request)
+        for piece in self.answers.pop(0):
+            if isinstance(piece, Exception):
+                raise piece
+            yield piece
+
+    async def count(self, request: Request) -> int:
+        return len(request.bytes)
+
+
+@pytest.fixture
+def log() -> Iterator[Log]:
+    with foldmark.open(":memory:") as log:
+        yield log
+
+
+@pytest.fixture
+def agent(log: Log) -> Agent:
+    agent = log.agent("default")
+    agent.do("/model anthropic/claude-test")
+    return agent
+
+
+def play(agent: Agent, text: str, *answers: list[Piece | Exception]) -> tuple[Model, list[Piece]]:
+    model, seen = Model(*answers), list[Piece]()
+    asyncio.run(turn(agent, model, text, Shown(seen.append, seen.append, seen.append)))
+    return model, seen
+
+
+def recorded(log: Log, kind: str) -> list[Any]:
+    events = (log.store.event(each) for each in range(1, log.agent("default").standing().newest + 1))
+    return [event for event in events if event is not None and event.kind == kind]
+
+
+def blocks(request: Request) -> list[list[str]]:
+    """The types of the blocks of each assistant message."""
+    return [[b["type"] for b in m["content"]] for m in request.body["messages"] if m["role"] == "assistant"]
+
+
+def test_thinking_goes_back_while_its_turn_lasts_and_not_later(agent: Agent) -> None:
+    call = ToolCall("c1", "slash", {"command": "mark", "args": "A"})
+    model, _ = play(agent, "Go.", [Thought("Let"), Kept(THINKING), "Marking.", call], ["Done."])
+    assert blocks(model.requests[1]) == [["thinking", "text", "tool_use"]]
+    assert model.requests[1].body["messages"][1]["content"][0] == THINKING
+    model, _ = play(agent, "Next.", ["Yes."])
+    assert blocks(model.requests[0])[0] == ["text", "tool_use"]
+    agent.do("/model openai/gpt-5")
+    assert "thinking" not in str(agent.request().body)
+
+
+def test_thinking_without_a_text_is_kept_with_the_calls(agent: Agent) -> None:
+    call = ToolCall("c1", "slash", {"command": "mark", "args": "A"})
+    model, _ = play(agent, "Go.", [Kept(THINKING), call], ["Done."])
+    assert blocks(model.requests[1]) == [["thinking", "tool_use"]]
+    assert [message.kind for message in agent.context().messages][:3] == ["user", "assistant", "tool_call"]
+
+
+def test_thinking_of_an_answer_that_broke_off_is_not_kept(agent: Agent) -> None:
+    with pytest.raises(ProviderError):
+        play(agent, "Go.", [Kept(THINKING), "I was", ProviderError("network", "gone")])
+    said = list(agent.context().messages)[-1]
+    assert (said.content, said.interrupted, said.data) == ("I was", True, None)
+
+
+def test_a_signature_stands_with_its_call(agent: Agent) -> None:
+    agent.do("/model gemini/gemini-3-pro")
+    call = ToolCall("c1", "slash", {"command": "mark", "args": "A"}, "c2lnbmVk")
+    model, _ = play(agent, "Go.", [call], ["Done."])
+    assert "'thoughtSignature': 'c2lnbmVk'" in str(model.requests[1].body)
+
+
+def test_what_an_answer_cost_is_recorded(log: Log, agent: Agent) -> None:
+    play(agent, "Go.", ["Yes.", Usage(500, 30, 20, 7), Stopped("end", "end_turn")])
+    (event,) = recorded(log, "usage")
+    assert event.data["stopped"] == "end_turn"
+    assert event.data["estimate"] > 0
+    found = snapshot_of(event.data)
+    assert found is not None
+    assert (found.input, found.output, found.tokens) == (550, 7, 557)
+    assert snapshot_of({"fresh": "many"}) is None
+
+
+def test_an_estimate_that_was_far_off_is_calibrated_and_the_next_one_is_right(log: Log, agent: Agent) -> None:
+    size = agent.request().size
+    play(agent, "Go.", ["Yes.", Usage(fresh=size)])  # a token for each byte
+    (_, config) = recorded(log, "config")
+    assert "anthropic/claude-test" in config.content
+    request = agent.request()
+    assert request.tokens == pytest.approx(len(request.bytes), rel=0.05)
+    assert agent.request("openai", "gpt-5").tokens == -(-len(agent.request("openai", "gpt-5").bytes) // 4)
+    agent.do("/config set context_size=3")
+    assert agent.request().tokens == request.tokens
+
+
+def test_an_absurd_report_calibrates_nothing(log: Log, agent: Agent) -> None:
+    for tokens in (0, 10**9):
+        play(agent, "Go.", ["Yes.", Usage(fresh=tokens)])
+    assert len(recorded(log, "config")) == 1
+
+
+def test_a_request_that_was_too_long_is_sent_once_more_with_fewer_turns(agent: Agent) -> None:
+    for number in range(20):
+        play(agent, f"Question {number}. " + "word " * 400, ["Answer. " * 200])
+    refusal = ContextOverflowError("too long", tokens=40_000, limit=20_000)
+    model, seen = play(agent, "Well?", [refusal], ["Yes."])
+    first, second = model.requests
+    assert second.tokens < first.tokens * 0.5
+    assert second.manifest.edge.why == "budget"
+    assert second.body["messages"][-1] == first.body["messages"][-1]
+    assert seen == ["Yes."]
+    with pytest.raises(ContextOverflowError):
+        play(agent, "And now?", [refusal], [refusal])
+
+
+def test_a_newest_turn_that_is_too_long_by_itself_is_an_error_and_the_text_is_kept(agent: Agent) -> None:
+    with pytest.raises(ContextOverflowError):
+        play(agent, "word " * 1000, [ContextOverflowError("too long")])
+    assert [message.kind for message in agent.context().messages] == ["user"]
+    assert agent.open_turn is None
+
+
+def test_what_is_shown_and_not_recorded(agent: Agent) -> None:
+    _, seen = play(agent, "Go.", [Waiting(2.0, "busy"), Thought("Hm."), "Yes.", Stopped("length", "max_tokens")])
+    assert seen == [Waiting(2.0, "busy"), Thought("Hm."), "Yes.", Stopped("length", "max_tokens")]
+    assert [message.content for message in agent.context().messages] == ["Go.", "Yes."]
+
+
+# Reminders
+
+
+def reminders(agent: Agent) -> list[str]:
+    return [each.content for each in agent.context().messages if (each.data or {}).get("reminder")]
+
+
+@pytest.mark.parametrize(
+    ("share", "told"), [(50, None), (62, "slash mark"), (77, "slash fork"), (90, "/summarize"), (120, None)]
+)
+def test_a_model_is_reminded_in_its_own_turn(agent: Agent, share: int, told: str | None) -> None:
+    agent.do("/context budget 0")
+    agent.append("user", "x" * (agent.window * 3 * share // 100 - 4000))
+    agent.end_turn()
+    model, _ = play(agent, "Hi.", ["Yes."])
+    said = reminders(agent)
+    assert len(said) == (told is not None)
+    if told:
+        assert told in said[0]
+        assert f"{share - 1}%" in said[0] or f"{share}%" in said[0]
+        assert said[0] in str(model.requests[0].body["messages"][-1])
+
+
+def test_a_reminder_comes_once_a_minute(log: Log, agent: Agent) -> None:
+    clock = ["2026-01-01T00:00:00.000000Z"]
+    log.clock = lambda: clock[0]
+    agent.do("/context budget 0")
+    agent.append("user", "x" * (agent.window * 2))
+    agent.end_turn()
+    for minute, count in (("00:00", 1), ("00:30", 1), ("00:59", 1), ("01:00", 2), ("01:30", 2), ("02:01", 3)):
+        clock[0] = f"2026-01-01T00:{minute}.000000Z"
+        play(agent, "Hi.", ["Yes."])
+        assert len(reminders(agent)) == count
+    agent.do("/config set warn_threshold=90")
+    clock[0] = "2026-01-01T01:00:00.000000Z"
+    play(agent, "Hi.", ["Yes."])
+    assert len(reminders(agent)) == 3

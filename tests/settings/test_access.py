@@ -1,0 +1,290 @@
+"""How providers are reached: keys and addresses, built in and configured [SPEC 10]. No key is shown or sent astray."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from itertools import product
+
+import pytest
+from plan import Reply, Say
+from server import Loopback
+from settings_place import Place
+from wire_anthropic import AnthropicWire
+from wire_gemini import GeminiWire
+from wire_openai import OpenAIWire
+
+import foldmark
+from foldmark import CommandError
+from foldmark.app import provider
+from foldmark.core.errors import ProviderError
+from foldmark.providers.wires import WIRES, check_model, wire_of
+from foldmark.settings import Settings
+from foldmark.settings.access import BUILT_IN, NO_KEY, access, ollama_address
+from foldmark.settings.given import Server
+
+TEAM = '[providers.team]\nbase_url = "https://models.example.com/v1/"\n'
+BAD_NAME = "a provider's name is letters, digits, - and _, and not offline or google, unlike"
+
+
+def test_the_same_providers_as_there_are_wires() -> None:
+    assert {*BUILT_IN, "offline"} == set(WIRES)
+
+
+@pytest.mark.parametrize(
+    ("name", "environment", "reached"),
+    [
+        ("anthropic", {"ANTHROPIC_API_KEY": "k"}, ("k", None, None)),
+        ("anthropic", {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": "http://a"}, ("k", "http://a", None)),
+        ("anthropic", {"ANTHROPIC_API_KEY": "", "OPENAI_API_KEY": "k"}, (None, None, None)),
+        ("openai", {"OPENAI_API_KEY": " k\n", "OPENAI_BASE_URL": "http://a"}, ("k", "http://a", None)),
+        ("openai_responses", {"OPENAI_API_KEY": "k"}, ("k", None, None)),
+        ("gemini", {"GEMINI_API_KEY": "k", "GOOGLE_API_KEY": "other"}, ("k", None, None)),
+        ("gemini", {"GEMINI_API_KEY": "", "GOOGLE_API_KEY": "other"}, ("other", None, None)),
+        ("google", {"GOOGLE_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": "http://a"}, ("k", "http://a", None)),
+        ("gemini_gca", {"GEMINI_API_KEY": "k"}, (None, None, None)),
+        (
+            "gemini_gca",
+            {"GEMINI_GCA_TOKEN": "t", "GOOGLE_CLOUD_PROJECT": "p", "CODE_ASSIST_ENDPOINT": "http://a"},
+            ("t", "http://a", "p"),
+        ),
+        ("gemini", {"GEMINI_API_KEY": "k", "GOOGLE_CLOUD_PROJECT": "p"}, ("k", None, None)),
+        ("openrouter", {"OPENROUTER_API_KEY": "k"}, ("k", "https://openrouter.ai/api/v1", None)),
+        ("ollama", {"OPENAI_API_KEY": "k"}, (None, "http://localhost:11434/v1", None)),
+        ("ollama", {"OLLAMA_HOST": "host:1"}, (None, "http://host:1/v1", None)),
+        ("vllm", {"OPENAI_API_KEY": "k"}, (None, "http://localhost:8000/v1", None)),
+        ("vllm", {"VLLM_API_KEY": "k", "VLLM_BASE_URL": "http://a/v1"}, ("k", "http://a/v1", None)),
+    ],
+)
+def test_built_in(name: str, environment: dict[str, str], reached: tuple[str | None, ...]) -> None:
+    assert tuple(access(name, environment, Settings())) == reached
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("", "http://localhost:11434/v1"),
+        ("127.0.0.1", "http://127.0.0.1:11434/v1"),
+        ("0.0.0.0", "http://127.0.0.1:11434/v1"),
+        ("0.0.0.0:1234", "http://127.0.0.1:1234/v1"),
+        (":1234", "http://localhost:1234/v1"),
+        ("host", "http://host:11434/v1"),
+        ("host:", "http://host:11434/v1"),
+        ("host:1234", "http://host:1234/v1"),
+        ("host:99999", "http://host:11434/v1"),
+        ("host:many", "http://host:11434/v1"),
+        ("http://host", "http://host:80/v1"),
+        ("https://host", "https://host:443/v1"),
+        ("https://host:1234/", "https://host:1234/v1"),
+        ("http://host:1234/ollama/", "http://host:1234/ollama/v1"),
+        ("http://host:1234/v1", "http://host:1234/v1"),
+        ("[::1]", "http://[::1]:11434/v1"),
+        ("::1", "http://[::1]:11434/v1"),
+        ("[::1]:1234", "http://[::1]:1234/v1"),
+        ("[::]:1234", "http://localhost:1234/v1"),
+        (' "host:1234" ', "http://host:1234/v1"),
+    ],
+)
+def test_where_ollama_is(host: str, address: str) -> None:
+    assert ollama_address(host) == address
+
+
+def test_what_is_no_address() -> None:
+    with pytest.raises(CommandError, match=r"OLLAMA_HOST is host, host:port or an http:// or https:// URL, not one of"):
+        access("ollama", {"OLLAMA_HOST": "ftp://host"}, Settings())
+    with pytest.raises(CommandError, match="VLLM_BASE_URL in the environment is an address such as https://host/v1"):
+        access("vllm", {"VLLM_BASE_URL": "localhost:8000"}, Settings())
+
+
+def test_a_key_that_is_missing_or_none(place: Place) -> None:
+    with pytest.raises(ProviderError, match="openrouter needs a key: set OPENROUTER_API_KEY in the environment") as no:
+        access("openrouter", {"OPENAI_API_KEY": "k"}, Settings())
+    assert no.value.kind == "key"
+    place.user_file(f'{TEAM}key_env = "TEAM_KEY"\n')
+    with pytest.raises(ProviderError, match="team needs a key: set TEAM_KEY in the environment"):
+        access("team", {"OPENAI_API_KEY": "k"}, place.load())
+    for key in ("secret\nx", "sécret", "secret x"):
+        with pytest.raises(ProviderError) as error:
+            access("openai", {"OPENAI_API_KEY": key}, Settings())
+        assert str(error.value) == "OPENAI_API_KEY holds characters that stand in no key; set it anew"
+
+
+def test_a_key_is_not_shown() -> None:
+    reach = access("openai", {"OPENAI_API_KEY": "secret"}, Settings())
+    assert "secret" not in f"{reach!r} {reach}"
+
+
+# Configured
+
+
+def test_a_server_of_ones_own(place: Place) -> None:
+    place.user_file(f'{TEAM}key_env = "TEAM_KEY"\n[context]\nmodel = "team/qwen/coder"\n')
+    settings = place.load()
+    assert settings.providers == {"team": Server("openai", "https://models.example.com/v1", "TEAM_KEY")}
+    assert settings.dialects == {"team": "openai"}
+    assert settings.config({}).model == "team/qwen/coder"
+    environment = {"TEAM_KEY": "k", "OPENAI_API_KEY": "other", "OPENAI_BASE_URL": "http://other"}
+    assert tuple(access("team", environment, settings)) == ("k", "https://models.example.com/v1", None)
+
+
+def test_another_address_for_one_that_is_built_in(place: Place) -> None:
+    place.user_file('[providers.openai]\nbase_url = "http://proxy/v1"\n[providers.vllm]\nkey_env = "MY_KEY"\n')
+    settings = place.load()
+    assert settings.dialects == {}
+    assert tuple(access("openai", {"OPENAI_API_KEY": "k"}, settings)) == ("k", "http://proxy/v1", None)
+    environment = {"OPENAI_BASE_URL": "http://other"}
+    assert access("openai", environment, settings).base_url == "http://other"
+    assert access("vllm", {"MY_KEY": "k", "VLLM_API_KEY": "other"}, settings).key == "k"
+
+
+@pytest.mark.parametrize(("dialect", "key"), [("openai", None), ("anthropic", NO_KEY), ("gemini", NO_KEY)])
+def test_a_server_without_a_key_gets_nobody_elses(place: Place, dialect: str, key: str | None) -> None:
+    place.user_file(f'{TEAM}dialect = "{dialect}"\n')
+    environment = {"OPENAI_API_KEY": "a", "ANTHROPIC_API_KEY": "b", "GEMINI_API_KEY": "c"}
+    assert access("team", environment, place.load()).key == key
+
+
+@pytest.mark.parametrize(
+    ("lines", "line", "told"),
+    [
+        ('key = "sk-secret"', 2, "keys do not stand in files: put it into a variable of the environment and name that"),
+        ('api_key = "sk-secret"', 2, "keys do not stand in files: put it into a variable of the environment and name"),
+        ('auth_token = "sk-secret"', 2, "keys do not stand in files: put it into a variable of the environment"),
+        ('key_env = "sk-secret"', 2, 'key_env is the name of a variable in capitals, such as "MY_API_KEY", not the'),
+        ('key_env = "AIzasecret"', 2, 'key_env is the name of a variable in capitals, such as "MY_API_KEY", not the'),
+        ("key_env = 5", 2, 'key_env is the name of a variable in capitals, such as "MY_API_KEY", not the key itself'),
+        ('base_url = "https://user:secret@host/v1"', 2, "base_url has a name or password in it"),
+        ('base_url = "host:8000"', 2, 'base_url is an address such as "https://host:8000/v1"'),
+        ('base_url = "http://[host"', 2, 'base_url is an address such as "https://host:8000/v1"'),
+        ('base_url = "http://host:99999"', 2, 'base_url is an address such as "https://host:8000/v1"'),
+        ('base_url = "http://ho st"', 2, 'base_url is an address such as "https://host:8000/v1"'),
+        ("base_url = 5", 2, 'base_url is an address such as "https://host:8000/v1"'),
+        ('dialect = "mistral"', 2, "dialect is one of openai, anthropic, gemini"),
+        ("dialect = [1]", 2, "dialect is one of openai, anthropic, gemini"),
+        ('baseurl = "http://host"', 2, "a provider has no 'baseurl'; did you mean base_url?"),
+        ('dialect = "openai"', 1, "[providers.team] has neither base_url nor key_env; give at least one"),
+        ("", 1, "[providers.team] has neither base_url nor key_env; give at least one"),
+    ],
+)
+def test_wrong_providers(place: Place, lines: str, line: int, told: str) -> None:
+    path = place.user_file(f"[providers.team]\n{lines}\n")
+    with pytest.raises(CommandError) as error:
+        place.load()
+    assert str(error.value).startswith(f"{path}, line {line}: {told}")
+    assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("offline", f"{BAD_NAME} 'offline'"),
+        ("google", f"{BAD_NAME} 'google'"),
+        ('"a/b"', f"{BAD_NAME} 'a/b'"),
+        ('""', f"{BAD_NAME} ''"),
+        ("openai", "openai is built in and has its dialect; leave dialect out, or choose another name"),
+    ],
+)
+def test_wrong_names_of_providers(place: Place, name: str, told: str) -> None:
+    place.user_file(f'[providers.{name}]\ndialect = "openai"\nbase_url = "http://host"\n')
+    with pytest.raises(CommandError) as error:
+        place.load()
+    assert str(error.value).endswith(told)
+
+
+def test_a_providers_table_that_is_none(place: Place) -> None:
+    place.user_file("[providers]\nteam = 5\n")
+    with pytest.raises(CommandError, match=r"line 2: team is a table, \[providers.team\] in a line of its own"):
+        place.load()
+
+
+# From the name of a model to the server
+
+
+@pytest.mark.parametrize("name", [*WIRES, "google", "team"])
+def test_what_a_provider_speaks(name: str) -> None:
+    own = {"team": "anthropic"}
+    same = {"team": "anthropic", "google": "gemini"}.get(name, name)
+    assert wire_of(name, own) is WIRES[same]
+    check_model(f"{name}/some-model", own)
+
+
+@pytest.mark.parametrize("name", ["nobody/x", "team", "team/", "openai", "", "TEAM/x"])
+def test_unknown_providers(name: str) -> None:
+    there_is = "anthropic, openai, openai_responses, gemini, gemini_gca, openrouter, ollama, vllm, offline, team"
+    with pytest.raises(CommandError) as error:
+        check_model(name, {"team": "openai"})
+    assert str(error.value) == f"a model is 'offline' or PROVIDER/MODEL with one of {there_is}, not '{name}'"
+    if not name.startswith(("team", "openai")):
+        with pytest.raises(
+            CommandError, match=f"there is no provider '{name.partition('/')[0]}'; there is: {there_is}"
+        ):
+            wire_of(name.partition("/")[0], {"team": "openai"})
+        with pytest.raises(CommandError, match=f"there is no provider '{name[:40]}'; there is: anthropic, .*offline"):
+            access(name, {}, Settings())
+
+
+def test_the_offline_model_needs_nothing() -> None:
+    assert type(provider("offline", Settings())).__name__ == "OfflineModel"
+
+
+def test_an_unknown_provider_is_told_by_the_agent(place: Place) -> None:
+    place.user_file(TEAM)
+    with foldmark.open(":memory:", settings=place.load()) as log:
+        agent = log.agent("a")
+        assert agent.do("/model team/x").text == "Model: team/x"
+        assert agent.request().dialect == "openai"
+        with pytest.raises(CommandError, match=r"with one of .*, offline, team, not 'nobody/x'"):
+            agent.do("/model nobody/x")
+
+
+@pytest.mark.parametrize(
+    ("dialect", "wire", "path"),
+    [("openai", OpenAIWire(), "/v1"), ("anthropic", AnthropicWire(), ""), ("gemini", GeminiWire(), "")],
+)
+def test_a_configured_server_is_asked(
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+    dialect: str,
+    wire: OpenAIWire | AnthropicWire | GeminiWire,
+    path: str,
+) -> None:
+    """With its own key, or none, whatever other keys the environment holds."""
+    for name, end in product(("OPENAI", "ANTHROPIC", "GEMINI", "GOOGLE"), ("API_KEY", "AUTH_TOKEN")):
+        monkeypatch.setenv(f"{name}_{end}", "SECRET")
+        monkeypatch.delenv(f"{name}_BASE_URL", raising=False)
+    monkeypatch.setenv("TEAM_KEY", "own-key")
+
+    async def said(agent: foldmark.Agent, settings: Settings) -> str:
+        asked = provider(agent.standing().config.model, settings)
+        async with aclosing(asked.answer(agent.request())) as pieces:
+            return "".join([piece async for piece in pieces if isinstance(piece, str)])
+
+    for key_env in ('key_env = "TEAM_KEY"\n', ""):
+        with Loopback(wire, [Reply((Say(("Good ", "day.")),))]) as server:
+            place.user_file(f'[providers.team]\ndialect = "{dialect}"\nbase_url = "{server.url}{path}"\n{key_env}')
+            settings = place.load(options={"model": f"team/{wire.model}"})
+            with foldmark.open(":memory:", settings=settings) as log:
+                agent = log.agent("a")
+                agent.append("user", "Hello.")
+                if key_env or dialect != "openai":
+                    assert asyncio.run(said(agent, settings)) == "Good day."
+                else:
+                    with pytest.raises(ProviderError):  # this server wants one
+                        asyncio.run(said(agent, settings))
+        (request,) = server.requests
+        assert "SECRET" not in str(request.headers)
+        assert ("own-key" in str(request.headers)) == bool(key_env)
+
+
+def test_commands_that_ask_the_model_reach_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEAM_KEY", "own-key")
+    with Loopback(OpenAIWire(), [Reply((Say(("The gist.",)),))]) as server:
+        place.user_file(f'[providers.team]\nbase_url = "{server.url}/v1"\nkey_env = "TEAM_KEY"\n')
+        with foldmark.open(":memory:", settings=place.load(options={"model": "team/gpt-5"})) as log:
+            agent = log.agent("a")
+            agent.append("user", "Hello.")
+            agent.append("assistant", "Good day.")
+            agent.end_turn()
+            agent.do("/summarize")
+            assert [message.content for message in agent.context().messages] == ["The gist."]
+    assert not server.refusals

@@ -1,0 +1,371 @@
+"""Which of several settings holds [SPEC 10]: files, agent, environment, command line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from settings_place import Place
+
+import foldmark
+from foldmark import Agent, CommandError
+from foldmark.core.config import KEYS, Config
+from foldmark.settings import Settings
+from foldmark.settings.about import ABOUT, row
+from foldmark.settings.given import Value
+from foldmark.settings.loading import ALL_KEYS, load
+
+CONTEXT = "[context]\ncontext_size = {}\n"
+
+
+def held(settings: Settings, key: str = "context_size", **own: Any) -> tuple[Any, str]:
+    """The value of a key and its source for an agent for which `own` is set."""
+    return getattr(settings.config(own), key), settings.source(key, own, {})
+
+
+def test_nothing_said(place: Place) -> None:
+    settings = place.load()
+    assert settings == Settings()
+    assert settings.config({}) == Config()
+    assert held(settings) == (0, "default")
+    assert (settings.trim_threshold_chars, settings.trim_target_tools) == (500, ("Read", "Bash", "Grep", "Glob"))
+
+
+def test_each_goes_before_the_next(place: Place) -> None:
+    place.user_file(CONTEXT.format(1))
+    assert held(place.load()) == (1, "user file")
+    place.project_file(CONTEXT.format(2), ".work.toml")
+    assert held(place.load()) == (2, ".work.toml")
+    place.project_file(CONTEXT.format(3))
+    assert held(place.load()) == (3, ".foldmark.toml")
+    assert held(place.load(), context_size=4) == (4, "this agent")
+    environment = {"IKIGAI_CONTEXT_SIZE": "5"}
+    assert held(place.load(environment), context_size=4) == (5, "environment IKIGAI_CONTEXT_SIZE")
+    environment["FOLDMARK_CONTEXT_SIZE"] = "6"
+    assert held(place.load(environment), context_size=4) == (6, "environment FOLDMARK_CONTEXT_SIZE")
+    assert held(place.load(environment, {"context_size": "7"}), context_size=4) == (7, "command line")
+
+
+def test_files_add_to_each_other(place: Place) -> None:
+    place.user_file("[context]\ncontext_size = 1\ntruncate_recent = 10\n")
+    place.project_file("[context]\ncontext_size = 2\n")
+    config = place.load({"FOLDMARK_TRUNCATION": "off"}).config({"memos_injected": 2})
+    assert (config.context_size, config.truncate_recent, config.truncation, config.memos_injected) == (2, 10, False, 2)
+
+
+def test_an_empty_variable_does_not_count(place: Place) -> None:
+    place.project_file(CONTEXT.format(3))
+    assert held(place.load({"FOLDMARK_CONTEXT_SIZE": ""})) == (3, ".foldmark.toml")
+    both = {"FOLDMARK_CONTEXT_SIZE": "", "IKIGAI_CONTEXT_SIZE": "5"}
+    assert held(place.load(both)) == (5, "environment IKIGAI_CONTEXT_SIZE")
+
+
+@pytest.mark.parametrize("key", ALL_KEYS)
+def test_every_key_stands_in_files_and_environment(place: Place, key: str) -> None:
+    typed = {
+        "model": "openai/gpt-5",
+        "system": "Be brief.",
+        "sliding_context_low_water": "0.5",
+        "truncate_shape": "head-tail",
+        "truncation": "off",
+        "isolation": "off",
+        "model_commands": "mark, fork",
+        "token_counting": "tokenizer",
+        "thinking": "low",
+        "trim_target_tools": "Read, Bash",
+    }.get(key, "7")
+    place.project_file(f'[context]\n{key} = "{typed}"\n')
+    filed = place.load().defaults[key]
+    said = place.load({f"FOLDMARK_{key.upper()}": typed}).overrides[key]
+    assert filed == Value(said.value, ".foldmark.toml")
+    assert said.source == f"environment FOLDMARK_{key.upper()}"
+    before = {**{name: getattr(Config(), name) for name in KEYS}, "trim_threshold_chars": 500, "trim_target_tools": ()}
+    assert filed.value != before[key]
+    if key in KEYS:
+        assert getattr(place.load().config({}), key) == filed.value
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "value"),
+    [
+        ("sliding_context_tokens = 200_000", "sliding_context_tokens", 200_000),
+        ('sliding_context_tokens = "200000"', "sliding_context_tokens", 200_000),
+        ("sliding_context_low_water = 1", "sliding_context_low_water", 1.0),
+        ("sliding_context_low_water = 0.75", "sliding_context_low_water", 0.75),
+        ("truncation = false", "truncation", False),
+        ('truncation = "on"', "truncation", True),
+        ('model_commands = ["mark", "fork"]', "model_commands", "mark, fork"),
+        ("model_commands = []", "model_commands", "none"),
+        ('system = """\nBe brief.\n  Be kind."""', "system", "Be brief.\n  Be kind."),
+        ('model = "google/gemini-2.5-pro"', "model", "google/gemini-2.5-pro"),
+        ("warn_threshold = 100", "warn_threshold", 100),
+    ],
+)
+def test_what_toml_has(place: Place, line: str, key: str, value: Any) -> None:
+    place.project_file(f"[context]\n{line}\n")
+    found = getattr(place.load().config({}), key)
+    assert (found, type(found)) == (value, type(value))
+
+
+def test_the_example_of_work_toml(place: Place) -> None:
+    """[S4]'s, as it stands there, beside what is that program's own."""
+    place.project_file(
+        """[workers]
+model = 5
+[context]
+# Thresholds for system reminders (percentages)
+warn_threshold = 50
+recommend_threshold = 70
+urgent_threshold = 80
+colour = "red"
+
+# Trim settings
+trim_threshold_chars = 400
+trim_target_tools = ["Read", "Bash"]
+
+# Reminder frequency
+check_interval_seconds = 30
+""",
+        ".work.toml",
+    )
+    settings = place.load()
+    config = settings.config({})
+    assert (config.warn_threshold, config.recommend_threshold, config.urgent_threshold) == (50, 70, 80)
+    assert config.check_interval_seconds == 30
+    assert (settings.trim_threshold_chars, settings.trim_target_tools) == (400, ("Read", "Bash"))
+    assert set(settings.defaults) == {key for key in ABOUT if key in settings.defaults}
+
+
+def test_work_toml_only_where_there_is_no_context(place: Place) -> None:
+    place.project_file("[context]\nwarn_threshold = 50\ncontext_size = 9\n", ".work.toml")
+    place.project_file('[models."openai/x"]\nwindow = 5\n')
+    assert place.load().config({}).warn_threshold == 50
+    place.project_file("[context]\n")
+    assert place.load().config({}) == Config()
+
+
+@pytest.mark.parametrize("text", ["x = 1", "context = 5", "[other]\ncontext_size = 5\n"])
+def test_work_toml_of_another_kind(place: Place, text: str) -> None:
+    place.project_file(text, ".work.toml")
+    assert place.load() == Settings()
+
+
+def test_the_nearest_project_file(place: Place) -> None:
+    place.project_file(CONTEXT.format(1), folder=place.home)
+    assert held(place.load()) == (1, ".foldmark.toml")
+    place.project_file(CONTEXT.format(2))
+    place.project_file(CONTEXT.format(3), folder=place.deep)
+    assert held(place.load()) == (3, ".foldmark.toml")
+    assert held(place.load(working=place.project)) == (2, ".foldmark.toml")
+
+
+def test_nothing_above_the_home_folder(place: Place) -> None:
+    place.project_file(CONTEXT.format(1), folder=place.home.parent)
+    assert place.load() == Settings()
+    elsewhere = place.home.parent / "elsewhere"
+    elsewhere.mkdir()
+    assert held(place.load(working=elsewhere)) == (1, ".foldmark.toml")
+
+
+def test_a_home_folder_behind_a_link(place: Place) -> None:
+    place.project_file(CONTEXT.format(1), folder=place.home.parent)
+    link = place.home.parent / "link"
+    link.symlink_to(place.home)
+    assert place.load({"HOME": str(link)}) == Settings()
+
+
+def test_models_of_both_files(place: Place) -> None:
+    place.user_file('[models."team/x"]\nwindow = 5\noutput = 2\n[models."team/y"]\nwindow = 9\n')
+    place.project_file('[models."team/x"]\nwindow = 6\n')
+    assert place.load().models == {"team/x": {"window": 6, "output": 2}, "team/y": {"window": 9}}
+
+
+@pytest.mark.parametrize(
+    ("line", "path"),
+    [
+        ('"notes.db"', "{user}/notes.db"),
+        ('"/data/notes.db"', "/data/notes.db"),
+        ('":memory:"', ":memory:"),
+        ('"postgresql://host/db"', "postgresql://host/db"),
+    ],
+)
+def test_the_database(place: Place, line: str, path: str) -> None:
+    place.user_file(f"database = {line}\noffline_delay = 1\n")
+    settings = place.load()
+    assert (settings.database, settings.offline_delay) == (path.format(user=place.user), 1)
+    assert foldmark.settings.database({}, settings.database) == settings.database
+    assert foldmark.settings.database({"FOLDMARK_DB": "other.db"}, settings.database) == "other.db"
+    assert not foldmark.settings.is_default("notes.db", {}, settings.database)
+    assert foldmark.settings.offline_delay({}, True, settings.offline_delay) == 1
+    assert foldmark.settings.offline_delay({"FOLDMARK_OFFLINE_DELAY": "2"}, True, settings.offline_delay) == 2
+
+
+# With agents
+
+
+def test_what_an_agent_runs_with(place: Place) -> None:
+    place.user_file("[context]\ncontext_size = 3\n")
+    with foldmark.open(":memory:", settings=place.load({"FOLDMARK_TRUNCATE_RECENT": "9"})) as log:
+        agent = log.agent("a")
+        assert (agent.standing().config.context_size, agent.standing().config.truncate_recent) == (3, 9)
+        agent.do("/config set context_size=4")
+        agent.do("/config set truncate_recent=5")
+        assert (agent.standing().config.context_size, agent.standing().config.truncate_recent) == (4, 9)
+        assert agent.standing().settings == {"context_size": 4, "truncate_recent": 5}
+
+
+def test_the_cut_follows(place: Place) -> None:
+    """The window that a file sets is the window of the request."""
+    for size, sent in ((0, 3), (1, 1)):
+        place.project_file(CONTEXT.format(size))
+        with foldmark.open(":memory:", settings=place.load()) as log:
+            agent = log.agent("a")
+            for text in ("one", "two", "three"):
+                agent.append("user", text)
+                agent.end_turn()
+            assert sum(1 for part in agent.request().manifest.parts if part.layer == "window") == sent
+
+
+def test_a_fork_inherits_what_was_set_and_nothing_from_outside(place: Place, tmp_path: Path) -> None:
+    place.user_file("[context]\ncontext_size = 3\ntruncate_active = 8\n")
+    path = tmp_path / "log.db"
+
+    def child_of(agent: Agent) -> Agent:
+        return agent.log.agent(agent.do("/fork").data["child"])
+
+    with foldmark.open(path, settings=place.load({"FOLDMARK_TRUNCATE_RECENT": "9"})) as log:
+        parent = log.agent("parent")
+        parent.do("/config set truncate_shape=head-tail")
+        child = child_of(parent)
+        child.do("/config set memos_injected=1")
+        grandchild = child_of(child)
+    with foldmark.open(path, settings={}) as log:
+        child, grandchild = log.agent(child.id), log.agent(grandchild.id)
+        config = child.standing().config
+        assert (config.truncate_shape, config.memos_injected) == ("head-tail", 1)
+        assert (config.context_size, config.truncate_active, config.truncate_recent) == (0, 1000, 5000)
+        sources = child.do("/config get").data["sources"]
+        assert (sources["truncate_shape"], sources["memos_injected"]) == ("parent", "this agent")
+        assert grandchild.do("/config get memos_injected").text == "memos_injected = 1 (parent)"
+
+
+def test_settings_of_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`settings=` takes the place of all that is read."""
+    (tmp_path / ".foldmark.toml").write_text("[context]\ncontext_size = 3\nthinking = 5\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FOLDMARK_MODEL", "broken")
+    with foldmark.open(":memory:", settings={}) as log:
+        assert log.agent("a").standing().config == Config()
+    with foldmark.open(":memory:", settings={"truncation": False, "sliding_context_tokens": 5}) as log:
+        agent = log.agent("a")
+        assert agent.standing().config == Config(truncation=False, sliding_context_tokens=5)
+        agent.do("/context budget 6")
+        assert agent.standing().config.sliding_context_tokens == 6
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"contxt_size": 5}, "there is no setting 'contxt_size'; did you mean context_size?"),
+        ({"context_size": -1}, "context_size is a number from 0 to 1,000,000,000, not -1"),
+        ({5: 5}, "there is no setting '5'; there is: model, "),
+        ("context_size", "settings are a mapping of keys to values, not 'context_size'"),
+    ],
+)
+def test_wrong_settings_of_a_program(tmp_path: Path, keys: Any, message: str) -> None:
+    with pytest.raises(CommandError, match="^" + message.replace("?", r"\?")):
+        foldmark.open(tmp_path / "log.db", settings=keys)
+    assert not list(tmp_path.iterdir())
+
+
+# Whole programs
+
+
+def ran(place: Place, *arguments: str, **environment: str) -> str:
+    """What a program prints in the project's folder, with an environment of the test's own."""
+    done = subprocess.run(
+        arguments,
+        cwd=place.deep,
+        env={"PATH": os.environ["PATH"], "HOME": str(place.home), "LANG": "C.UTF-8", **environment},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode == 0) == (not done.stderr), done.stderr
+    return done.stdout + done.stderr
+
+
+def test_the_library_and_the_command_line_agree(place: Place) -> None:
+    place.user_file("[context]\ntruncate_recent = 77\n")
+    place.project_file("[context]\ncontext_size = 3\n")
+    program = str(Path(sys.executable).with_name("foldmark"))
+    code = "import foldmark; print(foldmark.open('log.db').agent('a').do('/config get').text)"
+    extra = {"FOLDMARK_THINKING": "low", "FOLDMARK_DB": "log.db"}
+    library = ran(place, sys.executable, "-c", code, **extra)
+    assert {
+        "truncate_recent = 77 (user file)",
+        "context_size = 3 (.foldmark.toml)",
+        "thinking = low (environment FOLDMARK_THINKING)",
+        "model = offline (default)",
+    } <= set(library.splitlines())
+    assert ran(place, program, "do", "a", "/config get", **extra) == library
+
+
+def test_the_folder_of_the_user_file(place: Place, tmp_path: Path) -> None:
+    folder = tmp_path / "xdg" / "foldmark"
+    folder.mkdir(parents=True)
+    (folder / "config.toml").write_text(CONTEXT.format(5))
+    place.user_file(CONTEXT.format(4))
+    code = "import foldmark; print(foldmark.open(':memory:').agent('a').do('/config get context_size').text)"
+    assert ran(place, sys.executable, "-c", code) == "context_size = 4 (user file)\n"
+    moved = ran(place, sys.executable, "-c", code, XDG_CONFIG_HOME=str(folder.parent))
+    assert moved == "context_size = 5 (user file)\n"
+
+
+def test_a_wrong_setting_ends_a_program_in_one_line(place: Place) -> None:
+    path = place.project_file("[context]\n\ncontext_size = true\n")
+    program = str(Path(sys.executable).with_name("foldmark"))
+    told = ran(place, program, "chat", FOLDMARK_DB="log.db")
+    assert told == f"foldmark: {path}, line 3: context_size is a number from 0 to 1,000,000,000, not true\n"
+    assert not (place.deep / "log.db").exists()
+
+
+def test_a_working_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    foldmark.open(":memory:").close()
+
+
+def test_no_file_costs_nothing() -> None:
+    """Neither TOML nor folders are looked into by an import, and TOML is not where there is no file."""
+    code = (
+        "import sys, foldmark; early = {'tomllib', 'platformdirs', 'difflib'} & set(sys.modules)\n"
+        "foldmark.open(':memory:'); print(early, 'tomllib' in sys.modules)"
+    )
+    environment = {"PATH": os.environ["PATH"], "HOME": "/nowhere"}
+    done = subprocess.run([sys.executable, "-c", code], cwd="/", env=environment, capture_output=True, text=True)
+    assert done.stdout == "set() False\n", done.stderr
+
+
+# The documentation
+
+
+def test_every_key_is_explained() -> None:
+    assert set(ABOUT) == set(ALL_KEYS)
+    assert row("truncate_shape")[:2] == ('"head"', "one of head, head-tail")
+
+
+def test_the_example_of_the_documentation(place: Place) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text(encoding="utf-8")
+    example = page.split("```toml\n")[1].split("```")[0]
+    place.user_file(example)
+    settings = load({"HOME": str(place.home)}, None, place.user)
+    assert set(settings.providers) == {"team", "openai"}
+    assert settings.config({}).sliding_context_tokens == 150_000
+    assert settings.models["team/qwen-coder"]["window"] == 131_072

@@ -1,0 +1,252 @@
+"""Settings that cannot be understood: the error says where they stand and what they take."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from settings_place import Place
+
+from foldmark import CommandError
+from foldmark.settings import Settings
+from foldmark.settings.file import MOST_BYTES
+
+A_NUMBER = "is a number from 0 to 1,000,000,000"
+A_MODEL = "model is 'offline' or PROVIDER/MODEL with one of anthropic, openai, openai_responses, gemini, "
+
+
+def refused(place: Place, text: str | bytes, name: str = ".foldmark.toml") -> str:
+    """What is said of a project's file, without its path."""
+    path = place.project_file(text, name)
+    with pytest.raises(CommandError) as error:
+        place.load()
+    told = str(error.value)
+    assert told.startswith(str(path))
+    return told.removeprefix(str(path))
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("context_size = -1", f"context_size {A_NUMBER}, not -1"),
+        ("context_size = 5.5", f"context_size {A_NUMBER}, not 5.5"),
+        ("context_size = 5.0", f"context_size {A_NUMBER}, not 5.0"),
+        ("context_size = true", f"context_size {A_NUMBER}, not true"),
+        ("context_size = nan", f"context_size {A_NUMBER}, not nan"),
+        ("context_size = inf", f"context_size {A_NUMBER}, not a number that large"),
+        ("context_size = 1000000001", f"context_size {A_NUMBER}, not 1000000001"),
+        (f"context_size = 0x{'f' * 9000}", f"context_size {A_NUMBER}, not a number that large"),
+        ('context_size = "many"', f"context_size {A_NUMBER}, not 'many'"),
+        ('context_size = "²"', f"context_size {A_NUMBER}, not '²'"),
+        ("context_size = [5]", f"context_size {A_NUMBER}, not a list"),
+        ("context_size = {a = 5}", f"context_size {A_NUMBER}, not a table"),
+        ("context_size = 2026-01-01", f"context_size {A_NUMBER}, not a date"),
+        ("warn_threshold = 101", "warn_threshold is a number from 0 to 100, not 101"),
+        ('urgent_threshold = "101"', "urgent_threshold is a number from 0 to 100, not '101'"),
+        ("sliding_context_low_water = nan", "sliding_context_low_water is a share above 0 and up to 1, not nan"),
+        ("sliding_context_low_water = 0", "sliding_context_low_water is a share above 0 and up to 1, not 0"),
+        ("sliding_context_low_water = true", "sliding_context_low_water is a share above 0 and up to 1, not true"),
+        ("truncation = 1", "truncation is one of on, off, not 1"),
+        ('truncation = "yes"', "truncation is one of on, off, not 'yes'"),
+        ("truncate_shape = true", "truncate_shape is one of head, head-tail, not true"),
+        ('truncate_shape = "middle"', "truncate_shape is one of head, head-tail, not 'middle'"),
+        ("system = 5", "system is a text, not 5"),
+        ('thinking = "much"', "thinking is one of default, off, low, medium, high, not 'much'"),
+        (
+            'model_commands = ["mark", "undo"]',
+            "model_commands are 'all', 'none' or any of mark, clear, fork, send, check-mail, kill, unlike 'undo'",
+        ),
+        (
+            "model_commands = [5]",
+            "model_commands is 'all', 'none' or any of mark, clear, fork, send, check-mail, kill, not a list",
+        ),
+        ("trim_threshold_chars = -1", f"trim_threshold_chars {A_NUMBER}, not -1"),
+        ("trim_target_tools = [1]", "trim_target_tools is a list of tools' names, not a list"),
+        ("trim_target_tools = 5", "trim_target_tools is a list of tools' names, not 5"),
+    ],
+)
+@pytest.mark.parametrize("name", [".foldmark.toml", ".work.toml"])
+def test_wrong_values(place: Place, line: str, told: str, name: str) -> None:
+    assert refused(place, f"# settings\n[context]\n\n{line}\n", name) == f", line 4: {told}"
+
+
+@pytest.mark.parametrize("name", ["gpt-5", "openai", "openai/", "/gpt-5", "mine/gpt-5", "OPENAI/gpt-5", ""])
+def test_wrong_models(place: Place, name: str) -> None:
+    told = refused(place, f'[context]\nmodel = "{name}"\n')
+    assert told.startswith(f", line 2: {A_MODEL}")
+    assert told.endswith(f", not '{name}'")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "[context]\nsliding_context_token = 5\n",
+            ", line 2: there is no setting 'sliding_context_token'; did you mean sliding_context_tokens",
+        ),
+        ("[context]\nCONTEXT_SIZE = 5\n", ", line 2: there is no setting 'CONTEXT_SIZE'; did you mean context_size"),
+        ("[context]\nxyz = 5\n", ", line 2: there is no setting 'xyz'; there is: model, system, sliding"),
+        ('[context]\n"a b" = 5\n', ", line 2: there is no setting 'a b'; there is: model, "),
+        ("\ncontext_size = 5\n", ", line 2: context_size stands in the table [context]; write [context] in a line"),
+        ("[contxt]\n", ", line 1: there is no 'contxt'; did you mean context?"),
+        ("\n\ncontext = 5\n", ", line 3: context is a table, [context] in a line of its own"),
+        ("[models]\nx = 5\n", ", line 2: x is a table, [models.x] in a line of its own"),
+        ('database = "x.db"\n', ", line 1: database does not stand in .foldmark.toml; it stands in your own config"),
+        ("[providers.evil]\n", ", line 1: providers does not stand in .foldmark.toml; it stands in your own config"),
+    ],
+)
+def test_wrong_keys(place: Place, text: str, told: str) -> None:
+    assert refused(place, text).startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("[context]\ncontext_size = -1", 2),
+        ("# context_size = -1\n[models.context_size]\ncontext_size = 1\n[context]\ncontext_size = -1", 5),
+        ('[context]\nsystem = """\ncontext_size = -1\n"""\ncontext_size = -1\n# context_size', 5),
+        ('[context]\nmodel_commands = [\n"mark", # context_size\n]\n"context_size" = -1', 5),
+        ("context.truncate_recent = 5\ncontext.context_size = -1", 2),
+        ("context = { truncate_recent = 5, context_size = -1 }", 1),
+        ("[context]\r\n\r\ncontext_size = -1\r\n", 3),
+        ("\ufeff[context]\ncontext_size = -1", 2),
+    ],
+)
+def test_the_line(place: Place, text: str, line: int) -> None:
+    assert refused(place, text) == f", line {line}: context_size {A_NUMBER}, not -1"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("FOLDMARK_CONTEXT_SIZE", "many", f"context_size {A_NUMBER}, not 'many'"),
+        ("IKIGAI_CONTEXT_SIZE", "-1", f"context_size {A_NUMBER}, not '-1'"),
+        ("IKIGAI_SLIDING_CONTEXT_TOKENS", "9" * 5000, f"sliding_context_tokens {A_NUMBER}, not '{'9' * 40}'"),
+        ("FOLDMARK_TRUNCATION", "false", "truncation is one of on, off, not 'false'"),
+        ("FOLDMARK_TRIM_THRESHOLD_CHARS", "-1", f"trim_threshold_chars {A_NUMBER}, not '-1'"),
+        ("FOLDMARK_MODEL", "gpt-5", f"{A_MODEL}gemini_gca, openrouter, ollama, vllm, offline, not 'gpt-5'"),
+    ],
+)
+def test_wrong_variables(place: Place, name: str, value: str, told: str) -> None:
+    with pytest.raises(CommandError) as error:
+        place.load({name: value})
+    assert str(error.value) == f"{name} in the environment: {told}"
+
+
+def test_a_variable_with_bytes_that_are_no_text(place: Place) -> None:
+    """Such as the environment hands them over; requests are UTF-8."""
+    assert place.load({"FOLDMARK_SYSTEM": "a\udcffb"}).config({}).system == "a\ufffdb"
+
+
+def test_a_wrong_variable_is_told_although_another_goes_before_it(place: Place) -> None:
+    with pytest.raises(CommandError, match="FOLDMARK_CONTEXT_SIZE in the environment"):
+        place.load({"FOLDMARK_CONTEXT_SIZE": "x"}, {"context_size": 5})
+
+
+# Files that are hardly files
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (b"[context]\ncontext_size 5\n", ", line 2, column 14: this is not TOML: Expected '=' after a key"),
+        (b"[context]\ncontext_size =", ", line 2: this is not TOML: Invalid value"),
+        (b"[context]\ncontext_size = 1\ncontext_size = 2\n", ", line 3, column 17: this is not TOML: Cannot overwrite"),
+        (b"[context]\nmodel = offline\n", ", line 2, column 9: this is not TOML: Invalid value"),
+        (b'[context]\n\nsystem = "\xff"\n', ", line 3: not UTF-8, as TOML has to be; save the file as UTF-8"),
+        ("[context]\n".encode("utf-16"), ", line 1: not UTF-8, as TOML has to be"),
+        (b'[context]\nsystem = "\x00"', ", line 2, column 11: this is not TOML: "),
+        (b"context_size = " + b"9" * 5000, ", line 1: this is not TOML: "),
+        (b"context = " + b"[" * 100_000, ": lists or tables are nested too deeply"),
+        (b"a = " + b"{a=" * 50_000, ": lists or tables are nested too deeply"),
+        (b"#" * (MOST_BYTES + 1), " is too large for a file of settings, which has up to 262,144 bytes"),
+    ],
+)
+def test_what_is_not_toml(place: Place, text: bytes, told: str) -> None:
+    assert refused(place, text).startswith(told)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"\n".join(b"[a%d]" % number for number in range(20_000)),
+        b"[context]\ncontext_size = " + b"[" * 300 + b"]" * 300,
+        b"".join(b"context_size%d.context_size = -1\n" % number for number in range(7000)),
+        b"a" + b".a" * 100_000 + b" = 1",
+        b"['a'" + b" . 'a'" * 40_000 + b"]",
+        b"a" * 200_000,
+        b"\"'" * 100_000,
+    ],
+    ids=["tables", "nested", "lines", "dotted", "header", "word", "quotes"],
+)
+def test_what_takes_long_does_not_take_long(place: Place, text: bytes) -> None:
+    began = time.perf_counter()
+    assert refused(place, text)
+    assert time.perf_counter() - began < 10
+
+
+def test_a_folder(place: Place) -> None:
+    (place.project / ".foldmark.toml").mkdir()
+    with pytest.raises(CommandError, match=r"\.foldmark\.toml is a folder; settings are read from a TOML file"):
+        place.load()
+
+
+@pytest.mark.parametrize("name", [".foldmark.toml", ".work.toml"])
+def test_a_pipe_is_not_waited_for(place: Place, name: str) -> None:
+    os.mkfifo(place.project / name)
+    if name == ".work.toml":
+        assert place.load() == Settings()
+    else:
+        with pytest.raises(CommandError, match="is no ordinary file"):
+            place.load()
+
+
+def test_a_link_to_everything(place: Place) -> None:
+    (place.user / "config.toml").symlink_to("/dev/zero")
+    with pytest.raises(CommandError, match="is no ordinary file"):
+        place.load()
+
+
+def test_a_link_to_itself_and_one_to_nothing(place: Place) -> None:
+    (place.project / ".foldmark.toml").symlink_to(place.project / "nothing")
+    (place.project / ".work.toml").symlink_to(place.project / ".work.toml")
+    assert place.load() == Settings()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_file_that_may_not_be_read(place: Place) -> None:
+    place.project_file("[context]\n").chmod(0)
+    with pytest.raises(CommandError, match="cannot be read: Permission denied"):
+        place.load()
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="there is no such file")
+def test_a_file_that_breaks_while_it_is_read(place: Place) -> None:
+    (place.user / "config.toml").symlink_to("/proc/self/mem")
+    with pytest.raises(CommandError, match=r"config\.toml cannot be read: Input/output error"):
+        place.load()
+
+
+def test_an_empty_file(place: Place) -> None:
+    place.user_file("")
+    place.project_file("\n")
+    place.project_file("# nothing\n", ".work.toml")
+    assert place.load() == Settings()
+
+
+def test_the_user_file_has_its_errors_too(place: Place) -> None:
+    for text, told in (
+        ("[context]\nx = 1\n", "line 2: there is no setting 'x'"),
+        ("databse = 5\n", "line 1: there is no 'databse'; did you mean database?"),
+        ("database = 5\n", "line 1: database is a path or a URL, not 5"),
+        ('database = " "\n', "line 1: database is a path or a URL, not ' '"),
+        ("\noffline_delay = 11\n", "line 2: offline_delay is a number of seconds from 0 to 10, not 11"),
+        ("offline_delay = nan\n", "line 1: offline_delay is a number of seconds from 0 to 10, not nan"),
+        ("offline_delay = true\n", "line 1: offline_delay is a number of seconds from 0 to 10, not true"),
+    ):
+        path = place.user_file(text)
+        with pytest.raises(CommandError) as error:
+            place.load()
+        assert str(error.value).startswith(f"{path}, {told}")

@@ -1,0 +1,125 @@
+"""The stored weights (SPEC 5.3): what every message takes, as a running sum, whatever happens to the log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import foldmark
+from deeds import DEEDS, do, family
+from foldmark.conversation.asking import Asking
+from foldmark.conversation.doctor import examine
+from foldmark.core.segments import END, Segment, normal, until
+from foldmark.core.weight import weight
+
+PNG = "iVBORw0KGgo="
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
+TEXTS = [
+    "",
+    " \n",
+    "plain",
+    'quotes " and \\ and \x01\x1f\x7f',
+    "é😀" * 90,
+    "nul \0 in it",
+    "x" * 299 + "\\u00e9" * 9,
+]
+
+
+def filled(log: foldmark.Log) -> foldmark.Agent:
+    """A conversation with every kind of message, a fork, something erased and something deleted."""
+    agent = log.agent("default")
+    agent.append("system", "Imported rule.")
+    for number, text in enumerate(TEXTS):
+        agent.append("user", text, data={"blocks": [IMAGE] * (number % 3)} if number % 2 else None)
+        agent.append("assistant", text)
+        agent.append_tool_call("mcp.server/tool", {"text": text}, call_id=f"c{number}", dialect="openai")
+        agent.append_tool_result(f"c{number}", text * 40)
+        agent.append("tool", text)
+        agent.end_turn()
+    agent.append_tool_call("open", {}, call_id="never")
+    agent.end_turn(interrupted=True)
+    agent.do("/summarize")
+    child = log.agent(agent.do("/fork").data["child"])
+    child.append("user", "child")
+    agent.do("/message remove 8", asking=Asking(lambda question: True))
+    log.agent("other").append("user", "other")
+    return agent
+
+
+def stored(path: Path) -> list[tuple[Any, ...]]:
+    db = apsw.Connection(str(path))
+    rows = db.execute("SELECT * FROM weights ORDER BY agent, event").fetchall()
+    db.close()
+    return rows
+
+
+def test_a_database_of_the_version_before_is_weighed_when_it_is_opened(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    with foldmark.open(str(path)) as log:
+        filled(log)
+    fresh = stored(path)
+    assert len(fresh) > 30
+    db = apsw.Connection(str(path))
+    db.execute("DROP TABLE weights; PRAGMA user_version = 4")
+    db.close()
+    with foldmark.open(str(path)) as log:
+        assert stored(path) == fresh
+        log.agent("default").append("user", "goes on")
+        assert list(examine(log)) == []
+    assert stored(path)[: len(fresh)] != fresh  # one more, of the first agent
+    assert len(stored(path)) == len(fresh) + 1
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE weights SET weight = weight + 1 WHERE event = 5",
+        "UPDATE weights SET sum = sum + 1 WHERE event = 5",
+        "DELETE FROM weights WHERE event = 5",
+        "DELETE FROM weights WHERE event = (SELECT max(event) FROM weights WHERE agent = 1)",
+        "INSERT INTO weights (agent, event, weight, sum) VALUES (1, (SELECT max(id) FROM events), 1, 1)",
+    ],
+)
+def test_the_doctor_finds_weights_that_are_wrong(damage: str) -> None:
+    with foldmark.open(":memory:") as log:
+        filled(log)
+        log.agent("default").record("scratchpad", "no message")
+        assert list(examine(log)) == []
+        log.store._db.execute(damage)
+        assert [finding.text for finding in examine(log) if "weight stored with event" in finding.text]
+
+
+@settings(max_examples=40)
+@given(DEEDS, st.integers(0, 10**6), st.data())
+def test_sums_are_those_of_the_messages_whatever_happens(deeds: Any, erased: int, data: st.DataObject) -> None:
+    with foldmark.open(":memory:") as log:
+        root = log.agent("root")
+        for deed, number, who in deeds:
+            agents = family(root)
+            do(agents[who % len(agents)], deed, number)
+        turns = [message.turn_id for message in root.context().messages if message.turn_id]
+        if turns:
+            root.redact(turns[erased % len(turns)])
+        root.append("user", "after it")
+        for agent in family(root):
+            agent.context()
+            visible = until(agent.context().segments, END - 1)
+            weights = list(log.store.weights(visible))
+            messages = list(log.store.messages(visible, newest_first=True))
+            assert weights == [(m.id, weight(m.kind, m.content, m.data, m.interrupted, m.id)) for m in messages]
+            assert log.store.weight(visible) == sum(each for _, each in weights)
+            first, last = sorted((data.draw(st.integers(0, 60)), data.draw(st.integers(0, 60))))
+            part = normal([Segment(agent.id, first, last)])
+            assert log.store.weight(part) == sum(each for _, each in log.store.weights(part))
+        assert list(examine(log)) == []
+
+
+def test_no_segments_weigh_nothing() -> None:
+    with foldmark.open(":memory:") as log:
+        assert log.store.weight(()) == 0
+        assert list(log.store.weights(())) == []

@@ -1,0 +1,106 @@
+"""The table of models, and what the settings make of it."""
+
+import subprocess
+import sys
+
+import pytest
+
+from foldmark.core.errors import CommandError
+from foldmark.providers.wires import WIRES
+from foldmark.tokens.models import _table, model_of
+
+
+def test_published_figures():
+    opus = model_of("anthropic", "claude-opus-4-6")
+    assert (opus.window, opus.output, opus.input_price, opus.output_price) == (1_000_000, 128_000, 5.0, 25.0)
+    assert (opus.cache_read, opus.cache_write, opus.cache_least, opus.caching) == (0.1, 1.25, 4096, "explicit")
+    gpt = model_of("openai", "gpt-5")
+    assert (gpt.window, gpt.input_price, gpt.cache_read, gpt.cache_least) == (272_000, 1.25, 0.1, 1024)
+    assert (gpt.cache_step, gpt.caching) == (128, "automatic")
+    assert model_of("gemini", "gemini-2.5-pro").cache_least == 2048
+
+
+def test_the_seeds_figures_are_the_defaults():
+    assert model_of("openai", "gpt-4").window == model_of("openai", "gpt-4-turbo").window == 128_000
+    for provider, read in (("anthropic", 0.1), ("openai", 0.5), ("gemini", 0.25)):
+        unknown = model_of(provider, "of-tomorrow")
+        assert (unknown.window, unknown.cache_read) == (200_000, read)
+        assert unknown.input_price is unknown.output_price is unknown.output is None
+    assert model_of("nobody", "knows").window == 200_000
+    assert model_of("nobody", "knows").caching == "none"
+
+
+def test_the_longest_name_wins_and_dates_belong_to_it():
+    assert model_of("openai", "gpt-5-mini-2025-08-07") == model_of("openai", "gpt-5-mini")
+    assert model_of("openai", "gpt-5-mini").input_price == 0.25
+    assert model_of("openai", "gpt-5-2025-08-07").input_price == 1.25
+    assert model_of("anthropic", "claude-sonnet-4-5-20250929").input_price == 3.0
+    assert model_of("gemini", "gemini-2.5-flash-lite").input_price == 0.1
+
+
+@pytest.mark.parametrize(
+    ("provider", "name"),
+    [
+        ("anthropic", "claude-opus-5-9"),
+        ("anthropic", "claude-sonnet-5-12"),
+        ("openai", "gpt-5.9"),
+        ("openai", "gpt-55"),
+        ("gemini", "gemini-2.51-pro"),
+    ],
+)
+def test_a_version_that_is_not_in_the_table_has_no_price(provider, name):
+    assert model_of(provider, name).input_price is None
+
+
+def test_providers_that_pass_models_on():
+    assert model_of("openai_responses", "gpt-5") == model_of("openai", "gpt-5")
+    assert model_of("google", "gemini-2.5-pro") == model_of("gemini", "gemini-2.5-pro")
+    assert model_of("gemini_gca", "gemini-2.5-pro").input_price is None
+    routed = model_of("openrouter", "openai/gpt-4o")
+    assert (routed.window, routed.input_price) == (128_000, None)
+    assert model_of("openrouter", "somebody/model").window == 200_000
+
+
+def test_every_provider_is_in_the_table_and_every_entry_is_sound_and_says_where_it_is_from():
+    assert set(WIRES) == set(_table().providers)
+    for provider, about in _table().providers.items():
+        for name in ("", *about.models):
+            found = model_of(provider, name)
+            assert found.source, (provider, name)
+            assert found.output is None or found.output <= 1_000_000
+            assert found.cache_read is None or found.cache_read <= 1 <= (found.cache_write or 1)
+
+
+def test_the_settings_have_the_last_word():
+    overrides = {"anthropic/claude-x": {"window": 500_000, "input_price": 2}, "anthropic": {"cache_read": 0.2}}
+    found = model_of("anthropic", "claude-x", overrides)
+    assert (found.window, found.input_price, found.cache_read, found.caching) == (500_000, 2.0, 0.2, "explicit")
+    assert found.source == "settings"
+    assert model_of("anthropic", "claude-x-20270101", overrides).window == 500_000
+    assert model_of("anthropic", "claude-y", overrides).window == 200_000
+    assert model_of("openai", "gpt-5", overrides) == model_of("openai", "gpt-5")
+    assert model_of("google", "gemini-x", {"google/gemini-x": {"window": 7}}).window == 7
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        ({"anthropic/x": {"windw": 5}}, "models.'anthropic/x' has no 'windw'; there is: window, output, input_price"),
+        ({"anthropic/x": {"window": "5"}}, "models.'anthropic/x': window is a whole number of tokens, not '5'"),
+        ({"anthropic/x": {"window": True}}, "window is a whole number of tokens, not True"),
+        ({"anthropic/x": {"window": 0}}, "window is a whole number of tokens, not 0"),
+        ({"anthropic/x": {"output_price": -1}}, "output_price is dollars per million tokens, not -1"),
+        ({"anthropic/x": {"caching": "yes"}}, "caching is 'explicit', 'automatic' or 'none', not 'yes'"),
+        ({"antropic/x": {"window": 5}}, "there is no provider 'antropic'; there is: anthropic, openai"),
+        ({"anthropic/x": 5}, "models.'anthropic/x' is a table, such as {window = 500000}, not 5"),
+    ],
+)
+def test_wrong_settings_are_named(overrides, said):
+    with pytest.raises(CommandError) as raised:
+        model_of("openai", "gpt-5", overrides)
+    assert said in str(raised.value)
+
+
+def test_the_table_is_read_only_when_asked_for():
+    code = "import sys, foldmark; print('foldmark.tokens.models' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

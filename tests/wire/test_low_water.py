@@ -1,0 +1,278 @@
+"""The window that goes in steps (SPEC 5.3, `sliding_context_low_water`), by examples; tests/laws has its laws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from random_logs import message
+
+import foldmark
+from foldmark.conversation import Agent
+from foldmark.conversation.request import prepare
+from foldmark.core.config import Config
+from foldmark.core.request import Request, ToolSpec
+from foldmark.core.weight import weight
+from foldmark.core.window import Steps, Units, in_steps
+from foldmark.providers.wires import WIRES
+from foldmark.tokens.counting import BYTES_PER_TOKEN
+
+BUDGET, LOW = 12_000, 0.8
+STEP = 2400
+READ = ToolSpec("read_file", "Reads a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
+
+
+@pytest.fixture
+def agent() -> Iterator[Agent]:
+    log = foldmark.open(":memory:")
+    yield log.agent("test")
+    log.close()
+
+
+def talk(agent: Agent, turns: int, size: int = 1000) -> list[int]:
+    """Turns of a question and an answer of `size` characters each; returns their ids."""
+    ids = []
+    with agent.batch():
+        for number in range(turns):
+            ids.append(agent.append("user", f"question {number} ".ljust(size, "q")))
+            agent.append("assistant", f"answer {number} ".ljust(size, "a"))
+            agent.end_turn()
+    return ids
+
+
+def made(agent: Agent, provider: str = "openai", *, low: float = LOW, budget: int = BUDGET, **more: Any) -> Request:
+    config = {key: more.pop(key) for key in list(more) if key in Config.__struct_fields__}
+    return prepare(
+        agent.standing(),
+        Config(sliding_context_tokens=budget, sliding_context_low_water=low, **config),
+        provider,
+        "some-model",
+        **more,
+    )
+
+
+def in_window(request: Request) -> list[int]:
+    return list(dict.fromkeys(p.turn for p in request.manifest.parts if p.layer == "window" and p.turn))
+
+
+def by_the_formula(agent: Agent, provider: str, **more: Any) -> int | None:
+    """The turn that the window starts at by SPEC 5.3, word by word, for a request that fits."""
+    ratio = BYTES_PER_TOKEN.get(provider, 4.0)
+    with foldmark.open(":memory:") as log:
+        bare = made(log.agent("empty"), provider, **more)
+    reserved = ceil(len(bare.bytes) / ratio) + 8192
+    turns: dict[int, int] = {}
+    messages = [m for m in agent.context().messages if m.turn_id]
+    newest = messages[-1].turn_id
+    for each in messages:
+        if each.id <= newest:
+            turns.setdefault(each.turn_id, 0)
+            turns[each.turn_id] += weight(each.kind, each.content, each.data, each.interrupted, each.id)
+    total = ceil(sum(turns.values()) / ratio)
+    least = max(0, ceil((total - (BUDGET - reserved)) / STEP) * STEP)
+    preceding = 0
+    for turn, size in turns.items():
+        if ceil(preceding / ratio) >= least:
+            return turn
+        preceding += size
+    return newest
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai", "openai_responses", "gemini"])
+def test_the_window_begins_where_the_formula_says(agent: Agent, provider: str) -> None:
+    starts = set()
+    for number in range(60):
+        agent.append("user", f"question {number} ".ljust(100 + number * 7, "q"))
+        request = made(agent, provider, system="Be brief. " * 30, tools=[READ])
+        starts.add(in_window(request)[0])
+        assert in_window(request)[0] == by_the_formula(agent, provider, system="Be brief. " * 30, tools=[READ])
+        assert request.tokens <= BUDGET
+        agent.append("assistant", "I look.")
+        agent.append_tool_call(
+            "read_file", {"path": "x" * number}, call_id=f"c{number}", dialect=WIRES[provider].dialect
+        )
+        agent.append_tool_result(f"c{number}", "r" * 50 * number, dialect=WIRES[provider].dialect)
+        agent.end_turn()
+    assert 3 <= len(starts) <= 20
+
+
+def test_the_edge_says_why_in_words(agent: Agent) -> None:
+    turns = talk(agent, 3)
+    free = made(agent)
+    assert (free.manifest.edge.first, free.manifest.edge.why, free.manifest.edge.detail) == (turns[0], None, "")
+    talk(agent, 30)
+    edge = made(agent).manifest.edge
+    assert edge.why == "budget"
+    assert edge.detail == (
+        "low water: older turns leave in steps of 2,400 tokens, so that the request stays within 12,000 and begins the "
+        "same for as long as a step lasts"
+    )
+
+
+def test_at_one_it_is_the_plain_window(agent: Agent) -> None:
+    talk(agent, 40)
+    plain = prepare(agent.standing(), Config(sliding_context_tokens=BUDGET), "openai", "some-model")
+    assert made(agent, low=1.0) == plain
+    assert len(in_window(plain)) > len(in_window(made(agent)))
+
+
+@pytest.mark.parametrize("provider", WIRES)
+def test_what_changes_stands_in_the_newest_turn(agent: Agent, provider: str) -> None:
+    talk(agent, 3)
+    agent.record("state", "Goal: one")
+    agent.record("scratchpad", "notes one")
+    agent.append("user", "Now this.")
+    before = made(agent, provider, system="Be kind.")
+    text = before.bytes.decode()
+    for anchor in ("Goal: one", "notes one"):
+        assert text.index("answer 2") < text.index(anchor) < text.index("Now this.")
+        assert anchor in made(agent, provider, low=1.0, system="Be kind.").bytes.decode()
+    agent.record("state", "Goal: two")
+    after = made(agent, provider, system="Be kind.").bytes.decode()
+    upto = after.index("### STATE")
+    assert after[:upto] == text[:upto]
+    assert "Goal: one" not in after
+    assert [part.layer for part in before.manifest.parts if part.layer in ("state", "scratchpad")] == [
+        "state",
+        "scratchpad",
+    ]
+
+
+def test_without_a_budget_all_is_sent_and_the_order_still_serves_the_cache(agent: Agent) -> None:
+    turns = talk(agent, 100)
+    agent.record("scratchpad", "notes")
+    agent.append("user", "Now.")
+    request = made(agent, budget=0)
+    assert in_window(request)[:-1] == turns
+    assert request.manifest.edge.why is None
+    assert request.body["messages"][-2]["content"].startswith("### SCRATCHPAD")
+
+
+def test_a_turn_that_is_larger_than_all_is_sent_alone(agent: Agent) -> None:
+    turns = talk(agent, 5)
+    agent.append("user", "x" * 100_000)
+    request = made(agent)
+    assert in_window(request) == [agent.context().messages[-1].turn_id]
+    assert request.manifest.edge.before == 2 * len(turns)
+    assert request.tokens > BUDGET
+    assert made(agent, budget=1).tokens == request.tokens
+
+
+def test_the_number_of_turns_still_limits(agent: Agent) -> None:
+    turns = talk(agent, 30)
+    request = made(agent, context_size=2)
+    assert in_window(request) == turns[-2:]
+    assert (request.manifest.edge.why, request.manifest.edge.detail) == ("turns", "context_size is 2")
+    assert made(agent, context_size=30).manifest.edge == made(agent).manifest.edge
+
+
+def test_while_the_request_does_not_fit_another_step_goes(agent: Agent) -> None:
+    """A calibration says that the model counts more tokens than the weights."""
+    turns = talk(agent, 200)
+    plain = made(agent, budget=40_000)
+    seen = [turns.index(in_window(plain)[0])]
+    for ratio in (3.0, 2.0, 1.3, 0.6):
+        request = made(agent, budget=40_000, calibration={"openai/some-model": ratio})
+        assert request.tokens <= 40_000
+        seen.append(turns.index(in_window(request)[0]))
+    assert seen == sorted(seen)
+    assert len(set(seen)) == 4
+    # A step is 8,000 tokens of 4 bytes; a turn weighs 2 * 1000 + 64 + 88.
+    assert set(seen) <= {ceil(step * 8000 * 4 / 2152) for step in range(30)}
+    assert made(agent, budget=40_000, calibration={"openai/some-model": 40.0}).manifest.edge == plain.manifest.edge
+
+
+def test_pins_come_first_and_take_their_room_in_steps(agent: Agent) -> None:
+    turns = talk(agent, 60)
+    plain = made(agent)
+    for turn in turns[:12]:
+        agent.do(f"/pin {turn}")
+    request = made(agent)
+    assert list(dict.fromkeys(p.turn for p in request.manifest.parts if p.layer == "pinned")) == turns[:12]
+    assert request.tokens <= BUDGET
+    assert in_window(request)[-1] == turns[-1]
+    for turn in turns[12:24]:
+        agent.do(f"/pin {turn}")
+    more = made(agent)
+    assert more.tokens <= BUDGET
+    assert turns.index(in_window(plain)[0]) <= turns.index(in_window(request)[0]) < turns.index(in_window(more)[0])
+
+
+def test_the_models_limit_takes_whole_steps(agent: Agent) -> None:
+    turns = talk(agent, 200)
+    turns.append(agent.append("user", "Work."))
+    agent.append("assistant", "w" * 16_000)
+    free = made(agent, budget=40_000)
+    request = made(agent, budget=40_000, limit=free.tokens - 1)
+    moved = turns.index(in_window(request)[0]) - turns.index(in_window(free)[0])
+    assert moved in (15, 16)  # 8,000 tokens of 4 bytes, turns of 2 * 1000 + 64 + 88
+    assert "8,000" in request.manifest.edge.detail
+    assert made(agent, budget=40_000, limit=free.tokens) == free
+    assert in_window(made(agent, budget=40_000, limit=1)) == turns[-1:]
+
+
+def test_it_stands_still_inside_a_turn(agent: Agent) -> None:
+    talk(agent, 40)
+    agent.append("user", "Work.")
+    edge = made(agent).manifest.edge
+    for step in range(5):
+        agent.append_tool_call("read_file", {"path": "x"}, call_id=f"c{step}")
+        agent.append_tool_result(f"c{step}", "r" * 9000)
+        agent.record("scratchpad", "p" * 3000 * step)
+        assert made(agent).manifest.edge == edge
+
+
+def test_a_fork_and_what_was_forgotten_do_not_weigh(agent: Agent) -> None:
+    turns = talk(agent, 60)
+    child = agent.log.agent(agent.do("/fork").data["child"])
+    assert in_window(made(child)) == in_window(made(agent))
+    agent.apply_filter("forget", [id for turn in turns[:-3] for id in (turn, turn + 1)])
+    assert in_window(made(agent)) == turns[-3:]
+    assert made(agent).manifest.edge.why is None
+    assert in_window(made(child))[-1] == turns[-1]
+
+
+# The choice alone
+
+
+@given(
+    st.lists(st.one_of(st.just(0), st.integers(1, 400)), min_size=1, max_size=60),
+    st.integers(1, 500),
+    st.integers(-500, 5000),
+    st.integers(0, 70),
+    st.integers(0, 60),
+)
+def test_steps_by_brute_force(sizes: list[int], step: int, room: int, turns: int, fitting: int) -> None:
+    """`sizes` are the units', newest first; so many of the newest as `fitting` fit."""
+    units = Units(message(1000 - index, "user", turn=1000 - index) for index in range(len(sizes)))
+    total = sum(sizes)
+    asked = []
+
+    def before(count: int) -> int:
+        asked.append(count)
+        return total - sum(sizes[:count])
+
+    cut = in_steps(units, turns, Steps(step, room, total), before, lambda count: count <= fitting)
+    least = max(0, ceil((total - room) / step) * step)
+    most = min(len(sizes), turns or len(sizes))
+    count = max([n for n in range(1, most + 1) if total - sum(sizes[:n]) >= least], default=1)
+    by_turns = count == most
+    while count > 1 and count > fitting:
+        by_turns = False
+        least += step
+        count = max([n for n in range(1, most + 1) if total - sum(sizes[:n]) >= least], default=1)
+    assert cut.units == count
+    assert cut.why == ("budget" if not by_turns else None if count == len(sizes) else "turns")
+    assert max(asked, default=0) <= cut.units + 1 or fitting < len(sizes)
+
+
+def test_a_window_reads_one_unit_more_than_there_is_room_for() -> None:
+    source = (message(id, "user", turn=id) for id in range(5000, 0, -1))
+    steps = Steps(100, 1000, 5000 * 10)
+    cut = in_steps(Units(source), 0, steps, lambda count: 50_000 - 10 * count, lambda count: True)
+    assert cut == (100, "budget")
+    assert next(source).id > 4890
