@@ -188,7 +188,7 @@ def _prose(chance: random.Random, least: int, most: int) -> str:
 
 def samples(data: Path | None, quick: bool) -> Iterator[tuple[str, Build]]:
     """What is replayed, by name."""
-    yield "made, long turns", made(15 if quick else 45, 12, 20_000)
+    yield "made, long turns", made(15 if quick else 70, 12, 20_000)
     yield "made, short turns", made(60 if quick else 250, 1, 4_000)
     yield "demo", session(Path(str(files("foldmark") / "samples" / "notes-cli.jsonl")))
     if data is not None:

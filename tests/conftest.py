@@ -1,8 +1,12 @@
-"""Hypothesis profiles of all tests: `quick` by default, `thorough` with FOLDMARK_DEEP=1."""
+"""Hypothesis profiles of all tests: `quick` by default, `thorough` with FOLDMARK_DEEP=1. Nobody's settings are read."""
 
 import os
 
 from hypothesis import HealthCheck, settings
+
+for _name in [name for name in os.environ if name.startswith(("FOLDMARK_", "IKIGAI_")) and name != "FOLDMARK_DEEP"]:
+    del os.environ[_name]
+os.environ["XDG_CONFIG_HOME"] = os.devnull
 
 _SLOW = [HealthCheck.too_slow]
 

@@ -4,6 +4,7 @@ import signal
 from asyncio import sleep
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from importlib.resources import files as resources
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from foldmark.core.ports import AgentRecord
 from foldmark.interfaces.chat import chat
 from foldmark.providers.offline import OfflineModel
 
-EMPTY = "Context: 0K/200K tokens (0%) ⚪"
+EMPTY = "Context: 1K/200K tokens (0%) ⚪"
 METER = "Context: 1K/200K tokens (0%) ⚪"
 FULL = "⚠️  Context full. Use /clear to continue."
 PROMPT = "⚪\n> "
@@ -147,34 +148,58 @@ def test_a_text_may_begin_with_white_space_but_a_command_is_one(cli: Cli, log: f
 
 def test_a_full_context_refuses_text_but_no_command(cli: Cli, log: foldmark.Log) -> None:
     agent = log.agent("default")
+    agent.do("/context budget 0")
     agent.append("user", "x" * 4 * 200_000)
     agent.end_turn()
     before = len(events(log))
     talk = cli("chat", stdin="hello\n/help\n/mark A\nhello again\n")
     assert talk.code == 0
-    assert "Context: 200K/200K tokens (100%) 🔴" in talk.lines
+    assert "Context: 201K/200K tokens (100%) 🔴" in talk.lines
     assert talk.out.count(f"{FULL}\n") == 2
     assert "/help [COMMAND...]" in talk.out
     assert ANSWER not in talk.out
     assert [event.kind for event in events(log)[before:]] == ["mark"]
-    talk = cli("chat", stdin="/clear\nhello\n/restore 4\nhello\n")
+    talk = cli("chat", stdin="/clear\nhello\n/restore 5\nhello\n")
     assert "Context cleared." in talk.out
     assert talk.out.count(ANSWER) == 1
     assert talk.lines[-1] == FULL
     closed(log)
 
 
-def test_the_meter_turns_yellow_and_red(cli: Cli, log: foldmark.Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(OfflineModel, "window", 10_000)
+def test_the_meter_turns_yellow_and_red(
+    cli: Cli, log: foldmark.Log, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / ".foldmark.toml").write_text('[models."offline"]\nwindow = 10_000\n')
+    monkeypatch.chdir(tmp_path)
     lights = []
     for tokens in (7_999, 8_000, 9_499, 9_500, 9_999, 10_000):
         agent = log.agent(f"with {tokens}")
-        agent.append("user", "x" * 4 * tokens)
+        agent.append("user", "x")
+        form = agent.request().size
+        agent.append("user", "x" * (4 * tokens - form - len('{"role":"user","content":""},')))
         agent.end_turn()
+        assert agent.request().tokens == tokens
         talk = cli("chat", f"with {tokens}", stdin="hello\n")
         lights.append(talk.lines[1].split()[-1])
         assert (FULL in talk.lines) == (tokens == 10_000)
     assert lights == ["⚪", "🟡", "🟡", "🔴", "🔴", "🔴"]
+
+
+def test_a_rule_shows_where_the_window_begins_and_moves_with_it(cli: Cli, log: foldmark.Log) -> None:
+    agent = log.agent("default")
+    agent.do("/context budget 1000")
+    for text in ("one", "two", "three"):
+        agent.append("user", f"{text} {'x' * 400}")
+        agent.append("assistant", "y" * 400)
+        agent.end_turn()
+    talk = cli("chat", stdin=f"four {'x' * 400}\nfive {'x' * 400}\n/message list\n")
+    rules = [index for index, line in enumerate(talk.lines) if line.startswith("── the window begins here; ")]
+    assert len(rules) == 2
+    for index in rules:
+        assert (talk.lines[index - 1], talk.lines[index + 1]) == ("", "")
+        assert "would pass 1,000 tokens ──" in talk.lines[index]
+        assert talk.lines[index + 2].startswith("Context: 1K/200K tokens (0%) ⚪ · budget 1K · whole context ~")
+    assert "window begins" not in str([event.content for event in events(log)])
 
 
 # Other writers
@@ -429,7 +454,7 @@ def test_several_lines_at_once(terminal: Start, log: foldmark.Log) -> None:
         screen.until(PROMPT)
         screen.type("one\rtwo\r/mark A\rthree\r/exit\r")
         assert screen.end() == 0
-        assert screen.screen.count(METER) == 3
+        assert screen.screen.count(METER) == 4
     assert said(log) == ["one", "two", "three"]
     assert list(log.agent("default").context().marks) == ["A"]
     closed(log)

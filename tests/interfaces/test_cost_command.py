@@ -62,8 +62,9 @@ def test_a_conversation_of_the_database_with_a_small_budget(cli: Cli, agent: fol
     assert list(tokens) == ["full history", "low water 1", "low water 0.5"]
     assert tokens["full history"] > tokens["low water 1"] > tokens["low water 0.5"]
     assert re.match(
-        r"Cheapest window: low water 0\.5, −\d+% on low water 1; a request holds \d+% as much on the average\. "
-        r"The whole history: [+−]\d+% on that\. To have it: /config set sliding_context_low_water=0\.5$",
+        r"Recommended: low water 0\.5, −\d+% on low water 1 for each token that the model saw \(−\d+% in all, with "
+        r"requests \d+% as large\)\. The whole history: [+−]\d+% on that\. "
+        r"To have it: /config set sliding_context_low_water=0\.5$",
         done.lines[-1],
     )
     assert agent.standing().newest == newest

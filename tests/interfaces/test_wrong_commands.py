@@ -29,7 +29,10 @@ class Wrong(NamedTuple):
 
 
 IN_FORCE = "operations in force: 13 (drop), 11 (pin), 4 (mark)"
-A_MODEL = "a model is 'offline' or PROVIDER/MODEL with one of anthropic, openai, gemini, gemini_gca, offline"
+A_MODEL = (
+    "a model is 'offline' or PROVIDER/MODEL with one of anthropic, openai, openai_responses, gemini, gemini_gca, "
+    "openrouter, ollama, vllm, offline"
+)
 SETTINGS = ", ".join(KEYS)
 A_NUMBER = "is a number from 0 to 1,000,000,000"
 NO_TURN = "in this conversation; `/message list` shows those there are"

@@ -31,6 +31,7 @@ from foldmark.conversation.standing import Standing
 from foldmark.conversation.windowing import Target, Windowing
 from foldmark.core.config import Config
 from foldmark.core.request import Request, ToolSpec
+from foldmark.core.segments import until
 from foldmark.core.weight import weight
 from foldmark.core.window import SLACK
 from foldmark.providers.wires import WIRES
@@ -47,6 +48,7 @@ MODELS = {
 }
 READ = ToolSpec("read_file", "Reads a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
 PROVIDERS = st.sampled_from(sorted(MODELS))
+SOME, FEW = settings().max_examples // 3, settings().max_examples // 12
 FOLDER = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 CHARACTERS = ["x", "é", '"', "\n", "\x01", "😀", "\\u00e9 "]
@@ -169,7 +171,7 @@ def kept_pins(then: Standing, pins: tuple[int, ...], config: Config, provider: s
     return pins
 
 
-@settings(max_examples=60)
+@settings(max_examples=SOME)
 @given(STEPS, CONFIGS, PROVIDERS)
 def test_one_more_turn_would_pass_the_budget(steps: list[tuple[str, str, int]], config: Config, provider: str) -> None:
     """Measured with everything as it was when the newest turn was opened; with any number of turns, and pins."""
@@ -190,7 +192,8 @@ def test_one_more_turn_would_pass_the_budget(steps: list[tuple[str, str, int]], 
         source = Sources(at, config, tools=True)
         while source.units.reach(len(units) + 1):
             units.append(set(source.units[len(units)].turns))
-        pins = kept_pins(then, tuple(sorted(set(at.fold.pins))), config, provider, budget)
+        visible = tuple(sorted({m.turn_id for m in messages if m.turn_id in at.fold.pins}))
+        pins = kept_pins(then, visible, config, provider, budget)
         then = msgspec.structs.replace(then, fold=msgspec.structs.replace(then.fold, pins=pins))
         free = msgspec.structs.replace(config, sliding_context_tokens=0)
 
@@ -258,7 +261,7 @@ def calibrate(agent: Agent, ratio: float) -> None:
     agent.record("config", data={"settings": {"calibration": dict.fromkeys(names, ratio)}})
 
 
-@settings(max_examples=15)
+@settings(max_examples=FEW)
 @given(STEPS, st.sampled_from([None, 1.5, 6.0]))
 def test_the_same_log_gives_the_same_bytes(steps: list[tuple[str, str, int]], ratio: float | None) -> None:
     """In one opening, after opening it anew, from a copy, and whatever was asked for before."""
@@ -365,7 +368,7 @@ TURN = st.tuples(
 )
 
 
-@settings(max_examples=15)
+@settings(max_examples=FEW)
 @given(st.lists(TURN, min_size=20, max_size=60), st.sampled_from([0.5, 0.8, 0.95]), PROVIDERS)
 def test_the_low_water_cut_never_goes_back_and_seldom_moves(
     turns: list[tuple[int, list[tuple[int, int]], str, int]], low: float, provider: str
@@ -387,11 +390,10 @@ def test_the_low_water_cut_never_goes_back_and_seldom_moves(
             if first == previous[0]:
                 assert mine[: len(previous[1])] == previous[1]
             previous = first, mine
-            opener = agent.open_turn or 0
-            weighed.append(sum(size for id, size in sizes if id <= opener) / ratio)
+            until_then = until(agent.context().segments, agent.open_turn or 0)
+            weighed.append(log.store.weight(until_then) / ratio)
             firsts.append(first or 0)
 
-        sizes: list[tuple[int, int]] = []
         for number, (asked_for, calls, char, answered) in enumerate(turns):
             marker = f"<turn {number}>"
             agent.append("user", marker + char * asked_for)
@@ -406,12 +408,6 @@ def test_the_low_water_cut_never_goes_back_and_seldom_moves(
             look()
             agent.append("assistant", char * answered or "Done.")
             agent.end_turn()
-            known = sizes[-1][0] if sizes else 0
-            sizes += [
-                (m.id, weight(m.kind, m.content, m.data, m.interrupted, m.id))
-                for m in agent.context().messages
-                if m.id > known
-            ]
     assert firsts == sorted(firsts)
     moved = [index for index in range(1, len(firsts)) if firsts[index] > firsts[index - 1]]
     for begin in range(len(moved)):
@@ -423,7 +419,7 @@ def test_the_low_water_cut_never_goes_back_and_seldom_moves(
 # Parts and the whole
 
 
-@settings(max_examples=60)
+@settings(max_examples=SOME)
 @given(STEPS, CONFIGS, PROVIDERS)
 def test_more_turns_make_no_request_shorter_by_more_than_the_slack(
     steps: list[tuple[str, str, int]], config: Config, provider: str
@@ -439,7 +435,7 @@ def test_more_turns_make_no_request_shorter_by_more_than_the_slack(
             assert more > less - SLACK
 
 
-@settings(max_examples=40)
+@settings(max_examples=SOME)
 @given(st.lists(TURN, min_size=2, max_size=12), PROVIDERS)
 def test_the_sum_of_the_turns_is_the_whole_request(
     turns: list[tuple[int, list[tuple[int, int]], str, int]], provider: str

@@ -15,7 +15,7 @@ from wire_gemini import GcaWire, GeminiWire
 from wire_openai import OpenAIWire, ResponsesWire
 
 import foldmark
-from foldmark import Agent, Log
+from foldmark import Agent, Event, Log
 from foldmark.conversation.asking import Asking
 from foldmark.core.answer import Kept, Piece, Stopped, Thought, Usage
 from foldmark.core.errors import ProviderError
@@ -114,8 +114,7 @@ def conversation(wire: Wire, tools: Tools | None = None) -> Iterator[Agent]:
         agent = log.agent("default")
         use(agent, wire)
         yield agent
-        for event_id in range(1, agent.standing().record.head + 1):
-            assert KEY not in repr(log.store.event(event_id))
+        assert KEY not in repr(events(agent))
 
 
 def use(agent: Agent, wire: Wire) -> None:
@@ -158,6 +157,12 @@ class Seen:
 
     def _text(self, piece: str) -> None:
         self.text += piece
+
+
+def events(agent: Agent) -> list[Event]:
+    """Everything that was recorded; the conversation is the only one in its database."""
+    found = map(agent.log.store.event, range(1, agent.standing().record.head + 1))
+    return [event for event in found if event is not None]
 
 
 def messages(agent: Agent) -> list[tuple[str, str]]:

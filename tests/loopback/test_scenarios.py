@@ -36,7 +36,21 @@ from scenarios import (
     says,
 )
 from server import Loopback
-from talking import ALL, KEY, Heard, Seen, arrived, connect, conversation, listen, messages, missing, sent, shape_of
+from talking import (
+    ALL,
+    KEY,
+    Heard,
+    Seen,
+    arrived,
+    connect,
+    conversation,
+    events,
+    listen,
+    messages,
+    missing,
+    sent,
+    shape_of,
+)
 
 from foldmark.core.answer import Usage, Waiting
 from foldmark.core.errors import ContextOverflowError, ProviderError
@@ -496,10 +510,9 @@ def test_what_is_shown_of_a_turn(wire: Wire) -> None:
     seen = Seen()
     with conversation(wire, TOOLS) as agent, Loopback(wire, answers) as server:
         asyncio.run(turn(agent, connect(wire, server.url), "See a.", seen.show))
-        cost = agent.newest("usage")
-        assert cost is not None
-        assert cost.data is not None
-        assert [cost.data[part] for part in ("fresh", "cache_read", "cache_write", "output")] == [100, 40, 0, 20]
+        costs = [event.data or {} for event in events(agent) if event.kind == "usage"]
+    parts = ("fresh", "cache_read", "cache_write", "output")
+    assert [[cost[part] for part in parts] for cost in costs] == [[100, 40, 0, 20]] * 2
     assert seen.text == "I look.It is there."
     assert [(call.name, call.args) for call in seen.calls] == [("look", {"at": "a"})]
     assert [each for each in seen.others if isinstance(each, Usage)] == [COST] * 2

@@ -159,7 +159,7 @@ def reminders(agent: Agent) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("share", "told"), [(50, None), (62, "slash mark"), (77, "slash fork"), (90, "/summarize"), (120, None)]
+    ("share", "told"), [(50, None), (62, "slash mark"), (77, "slash fork"), (90, "/summarize"), (120, "/summarize")]
 )
 def test_a_model_is_reminded_in_its_own_turn(agent: Agent, share: int, told: str | None) -> None:
     agent.do("/context budget 0")

@@ -119,8 +119,8 @@ EXCHANGE = [
 def test_anthropic_form() -> None:
     assert body(EXCHANGE, "anthropic", [READ], system="Be kind.") == {
         "model": "claude-sonnet-4-6",
-        "max_tokens": 4096,
-        "system": "Be kind.",
+        "max_tokens": 8192,
+        "system": [{"type": "text", "text": "Be kind.", "cache_control": {"type": "ephemeral"}}],
         "tools": [{"name": "read_file", "description": "Reads a file.", "input_schema": READ.parameters}],
         "messages": [
             {"role": "user", "content": [{"type": "text", "text": "Look."}]},
@@ -137,7 +137,7 @@ def test_anthropic_form() -> None:
                 "content": [
                     {"type": "tool_result", "tool_use_id": "c1", "content": "A"},
                     {"type": "tool_result", "tool_use_id": "c2", "content": "B", "is_error": True},
-                    {"type": "text", "text": "And?"},
+                    {"type": "text", "text": "And?", "cache_control": {"type": "ephemeral"}},
                 ],
             },
         ],

@@ -12,8 +12,7 @@ from foldmark.core.wording import count
 def _set(call: Call, key: str, value: Any, text: str) -> Result:
     """Record the agent's settings with one of them changed: the newest `config` event holds them all."""
     at = call.agent.standing()
-    settings = {**at.settings, key: value}
-    event_id = call.agent.record("config", f"{key} = {value}", data={"settings": settings}, actor=call.actor)
+    event_id = call.agent.configure(key, value, actor=call.actor)
     data = {"key": key, "value": value, "event": event_id}
     if (over := at.given.overrides.get(key)) is None:
         return Result(text, None, data)

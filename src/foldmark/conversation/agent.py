@@ -179,6 +179,14 @@ class Agent(Timeline):
                 own = self._batch.own if agent_id == self.id else record.own
                 self._store.save_fold(cache[0], visible.less(own))
 
+    def configure(self, key: str, value: Any, *, actor: str = "human") -> int:
+        """Set one of this agent's own settings, checked already (`core.config.checked`), and return the event's id.
+
+        The newest `config` event holds them all.
+        """
+        settings = {**self.standing().settings, key: value}
+        return self.record("config", f"{key} = {value}", data={"settings": settings}, actor=actor)
+
     # Reading
 
     def context(self) -> Context:
@@ -192,8 +200,8 @@ class Agent(Timeline):
         """The request that would go out now, by default to this agent's own model [SPEC 5]; nothing is sent or written.
 
         In a planning conversation under high pressure it holds that conversation and nothing else of the context
-        [SPEC 4.2]. `limit` is a number of tokens that older turns have to make room for, where it is below what the
-        model takes. Raises CommandError for an unknown provider.
+        [SPEC 4.2]. `limit` is a number of tokens that older turns have to make room for, by default what the model
+        takes unless there is no budget. Raises CommandError for an unknown provider.
         """
         from foldmark.conversation.request import prepare  # 20 ms, and only requests need it
 
@@ -210,7 +218,8 @@ class Agent(Timeline):
             fold = msgspec.structs.replace(at.fold, segments=normal((*at.fold.segments, *planned)))
             size = self._store.size(until(fold.segments, at.newest))
             at = msgspec.structs.replace(at, fold=fold, size=size)
-        most = window if limit is None else min(window, limit)
+        # With the budget off the request is the context and nothing else, whatever the model takes [SPEC 5].
+        most = limit if limit is not None else window if at.config.sliding_context_tokens else None
         return prepare(at, at.config, provider, model, tools=self.log.tools(), only=only, limit=most)
 
     @property
@@ -245,7 +254,8 @@ class Agent(Timeline):
             raise CommandError(f"this agent was born with event {now.record.fork_event}, after event {event_id}")
         fold = replay(self._origin, recorded(self._store.operations(self.id, until=event_id)))
         record = msgspec.structs.replace(now.record, head=event_id, open_turn=None)
-        return Standing(self._store, record, fold, self._origin, self._store.size(until(fold.segments, event_id)))
+        size = self._store.size(until(fold.segments, event_id))
+        return msgspec.structs.replace(now, record=record, fold=fold, size=size)
 
     def _after(self, fold: Fold, event_id: int, operation: Operation) -> Fold:
         if isinstance(operation, Restore):

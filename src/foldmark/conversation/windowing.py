@@ -53,6 +53,7 @@ class Windowing:
         self._sources, self._config, self._target = sources, config, target
         self._instruction, self._anchors_last = instruction, anchors_last
         self._low = config.sliding_context_low_water < 1
+        self._newest: tuple[Prompt, Encoded] | None = None
         self.ruler = ruler(target.provider, target.model, config)
 
     def planning(self, only: Segments) -> tuple[Prompt, Edge]:
@@ -71,12 +72,14 @@ class Windowing:
             prompt, events = self._final(count)
         return prompt, self._edge(events, why, self._reason(why, count, budget))
 
-    def encoded(self, prompt: Prompt, tools: Sequence[ToolSpec] | None = None) -> Encoded:
-        """The request of a prompt, with the target's tools unless others are given."""
-        declared, options = self._target.tools if tools is None else tools, Options(thinking=self._config.thinking)
-        body = self._target.wire.encode(self._target.model, prompt, declared, options)
-        data = msgspec.json.encode(body)
-        return Encoded(body, data, self.ruler.size(body, data, prompt.images))
+    def encoded(self, prompt: Prompt, *, bare: bool = False) -> Encoded:
+        """The request of a prompt, without tools if `bare`."""
+        if self._newest is None or self._newest[0] is not prompt:  # what is measured last is mostly what is sent
+            options = Options(thinking=self._config.thinking)
+            body = self._target.wire.encode(self._target.model, prompt, () if bare else self._target.tools, options)
+            data = msgspec.json.encode(body)
+            self._newest = prompt, Encoded(body, data, self.ruler.size(body, data, prompt.images))
+        return self._newest[1]
 
     # Where it begins
 
@@ -178,11 +181,11 @@ class Windowing:
 
     def _rough(self, unit: Unit) -> int:
         steps = view(unit.events, self._target.wire.dialect, self._config, 0, unit.events[-1].id + 1).steps
-        return self.encoded(Prompt("", (*_IN_FRONT, *steps)), ()).size - self._bare if steps else 0
+        return self.encoded(Prompt("", (*_IN_FRONT, *steps)), bare=True).size - self._bare if steps else 0
 
     @cached_property
     def _bare(self) -> int:
-        return self.encoded(Prompt("", _IN_FRONT), ()).size
+        return self.encoded(Prompt("", _IN_FRONT), bare=True).size
 
     def _size(self, prompt: Prompt) -> int:
         return self.encoded(prompt).size

@@ -9,8 +9,9 @@ from binascii import Error, a2b_base64
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-MEDIA = ("image/png", "image/jpeg", "image/gif", "image/webp")
-"""What all the providers take."""
+GIF = "image/gif"
+MEDIA = ("image/png", "image/jpeg", GIF, "image/webp")
+"""What is sent; Gemini takes no GIF."""
 
 TOKENS = 1600
 """What an image is counted as: about the most that one costs once a provider has scaled it down."""
@@ -34,11 +35,11 @@ class Image(NamedTuple):
         return self.url or f"data:{self.media};base64,{self.data}"
 
 
-def images_of(data: Mapping[str, Any] | None) -> tuple[list[Image], int]:
-    """The images that a message carries, and how many other blocks or unusable images there are beside them."""
+def images_of(data: Mapping[str, Any] | None, dialect: str = "") -> tuple[list[Image], int]:
+    """The images that a message carries, and how many other blocks or images unusable in `dialect` are beside them."""
     blocks = (data or {}).get("blocks")
     found = [_image(block) for block in blocks] if isinstance(blocks, list) else []
-    images = [each for each in found if each is not None]
+    images = [each for each in found if each is not None and not (each.media == GIF and "gemini" in dialect)]
     return images, len(found) - len(images)
 
 

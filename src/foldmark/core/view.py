@@ -226,7 +226,7 @@ def _attached(events: Iterable[Event], dialect: str, config: Config, since: int,
             continue
         active = event.turn_id is not None and event.turn_id >= since and event.id >= window
         if event.kind in ("user", "tool_result"):
-            images, others = images_of(event.data)
+            images, others = images_of(event.data, dialect)
             gone = bool(images) and event.kind == "tool_result" and config.truncation and not active
             said = [_images(len(images)) + " not sent: the turn is over" if gone else f"with {_images(len(images))}"]
             said = said if images else []

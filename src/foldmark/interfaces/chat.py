@@ -154,7 +154,8 @@ class _Chat:
         except FoldmarkError:
             print()
             raise
-        print()
+        else:
+            print()
         self.agent.context()
         request = self.agent.request()
         edge = request.manifest.edge

@@ -2,24 +2,20 @@
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
-from msgspec.structs import replace
 
 import foldmark
-from foldmark import settings
-from foldmark.app import provider, read_settings
-from foldmark.conversation import Log, Result
+from foldmark.app import provider
+from foldmark.conversation import Result
 from foldmark.conversation.asking import Asking
 from foldmark.conversation.log import check_name
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import count, one_line
 from foldmark.interfaces.render import harmless, json_text, result_json, result_text
-from foldmark.settings import Settings
+from foldmark.interfaces.setup import Setup
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -80,15 +76,7 @@ def _fail(text: str, code: int) -> int:
 @click.pass_context
 def cli(context: click.Context, db: str | None) -> None:
     """Keep a conversation with a language model for ever, and decide what the model sees of it."""
-    context.obj = db or settings.database(os.environ)
-
-
-@contextmanager
-def _log(path: str, *, create: bool, given: Settings | None = None) -> Iterator[Log]:
-    if create and settings.is_default(path, os.environ):
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-    with foldmark.open(path, create=create, settings=given) as log:
-        yield log
+    context.obj = Setup(db)
 
 
 def _show(result: Result, as_json: bool) -> None:
@@ -104,7 +92,7 @@ def _show(result: Result, as_json: bool) -> None:
 @click.argument("name", default="default")
 @click.option("--model", "model", metavar="PROVIDER/MODEL", help="Talk to this model from now on; /model changes it.")
 @click.pass_obj
-def chat(db: str, name: str, model: str | None) -> int:
+def chat(setup: Setup, name: str, model: str | None) -> int:
     """Talk in conversation NAME.
 
     It is made if there is none. Lines are read from the terminal or a pipe; /help lists the commands.
@@ -115,20 +103,19 @@ def chat(db: str, name: str, model: str | None) -> int:
     from foldmark.providers.wires import check_model
 
     typed = sys.stdin.isatty()
-    if not Path(db).exists():
+    if not Path(setup.db).exists():
         check_name(name)
-    given = read_settings()
+    given = setup.given
     if model is not None:
         check_model(model, given.dialects)
         # Said on the command line, it goes before the environment; said later in the chat, before both.
-        given = replace(given, overrides={key: value for key, value in given.overrides.items() if key != "model"})
-    with _log(db, create=True, given=given) as log:
+        given = given.without("model")
+    with setup.log(create=True, given=given) as log:
         agent = log.find(name, create=True)
         if model is not None and agent.standing().config.model != model:
-            agent.do(f"/model {model}")
+            agent.configure("model", model)
         lines = typed_lines() if typed else piped_lines(sys.stdin.buffer)
-        delay = settings.offline_delay(os.environ, sys.stdout.isatty())
-        return talk(agent, lambda name: provider(name, given, delay), lines, asks if typed else None)
+        return talk(agent, lambda name: provider(name, given, setup.delay), lines, asks if typed else None)
 
 
 class _WithCommands(click.Command):
@@ -146,7 +133,7 @@ class _WithCommands(click.Command):
 @click.argument("command", nargs=-1, required=True)
 @_AS_JSON
 @click.pass_obj
-def do(db: str, name: str, command: tuple[str, ...], as_json: bool) -> None:
+def do(setup: Setup, name: str, command: tuple[str, ...], as_json: bool) -> None:
     """Carry out a chat COMMAND on conversation NAME.
 
     As in: foldmark do default '/mark BEFORE'. NAME may be the beginning of an agent's uuid.
@@ -154,7 +141,7 @@ def do(db: str, name: str, command: tuple[str, ...], as_json: bool) -> None:
     from foldmark.interfaces.person import asks, reading
 
     there = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
-    with _log(db, create=False) as log:
+    with setup.log(create=False) as log:
         agent = log.find(name)
         asking = Asking(asks if there else None, reading())
         result = agent.do(" ".join(command), asking=asking)
@@ -180,13 +167,13 @@ def context() -> None:
 @click.argument("name")
 @_AS_JSON
 @click.pass_obj
-def show(db: str, name: str, as_json: bool) -> None:
+def show(setup: Setup, name: str, as_json: bool) -> None:
     """Show the exact request that would go out for conversation NAME.
 
     Each part with its origin, what is truncated or left out and why, and where the window begins. With --json also
     byte for byte. NAME may be the beginning of an agent's uuid.
     """
-    with _log(db, create=False) as log:
+    with setup.log(create=False) as log:
         _show(log.find(name).do("/context show"), as_json)
 
 
@@ -195,7 +182,7 @@ def show(db: str, name: str, as_json: bool) -> None:
 @click.option("--as", "name", metavar="NAME", help="The conversation to make; otherwise named after the file.")
 @_AS_JSON
 @click.pass_obj
-def import_(db: str, file: Path, name: str | None, as_json: bool) -> None:
+def import_(setup: Setup, file: Path, name: str | None, as_json: bool) -> None:
     """Make a conversation of a session FILE.
 
     FILE is a Claude Code session (JSONL); it is not changed.
@@ -206,7 +193,7 @@ def import_(db: str, file: Path, name: str | None, as_json: bool) -> None:
     check(file)  # before there is a database to write to
     if name is not None:
         check_name(name)
-    with _log(db, create=True) as log:
+    with setup.log(create=True) as log:
         report = import_file(log, file, name)
     print(json_text(report_data(report)) if as_json else report_text(report))
 
@@ -223,7 +210,7 @@ def import_(db: str, file: Path, name: str | None, as_json: bool) -> None:
 @click.option("--plot", metavar="FILE.svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw it as well.")
 @_AS_JSON
 @click.pass_obj
-def cost(db: str, /, name: str, plot: Path | None, as_json: bool, **wanted: Any) -> None:
+def cost(setup: Setup, /, name: str, plot: Path | None, as_json: bool, **wanted: Any) -> None:
     """Compare what conversation NAME would have cost.
 
     Makes its requests again, with the whole history and with the window at each low water, and works out what the
@@ -235,7 +222,7 @@ def cost(db: str, /, name: str, plot: Path | None, as_json: bool, **wanted: Any)
 
     if plot is not None:
         cost_plot.drawing()  # before there is much to wait for
-    with conversation(db, name) as agent:
+    with conversation(setup.db, name) as agent:
         found = report(agent, Wish(**wanted))
     if plot is not None:
         cost_plot.plot([(cost_table.title(found), found.rows, found.tariff)], plot)
@@ -246,7 +233,7 @@ def cost(db: str, /, name: str, plot: Path | None, as_json: bool, **wanted: Any)
 @click.option("--repair", is_flag=True, help="Rebuild stored segments that differ from the replay.")
 @_AS_JSON
 @click.pass_obj
-def doctor(db: str, repair: bool, as_json: bool) -> int:
+def doctor(setup: Setup, repair: bool, as_json: bool) -> int:
     """Check the database against a full replay.
 
     Exit code 1 if something is wrong.
@@ -254,7 +241,7 @@ def doctor(db: str, repair: bool, as_json: bool) -> int:
     from foldmark.conversation.doctor import examine
     from foldmark.conversation.doctor import repair as rebuild
 
-    with _log(db, create=False) as log:
+    with setup.log(create=False) as log:
         findings = [(finding, repair and rebuild(log, finding)) for finding in examine(log)]
         agents = len(log.agents())
         if repair and not log.store.forget_erased():
@@ -265,12 +252,12 @@ def doctor(db: str, repair: bool, as_json: bool) -> int:
     left = sum(1 for _, repaired in findings if not repaired)
     if as_json:
         found: list[dict[str, Any]] = [{"text": finding.text, "repaired": done} for finding, done in findings]
-        print(json_text({"database": db, "agents": agents, "findings": found}))
+        print(json_text({"database": setup.db, "agents": agents, "findings": found}))
     else:
         for finding, repaired in findings:
             print(harmless(f"{finding.text}{' (repaired)' if repaired else ''}"))
         verdict = f"{left} wrong" if left else "all is well"
-        print(harmless(f"{db}: {count(agents, 'agent')}, {verdict}"))
+        print(harmless(f"{setup.db}: {count(agents, 'agent')}, {verdict}"))
     return 1 if left else 0
 
 

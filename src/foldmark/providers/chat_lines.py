@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from foldmark.core.prompt import EMPTY, GO_ON, OMITTED
 from foldmark.core.request import Request, ToolCall
+from foldmark.providers.openai import RESULT_IMAGES
 
 _FORM = (EMPTY, GO_ON, OMITTED)
 
@@ -31,7 +32,11 @@ def lines_of(request: Request) -> list[Line]:
     parts = request.manifest.parts
     if lines and parts and parts[-1].event is None and parts[-1].kind == "instruction":
         lines.pop()
-    return [line for line in lines if line.role != "user" or line.text not in _FORM]
+    return [line for line in lines if line.role != "user" or (line.text not in _FORM and not _is_form(line.text))]
+
+
+def _is_form(text: str) -> bool:
+    return text.startswith(RESULT_IMAGES.partition("{")[0])
 
 
 def tools_of(request: Request) -> set[str]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from foldmark.core.config import Config, config_of
 
@@ -65,6 +66,10 @@ class Settings(Struct, frozen=True):
         defaults = {key: each.value for key, each in self.defaults.items()}
         overrides = {key: each.value for key, each in self.overrides.items()}
         return config_of({**defaults, **own, **overrides})
+
+    def without(self, key: str) -> "Settings":
+        """The same, but that `key` gives way to what is set for an agent."""
+        return replace(self, overrides={name: value for name, value in self.overrides.items() if name != key})
 
     def source(self, key: str, own: Mapping[str, Any], inherited: Mapping[str, Any]) -> str:
         """Where the value of `key` comes from for an agent for which `own` is set, `inherited` from its parent."""

@@ -19,7 +19,7 @@ from foldmark.core.images import Image
 from foldmark.tokens.calibration import usable
 
 BYTES_PER_TOKEN = {"anthropic": 3.0}
-"""Bytes that make a token, 4 where nothing else was measured."""
+"""Bytes that make a token, 4 where nothing else was measured [S3]."""
 
 TOKENIZED = ("openai", "openai_responses")
 """The providers whose tokenizer is public."""
@@ -68,13 +68,18 @@ class TokenizerRuler(Struct, frozen=True):
         return ceil(size / self.ratio)
 
 
+def uncalibrated(provider: str, model: str) -> float:
+    """The bytes that make a token of a model, before anything was measured; Claude is Claude wherever it is served."""
+    return BYTES_PER_TOKEN.get("anthropic" if "claude" in model else provider, 4.0)
+
+
 def ruler(provider: str, model: str, config: Config) -> Ruler:
     """What measures requests to `model` of `provider`, calibrated if the config holds that."""
     measured = config.calibration.get(calibration_key(provider, model, config), 0.0)
     ratio = measured if usable(measured) else None
     if _tokenized(provider, config):
         return TokenizerRuler(ratio or 1.0)
-    return BytesRuler(ratio or BYTES_PER_TOKEN.get(provider, 4.0))
+    return BytesRuler(ratio or uncalibrated(provider, model))
 
 
 def calibration_key(provider: str, model: str, config: Config) -> str:
@@ -92,7 +97,7 @@ def count(provider: str, model: str, data: bytes, *, tokenizer: bool = False) ->
     a JSON object is then counted as text. Raises CommandError where tiktoken is wanted and not installed.
     """
     if not (tokenizer and provider in TOKENIZED):
-        return BytesRuler(BYTES_PER_TOKEN.get(provider, 4.0)).tokens(len(data))
+        return BytesRuler(uncalibrated(provider, model)).tokens(len(data))
     from foldmark.tokens import o200k
     from foldmark.tokens.openai_prompt import prompt_tokens
 

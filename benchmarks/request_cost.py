@@ -1,0 +1,155 @@
+"""What a request costs follows its window, never the length of the history in front of it [SPEC 5.3].
+
+Prepares requests of 100,000 tokens from a conversation of 1,000,000 messages (`--messages`), and from one of 1,000
+messages, which fill the same budget; for a window of whole turns and for one that goes in steps
+(`sliding_context_low_water` 0.8), in two dialects. Then the same with 20 pinned turns, and of two conversations with
+300 operations, 10,000 messages long and as long as `--messages` says. The two take turns, in one run.
+
+"fresh" opens the log for every request, "warm" uses one that has answered before. "foreign" shows what it costs if
+nothing can be sent of `--foreign` messages, since they are of another dialect's tools: those are read.
+
+A window that goes in steps holds between 1 - low water of the budget less and all of it, by where the step stands, so
+the times are of as many tokens: milliseconds for 100,000. Exit code 1 if those of the longer conversation are more than
+1.5 times as many.
+"""
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from history_cost import build, opened
+
+import foldmark
+from foldmark.conversation.request import prepare
+from foldmark.core.request import Request
+
+LIMIT = 1.5
+BUDGET = 100_000
+SHORT = 1_000
+PINS = 20
+MODELS = {"anthropic": "claude-sonnet-4-5", "openai": "gpt-5"}
+LOWS = (1.0, 0.8)
+
+Times = dict[str, tuple[list[float], list[float]]]
+"""Kind of request -> seconds for 100,000 tokens with the short history, the same with the long one."""
+
+
+def request(agent: foldmark.Agent, provider: str, low: float) -> Request:
+    """The request that would go out with this setting."""
+    at = agent.standing()
+    config = msgspec.structs.replace(at.config, sliding_context_tokens=BUDGET, sliding_context_low_water=low)
+    return prepare(at, config, provider, MODELS[provider], tools=agent.log.tools())
+
+
+def measure(path: Path, warm: foldmark.Agent) -> Iterator[tuple[str, float]]:
+    """Each kind of request once."""
+    for provider in MODELS:
+        for low in LOWS:
+            began = time.perf_counter()
+            with opened(path) as agent:
+                made = request(agent, provider, low)
+                yield f"fresh: {provider}, low water {low}", (time.perf_counter() - began) * 100_000 / made.tokens
+            began = time.perf_counter()
+            made = request(warm, provider, low)
+            yield f"warm: {provider}, low water {low}", (time.perf_counter() - began) * 100_000 / made.tokens
+
+
+def compare(short: Path, long: Path, rounds: int) -> Times:
+    """All kinds of requests from both conversations, `rounds` times, the two taking turns."""
+    times: Times = {}
+    with opened(short) as first, opened(long) as second:
+        for number in range(rounds + 1):  # the first round warms up and does not count
+            for place in (0, 1) if number % 2 else (1, 0):
+                for name, seconds in measure((short, long)[place], (first, second)[place]):
+                    if number:
+                        times.setdefault(name, ([], []))[place].append(seconds)
+    return times
+
+
+def report(title: str, lengths: tuple[int, int], times: Times) -> bool:
+    """Print one comparison; whether a row is above the limit."""
+    print(f"\n{title}\n{'median milliseconds':34}{lengths[0]:>12,}{lengths[1]:>12,}{'ratio':>9}")
+    above = False
+    for name in sorted(times):
+        before, after = (statistics.median(seconds) * 1000 for seconds in times[name])
+        above = above or after / before > LIMIT
+        print(f"{name:34}{before:12.1f}{after:12.1f}{after / before:9.2f}{' *' * (after / before > LIMIT)}")
+    return above
+
+
+def windows(short: Path, long: Path) -> None:
+    """Print how much the two requests hold, which is to be alike."""
+    for path in (short, long):
+        with opened(path) as agent:
+            made = [request(agent, provider, low) for provider in MODELS for low in LOWS]
+            messages = [sum(part.event is not None for part in each.manifest.parts) for each in made]
+            told = [f"{count} messages, {each.tokens:,} tokens" for count, each in zip(messages, made, strict=True)]
+            print(f"{path.stem}: {'; '.join(told)}")
+
+
+def pin(path: Path) -> None:
+    """Pin the oldest turns."""
+    with opened(path) as agent:
+        for turn in list(agent.log.store.turns_after(agent.id, 0, PINS)):
+            agent.do(f"/pin {turn}")
+
+
+def foreign(folder: Path, messages: int) -> None:
+    """Print what it costs to pass over messages of which nothing can be sent."""
+    for count in (messages // 10, messages):
+        path = folder / f"foreign-{count}.db"
+        with foldmark.open(str(path)) as log:
+            agent = log.agent("bench")
+            with agent.batch():
+                agent.append("user", "Begin.")
+                for number in range(count // 2):
+                    agent.append_tool_call("read_file", {"path": "a.py"}, call_id=f"c{number}", dialect="gemini")
+                    agent.append_tool_result(f"c{number}", "some text " * 30, dialect="gemini")
+                    if number % 10 == 9:
+                        agent.end_turn()
+                        agent.append("tool", "more", dialect="gemini")
+                agent.end_turn()
+                agent.append("user", "Go on.")
+            for low in LOWS:
+                began = time.perf_counter()
+                made = request(agent, "openai", low)
+                seconds = time.perf_counter() - began
+                print(f"{count:>10,} foreign messages, low water {low}: {seconds:8.3f} s, {made.tokens:,} tokens sent")
+
+
+def main() -> int:
+    """Build, measure, print; 1 if a row is above the limit."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--messages", type=int, default=1_000_000, help="length of the longer history")
+    parser.add_argument("--foreign", type=int, default=100_000, help="messages of another dialect's tools")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--folder", help="where to make the temporary folder")
+    options = parser.parse_args()
+    above = []
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        short, long = Path(folder, "short.db"), Path(folder, "long.db")
+        build(short, SHORT, 0)
+        build(long, options.messages, 0)
+        windows(short, long)
+        above.append(report("no operations", (SHORT, options.messages), compare(short, long, options.rounds)))
+        pin(short)
+        pin(long)
+        above.append(report(f"{PINS} pinned turns", (SHORT, options.messages), compare(short, long, options.rounds)))
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        short, long = Path(folder, "short.db"), Path(folder, "long.db")
+        build(short, 10_000, 300)
+        build(long, options.messages, 300)
+        windows(short, long)
+        above.append(report("300 operations", (10_000, options.messages), compare(short, long, options.rounds)))
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        foreign(Path(folder), options.foreign)
+    return 1 if any(above) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""What a command of the command line works with: its settings and its database, each read when first needed."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+
+import foldmark
+from foldmark import settings
+from foldmark.app import read_settings
+from foldmark.conversation import Log
+from foldmark.settings import Settings
+
+
+class Setup:
+    """`db` is the database that was named on the command line, if one was."""
+
+    def __init__(self, db: str | None) -> None:
+        self._named = db
+
+    @cached_property
+    def given(self) -> Settings:
+        """The settings of this process. Raises CommandError."""
+        return read_settings()
+
+    @cached_property
+    def db(self) -> str:
+        """The path of the database."""
+        return self._named or settings.database(os.environ, self.given.database)
+
+    @property
+    def delay(self) -> float:
+        """Seconds between the offline model's words."""
+        return settings.offline_delay(os.environ, sys.stdout.isatty(), self.given.offline_delay)
+
+    @contextmanager
+    def log(self, *, create: bool, given: Settings | None = None) -> Iterator[Log]:
+        """The log, with these settings or the process's own; the folder of our own database is made as needed."""
+        if create and not self._named and settings.is_default(self.db, os.environ, self.given.database):
+            Path(self.db).parent.mkdir(parents=True, exist_ok=True)
+        with foldmark.open(self.db, create=create, settings=given or self.given) as log:
+            yield log
