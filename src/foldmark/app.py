@@ -32,8 +32,8 @@ def open(
     if path.startswith(("postgresql://", "postgres://")):
         raise StoreError("PostgreSQL is not there yet; name an SQLite file")
     given = settings if isinstance(settings, Settings) else read_settings() if settings is None else _given(settings)
-    complete = partial(_complete, given)
-    return Log(SqliteStore(path, create=create), _now, _new_id, _commands, _tools, _call_tool, complete, given)
+    store, complete, count = SqliteStore(path, create=create), partial(_complete, given), partial(_count, given)
+    return Log(store, _now, _new_id, _commands, _tools, _call_tool, complete, count, given)
 
 
 def read_settings(options: Mapping[str, Any] = {}) -> Settings:
@@ -90,9 +90,29 @@ def _complete(given: Settings, request: Request) -> str:
     return asyncio.run(whole())
 
 
-def provider(name: str, settings: Settings, delay: float = 0.0) -> Provider:
+COUNT_EVERY = 1.0
+"""Seconds between two requests for a count: they are free, and limited in number."""
+
+_counted = 0.0
+
+
+def _count(given: Settings, request: Request) -> int:
+    """The tokens of a request as its provider counts them; blocks. Raises FoldmarkError."""
+    import asyncio
+    import time
+
+    global _counted
+    time.sleep(max(0.0, _counted + COUNT_EVERY - time.monotonic()))
+    try:
+        return asyncio.run(provider(f"{request.provider}/{request.model}", given, attempts=2).count(request))
+    finally:
+        _counted = time.monotonic()
+
+
+def provider(name: str, settings: Settings, delay: float = 0.0, attempts: int = 5) -> Provider:
     """What answers for a model, named as in `Config.model`; `delay` is the offline model's, in seconds between words.
 
+    It is asked up to `attempts` times where it cannot answer at once.
     Keys come from the environment. Raises CommandError for an unknown provider, ProviderError where a key or an SDK is
     missing.
     """
@@ -111,7 +131,7 @@ def provider(name: str, settings: Settings, delay: float = 0.0) -> Provider:
     check_model(name, settings.dialects)
     reach = access(kind, os.environ, settings)
     module = import_module(f"foldmark.providers.{wire_of(kind, settings.dialects).module}")
-    return Patient(module.connect(model, Access(reach.key, reach.base_url, reach.project)))
+    return Patient(module.connect(model, Access(reach.key, reach.base_url, reach.project)), attempts)
 
 
 def _now() -> str:

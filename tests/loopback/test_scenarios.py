@@ -542,7 +542,7 @@ def test_asking_again_doubles_nothing(wire: Wire, first: Fail | Broken) -> None:
 
 @every_wire
 def test_a_failure_ends_the_turn_and_keeps_what_was_said(wire: Wire) -> None:
-    answers = [calls(Use("c1", "look", {"at": "a"})), Broken(PART), says("Hello.")]
+    answers: list[Answer] = [calls(Use("c1", "look", {"at": "a"})), Broken(PART), says("Hello.")]
     with conversation(wire, TOOLS) as agent, Loopback(wire, answers) as server:
         provider = connect(wire, server.url)
 

@@ -103,9 +103,10 @@ def test_sums_are_those_of_the_messages_whatever_happens(deeds: Any, erased: int
             agents = family(root)
             do(agents[who % len(agents)], deed, number)
         turns = [message.turn_id for message in root.context().messages if message.turn_id]
-        if turns:
-            root.redact(turns[erased % len(turns)])
-        root.append("user", "after it")
+        with root.batch():
+            if turns:
+                root.redact(turns[erased % len(turns)])
+            root.append("user", "after it")
         for agent in family(root):
             agent.context()
             visible = until(agent.context().segments, END - 1)

@@ -86,6 +86,7 @@ def by_the_formula(agent: Agent, provider: str, **more: Any) -> int | None:
 def test_the_window_begins_where_the_formula_says(agent: Agent, provider: str) -> None:
     starts = set()
     for number in range(60):
+        agent.record("scratchpad", "p" * 300 * number)
         agent.append("user", f"question {number} ".ljust(100 + number * 7, "q"))
         request = made(agent, provider, system="Be brief. " * 30, tools=[READ])
         starts.add(in_window(request)[0])
@@ -220,6 +221,7 @@ def test_it_stands_still_inside_a_turn(agent: Agent) -> None:
     agent.append("user", "Work.")
     edge = made(agent).manifest.edge
     for step in range(5):
+        agent.append("assistant", "w" * 3000)
         agent.append_tool_call("read_file", {"path": "x"}, call_id=f"c{step}")
         agent.append_tool_result(f"c{step}", "r" * 9000)
         agent.record("scratchpad", "p" * 3000 * step)

@@ -184,4 +184,17 @@ def context_json(agent_id: str, context: Context, turns: Sequence[Turn]) -> dict
     }
 
 
-SHOW = (Command("context show", "", "Show the exact request that would go out, each part with its origin.", _show),)
+def _count(call: Call) -> Result:
+    """The next request's tokens as its provider counts them [SPEC 5.4]."""
+    request = call.agent.request()
+    exact = call.agent.log.count(request)
+    name = call.agent.standing().config.model
+    off = f", {(request.tokens / exact - 1) * 100:+.1f}%" if exact else ""
+    data = {"model": name, "tokens": exact, "estimate": request.tokens}
+    return Result(f"{count(exact, 'token')} by {name}'s own count; the estimate is ~{request.tokens:,}{off}.", None, data)
+
+
+SHOW = (
+    Command("context show", "", "Show the exact request that would go out, each part with its origin.", _show),
+    Command("context count", "", "Ask the model's provider how many tokens that request has.", _count),
+)

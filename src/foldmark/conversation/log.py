@@ -33,6 +33,9 @@ CallTool = Callable[[Agent, str, Mapping[str, Any], Asking], str]
 Complete = Callable[[Request], str]
 """Sends a request and waits for the whole answer, text only."""
 
+Count = Callable[[Request], int]
+"""Asks a request's provider how many tokens it is."""
+
 MOST_HITS = 1000
 """Messages that one search can find."""
 
@@ -49,10 +52,11 @@ class Log:
         tools: Tools,
         call_tool: CallTool,
         complete: Complete,
+        count: Count,
         given: Settings = Settings(),  # noqa: B008 - it is frozen
     ) -> None:
         self.store, self.clock, self.new_id, self.commands = store, clock, new_id, commands
-        self.tools, self.call_tool, self.complete, self.given = tools, call_tool, complete, given
+        self.tools, self.call_tool, self.complete, self.count, self.given = tools, call_tool, complete, count, given
         # One object per agent, so that everybody in this process agrees on what was appended last.
         self._agents: WeakValueDictionary[str, Agent] = WeakValueDictionary()
 

@@ -89,10 +89,12 @@ def chat(agent: Agent, models: Models, lines: Iterable[str], ask: Callable[[str]
 
 def answer(agent: Agent, provider: Provider, asking: Asking, *, shown: bool) -> None:
     """Let the model answer in the turn that is open, once and without a chat around it."""
-    show = Shown(_piece, _call, _other) if shown else Shown(lambda _: None, lambda _: None)
-    asyncio.run(turn(agent, provider, None, show, asking))
-    if shown:
-        print()
+    screen = _Screen()
+    show = screen.show if shown else Shown(lambda _: None, lambda _: None)
+    try:
+        asyncio.run(turn(agent, provider, None, show, asking))
+    finally:
+        screen.end_line()
 
 
 class _Chat:
@@ -102,6 +104,7 @@ class _Chat:
         self.agent, self._models, self._asking = agent, models, Asking(ask, reading())
         self.left = False
         self._edge: int | None = None
+        self._screen = _Screen()
 
     def greet(self) -> None:
         """Say where one is and how full the context is."""
@@ -150,12 +153,9 @@ class _Chat:
         try:
             runner.run(self._answer(text))
         except (CancelledError, KeyboardInterrupt):
-            print("\n(interrupted; what had been said is kept)")
-        except FoldmarkError:
-            print()
-            raise
-        else:
-            print()
+            self._screen.interrupted()
+        finally:
+            self._screen.end_line()
         self.agent.context()
         request = self.agent.request()
         edge = request.manifest.edge
@@ -172,27 +172,53 @@ class _Chat:
             loop.add_signal_handler(signal.SIGINT, task.cancel)
         try:
             provider = self._models(self.agent.standing().config.model)
-            await turn(self.agent, provider, text, Shown(_piece, _call, _other), self._asking)
+            await turn(self.agent, provider, text, self._screen.show, self._asking)
         finally:
             with suppress(NotImplementedError):
                 loop.remove_signal_handler(signal.SIGINT)
 
 
-def _piece(piece: str) -> None:
-    print(harmless(piece), end="", flush=True)
+class _Screen:
+    """Shows a turn as it runs: whatever is not part of the answer's text begins a line of its own."""
 
+    def __init__(self) -> None:
+        self._mid_line = False
 
-def _other(piece: Piece) -> None:
-    match piece:
-        case Waiting():
-            print(f"({harmless(piece.reason)}; asking again in {piece.seconds:.0f} s)", file=sys.stderr, flush=True)
-        case Stopped() if piece.why in STOPPED:
-            print(f"\n({STOPPED[piece.why]}: {harmless(piece.said)})", end="", flush=True)
-        case _:
-            pass
+    @property
+    def show(self) -> Shown:
+        """What the turn is given."""
+        return Shown(self._text, self._call, self._other)
 
+    def end_line(self) -> None:
+        """Begin a new line unless one has just begun."""
+        if self._mid_line:
+            print(flush=True)
+        self._mid_line = False
 
-def _call(call: ToolCall) -> None:
-    arguments = json_line(call.args)
-    shown = arguments if len(arguments) <= CALL_CHARACTERS else f"{arguments[:CALL_CHARACTERS]}…"
-    print(f"[{harmless(call.name)} {shown}]", flush=True)
+    def interrupted(self) -> None:
+        """Say that the turn was cut short; the terminal has just echoed ^C."""
+        print("\n(interrupted; what had been said is kept)", flush=True)
+        self._mid_line = False
+
+    def _text(self, piece: str) -> None:
+        if piece:
+            print(harmless(piece), end="", flush=True)
+            self._mid_line = not piece.endswith("\n")
+
+    def _call(self, call: ToolCall) -> None:
+        self.end_line()
+        arguments = json_line(call.args)
+        shown = arguments if len(arguments) <= CALL_CHARACTERS else f"{arguments[:CALL_CHARACTERS]}…"
+        print(f"[{harmless(call.name)} {shown}]", flush=True)
+
+    def _other(self, piece: Piece) -> None:
+        match piece:
+            case Waiting():
+                self.end_line()
+                reason = harmless(piece.reason).rstrip(".")
+                print(f"({reason}; asking again in {piece.seconds:.0f} s)", file=sys.stderr, flush=True)
+            case Stopped() if piece.why in STOPPED:
+                self.end_line()
+                print(f"({STOPPED[piece.why]}: {harmless(piece.said)})", flush=True)
+            case _:
+                pass

@@ -39,9 +39,11 @@ def text(found: Report) -> str:
         bar = "█" * round(BAR * cost / max(1e-9, *costs))
         lines.append("  ".join([line[0].ljust(widths[0]), *numbers, bar]).rstrip())
     unit = "dollars" if tariff.input is not None else "fresh input tokens' worth"
-    below = f"Input in tokens (~), cost in {unit}, a token as a share of a fresh one. Answers of ~{found.answered:,} tokens\n"
-    below += "come on top in every row."
-    return harmless("\n".join([title(found), "", *lines, "", below, verdict(found)]))
+    below = [
+        f"Input in tokens (~), cost in {unit}, a token as a share of a fresh one.",
+        f"Answers of ~{found.answered:,} tokens come on top in every row.",
+    ]
+    return harmless("\n".join([title(found), "", *lines, "", *below, verdict(found)]))
 
 
 def title(found: Report) -> str:
