@@ -22,7 +22,7 @@ def drawing() -> Any:
 def plot(panels: Sequence[tuple[str, Sequence[Replayed], Tariff]], path: Path) -> None:
     """Draw bars of what each policy costs, one panel for each title. Raises FoldmarkError, OSError."""
     matplotlib, pyplot = drawing(), import_module("matplotlib.pyplot")
-    with matplotlib.rc_context({"svg.hashsalt": "foldmark", "font.size": 8}):
+    with matplotlib.rc_context({"svg.hashsalt": "foldmark", "svg.fonttype": "none", "font.size": 8}):
         figure, axes = pyplot.subplots(
             len(panels),
             1,

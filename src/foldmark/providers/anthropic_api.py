@@ -19,6 +19,7 @@ from foldmark.providers.access import Access
 from foldmark.providers.anthropic import not_understood, parse
 from foldmark.providers.anthropic_stream import Reading
 from foldmark.providers.anthropic_thinking import BINDING_BETA
+from foldmark.providers.connection import http
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -100,6 +101,7 @@ class Anthropic:
                 base_url=self._access.base_url,
                 max_retries=0,
                 timeout=anthropic.Timeout(READ, connect=CONNECT),
+                http_client=http(),
             )
         if client.api_key is None and client.auth_token is None and client.credentials is None:
             raise errors.no_key()

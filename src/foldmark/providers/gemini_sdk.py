@@ -9,10 +9,8 @@ generators to the event loop when it is left early, which complains of them in t
 
 import json
 import re
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
-from functools import cache
 from importlib.util import find_spec
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,6 +19,7 @@ from msgspec import Struct
 
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import ProviderError
+from foldmark.providers.connection import trusted
 from foldmark.providers.gemini_errors import brief, decoded, refusal
 
 TIMEOUTS = {"connect": 20.0, "read": 600.0, "write": 120.0, "pool": 20.0}
@@ -117,12 +116,12 @@ async def _client(door: Door) -> AsyncIterator[tuple[Any, list[Any]]]:
             raise refusal(service.name, response.status_code, said, response.headers.get("retry-after"), service.hint)
 
     hooks: dict[str, list[Callable[..., Any]]] = {"request": [prepare], "response": [check]}
-    async with httpx2.AsyncClient(event_hooks=hooks, verify=_trusted()) as http:
+    async with httpx2.AsyncClient(event_hooks=hooks, verify=trusted()) as http:
         options = HttpOptions(
             base_url=service.base_url,
             api_version=service.version,
             httpx_async_client=http,
-            async_client_args={"verify": _trusted(), "ssl": _trusted()},  # or it makes two more
+            async_client_args={"verify": trusted(), "ssl": trusted()},  # or it makes two more
         )
         sdk = genai.Client(api_key="none", vertexai=False, http_options=options)
         try:
@@ -149,14 +148,6 @@ async def _events(response: Any) -> AsyncGenerator[str, None]:
                     data = []
     if left := b"\n".join([*others, *data, rest]).strip():
         yield left.decode("utf-8", "replace")
-
-
-@cache
-def _trusted() -> ssl.SSLContext:
-    """The certificates to trust, which take a while to read."""
-    import httpx2
-
-    return httpx2.create_ssl_context()
 
 
 @contextmanager

@@ -15,6 +15,7 @@ import msgspec
 
 from foldmark.core.errors import ProviderError
 from foldmark.providers.access import Access
+from foldmark.providers.connection import http
 from foldmark.providers.openai_errors import caught, masked, shortened, told
 
 if TYPE_CHECKING:
@@ -120,14 +121,15 @@ class Server:
         return ProviderError("network", f"The connection to {self.name} ended in the middle of the answer.")
 
     def _client(self) -> "AsyncOpenAI":
-        from openai import AsyncOpenAI, Timeout
+        import openai
 
-        return AsyncOpenAI(
+        return openai.AsyncOpenAI(
             api_key=self._access.key or "none",  # the SDK takes no client without; `_options` sends nothing then
             base_url=self._access.base_url,
             project=self._access.project,
             max_retries=0,
-            timeout=Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
+            timeout=openai.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
+            http_client=http(),
         )
 
     def _options(self) -> Any:
