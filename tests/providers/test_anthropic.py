@@ -832,3 +832,9 @@ def test_the_server_refuses_what_the_api_refuses(
     assert refusal is not None
     assert refusal.status == status
     assert words in refusal.body.decode()
+
+
+def test_a_cache_point_stands_where_the_settled_history_ended_a_turn_ago() -> None:
+    made = prompt(*LONG, settled=4)._replace(earlier=2)
+    assert points(encode(MODEL, made)) == ["Be brief.", "B", "c2", "F"]
+    assert points(encode(MODEL, made._replace(earlier=0))) == ["Be brief.", "c2", "F"]

@@ -191,7 +191,8 @@ def _count(call: Call) -> Result:
     name = call.agent.standing().config.model
     off = f", {(request.tokens / exact - 1) * 100:+.1f}%" if exact else ""
     data = {"model": name, "tokens": exact, "estimate": request.tokens}
-    return Result(f"{count(exact, 'token')} by {name}'s own count; the estimate is ~{request.tokens:,}{off}.", None, data)
+    about = f"the estimate is ~{request.tokens:,}{off}"
+    return Result(f"{count(exact, 'token')} by {name}'s own count; {about}.", None, data)
 
 
 SHOW = (

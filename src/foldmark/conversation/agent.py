@@ -210,7 +210,8 @@ class Agent(Timeline):
         at = self.standing()
         own = at.config.model.partition("/")
         provider, model = provider or own[0], model or own[2] or provider or own[0]
-        planned, only, window = talk(at), None, self.log.model_named(f"{provider}/{model}").window
+        known, planned, only = self.log.model_named(f"{provider}/{model}"), talk(at), None
+        window, output = known.window, known.answer
         if planned and is_ephemeral(at.size.tokens, window):
             only = planned
         if at.fold.closing is not None:
@@ -219,8 +220,8 @@ class Agent(Timeline):
             size = self._store.size(until(fold.segments, at.newest))
             at = msgspec.structs.replace(at, fold=fold, size=size)
         # With the budget off the request is the context and nothing else, whatever the model takes [SPEC 5].
-        most = limit if limit is not None else window if at.config.sliding_context_tokens else None
-        return prepare(at, at.config, provider, model, tools=self.log.tools(), only=only, limit=most)
+        most = limit if limit is not None else window - output if at.config.sliding_context_tokens else None
+        return prepare(at, at.config, provider, model, tools=self.log.tools(), only=only, limit=most, output=output)
 
     @property
     def window(self) -> int:

@@ -8,7 +8,7 @@ from foldmark.conversation.sources import Sources
 from foldmark.conversation.standing import Standing
 from foldmark.conversation.windowing import Target, Windowing
 from foldmark.core.config import Config
-from foldmark.core.request import Manifest, Request, ToolSpec
+from foldmark.core.request import PLAIN, Manifest, Options, Request, ToolSpec
 from foldmark.core.segments import Segments
 from foldmark.core.wire import tool_name
 from foldmark.providers.wires import wire_of
@@ -26,6 +26,7 @@ def prepare(
     instruction: str | None = None,
     limit: int | None = None,
     anchors_last: bool | None = None,
+    output: int = PLAIN.output,
 ) -> Request:
     """The request to `model` of `provider` for the context of `at`, with its manifest. Reads, and writes nothing.
 
@@ -33,7 +34,8 @@ def prepare(
     [SPEC 4.2]. `instruction` is a last user message that the log does not hold. `limit` is the tokens that the model
     takes: where the budget's window would pass it because the newest turn grew, older turns go [SPEC 5.3]. Guidelines
     are sent with `tools` only. `anchors_last` puts state, scratchpad and memos into the newest turn, by default where
-    `sliding_context_low_water` is below 1. Raises CommandError for an unknown provider, StoreError.
+    `sliding_context_low_water` is below 1. `output` is the most tokens of an answer, where that has to be said. Raises
+    CommandError for an unknown provider, StoreError.
     """
     name = "gemini" if provider == "google" else provider
     wire = wire_of(name, at.given.dialects)
@@ -43,7 +45,7 @@ def prepare(
     # The built-in model reads calls in Foldmark's own form, whoever's they were.
     config = msgspec.structs.replace(config, isolation=False) if name == "offline" else config
     last = config.sliding_context_low_water < 1 if anchors_last is None else anchors_last
-    target = Target(name, wire, model, tuple(unique.values()))
+    target = Target(name, wire, model, tuple(unique.values()), Options(output, config.thinking))
     windowing = Windowing(Sources(at, config, tools=bool(unique)), config, target, instruction, anchors_last=last)
     prompt, edge = windowing.planning(only) if only is not None else windowing.windowed(limit)
     body, data, size = windowing.encoded(prompt)

@@ -17,19 +17,21 @@ from foldmark.core.segments import Segments
 from foldmark.core.view import Calls, Said, Used, active_from, view
 from foldmark.core.window import Cut, Steps, Unit
 from foldmark.providers.wires import Wire
-from foldmark.tokens.counting import BYTES_PER_TOKEN, BytesRuler, ruler
+from foldmark.tokens.counting import BytesRuler, ruler, uncalibrated
 
 RESERVE = 8192
 """Tokens that a window which goes in steps leaves for state, scratchpad, memos and the newest message."""
 
 
 class Target(NamedTuple):
-    """Whom a request is for: its provider by name and by what it speaks, the model, and the tools it may call."""
+    """Whom a request is for: its provider by name and by what it speaks, the model, the tools it may call, and how it
+    is to answer."""
 
     provider: str
     wire: Wire
     model: str
     tools: tuple[ToolSpec, ...]
+    options: Options
 
 
 class Encoded(NamedTuple):
@@ -75,8 +77,8 @@ class Windowing:
     def encoded(self, prompt: Prompt, *, bare: bool = False) -> Encoded:
         """The request of a prompt, without tools if `bare`."""
         if self._newest is None or self._newest[0] is not prompt:  # what is measured last is mostly what is sent
-            options = Options(thinking=self._config.thinking)
-            body = self._target.wire.encode(self._target.model, prompt, () if bare else self._target.tools, options)
+            to = self._target
+            body = to.wire.encode(to.model, prompt, () if bare else to.tools, to.options)
             data = msgspec.json.encode(body)
             self._newest = prompt, Encoded(body, data, self.ruler.size(body, data, prompt.images))
         return self._newest[1]
@@ -113,7 +115,7 @@ class Windowing:
     @property
     def _plain(self) -> BytesRuler:
         # A new calibration, or another way of counting, moves no window that fits.
-        return BytesRuler(BYTES_PER_TOKEN.get(self._target.provider, 4.0))
+        return BytesRuler(uncalibrated(self._target.provider, self._target.model))
 
     def _within(self, limit: int, count: int) -> int:
         """The most units, fewer than `count`, whose request stays within `limit`; the newest one in any case."""

@@ -54,7 +54,7 @@ class Prompt(NamedTuple):
     """What an encoder puts into a provider's form, and what the manifest says of it.
 
     `stable` and `anchors` make the system field: what stays the same for long, and what may change with every turn. The
-    first `settled` steps are of turns before the active one.
+    first `settled` steps are of turns before the active one, the first `earlier` of turns before the newest of those.
     """
 
     stable: str
@@ -63,6 +63,7 @@ class Prompt(NamedTuple):
     left_out: tuple[LeftOut, ...] = ()
     anchors: str = ""
     settled: int = 0
+    earlier: int = 0
 
     @property
     def system(self) -> str:
@@ -110,7 +111,7 @@ def assemble(
     blank = [layer for layer in layers if not layer.text.strip() and layer.event is not None]
     anchors = [layer for layer in shown if layer.layer in ANCHORS]
     stable = [layer for layer in shown if layer.layer not in ANCHORS]
-    steps, parts, settled = list(view.steps), list(view.parts), view.settled
+    steps, parts, settled, earlier = list(view.steps), list(view.parts), view.settled, view.earlier
     if instruction is not None:
         steps.append(Said("user", instruction))
         parts.append(_synthetic("instruction", instruction, "what the request is for"))
@@ -123,7 +124,7 @@ def assemble(
     if anchors_last and anchors:
         steps.insert(settled, Said("user", _joined(anchors)))
     if not _of_user(steps[0]):
-        settled += 1
+        settled, earlier = settled + 1, earlier + 1
         steps.insert(0, Said("user", OMITTED))
         parts.insert(0, _synthetic("omitted", OMITTED, "the first message must be a user's", parts[0].layer))
     return Prompt(
@@ -133,6 +134,7 @@ def assemble(
         (*(LeftOut(e.event, e.turn, "empty", "it has no text") for e in blank if e.event is not None), *view.left_out),
         "" if anchors_last else _joined(anchors),
         settled,
+        earlier,
     )
 
 

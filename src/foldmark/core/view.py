@@ -80,13 +80,15 @@ class Exchange(NamedTuple):
 class View(Struct, frozen=True):
     """What is sent of some messages, in order, where each piece came from, and what is not sent.
 
-    The first `settled` steps are of turns before the active one: they change no more.
+    The first `settled` steps are of turns before the active one: they change no more. The first `earlier` of these are
+    of turns before the newest that is over, so they were settled when that one was active.
     """
 
     steps: tuple[Step, ...]
     parts: tuple[Part, ...]
     left_out: tuple[LeftOut, ...]
     settled: int = 0
+    earlier: int = 0
 
 
 class Attached(NamedTuple):
@@ -248,6 +250,10 @@ def _answered(event: Event, dialect: str, active: bool) -> Attached:
     return Attached((), kept, f"with {what}") if active else Attached(detail=f"without {what}: the turn is over")
 
 
+def _first(group: Event | Exchange) -> Event:
+    return group.calls[0][0] if isinstance(group, Exchange) else group
+
+
 def _images(number: int) -> str:
     return count(number, "image")
 
@@ -273,10 +279,14 @@ class _Builder:
         self._ids = dict(zip((c.id for c in calls), wire.call_ids(c.call_id or "" for c in calls), strict=True))
         steps = tuple(self._calls(group) if isinstance(group, Exchange) else self._said(group) for group in groups)
         settled = next((index for index, group in enumerate(groups) if self._is_active(group)), len(groups))
-        return View(steps, tuple(self._parts), tuple(sorted(left_out, key=lambda each: each.event)), settled)
+        turns = [_first(group).turn_id for group in groups[:settled]]
+        earlier = settled
+        while earlier and turns[earlier - 1] == turns[-1]:
+            earlier -= 1
+        return View(steps, tuple(self._parts), tuple(sorted(left_out, key=lambda each: each.event)), settled, earlier)
 
     def _is_active(self, group: Event | Exchange) -> bool:
-        event = group.calls[0][0] if isinstance(group, Exchange) else group
+        event = _first(group)
         return event.turn_id is not None and event.turn_id >= self._since and event.id >= self._window
 
     def _part(self, event: Event, text: str, how: str = "whole", detail: str = "") -> None:

@@ -30,9 +30,11 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
     """The body of a request to /v1/messages; messages of one role in a row become one.
 
     Cache points stand behind what stays the same: the stable system text (the tools if there is none), the turns before
-    the active one, and everything. What `options.thinking` becomes depends on the model (`anthropic_thinking`). Models
-    that think within a budget refuse to in the middle of calls that they did not think about; then they are not asked
-    to. Where a model does not think, its earlier thinking is not sent: the API refuses it.
+    the active one, and everything. One more stands where the second of these was a turn ago: the API looks no more than
+    20 blocks back from a point for what it has. What `options.thinking` becomes depends on the model
+    (`anthropic_thinking`). Models that think within a budget refuse to in the middle of calls that they did not think
+    about; then they are not asked to. Where a model does not think, its earlier thinking is not sent: the API refuses
+    it.
     """
     how = asked(model, options.thinking, options.output)
     messages, settled = _messages(prompt, how)
@@ -59,8 +61,9 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
 
 
 def _messages(prompt: Prompt, how: Asked) -> tuple[list[dict[str, Any]], list[Block]]:
-    """The messages, and the block that the settled history ends in, if there is any."""
+    """The messages, and the blocks that the settled history ends in, now and when it was a turn shorter, if any."""
     messages: list[dict[str, Any]] = []
+    earlier: list[Block] = []
     settled: list[Block] = []
     thoughts: list[Block] = []  # of an answer without text or calls: they belong in front of what it said next
     for index, step in enumerate(prompt.steps):
@@ -77,9 +80,11 @@ def _messages(prompt: Prompt, how: Asked) -> tuple[list[dict[str, Any]], list[Bl
         else:
             thoughts = []
             _add(messages, "user", [*(_image(i) for i in step.images), *_texts(step.text)], how)
+        if index < prompt.earlier:
+            earlier = _end(messages)
         if index < prompt.settled:
             settled = _end(messages)
-    return messages, settled
+    return messages, [*earlier, *settled]
 
 
 def _end(messages: list[dict[str, Any]]) -> list[Block]:

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from foldmark.core.errors import CommandError
+from foldmark.core.request import PLAIN
 from foldmark.core.wording import listing
 
 Tokens: TypeAlias = Annotated[int, Meta(ge=1, le=10**9)]
@@ -41,6 +42,11 @@ class Model(Struct, frozen=True, kw_only=True):
     cache_step: Tokens
     caching: Literal["explicit", "automatic", "none"]
     source: str = ""
+
+    @property
+    def answer(self) -> int:
+        """The tokens of an answer to ask for at most: all that the model gives, up to an eighth of its window."""
+        return min(self.output or PLAIN.output, max(1, self.window // 8))
 
 
 _TOKENS, _PRICE, _FACTOR = "a whole number of tokens", "dollars per million tokens", "a share of the input price"
