@@ -31,12 +31,12 @@ from foldmark.conversation.sources import Sources
 from foldmark.conversation.standing import Standing
 from foldmark.conversation.windowing import Target, Windowing
 from foldmark.core.config import Config
-from foldmark.core.request import Request, ToolSpec
+from foldmark.core.request import PLAIN, Request, ToolSpec
 from foldmark.core.segments import until
 from foldmark.core.weight import weight
 from foldmark.core.window import SLACK
 from foldmark.providers.wires import WIRES
-from foldmark.tokens.counting import BYTES_PER_TOKEN
+from foldmark.tokens.counting import uncalibrated
 
 MODELS = {
     "anthropic": "claude-sonnet-4-5",
@@ -137,7 +137,7 @@ def asked(at: Standing, config: Config, provider: str, *, tools: bool = True, **
 
 
 def windowing(at: Standing, config: Config, provider: str) -> Windowing:
-    target = Target(provider, WIRES[provider], MODELS[provider], (READ,))
+    target = Target(provider, WIRES[provider], MODELS[provider], (READ,), PLAIN)
     return Windowing(Sources(at, config, tools=True), config, target, None, anchors_last=False)
 
 
@@ -155,7 +155,7 @@ def test_tokens_are_the_bytes_over_the_ratio(
         play(agent, steps)
         request = asked(agent.standing(), config, provider, tools=tools)
     assert request.bytes == msgspec.json.encode(request.body)
-    assert request.tokens == ceil(len(request.bytes) / (measured or BYTES_PER_TOKEN.get(provider, 4.0)))
+    assert request.tokens == ceil(len(request.bytes) / (measured or uncalibrated(provider, MODELS[provider])))
 
 
 # The cut is maximal
@@ -375,7 +375,7 @@ def test_the_low_water_cut_never_goes_back_and_seldom_moves(
     turns: list[tuple[int, list[tuple[int, int]], str, int]], low: float, provider: str
 ) -> None:
     config = Config(sliding_context_tokens=BUDGET, sliding_context_low_water=low, system="Be brief.")
-    step, ratio = round((1 - low) * BUDGET), BYTES_PER_TOKEN.get(provider, 4.0)
+    step, ratio = round((1 - low) * BUDGET), uncalibrated(provider, MODELS[provider])
     dialect = WIRES[provider].dialect
     weighed: list[float] = []  # of all turns, in uncalibrated tokens, when each request was made
     firsts: list[int] = []

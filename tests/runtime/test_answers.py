@@ -106,6 +106,17 @@ def test_what_an_answer_cost_is_recorded(log: Log, agent: Agent) -> None:
     assert snapshot_of({"fresh": "many"}) is None
 
 
+def test_a_turn_shows_what_its_last_request_weighed(agent: Agent) -> None:
+    call = ToolCall("c1", "slash", {"command": "mark", "args": "A"})
+    play(agent, "Go.", ["On it.", call, Usage(500, 30, 20, 7)], ["Done.", Usage(100, 500, 50, 9)])
+    play(agent, "And?", ["Yes."])
+    first, second = agent.do("/message list").data["turns"]
+    assert (first["snapshot"], "· 659 tokens" in first["where"]) == (659, True)
+    assert "· ~" in second["where"]
+    child = agent.log.agent(agent.do("/fork").data["child"])
+    assert [row["snapshot"] for row in child.do("/message list").data["turns"]][0] == 659
+
+
 def test_an_estimate_that_was_far_off_is_calibrated_and_the_next_one_is_right(log: Log, agent: Agent) -> None:
     size = agent.request().size
     play(agent, "Go.", ["Yes.", Usage(fresh=size)])  # a token for each byte

@@ -19,7 +19,7 @@ from foldmark.core.request import Request, ToolSpec
 from foldmark.core.weight import weight
 from foldmark.core.window import Steps, Units, in_steps
 from foldmark.providers.wires import WIRES
-from foldmark.tokens.counting import BYTES_PER_TOKEN
+from foldmark.tokens.counting import uncalibrated
 
 BUDGET, LOW = 12_000, 0.8
 STEP = 2400
@@ -61,7 +61,7 @@ def in_window(request: Request) -> list[int]:
 
 def by_the_formula(agent: Agent, provider: str, **more: Any) -> int | None:
     """The turn that the window starts at by SPEC 5.3, word by word, for a request that fits."""
-    ratio = BYTES_PER_TOKEN.get(provider, 4.0)
+    ratio = uncalibrated(provider, "some-model")
     with foldmark.open(":memory:") as log:
         bare = made(log.agent("empty"), provider, **more)
     reserved = ceil(len(bare.bytes) / ratio) + 8192

@@ -179,7 +179,7 @@ class Store(Towards, Protocol):
 
     def newest(self, kind: str, segments: Segments) -> Event | None:
         """The newest event of a kind inside `segments`; none that was erased. The kinds are `state`, `scratchpad`,
-        `system`, `config`, `command`, and `summary` for one that carries a state."""
+        `system`, `config`, `command`, `usage`, and `summary` for one that carries a state."""
 
     def of_kind(self, kind: str, segments: Segments) -> list[int]:
         """Ids of all events of a kind inside `segments`; kinds as for `newest`."""

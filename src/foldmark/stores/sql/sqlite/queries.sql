@@ -113,7 +113,7 @@ SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at,
 FROM events WHERE id = (
     SELECT max((
         SELECT id FROM events
-        WHERE agent = s.value ->> 0 AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary') AND kind = :kind
+        WHERE agent = s.value ->> 0 AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage') AND kind = :kind
         AND id BETWEEN s.value ->> 1 AND s.value ->> 2 AND redacted IS NULL
         AND (kind <> 'summary' OR data ->> 'state' IS NOT NULL)
         ORDER BY id DESC LIMIT 1
@@ -123,7 +123,7 @@ FROM events WHERE id = (
 -- name: of_kind
 -- The ids of all events of an indexed kind inside segments, JSON [[agent, first, last], ...]; none erased.
 SELECT e.id FROM json_each(:segments) s JOIN events e ON e.agent = s.value ->> 0
-WHERE e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary') AND e.kind = :kind
+WHERE e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage') AND e.kind = :kind
 AND e.id BETWEEN s.value ->> 1 AND s.value ->> 2 AND e.redacted IS NULL
 
 -- name: size

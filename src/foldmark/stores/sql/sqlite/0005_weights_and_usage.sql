@@ -15,3 +15,9 @@ WITH found AS MATERIALIZED (
 )
 INSERT INTO weights (agent, event, weight, sum)
 SELECT agent, id, weight, sum(weight) OVER (PARTITION BY agent ORDER BY id) FROM found;
+
+-- What answers cost is looked up by turn.
+DROP INDEX anchors;
+
+CREATE INDEX anchors ON events (agent, kind, id)
+WHERE kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage');
