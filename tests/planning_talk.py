@@ -107,7 +107,7 @@ class Talk:
 
     def sent(self) -> list[str]:
         """The texts of the request that would go out, without the system's; a call as its arguments."""
-        body = self.agent.request("openai", "gpt-5").body
+        body = self.agent.request("openai", "nameless").body
         answered = set()
         found = []
         for message in body["messages"]:

@@ -502,7 +502,7 @@ def test_ephemeral_mode_from_80_percent(one: Talk) -> None:
     assert len(one.sent()) == 41  # no planning conversation: everything, and "[Go on.]"
     one.agent.record("state", "a state")
     one.agent.do(f"/forget messages {turns[0][0]}")
-    request = one.agent.request("openai", "gpt-5")
+    request = one.agent.request("openai", "nameless")
     system, *rest = request.body["messages"]
     assert [message["content"] for message in rest] == [f"/forget messages {turns[0][0]}"]
     assert system["content"].startswith("Be brief.")

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import request_validators
 from hypothesis import strategies as st
 
+from foldmark.core import images
 from foldmark.core.events import Event
+from foldmark.core.request import ToolSpec
 from foldmark.core.turns import place
+from foldmark.providers.wires import WIRES
 
 DIALECTS = (None, "anthropic", "openai", "gemini", "gemini_gca")
 
@@ -43,14 +47,113 @@ contents_of_calls = st.one_of(
         ["", "{", "not json", "[" * 200 + "]" * 200, '{"a":' * 90 + "1" + "}" * 90, '{"n": 1e999}', '"\\ud800"']
     ),
 )
+PNG, JPEG, GIF, WEBP = ("image/png", "image/jpeg", "image/gif", "image/webp")
+
+
+def image(media: str = PNG, data: str = "iVBORw0KGgo=") -> dict[str, Any]:
+    """An image block as a message holds it."""
+    return {"type": "image", "source": {"type": "base64", "media_type": media, "data": data}}
+
+
+def image_at(url: str) -> dict[str, Any]:
+    return {"type": "image", "source": {"type": "url", "url": url}}
+
+
+HUGE = "A" * (images.LARGEST + 4)
+IMAGES = [
+    *(image(media) for media in (PNG, JPEG, GIF, WEBP)),
+    *(image_at(f"https://example.org/{path}") for path in ("a.png", "a.gif", "a%20b.JPG?x=1#y", "", "a.svg")),
+]
+NO_IMAGES: list[Any] = [
+    image(data="not base64"),
+    image(data="iVBORw0KGg"),
+    image(data="é==="),
+    image(data=""),
+    image(data=HUGE),
+    image("image/svg+xml"),
+    image("IMAGE/PNG"),
+    {"type": "image"},
+    {"type": "image", "source": "iVBORw0KGgo="},
+    {"type": "image", "source": {"type": "base64", "media_type": ["image/png"], "data": 7}},
+    {"type": "image", "source": {"type": "file", "file_id": "f1"}},
+    *(
+        image_at(url)
+        for url in ("http://example.org/a.png", "https://example.org/a b.png", "https://", "file:///a.png")
+    ),
+    image_at("https://" + "a" * 2001),
+    {"type": "document", "source": {"type": "text", "data": "x"}},
+]
+"""What looks like an image, and none that can be sent."""
+
+THINKING = {"type": "thinking", "thinking": "Let me see.", "signature": "c2ln"}
+REDACTED = {"type": "redacted_thinking", "data": "b3BhcXVl"}
+REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "ZW5j"}
+SIGNED = {"text": "", "thoughtSignature": "c2ln"}
+KEPT: dict[str, list[dict[str, Any]]] = {
+    "anthropic": [THINKING, REDACTED, *({**THINKING, "after": place} for place in (0, 1, 3, 10**9))],
+    "openai": [
+        REASONING,
+        {**REASONING, "summary": [{"type": "summary_text", "text": "I looked."}]},
+        {"type": "phase", "phase": "commentary"},
+        {"type": "phase", "phase": "final_answer"},
+        {"type": "reasoning_content", "text": "Let me see."},
+        {"type": "reasoning_content", "text": "Let me see.", "field": "reasoning"},
+        {"type": "reasoning_details", "details": [{"type": "reasoning.text", "text": "Let me see."}]},
+    ],
+    "gemini": [SIGNED, {"text": "Let me see.", "thought": True, "thoughtSignature": "c2ln"}],
+}
+"""What providers want to see again, by dialect."""
+
+NO_KEPT: list[Any] = [
+    *(None, 7, "thinking", [THINKING], {}, {"type": None}, {"type": ["thinking"]}, {"type": "server_tool_use"}),
+    {"type": "thinking", "thinking": "No signature."},
+    {"type": "thinking", "thinking": 1, "signature": 2},
+    *({**THINKING, "after": place} for place in (-1, True, "3", 1.5, None)),
+    {"type": "redacted_thinking", "data": None},
+    {"type": "reasoning", "encrypted_content": ""},
+    {"type": "reasoning", "encrypted_content": 7, "summary": "x"},
+    {"type": "reasoning_content", "text": ""},
+    {"type": "reasoning_content", "text": "Odd.", "field": "content"},
+    {"type": "reasoning_details", "details": "x"},
+    {"type": "phase", "phase": None},
+    {"text": "", "thoughtSignature": "not base64!"},
+    {"text": None, "thoughtSignature": "c2ln"},
+    {"text": "A thought.", "thought": True},
+]
+"""What looks like a kept block, and is none or cannot be sent."""
+
+block = st.one_of(
+    st.sampled_from(IMAGES),
+    st.sampled_from([each for blocks in KEPT.values() for each in blocks]),
+    st.sampled_from(NO_IMAGES),
+    st.sampled_from(NO_KEPT),
+)
+many_blocks = st.lists(block, min_size=1, max_size=4)
+blocks = st.one_of(st.none(), many_blocks, st.sampled_from(["x", {}, 7, [], [[]]]))
+"""What stands in `data["blocks"]`, if anything does: every kind in every kind of message, lists and other things."""
+answered = st.sampled_from([*KEPT, "gemini_gca"]).flatmap(
+    lambda dialect: st.tuples(st.just(dialect), st.lists(st.sampled_from(_kept(dialect)), min_size=1, max_size=3))
+)
+"""A dialect, and blocks such as its provider sends."""
+signatures = st.sampled_from([None, None, "c2ln", "not base64!", 7, ""])
+
+
+def _kept(dialect: str) -> list[dict[str, Any]]:
+    return KEPT["gemini" if dialect == "gemini_gca" else dialect]
+
+
+dialects = st.sampled_from(DIALECTS)
+asked = st.tuples(ids, names, dialects, signatures)
 actions = st.one_of(
-    st.tuples(st.just("user"), texts, st.booleans()),
-    st.tuples(st.just("assistant"), texts, st.booleans()),
-    st.tuples(st.just("summary"), texts, st.booleans()),
-    st.tuples(st.just("tool"), texts, st.sampled_from(DIALECTS)),
-    st.tuples(st.just("tool_call"), contents_of_calls, st.tuples(ids, names, st.sampled_from(DIALECTS))),
-    st.tuples(st.just("tool_result"), texts, st.tuples(st.integers(0, 5), st.booleans(), st.sampled_from(DIALECTS))),
-    st.tuples(st.just("end"), st.just(""), st.booleans()),
+    st.tuples(st.just("user"), texts, st.tuples(st.sampled_from(["human", "human", "system"]), blocks)),
+    st.tuples(st.just("assistant"), texts, st.tuples(st.booleans(), st.tuples(dialects, blocks))),
+    st.tuples(st.just("assistant"), texts, st.tuples(st.booleans(), answered)),
+    st.tuples(st.just("summary"), texts, blocks),
+    st.tuples(st.just("tool"), texts, st.tuples(dialects, blocks)),
+    st.tuples(st.just("tool_call"), contents_of_calls, asked),
+    st.tuples(st.just("tool_result"), texts, st.tuples(st.integers(0, 5), st.booleans(), dialects, blocks)),
+    st.tuples(st.just("end"), st.just(""), st.none()),
+    st.tuples(st.just("end and user"), texts, st.none()),
 )
 
 
@@ -61,34 +164,114 @@ def logs(draw: st.DrawFn, most: int = 25) -> list[Event]:
     calls: list[Event] = []
     turn: int | None = None
     for id, (kind, content, more) in enumerate(draw(st.lists(actions, max_size=most)), start=draw(st.integers(1, 50))):
-        if kind == "end":
+        if kind.startswith("end"):
             turn = None
-            continue
+            if kind == "end":
+                continue
+            kind, more = "user", ("human", None)
         mine, turn = place(kind, id, turn)
-        data: dict[str, Any] | None = None
-        dialect: str | None = None
-        answers = None
-        if kind == "tool_call":
-            call_id, name, dialect = more
-            data = {"call_id": call_id, "name": name}
-        elif kind == "tool_result":
-            back, failed, dialect = more
-            asked = calls[-back] if 0 < back <= len(calls) else None
-            answers = asked.id if asked else None
-            data = {"call_id": asked.call_id if asked else "nobody", "is_error": failed}
+        data: dict[str, Any] = {}
+        actor, dialect, blocks, answers, interrupted = "human", None, None, None, False
+        if kind == "user":
+            actor, blocks = more
+        elif kind == "assistant":
+            interrupted, (dialect, blocks) = more
+        elif kind == "summary":
+            blocks = more
         elif kind == "tool":
-            dialect = more
-        interrupted = kind == "assistant" and more
-        event = Event(id, "a", mine, kind, content, data, dialect, "human", 1, "", interrupted, answers)
+            dialect, blocks = more
+        elif kind == "tool_call":
+            call_id, name, dialect, signature = more
+            data = {"call_id": call_id, "name": name}
+            data |= {} if signature is None else {"thought_signature": signature}
+        else:
+            back, failed, dialect, blocks = more
+            wanted = calls[-back] if 0 < back <= len(calls) else None
+            answers = wanted.id if wanted else None
+            data = {"call_id": wanted.call_id if wanted else "nobody", "is_error": failed}
+        data |= {} if blocks is None else {"blocks": blocks}
+        event = Event(id, "a", mine, kind, content, data or None, dialect, actor, 1, "", interrupted, answers)
         events.append(event)
         if kind == "tool_call":
             calls.append(event)
     return events
 
 
+# Whom requests are for
+
+MODELS = {
+    "anthropic": (
+        *("claude-3-5-haiku-20241022", "claude-sonnet-4-5", "claude-opus-4-8", "claude-sonnet-5-5"),
+        *("claude-fable-5", "claude-opus-5-5", "claude-x"),
+    ),
+    "openai": ("gpt-4o", "gpt-5", "gpt-5.6", "o3"),
+    "openai_responses": ("gpt-4o", "gpt-5", "gpt-5.6", "o3"),
+    "gemini": ("gemini-2.0-flash", "gemini-2.5-flash", "gemini-2.5-pro", "gemini-3-pro-preview", "gemini-3.8-flash"),
+    "gemini_gca": ("gemini-2.5-pro", "gemini-3-pro-preview"),
+    "openrouter": ("deepseek/deepseek-v4-pro", "anthropic/claude-sonnet-4.5"),
+    "ollama": ("qwen3",),
+    "vllm": ("deepseek-v4-pro",),
+    "offline": ("offline",),
+}
+"""Provider -> models of several generations."""
+TARGETS = [(provider, model) for provider, models in MODELS.items() for model in models]
+
+SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}}
+READ = ToolSpec("read_file", "Reads a file.", SCHEMA)
+ODD_TOOLS = (
+    ToolSpec("mcp.server/list", " ", {"type": "object"}),
+    ToolSpec("9 lives", "", {"type": "object", "properties": {"a": {}}, "anyOf": [{"required": ["a"]}]}),
+    ToolSpec("", "Has no name.", SCHEMA),
+    ToolSpec("n" * 200, "Has too much of one.", SCHEMA),
+    ToolSpec("schön", "Schön.", {"type": "object", "properties": {}, "additionalProperties": False}),
+)
+tool_lists = st.sampled_from([(), (READ,), (READ, *ODD_TOOLS)])
+
+
+def violations(provider: str, model: str, body: dict[str, Any]) -> list[str]:
+    """What the provider would refuse in a request to this model."""
+    if provider == "gemini":
+        return request_validators.gemini(body, model=model)
+    name = provider if provider in request_validators.VALIDATORS else WIRES[provider].dialect
+    return request_validators.VALIDATORS[name](body)
+
+
+KNOWN: tuple[str, ...] = ("text is only white space",)
+"""Ends of violations that are known and not mended yet: what says so is marked with the same reason."""
+
+
+def unknown(found: list[str]) -> list[str]:
+    """The violations that are not known."""
+    return [each for each in found if not each.endswith(KNOWN)]
+
+
+def texts_of(body: dict[str, Any]) -> list[str]:
+    """All strings of a body, texts that stand together in one message as one: a thought may stand inside a text."""
+    return [text for each in body.values() for text in _texts(each)]
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, list) and any(isinstance(each, dict) and each.get("type") == "text" for each in value):
+        others = [text for each in value if each.get("type") != "text" for text in strings(each)]
+        return ["".join(each["text"] for each in value if each.get("type") == "text"), *others]
+    if isinstance(value, str):
+        return [value]
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [found for item in inner for found in _texts(item)]
+
+
+# Messages for examples
+
+
 def message(id: int, kind: str, content: str = "text", turn: int | None = 1, **more: Any) -> Event:
-    """One message for an example; `call_id`, `name`, `failed` and `signature` go into its data."""
-    keys = {"call_id": "call_id", "name": "name", "failed": "is_error", "signature": "thought_signature"}
+    """One message for an example; `call_id`, `name`, `failed`, `signature` and `blocks` go into its data."""
+    keys = {
+        "call_id": "call_id",
+        "name": "name",
+        "failed": "is_error",
+        "signature": "thought_signature",
+        "blocks": "blocks",
+    }
     data = {keys[key]: more.pop(key) for key in list(more) if key in keys}
     event = Event(id, "a", turn, kind, content, data or None, None, "human", 1, "", False)
     return msgspec.structs.replace(event, **more)

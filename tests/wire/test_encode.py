@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-import request_validators
 from hypothesis import given
 from hypothesis import strategies as st
-from random_logs import call, logs, message, result, strings
+from random_logs import MODELS, READ, call, logs, message, result, strings, texts_of, tool_lists, unknown, violations
 
+from foldmark.core.config import THINKING as THINKING_LEVELS
 from foldmark.core.config import Config
 from foldmark.core.events import Event
 from foldmark.core.prompt import EMPTY, GO_ON, OMITTED, Layer, Prompt, assemble
-from foldmark.core.request import ToolSpec
+from foldmark.core.request import PLAIN, Options, ToolSpec
 from foldmark.core.truncation import HINT
-from foldmark.core.view import INTERRUPTED, NO_OUTPUT, NO_RESULT, TOOL_MESSAGE, view
+from foldmark.core.view import INTERRUPTED, NO_RESULT, TOOL_MESSAGE, view
 from foldmark.providers import gemini
 from foldmark.providers.wires import WIRES
 
-MODELS = {
+
+USUAL = {
     "anthropic": "claude-sonnet-4-6",
     "openai": "gpt-5",
     "gemini": "gemini-3-pro",
@@ -29,26 +30,70 @@ MODELS = {
     "offline": "offline",
     **dict.fromkeys(("openai_responses", "openrouter", "ollama", "vllm"), "gpt-5"),
 }
-READ = ToolSpec("read_file", "Reads a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
+MESSAGES = ("pinned", "window")
 LIST = ToolSpec("mcp.server/list", " ", {"type": "object"})
+LAYERS = (
+    Layer("system", "system", "System: be kind."),
+    Layer("system", "system", " \n", 900),
+    Layer("guidelines", "guidelines", "Guidelines: read."),
+    Layer("state", "state", "State: begun.", 901),
+    Layer("scratchpad", "scratchpad", "Scratchpad: notes."),
+    Layer("memos", "memos", "Memos: none."),
+)
+SMALL = {"truncate_recent": 50, "truncate_recent_count": 1, "truncate_active": 20, "truncate_inactive": 5}
+configs = st.builds(
+    lambda small, **more: Config(**more, **(SMALL if small else {})),
+    small=st.booleans(),
+    truncation=st.booleans(),
+    isolation=st.booleans(),
+    truncate_shape=st.sampled_from(["head", "head-tail"]),
+)
 
 
-def prompt(events: Sequence[Event], provider: str, system: str = "", config: Config | None = None) -> Prompt:
-    shown = view(events, WIRES[provider].dialect, config or Config())
-    return assemble([Layer("system", "system", system)], shown)
+class Wanted(NamedTuple):
+    """What a request is made of."""
+
+    model: str
+    events: list[Event]
+    config: Config = Config()
+    window: int = 0
+    layers: tuple[Layer, ...] = ()
+    anchors_last: bool = False
+    instruction: str | None = None
+    tools: tuple[ToolSpec, ...] = ()
+    options: Options = PLAIN
+
+    def prompt(self, provider: str) -> Prompt:
+        config = msgspec.structs.replace(self.config, isolation=False) if provider == "offline" else self.config
+        shown = view(self.events, WIRES[provider].dialect, config, self.window)
+        return assemble(self.layers, shown, self.instruction, anchors_last=self.anchors_last)
+
+    def body(self, provider: str) -> dict[str, Any]:
+        return WIRES[provider].encode(self.model, self.prompt(provider), self.tools, self.options)
+
+
+@st.composite
+def wanted(draw: st.DrawFn, provider: str) -> Wanted:
+    """A log, the place where its window begins, and everything else that shapes a request."""
+    events = draw(logs())
+    return Wanted(
+        draw(st.sampled_from(MODELS[provider])),
+        events,
+        draw(configs),
+        draw(st.sampled_from([0, *(event.id for event in events), 10**6])),
+        tuple(layer for layer in LAYERS if draw(st.booleans())),
+        draw(st.booleans()),
+        draw(st.sampled_from([None, None, "Sum up."])),
+        draw(tool_lists),
+        Options(draw(st.sampled_from([1, 1024, 8192, 64_000])), draw(st.sampled_from(THINKING_LEVELS))),
+    )
 
 
 def body(
     events: Sequence[Event], provider: str, tools: Sequence[ToolSpec] = (), model: str | None = None, system: str = ""
 ) -> dict[str, Any]:
-    return WIRES[provider].encode(model or MODELS[provider], prompt(events, provider, system), tools)
-
-
-def violations(provider: str, sent: dict[str, Any]) -> list[str]:
-    if provider == "gemini":
-        return request_validators.gemini(sent, model=MODELS["gemini"])
-    name = provider if provider in request_validators.VALIDATORS else WIRES[provider].dialect
-    return request_validators.VALIDATORS[name](sent)
+    layers = (Layer("system", "system", system),)
+    return Wanted(model or USUAL[provider], list(events), layers=layers, tools=tuple(tools)).body(provider)
 
 
 def entries_of(sent: dict[str, Any]) -> list[dict[str, Any]]:
@@ -59,50 +104,71 @@ providers = pytest.mark.parametrize("provider", WIRES)
 
 
 @providers
-@given(events=logs(), tools=st.sampled_from([(), (READ, LIST)]), system=st.sampled_from(["", "Be kind.", " \n"]))
-def test_every_log_gives_a_valid_body(
-    provider: str, events: list[Event], tools: tuple[ToolSpec, ...], system: str
-) -> None:
-    sent = body(events, provider, tools, system=system)
-    assert violations(provider, sent) == []
-    assert msgspec.json.encode(sent) == msgspec.json.encode(body(events, provider, tools, system=system))
+@given(data=st.data())
+def test_every_log_gives_a_body_that_the_provider_takes(provider: str, data: st.DataObject) -> None:
+    each = data.draw(wanted(provider))
+    sent = each.body(provider)
+    assert unknown(violations(provider, each.model, sent)) == []
+    assert msgspec.json.encode(sent) == msgspec.json.encode(each.body(provider))
     assert msgspec.json.decode(msgspec.json.encode(sent)) == sent
 
 
 @providers
-@given(events=logs())
-def test_every_message_is_accounted_for_once(provider: str, events: list[Event]) -> None:
-    made = prompt(events, provider)
+@given(data=st.data())
+def test_every_message_is_accounted_for_once_and_its_text_is_sent(provider: str, data: st.DataObject) -> None:
+    each = data.draw(wanted(provider))
+    made = each.prompt(provider)
+    own = [layer.event for layer in each.layers if layer.event]
     accounted = [part.event for part in made.parts if part.event] + [left.event for left in made.left_out]
-    assert sorted(accounted) == [event.id for event in events]
-    assert all(part.how == "synthetic" for part in made.parts if part.event is None)
-    sent = strings(body(events, provider))
-    assert all(part.text in sent for part in made.parts if part.kind != "tool_call")
+    assert sorted(accounted) == [*(event.id for event in each.events), *own]
+    assert all(part.how == "synthetic" for part in made.parts if part.event is None and part.layer in MESSAGES)
+    assert all(
+        (part.layer == "pinned") == (part.event < each.window)
+        for part in made.parts
+        if part.event in {event.id for event in each.events}
+    )
+    sent = texts_of(each.body(provider))
+    for part in made.parts:
+        if part.kind != "tool_call":
+            assert part.text.strip() in "\n".join(sent)
 
 
 @providers
-@given(events=logs())
-def test_every_text_is_sent_in_the_order_of_the_log(provider: str, events: list[Event]) -> None:
-    sent = iter(strings(body(events, provider)))
-    for event in events:
-        foreign = event.kind == "tool" and prompt([event], provider).left_out
-        if event.kind in ("user", "assistant", "summary", "tool") and event.content.strip() and not foreign:
-            wanted = {"tool": TOOL_MESSAGE}.get(event.kind, "") + event.content
-            assert wanted + INTERRUPTED * event.interrupted in sent
+@given(data=st.data())
+def test_every_text_is_sent_in_the_order_of_the_log(provider: str, data: st.DataObject) -> None:
+    each = data.draw(wanted(provider))
+    left = {left.event for left in each.prompt(provider).left_out}
+    sent, place = "\n".join(texts_of(each.body(provider))), 0
+    for event in each.events:
+        if event.kind in ("user", "assistant", "summary") and event.content.strip():
+            assert event.id not in left
+        elif event.kind != "tool" or event.id in left:
+            continue
+        text = {"tool": TOOL_MESSAGE}.get(event.kind, "") + event.content
+        text = (text + INTERRUPTED * (event.kind == "assistant" and event.interrupted)).strip()
+        place = sent.index(text, place) + len(text)
 
 
 @providers
-@given(events=logs())
-def test_every_result_is_sent_whole_or_with_the_hint_or_named(provider: str, events: list[Event]) -> None:
-    config = Config(truncate_recent=50, truncate_recent_count=1, truncate_active=20, truncate_inactive=5)
-    made = prompt(events, provider, config=config)
-    sent = strings(WIRES[provider].encode(MODELS[provider], made, ()))
-    how = {part.event: part.how for part in made.parts}
-    for event in events:
-        if event.kind == "tool_result" and event.id in how:
-            assert (how[event.id] == "truncated") == any(HINT.format(id=event.id) in text for text in sent)
-            whole = event.content if event.content.strip() else NO_OUTPUT
-            assert how[event.id] == "truncated" or whole in sent
+@given(data=st.data())
+def test_the_layers_are_sent_once(provider: str, data: st.DataObject) -> None:
+    each = data.draw(wanted(provider))
+    sent = "\n".join(strings(each.body(provider)))
+    for layer in LAYERS:
+        assert not layer.text.strip() or sent.count(layer.text) == (layer in each.layers)
+
+
+@providers
+@given(data=st.data())
+def test_every_result_is_sent_whole_or_with_the_hint_or_named(provider: str, data: st.DataObject) -> None:
+    each = data.draw(wanted(provider))
+    made, sent = each.prompt(provider), strings(each.body(provider))
+    parts = {part.event: part for part in made.parts}
+    for event in each.events:
+        if event.kind == "tool_result" and event.id in parts:
+            part = parts[event.id]
+            assert (part.how == "truncated") == any(HINT.format(id=event.id) in text for text in sent)
+            assert part.how == "truncated" or (event.content if event.content.strip() else part.text) in sent
 
 
 EXCHANGE = [
@@ -147,7 +213,7 @@ def test_anthropic_form() -> None:
 @pytest.mark.parametrize("provider", ["openai", "offline"])
 def test_openai_form(provider: str) -> None:
     assert body(EXCHANGE, provider, [READ], system="Be kind.") == {
-        "model": MODELS[provider],
+        "model": USUAL[provider],
         "tools": [
             {
                 "type": "function",
@@ -250,7 +316,7 @@ def test_neighbours_of_one_role_are_merged_only_where_alternation_is_demanded(pr
 @providers
 def test_an_empty_context_is_one_message(provider: str) -> None:
     sent = body([], provider)
-    assert violations(provider, sent) == []
+    assert violations(provider, USUAL[provider], sent) == []
     assert EMPTY in strings(sent)
 
 
@@ -258,12 +324,12 @@ def test_an_empty_context_is_one_message(provider: str) -> None:
 def test_a_context_that_does_not_begin_with_a_user_says_so(provider: str) -> None:
     for first in (message(1, "assistant", "Hello."), call(1)):
         sent = body([first], provider)
-        assert violations(provider, sent) == []
+        assert violations(provider, USUAL[provider], sent) == []
         assert strings(entries_of(sent)).count(OMITTED) == 1
 
 
 @providers
 def test_a_pending_exchange_gets_its_results(provider: str) -> None:
     sent = body([message(1, "user"), call(2), call(3, "c2"), result(4, 3, "B")], provider)
-    assert violations(provider, sent) == []
+    assert violations(provider, USUAL[provider], sent) == []
     assert [text for text in strings(sent) if text in (NO_RESULT, "B", GO_ON)] == [NO_RESULT, "B"]

@@ -8,6 +8,7 @@ tools are given only without thinking; `openai_responses` gives both.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 from foldmark.core.answer import Kept, Piece, Stopped
@@ -17,7 +18,7 @@ from foldmark.core.prompt import Prompt
 from foldmark.core.request import PLAIN, Options, ToolCall, ToolSpec
 from foldmark.core.view import Calls, Said
 from foldmark.core.wire import tool_name
-from foldmark.providers.openai_models import effort, own, tools_without_thinking, wants_reasoning_content
+from foldmark.providers.openai_models import breakpoints, effort, own, tools_without_thinking, wants_reasoning_content
 from foldmark.providers.openai_reading import arguments, distinct, spent, text_of, tokens
 
 RESULT_IMAGES = "[Foldmark: images in the result of call {id} ({name}):]"
@@ -38,24 +39,51 @@ _BROKEN = ("error", "abort", "network_error", "insufficient_system_resource")
 
 
 def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: Options = PLAIN) -> dict[str, Any]:
-    """The body of a request to /v1/chat/completions."""
+    """The body of a request to /v1/chat/completions.
+
+    For models whose cache goes by breakpoints (`openai_models`) these stand behind what stays the same: the stable
+    system text, the turns before the active one, and these as they were a turn ago. The API sets one more at the end.
+    """
     body: dict[str, Any] = {"model": model}
     if tools:
         body["tools"] = [_tool(tool) for tool in tools]
     wanted = "none" if tools and tools_without_thinking(model) else effort(model, options.thinking)
     if wanted is not None:
         body["reasoning_effort"] = wanted
-    messages: list[dict[str, Any]] = []
-    if prompt.system:
-        messages.append({"role": "system", "content": prompt.system})
-    for step in prompt.steps:
-        messages += _calls(model, step) if isinstance(step, Calls) else _said(model, step)
+    steps = [_calls(model, step) if isinstance(step, Calls) else _said(model, step) for step in prompt.steps]
+    messages = list(chain(_system(model, prompt), *steps))
     if wants_reasoning_content(model) and (tools or any(isinstance(step, Calls) for step in prompt.steps)):
         for message in messages:
             if message["role"] == "assistant" and not message.get("reasoning_content"):
                 message["reasoning_content"] = " "
+    if breakpoints(model):
+        for end in (prompt.earlier, prompt.settled):
+            _mark(list(chain(*steps[:end])))
     body["messages"] = messages
     return body
+
+
+def _system(model: str, prompt: Prompt) -> list[dict[str, Any]]:
+    if not breakpoints(model):
+        return [{"role": "system", "content": prompt.system}] if prompt.system else []
+    stable, anchors = _text(prompt.stable), _text(prompt.system[len(prompt.stable) :])
+    return [{"role": "system", "content": [*map(_marked, stable), *anchors]}] if prompt.system else []
+
+
+def _mark(messages: list[dict[str, Any]]) -> None:
+    """Set a breakpoint on the newest message that can carry one: a message of the model cannot, nor can an empty text.
+    A tool's message takes texts as parts, too."""
+    for message in reversed(messages):
+        if message["role"] in ("user", "tool"):
+            content = message["content"]
+            parts = _text(content) if isinstance(content, str) else content
+            if parts:
+                message["content"] = [*parts[:-1], _marked(parts[-1])]
+                return
+
+
+def _marked(part: dict[str, Any]) -> dict[str, Any]:
+    return {**part, "prompt_cache_breakpoint": {"mode": "explicit"}}
 
 
 def _said(model: str, step: Said) -> list[dict[str, Any]]:

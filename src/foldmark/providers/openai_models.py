@@ -1,7 +1,8 @@
 """What OpenAI's own models take, told from their names.
 
 Other servers speak the same dialect with models of their own; of those nothing is assumed but what is said here.
-Sources: developers.openai.com/api/docs/guides/reasoning, and the API's refusals as users report them.
+Sources: developers.openai.com/api/docs/guides/reasoning and /prompt-caching, and the API's refusals as users report
+them.
 """
 
 import re
@@ -47,6 +48,12 @@ def tools_without_thinking(model: str) -> bool:
     are not supported for gpt-5.6 in /v1/chat/completions. To use function tools, use /v1/responses or set
     reasoning_effort to 'none'.\""""
     return _version(model) >= (5, 2) and "-pro" not in model and "codex" not in model
+
+
+def breakpoints(model: str) -> bool:
+    """Whether the model's cache knows beginnings of requests by breakpoints alone, so that a request does well to set
+    some: "For GPT-5.6 models and later model families". To others they are unknown."""
+    return _version(model) >= (5, 6)
 
 
 def wants_reasoning_content(model: str) -> bool:

@@ -6,6 +6,7 @@ the same. `max_output_tokens` is not sent: thinking counts, and would use them u
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 from foldmark.core.answer import Kept, Piece, Stopped, Usage
@@ -15,7 +16,7 @@ from foldmark.core.prompt import Prompt
 from foldmark.core.request import PLAIN, Options, ToolCall, ToolSpec
 from foldmark.core.view import Calls, Said, Used
 from foldmark.core.wire import tool_name
-from foldmark.providers.openai_models import effort, reasons
+from foldmark.providers.openai_models import breakpoints, effort, reasons
 from foldmark.providers.openai_reading import arguments, distinct, spent, tokens
 
 APART = "\n\n"
@@ -25,22 +26,50 @@ _WHY = {"max_output_tokens": "length", "content_filter": "refused"}
 
 
 def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: Options = PLAIN) -> dict[str, Any]:
-    """The body of a request to /v1/responses; nothing is stored there."""
-    items: list[dict[str, Any]] = []
-    for step in prompt.steps:
-        items += _calls(step) if isinstance(step, Calls) else _said(step)
+    """The body of a request to /v1/responses; nothing is stored there.
+
+    For models whose cache goes by breakpoints (`openai_models`) these stand where `openai.encode` sets them. The
+    `instructions` cannot carry one: there the system text is a message of the developer, which is the same to a model.
+    """
+    steps = [_calls(step) if isinstance(step, Calls) else _said(step) for step in prompt.steps]
+    items = list(chain(*steps))
+    if breakpoints(model):
+        for end in (prompt.earlier, prompt.settled):
+            _mark(list(chain(*steps[:end])))
+        items[:0] = _developer(prompt)
     body: dict[str, Any] = {"model": model, "store": False}
     if reasons(model):
         body["include"] = ["reasoning.encrypted_content"]
         wanted = effort(model, options.thinking)
         if wanted is not None:
             body["reasoning"] = {"effort": wanted, "summary": "auto"}
-    if prompt.system:
+    if prompt.system and not breakpoints(model):
         body["instructions"] = prompt.system
     if tools:
         body["tools"] = [_tool(tool) for tool in tools]
     body["input"] = items
     return body
+
+
+def _developer(prompt: Prompt) -> list[dict[str, Any]]:
+    stable, anchors = _text(prompt.stable), _text(prompt.system[len(prompt.stable) :])
+    return [{"role": "developer", "content": [*map(_marked, stable), *anchors]}] if prompt.system else []
+
+
+def _mark(items: list[dict[str, Any]]) -> None:
+    """Set a breakpoint on the newest item that can carry one: a user's message, or the output of a call unless it is
+    an empty text."""
+    for item in reversed(items):
+        field = "output" if item.get("type") == "function_call_output" else "content"
+        if field == "output" or item.get("role") == "user":
+            parts = _text(item[field]) if isinstance(item[field], str) else item[field]
+            if parts:
+                item[field] = [*parts[:-1], _marked(parts[-1])]
+                return
+
+
+def _marked(part: dict[str, Any]) -> dict[str, Any]:
+    return {**part, "prompt_cache_breakpoint": {"mode": "explicit"}}
 
 
 def _said(step: Said) -> list[dict[str, Any]]:
