@@ -11,7 +11,7 @@ from typing import Any
 from foldmark.conversation import Agent, Log, Result
 from foldmark.conversation.asking import Asking
 from foldmark.core.codec import timestamp
-from foldmark.core.errors import StoreError
+from foldmark.core.errors import ProviderError, StoreError
 from foldmark.core.ports import Provider
 from foldmark.core.request import Request, ToolSpec
 from foldmark.settings import Settings
@@ -79,13 +79,26 @@ def _call_tool(agent: Agent, name: str, args: Mapping[str, Any], asking: Asking)
 
 
 def _complete(given: Settings, request: Request) -> str:
-    """The model's whole answer to a request, text only; blocks. Raises FoldmarkError."""
+    """The model's whole answer to a request, text only; blocks. Raises FoldmarkError, also for half an answer."""
     import asyncio
     from contextlib import aclosing
 
+    from foldmark.core.answer import Stopped
+
     async def whole() -> str:
-        async with aclosing(provider(f"{request.provider}/{request.model}", given).answer(request)) as pieces:
-            return "".join([piece async for piece in pieces if isinstance(piece, str)])
+        said, stopped = [], Stopped("end", "")
+        async with aclosing(provider(_name(request), given, attempts=3).answer(request)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, str):
+                    said.append(piece)
+                elif isinstance(piece, Stopped):
+                    stopped = piece
+        if stopped.why in ("length", "refused"):
+            what = "was cut off" if stopped.why == "length" else "is a refusal"
+            raise ProviderError(
+                "answer", f"the answer of {_name(request)} {what} ({stopped.said}); nothing was changed"
+            )
+        return "".join(said)
 
     return asyncio.run(whole())
 
@@ -104,7 +117,7 @@ def _count(given: Settings, request: Request) -> int:
     global _counted
     time.sleep(max(0.0, _counted + COUNT_EVERY - time.monotonic()))
     try:
-        return asyncio.run(provider(f"{request.provider}/{request.model}", given, attempts=2).count(request))
+        return asyncio.run(provider(_name(request), given, attempts=2).count(request))
     finally:
         _counted = time.monotonic()
 
@@ -112,15 +125,19 @@ def _count(given: Settings, request: Request) -> int:
 def provider(name: str, settings: Settings, delay: float = 0.0, attempts: int = 5) -> Provider:
     """What answers for a model, named as in `Config.model`; `delay` is the offline model's, in seconds between words.
 
-    It is asked up to `attempts` times where it cannot answer at once.
-    Keys come from the environment. Raises CommandError for an unknown provider, ProviderError where a key or an SDK is
-    missing.
+    It is asked up to `attempts` times where it cannot answer at once. Keys come from the environment. What is wrong is
+    raised when it is asked: CommandError for an unknown provider, ProviderError where a key or an SDK is missing.
     """
-    kind, _, model = name.partition("/")
-    if kind == "offline":
+    if name == "offline":
         from foldmark.providers.offline import OfflineModel
 
         return OfflineModel(delay)
+    from foldmark.providers.late import Late
+
+    return Late(partial(_provider, name, settings, attempts))
+
+
+def _provider(name: str, settings: Settings, attempts: int) -> Provider:
     from importlib import import_module
 
     from foldmark.providers.access import Access
@@ -129,9 +146,14 @@ def provider(name: str, settings: Settings, delay: float = 0.0, attempts: int = 
     from foldmark.settings.access import access
 
     check_model(name, settings.dialects)
+    kind, _, model = name.partition("/")
     reach = access(kind, os.environ, settings)
     module = import_module(f"foldmark.providers.{wire_of(kind, settings.dialects).module}")
     return Patient(module.connect(model, Access(reach.key, reach.base_url, reach.project)), attempts)
+
+
+def _name(request: Request) -> str:
+    return "offline" if request.provider == "offline" else f"{request.provider}/{request.model}"
 
 
 def _now() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,17 +15,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from plan import Fail, Http, Reply, Say, Use
+from random_logs import logs
 from request_validators import VALIDATORS
 from server import Loopback
 from wire_openai import OpenAIWire, ResponsesWire
 
 from foldmark.core.answer import Kept, Piece, Stopped, Thought, Usage
+from foldmark.core.config import Config
 from foldmark.core.errors import ContextOverflowError, ProviderError
+from foldmark.core.events import Event
 from foldmark.core.images import Image
 from foldmark.core.ports import Provider
-from foldmark.core.prompt import Prompt
+from foldmark.core.prompt import Layer, Prompt, assemble
 from foldmark.core.request import Edge, Manifest, Options, Request, ToolCall, ToolSpec
-from foldmark.core.view import Calls, Said, Step, Used
+from foldmark.core.view import Calls, Said, Step, Used, view
 from foldmark.providers import openai, openai_api, openai_client, openai_responses, openai_responses_api
 from foldmark.providers.access import Access
 from foldmark.providers.openai_counting import countable
@@ -225,6 +229,163 @@ def test_nothing_is_stored_and_no_limit_is_set() -> None:
 def test_a_prompt_without_steps() -> None:
     assert openai.encode("gpt-5", Prompt("", ()))["messages"] == []
     assert openai_responses.encode("gpt-5", Prompt("", ()))["input"] == []
+
+
+# Breakpoints of the prompt cache
+
+ANSWERED = Said("assistant", "There.")
+TALK = (ASKED, ANSWERED, Said("user", "And b?"), Calls("", (used("c1"), used("c2"))), ANSWERED, Said("user", "Now c."))
+"""Two turns that are over, the older of two steps and the newer of three, and an active one."""
+MARK = {"prompt_cache_breakpoint": {"mode": "explicit"}}
+
+
+def cached(prompt: Prompt, model: str = "gpt-5.6") -> tuple[Any, Any]:
+    """The messages of one form and the items of the other."""
+    chat, plain = openai.encode(model, prompt, (LOOK,)), openai_responses.encode(model, prompt, (LOOK,))
+    assert VALIDATORS["openai"](chat) == VALIDATORS["openai_responses"](plain) == []
+    return chat["messages"], plain["input"]
+
+
+def marks(messages: list[dict[str, Any]]) -> list[tuple[Any, int, int]]:
+    """Where breakpoints stand: the role or type, the index of the message, and of its part."""
+    return [
+        (message.get("role", message.get("type")), index, place)
+        for index, message in enumerate(messages)
+        for field in ("content", "output")
+        if isinstance(message.get(field), list)
+        for place, part in enumerate(message[field])
+        if part.pop("prompt_cache_breakpoint", None)
+    ]
+
+
+def test_breakpoints_stand_behind_what_stays_the_same() -> None:
+    prompt = Prompt("Be brief.", TALK, anchors="### STATE", settled=5, earlier=2)
+    chat, plain = cached(prompt)
+    assert chat[0]["content"] == [
+        {"type": "text", "text": "Be brief.", **MARK},
+        {"type": "text", "text": "\n\n### STATE"},
+    ]
+    assert chat[1] == {"role": "user", "content": [{"type": "text", "text": "See a.", **MARK}]}
+    assert chat[6] == {"role": "tool", "tool_call_id": "c2", "content": [{"type": "text", "text": "seen", **MARK}]}
+    assert marks(chat) == [("system", 0, 0), ("user", 1, 0), ("tool", 6, 0)]
+    assert plain[0] == {
+        "role": "developer",
+        "content": [
+            {"type": "input_text", "text": "Be brief.", **MARK},
+            {"type": "input_text", "text": "\n\n### STATE"},
+        ],
+    }
+    assert plain[1] == {"role": "user", "content": [{"type": "input_text", "text": "See a.", **MARK}]}
+    assert plain[7] == {
+        "type": "function_call_output",
+        "call_id": "c2",
+        "output": [{"type": "input_text", "text": "seen", **MARK}],
+    }
+    assert marks(plain) == [("developer", 0, 0), ("user", 1, 0), ("function_call_output", 7, 0)]
+    assert "instructions" not in openai_responses.encode("gpt-5.6", prompt)
+
+
+def test_what_one_turn_marks_the_next_one_marks_again() -> None:
+    """Only so the cache finds in the second request what the first has written."""
+    more = (*TALK, ANSWERED, Said("user", "And d?"))
+    for form in (0, 1):
+        first = cached(Prompt("Be brief.", TALK, settled=5, earlier=2))[form]
+        second = cached(Prompt("Be brief.", more, settled=7, earlier=5))[form]
+        before, after = marks(first), marks(second)
+        assert before[-1] == after[-2]
+        assert after[-1] == ("user", len(second) - 3, 0)
+        upto = before[-1][1] + 1
+        assert second[2:upto] == first[2:upto]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "chat", "plain"),
+    [
+        (Prompt("", (ASKED,)), [], []),
+        (Prompt("Be brief.", (ASKED,)), [("system", 0, 0)], [("developer", 0, 0)]),
+        (Prompt("", (ASKED,), anchors="### STATE"), [], []),
+        # one place for both: the newer turn has nothing that can carry one
+        (
+            Prompt("", (ASKED, ANSWERED, ANSWERED, ASKED), settled=3, earlier=2),
+            [("user", 0, 0)],
+            [("user", 0, 0)],
+        ),
+        # an empty result cannot carry one: the one before it does, or the question
+        (
+            Prompt("", (ASKED, Calls("", (used("c1"), used("c2", ""))), ANSWERED, ASKED), settled=3),
+            [("tool", 2, 0)],
+            [("function_call_output", 3, 0)],
+        ),
+        (
+            Prompt("", (ASKED, Calls("", (used("c1", " \n"), used("c2", ""))), ANSWERED, ASKED), settled=3),
+            [("user", 0, 0)],
+            [("user", 0, 0)],
+        ),
+        # the last part carries it, an image too
+        (
+            Prompt("", (Said("user", "What?", (PNG, CAT)), ANSWERED, ASKED), settled=2),
+            [("user", 0, 2)],
+            [("user", 0, 2)],
+        ),
+        (
+            Prompt("", (ASKED, Calls("", (used("c1", "A", (PNG,)),)), ANSWERED, ASKED), settled=3),
+            [("user", 3, 1)],
+            [("function_call_output", 2, 1)],
+        ),
+        # nothing of the active turn
+        (Prompt("", (ASKED, Calls("", (used(),))), settled=0), [], []),
+    ],
+)
+def test_where_breakpoints_stand(prompt: Prompt, chat: list[Any], plain: list[Any]) -> None:
+    messages, items = cached(prompt)
+    assert (marks(messages), marks(items)) == (chat, plain)
+
+
+@pytest.mark.parametrize(
+    ("model", "knows"),
+    [
+        *((model, True) for model in ("gpt-5.6", "gpt-5.6-luna", "gpt-5.10", "gpt-6-sol", "gpt-6.1-terra", "gpt-10")),
+        *((model, False) for model in ("gpt-5", "gpt-5.5-pro", "gpt-4.1", "gpt-4o", "o3", "gpt-oss-120b", "")),
+        *((model, False) for model in ("openai/gpt-5.6", "qwen3", "deepseek-v4-pro", "gpt-5.6-chat-latest")),
+    ],
+)
+def test_models_that_know_breakpoints(model: str, knows: bool) -> None:
+    prompt = Prompt("Be brief.", TALK, anchors="### STATE", settled=5, earlier=2)
+    chat, plain = openai.encode(model, prompt, (LOOK,)), openai_responses.encode(model, prompt, (LOOK,))
+    assert len(marks(chat["messages"])) == len(marks(plain["input"])) == (3 if knows else 0)
+    if not knows:
+        assert chat["messages"][0] == {"role": "system", "content": "Be brief.\n\n### STATE"}
+        assert plain["instructions"] == "Be brief.\n\n### STATE"
+        assert all(isinstance(message.get("content") or "", str) for message in chat["messages"])
+
+
+def unmarked(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same as it is for models that know no breakpoints."""
+    bare = copy.deepcopy(messages)
+    marks(bare)
+    for message in bare:
+        for field in ("content", "output"):
+            parts = message.get(field)
+            if message.get("role") != "assistant" and isinstance(parts, list) and all("text" in part for part in parts):
+                message[field] = "".join(part["text"] for part in parts)
+    return bare
+
+
+@given(logs(), st.booleans(), st.sampled_from(["", "Be kind."]))
+def test_breakpoints_change_nothing_that_a_model_reads(events: list[Event], anchors_last: bool, system: str) -> None:
+    layers = [Layer("system", "system", system), Layer("state", "state", "### STATE\nGoal: none")]
+    prompt = assemble(layers, view(events, "openai", Config()), anchors_last=anchors_last)
+    chat, plain = cached(prompt)
+    older = openai.encode("gpt-5.5", prompt, (LOOK,)), openai_responses.encode("gpt-5.5", prompt, (LOOK,))
+    assert unmarked(chat) == older[0]["messages"]
+    said = [{"role": "developer", "content": older[1]["instructions"]}] if prompt.system else []
+    assert unmarked(plain) == [*said, *older[1]["input"]]
+    for messages in (chat, plain):
+        assert messages == cached(prompt)[messages is plain]
+        # Of the system's text, and of two ends of the history at most.
+        found = marks(messages)
+        assert found[:1] == [(messages[0]["role"], 0, 0)] or not system
+        assert len(found) <= bool(system) + min(2, prompt.settled)
 
 
 # What whole answers say

@@ -26,7 +26,19 @@ def _all(*edits: Edit) -> Edit:
     return edit
 
 
+def _newest(*edits: Edit) -> Edit:
+    """Edits of a body for a model that knows breakpoints."""
+    return _all(put("model", value="gpt-5.6"), *edits)
+
+
+def _said(**more: Any) -> dict[str, Any]:
+    return {"type": "text", "text": "Hello", **more}
+
+
+_UNKNOWN = "messages[0].prompt_cache_breakpoint: unknown field"
 _IMAGE = r"^(?:https?://\S+|data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2})$"
+_MARK = {"prompt_cache_breakpoint": {"mode": "explicit"}}
+_TOO_MANY = "no more than 4 are written, the implicit one among them"
 _PICTURE = {"type": "input_image", "image_url": "https://example.org/cat.png", "detail": "auto"}
 
 OPENAI = [
@@ -143,6 +155,54 @@ OPENAI = [
         "calls",
         _all(put("model", value="qwen3"), put("messages", 1, "reasoning", value=["Hm."])),
         "messages[1].reasoning: must be a string, not an array",
+    ),
+    # breakpoints
+    _openai(
+        "talk",
+        put("messages", 1, "content", 0, value={"type": "text", "text": "Very.", **_MARK}),
+        "messages[1].content[0].prompt_cache_breakpoint: not supported with this model",
+    ),
+    *(
+        _openai(
+            "plain",
+            _all(put("model", value=model), put("messages", 0, "content", value=[_said(**_MARK)])),
+            "messages[0].content[0].prompt_cache_breakpoint: not supported with this model",
+        )
+        for model in ("gpt-5", "gpt-5.5", "gpt-5.6-chat-latest", "o3", "openai/gpt-5.6", "qwen3")
+    ),
+    _openai("plain", _newest(put("messages", 0, "prompt_cache_breakpoint", value={"mode": "explicit"})), _UNKNOWN),
+    _openai(
+        "plain",
+        _newest(put("messages", 0, "content", value=[_said(prompt_cache_breakpoint={"mode": "implicit"})])),
+        "messages[0].content[0].prompt_cache_breakpoint.mode: must be one of explicit",
+    ),
+    _openai(
+        "plain",
+        _newest(put("messages", 0, "content", value=[_said(prompt_cache_breakpoint=True)])),
+        "messages[0].content[0].prompt_cache_breakpoint: must be an object, not a boolean",
+    ),
+    _openai(
+        "plain",
+        _newest(put("messages", 0, "content", value=[{**_said(**_MARK), "text": ""}])),
+        "messages[0].content[0].text: text is empty",
+    ),
+    _openai(
+        "plain",
+        _newest(insert("messages", 0, value={"role": "assistant", "content": [_said(**_MARK)]})),
+        "messages[0].content[0].prompt_cache_breakpoint: unknown field",
+    ),
+    _openai(
+        "plain",
+        _newest(put("messages", 0, "content", value=[_said(**_MARK)] * 4)),
+        f"messages[0].content[3].prompt_cache_breakpoint: {_TOO_MANY}",
+    ),
+    _openai(
+        "plain",
+        _newest(
+            put("messages", 0, "content", value=[_said(**_MARK)] * 5),
+            put("prompt_cache_options", value={"mode": "explicit"}),
+        ),
+        f"messages[0].content[4].prompt_cache_breakpoint: {_TOO_MANY}",
     ),
     # roles and order
     _openai(
@@ -333,6 +393,53 @@ RESPONSES = [
         "calls",
         put("input", 7, "output", 0, value={"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}),
         "input[7].output[0].type: must be one of input_text, input_image, input_file",
+    ),
+    # breakpoints
+    _responses(
+        "calls",
+        put("input", 1, "content", 0, value={"type": "input_text", "text": "Read both.", **_MARK}),
+        "input[1].content[0].prompt_cache_breakpoint: not supported with this model",
+    ),
+    _responses(
+        "calls",
+        put("input", 7, "output", 0, value={"type": "input_text", "text": "B", **_MARK}),
+        "input[7].output[0].prompt_cache_breakpoint: not supported with this model",
+    ),
+    _responses(
+        "calls",
+        _newest(put("input", 2, "content", 0, value={"type": "output_text", "text": "I read.", **_MARK})),
+        "input[2].content[0].prompt_cache_breakpoint: unknown field",
+    ),
+    *(
+        _responses(
+            "calls",
+            _newest(put("input", index, "prompt_cache_breakpoint", value={"mode": "explicit"})),
+            f"input[{index}].prompt_cache_breakpoint: unknown field",
+        )
+        for index in (1, 3, 4, 7)
+    ),
+    _responses(
+        "calls",
+        _newest(put("tools", 0, "prompt_cache_breakpoint", value={"mode": "explicit"})),
+        "tools[0].prompt_cache_breakpoint: unknown field",
+    ),
+    _responses(
+        "calls",
+        _newest(put("instructions", value=[{"type": "input_text", "text": "Be brief.", **_MARK}])),
+        "instructions: must be a string, not an array",
+    ),
+    _responses(
+        "calls",
+        _newest(put("input", 1, "content", 0, value={"type": "text", "text": "Read both.", **_MARK})),
+        "input[1].content[0].type: must be one of input_text, input_image, input_file",
+    ),
+    _responses(
+        "calls",
+        _newest(
+            put("input", 1, "content", value=[{"type": "input_text", "text": "Read.", **_MARK}] * 3),
+            put("input", 7, "output", 0, value={**_PICTURE, **_MARK}),
+        ),
+        f"input[7].output[0].prompt_cache_breakpoint: {_TOO_MANY}",
     ),
     # thinking
     _responses("calls", drop("input", 3, "summary"), "input[3].summary: missing"),

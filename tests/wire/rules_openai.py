@@ -2,7 +2,8 @@
 
 Sources: developers.openai.com/api (chat/create, guides/function-calling), the request types of the `openai` 3.54 SDK,
 and the API's own error messages as users report them, quoted at their rules. Demanded beyond the API: system and
-developer messages only in front, no empty content, unique tool names, a last message of the user or a tool. Outside,
+developer messages only in front, no empty content, unique tool names, a last message of the user or a tool, and no
+more breakpoints than a request writes. Outside,
 thus unknown: audio answers, custom tools, the deprecated `functions` and `function_call`. Of models that are not
 OpenAI's, what other servers take of their thinking is allowed, and what DeepSeek demands of it is demanded.
 """
@@ -10,7 +11,7 @@ OpenAI's, what other servers take of their thinking is allowed, and what DeepSee
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rules_common import (
@@ -39,7 +40,11 @@ FUNCTION_NAME = matching(r"^[a-zA-Z0-9_-]{1,64}$")
 # "Invalid 'messages[2].tool_calls[0].id': string too long. Expected … maximum length 40" (vercel/ai#5171)
 _CALL_ID = matching(r"^(?s:.){1,40}$")
 _TYPE = {"type": anything}
-_TEXT = record({**_TYPE, "text": filled})
+# "Marks the exact end of a reusable prompt prefix"; on what the model said there is none (the SDK's request types)
+MARK = {
+    "prompt_cache_breakpoint": record({"mode": one_of("explicit")}, {"ttl": one_of("30m", "12h")}),
+}
+_TEXT = record({**_TYPE, "text": filled}, MARK)
 # "You uploaded an unsupported image. Please make sure your image has of one the following formats: ['png', 'jpeg', …"
 IMAGE_URL = matching(r"^(?:https?://\S+|data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2})$")
 IMAGE_DETAIL = one_of("auto", "low", "high", "original")
@@ -47,13 +52,15 @@ _PARTS = {
     "system": tagged({"text": _TEXT}),
     "developer": tagged({"text": _TEXT}),
     "tool": tagged({"text": _TEXT}),
-    "assistant": tagged({"text": _TEXT, "refusal": record({**_TYPE, "refusal": filled})}),
+    "assistant": tagged({"text": record({**_TYPE, "text": filled}), "refusal": record({**_TYPE, "refusal": filled})}),
     "user": tagged(
         {
             "text": _TEXT,
-            "image_url": record({**_TYPE, "image_url": record({"url": IMAGE_URL}, {"detail": IMAGE_DETAIL})}),
-            "input_audio": record({**_TYPE, "input_audio": record({"data": filled, "format": one_of("wav", "mp3")})}),
-            "file": record({**_TYPE, "file": mapping}),
+            "image_url": record({**_TYPE, "image_url": record({"url": IMAGE_URL}, {"detail": IMAGE_DETAIL})}, MARK),
+            "input_audio": record(
+                {**_TYPE, "input_audio": record({"data": filled, "format": one_of("wav", "mp3")})}, MARK
+            ),
+            "file": record({**_TYPE, "file": mapping}, MARK),
         }
     ),
 }
@@ -220,7 +227,25 @@ def openai(body: dict[str, Any]) -> list[str]:
         if body.get("max_tokens") is not None and re.match(r"o\d|gpt-([5-9]|\d\d)", str(body.get("model"))):
             found.append("max_tokens: reasoning models take max_completion_tokens")
         found += [*effort(body, body.get("reasoning_effort"), "reasoning_effort"), *_thinking(body, messages)]
+        parts = [(f"messages[{i}].content[{j}]", p) for i, m in messages for j, p in rows(m.get("content"))]
+        found += breakpoints(body, parts)
     return found
+
+
+def breakpoints(body: dict[str, Any], parts: Iterable[tuple[str, dict[str, Any]]]) -> Iterator[str]:
+    """What holds of the breakpoints of a request's content parts, the same in both APIs.
+
+    "Supported for `gpt-5.6` and later models. By default, OpenAI automatically chooses one implicit cache breakpoint.
+    […] Each request can write up to four breakpoints." (the SDK's `prompt_cache_options`)
+    """
+    marked = [path for path, part in parts if part.get("prompt_cache_breakpoint") is not None]
+    if not re.match(r"gpt-(?:5\.(?:[6-9]|\d\d)|[6-9]|\d\d)(?!.*-chat)", str(body.get("model"))):
+        for path in marked:
+            yield f"{path}.prompt_cache_breakpoint: not supported with this model"
+    asked = body.get("prompt_cache_options")
+    own = isinstance(asked, dict) and asked.get("mode") == "explicit"
+    for path in marked[4 if own else 3 :]:
+        yield f"{path}.prompt_cache_breakpoint: no more than 4 are written, the implicit one among them"
 
 
 def effort(body: dict[str, Any], wanted: object, path: str) -> Iterator[str]:

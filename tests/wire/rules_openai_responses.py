@@ -32,7 +32,9 @@ from rules_openai import (
     FUNCTION_NAME,
     IMAGE_DETAIL,
     IMAGE_URL,
+    MARK,
     SHARED,
+    breakpoints,
     effort,
     options,
     parameters,
@@ -44,11 +46,12 @@ from rules_openai import (
 _CALL_ID = matching(r"^(?s:.){1,64}$")
 _TYPE = {"type": anything}
 _STATUS = nullable(one_of("in_progress", "completed", "incomplete"))
+_FILE = ("file_id", "file_data", "filename", "file_url")
 _INPUT_PARTS = tagged(
     {
-        "input_text": record({**_TYPE, "text": filled}),
-        "input_image": record(_TYPE, {"image_url": IMAGE_URL, "file_id": filled, "detail": IMAGE_DETAIL}),
-        "input_file": record(_TYPE, {"file_id": filled, "file_data": filled, "filename": filled, "file_url": filled}),
+        "input_text": record({**_TYPE, "text": filled}, MARK),
+        "input_image": record(_TYPE, {"image_url": IMAGE_URL, "file_id": filled, "detail": IMAGE_DETAIL, **MARK}),
+        "input_file": record(_TYPE, {**dict.fromkeys(_FILE, filled), **MARK}),
     }
 )
 # "Invalid value: 'input_text'. Supported values are: 'output_text' and 'refusal'." (jeremychone/rust-genai#119)
@@ -188,7 +191,14 @@ def openai_responses(body: dict[str, Any]) -> list[str]:
         wanted = choice.get("name") if isinstance(choice, dict) else None
         continued = body.get("previous_response_id") is not None or body.get("conversation") is not None
         found += [*_order(items), *_pairing(items, continued), *options(body, tools, wanted), *_thinking(body, items)]
+        found += breakpoints(body, [part for item in items for part in _parts(*item)])
     return found
+
+
+def _parts(index: int, item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The content parts of an item, each with its path."""
+    field = "output" if _type(item) == "function_call_output" else "content"
+    return [(f"input[{index}].{field}[{position}]", part) for position, part in rows(item.get(field))]
 
 
 def _thinking(body: dict[str, Any], items: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
@@ -203,10 +213,9 @@ def _thinking(body: dict[str, Any], items: list[tuple[int, dict[str, Any]]]) -> 
             # "Item with id 'rs_…' not found. Items are not persisted when `store` is set to false." (vercel/ai#7543)
             yield f"input[{index}]: nothing is stored, so the encrypted content must be here"
     for index, item in items:
-        field = "output" if _type(item) == "function_call_output" else "content"
-        for position, part in rows(item.get(field)):
+        for path, part in _parts(index, item):
             if part.get("type") == "input_image" and part.get("image_url") is None and part.get("file_id") is None:
-                yield f"input[{index}].{field}[{position}]: an image without image_url or file_id"
+                yield f"{path}: an image without image_url or file_id"
 
 
 def _order(items: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:

@@ -21,7 +21,6 @@ from foldmark.core.view import INTERRUPTED, NO_RESULT, TOOL_MESSAGE, view
 from foldmark.providers import gemini
 from foldmark.providers.wires import WIRES
 
-
 USUAL = {
     "anthropic": "claude-sonnet-4-6",
     "openai": "gpt-5",

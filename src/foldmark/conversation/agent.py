@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from foldmark.conversation import decide
+from foldmark.conversation.answers import append_answer, distinct
 from foldmark.conversation.asking import NOBODY, Asking
 from foldmark.conversation.context import Context
 from foldmark.conversation.decide import recorded
@@ -16,7 +18,8 @@ from foldmark.conversation.redaction import Erasure, erasable, heirs
 from foldmark.conversation.standing import Standing
 from foldmark.conversation.timeline import Timeline
 from foldmark.core import codec
-from foldmark.core.errors import CommandError, ConflictError
+from foldmark.core.answer import Kept
+from foldmark.core.errors import CommandError, ConflictError, ProviderError
 from foldmark.core.events import (
     Fork,
     Operation,
@@ -26,7 +29,7 @@ from foldmark.core.events import (
 from foldmark.core.ports import AgentRecord, Size
 from foldmark.core.pressure import is_ephemeral
 from foldmark.core.replay import Fold, advance, birth, replay
-from foldmark.core.request import Request
+from foldmark.core.request import Request, ToolCall
 from foldmark.core.segments import Segments, normal, subtract, until
 
 if TYPE_CHECKING:
@@ -79,6 +82,31 @@ class Agent(Timeline):
     def children(self) -> "list[Agent]":
         """The agents forked from this one, oldest first."""
         return [self.log.agent(record.id) for record in self._store.children(self.id)]
+
+    # Answers
+
+    def append_answer(self, provider: str, answer: Mapping[str, Any]) -> list[int]:
+        """Record a provider's whole answer as its API gave it, and return the events' ids: what the model said, with
+        the blocks that go back to it, and its calls [S2].
+
+        `answer` is what its SDK's object is as JSON (`.model_dump()`; for Gemini in camelCase). It is read by what
+        `provider` speaks and never guessed at. Raises CommandError for an unknown provider, ProviderError for what is
+        no answer of it.
+        """
+        from foldmark.providers.wires import wire_of
+
+        wire = wire_of(provider, self.log.given.dialects)
+        pieces = wire.parse(dict(answer))
+        if not pieces:
+            raise ProviderError(
+                "answer", f"this is no answer of {provider}'s API, or an empty one; nothing was recorded"
+            )
+        calls = [piece for piece in pieces if isinstance(piece, ToolCall)]
+        with self.batch():
+            named = [replace(c, call_id=c.call_id or f"call-{self.standing().newest}") for c in calls]
+            text = "".join(piece for piece in pieces if isinstance(piece, str))
+            kept = [piece.block for piece in pieces if isinstance(piece, Kept)]
+            return append_answer(self, text, kept, distinct(named), wire.dialect)
 
     # Operations
 

@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from foldmark.core.errors import FoldmarkError
+from foldmark.core.errors import ContextOverflowError, FoldmarkError
+from foldmark.core.request import Request
 from foldmark.core.segments import Segments
 
 if TYPE_CHECKING:
@@ -27,8 +28,29 @@ def ask(agent: "Agent", question: str, purpose: str, segments: Segments | None =
 
     at = agent.standing()
     provider, _, model = at.config.model.partition("/")
-    request = prepare(at, at.config, provider, model or provider, only=segments, purpose=purpose, instruction=question)
-    answer = agent.log.complete(request).strip()
+    known = agent.log.model_named(at.config.model)
+
+    def made(limit: int) -> Request:
+        return prepare(
+            at,
+            at.config,
+            provider,
+            model or provider,
+            only=segments,
+            purpose=purpose,
+            instruction=question,
+            limit=limit,
+            output=known.answer,
+        )
+
+    request = made(known.window - known.answer)
+    try:
+        answer = agent.log.complete(request).strip()
+    except ContextOverflowError as error:
+        smaller = made(error.within(request.tokens))
+        if smaller.tokens >= request.tokens:
+            raise
+        answer = agent.log.complete(smaller).strip()
     if not answer:
         raise FoldmarkError(f"{at.config.model} answered with nothing; nothing was changed")
     return answer

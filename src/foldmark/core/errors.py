@@ -65,3 +65,9 @@ class ContextOverflowError(ProviderError):
     def __init__(self, text: str, tokens: int | None = None, limit: int | None = None) -> None:
         super().__init__("overflow", text)
         self.tokens, self.limit = tokens, limit
+
+    def within(self, estimate: int) -> int:
+        """The estimated tokens to try next where a request of `estimate` was too long."""
+        if self.tokens and self.limit and self.tokens > self.limit:
+            return int(estimate * self.limit / self.tokens * 0.95)
+        return int(estimate * 0.7)

@@ -300,6 +300,7 @@ class _Builder:
         elif event.kind == "tool":
             text, detail = TOOL_MESSAGE + text, "sent as a user's text"
         more = self._attached.get(event.id, _NOTHING)
+        text = text if text.strip() else ""  # a provider refuses white space alone
         self._part(event, text, how, "; ".join(each for each in (detail, more.detail) if each))
         return Said("user" if event.kind in ("user", "tool") else "assistant", text, more.images, more.kept)
 

@@ -14,7 +14,7 @@ from foldmark.conversation.asking import Asking
 from foldmark.conversation.fullness import fullness, rule
 from foldmark.conversation.planning import planning
 from foldmark.core.answer import Piece, Stopped, Waiting
-from foldmark.core.errors import ConflictError, FoldmarkError, StoreError
+from foldmark.core.errors import CommandError, ConflictError, FoldmarkError, StoreError
 from foldmark.core.ports import Provider
 from foldmark.core.pressure import is_full
 from foldmark.core.request import ToolCall
@@ -144,10 +144,16 @@ class _Chat:
         self.agent.context()  # takes note of what others have appended
         at = self.agent.standing()
         # What makes room again has to be agreed: a planning conversation goes on, with nothing else in its requests.
-        if planning(at) is None and is_full(self.agent.request().tokens, self.agent.window):
+        if planning(at) is None and self._is_full():
             print(FULL)
         else:
             self._answered(runner, text)
+
+    def _is_full(self) -> bool:
+        try:
+            return is_full(self.agent.request().tokens, self.agent.window)
+        except CommandError:
+            return False  # the turn will say it, once the text is recorded
 
     def _answered(self, runner: asyncio.Runner, text: str | None) -> None:
         try:

@@ -18,7 +18,14 @@ from foldmark.core.prompt import Prompt
 from foldmark.core.request import PLAIN, Options, ToolCall, ToolSpec
 from foldmark.core.view import Calls, Said
 from foldmark.core.wire import tool_name
-from foldmark.providers.openai_models import breakpoints, effort, own, tools_without_thinking, wants_reasoning_content
+from foldmark.providers.openai_models import (
+    breakpoints,
+    effort,
+    marked,
+    own,
+    tools_without_thinking,
+    wants_reasoning_content,
+)
 from foldmark.providers.openai_reading import arguments, distinct, spent, text_of, tokens
 
 RESULT_IMAGES = "[Foldmark: images in the result of call {id} ({name}):]"
@@ -66,8 +73,8 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
 def _system(model: str, prompt: Prompt) -> list[dict[str, Any]]:
     if not breakpoints(model):
         return [{"role": "system", "content": prompt.system}] if prompt.system else []
-    stable, anchors = _text(prompt.stable), _text(prompt.system[len(prompt.stable) :])
-    return [{"role": "system", "content": [*map(_marked, stable), *anchors]}] if prompt.system else []
+    parts = [*map(marked, _text(prompt.stable)), *_text(prompt.system[len(prompt.stable) :])]
+    return [{"role": "system", "content": parts}] if parts else []
 
 
 def _mark(messages: list[dict[str, Any]]) -> None:
@@ -78,12 +85,8 @@ def _mark(messages: list[dict[str, Any]]) -> None:
             content = message["content"]
             parts = _text(content) if isinstance(content, str) else content
             if parts:
-                message["content"] = [*parts[:-1], _marked(parts[-1])]
+                message["content"] = [*parts[:-1], marked(parts[-1])]
                 return
-
-
-def _marked(part: dict[str, Any]) -> dict[str, Any]:
-    return {**part, "prompt_cache_breakpoint": {"mode": "explicit"}}
 
 
 def _said(model: str, step: Said) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ them.
 """
 
 import re
+from typing import Any
 
 _OWN = re.compile(r"(?:ft:)?(?:gpt-(?!oss)|chatgpt-|codex-|o\d)")
 _GPT = re.compile(r"gpt-(\d+)(?:\.(\d+))?(?![\d.])")
@@ -54,6 +55,11 @@ def breakpoints(model: str) -> bool:
     """Whether the model's cache knows beginnings of requests by breakpoints alone, so that a request does well to set
     some: "For GPT-5.6 models and later model families". To others they are unknown."""
     return _version(model) >= (5, 6)
+
+
+def marked(part: dict[str, Any]) -> dict[str, Any]:
+    """A content part of either API with a breakpoint behind it."""
+    return {**part, "prompt_cache_breakpoint": {"mode": "explicit"}}
 
 
 def wants_reasoning_content(model: str) -> bool:

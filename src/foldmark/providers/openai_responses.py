@@ -16,7 +16,7 @@ from foldmark.core.prompt import Prompt
 from foldmark.core.request import PLAIN, Options, ToolCall, ToolSpec
 from foldmark.core.view import Calls, Said, Used
 from foldmark.core.wire import tool_name
-from foldmark.providers.openai_models import breakpoints, effort, reasons
+from foldmark.providers.openai_models import breakpoints, effort, marked, reasons
 from foldmark.providers.openai_reading import arguments, distinct, spent, tokens
 
 APART = "\n\n"
@@ -52,8 +52,8 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
 
 
 def _developer(prompt: Prompt) -> list[dict[str, Any]]:
-    stable, anchors = _text(prompt.stable), _text(prompt.system[len(prompt.stable) :])
-    return [{"role": "developer", "content": [*map(_marked, stable), *anchors]}] if prompt.system else []
+    parts = [*map(marked, _text(prompt.stable)), *_text(prompt.system[len(prompt.stable) :])]
+    return [{"role": "developer", "content": parts}] if parts else []
 
 
 def _mark(items: list[dict[str, Any]]) -> None:
@@ -64,12 +64,8 @@ def _mark(items: list[dict[str, Any]]) -> None:
         if field == "output" or item.get("role") == "user":
             parts = _text(item[field]) if isinstance(item[field], str) else item[field]
             if parts:
-                item[field] = [*parts[:-1], _marked(parts[-1])]
+                item[field] = [*parts[:-1], marked(parts[-1])]
                 return
-
-
-def _marked(part: dict[str, Any]) -> dict[str, Any]:
-    return {**part, "prompt_cache_breakpoint": {"mode": "explicit"}}
 
 
 def _said(step: Said) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from foldmark.core.answer import Piece
 from foldmark.core.errors import CommandError
 from foldmark.core.prompt import Prompt
 from foldmark.core.request import Options, ToolSpec
@@ -11,26 +12,29 @@ from foldmark.providers import anthropic, gemini, openai, openai_responses
 
 Encode = Callable[[str, Prompt, Sequence[ToolSpec], Options], dict[str, Any]]
 
+Parse = Callable[[dict[str, Any]], tuple[Piece, ...]]
+
 
 class Wire(NamedTuple):
-    """A provider's dialect, what puts a prompt into it, and the module over its SDK whose `connect(model, access)` is
-    the provider."""
+    """A provider's dialect, what puts a prompt into it and reads its whole answers, and the module over its SDK whose
+    `connect(model, access)` is the provider."""
 
     dialect: str
     encode: Encode
+    parse: Parse
     module: str
 
 
 WIRES = {
-    "anthropic": Wire("anthropic", anthropic.encode, "anthropic_api"),
-    "openai": Wire("openai", openai.encode, "openai_api"),
-    "openai_responses": Wire("openai", openai_responses.encode, "openai_responses_api"),
-    "gemini": Wire("gemini", gemini.encode, "gemini_api"),
-    "gemini_gca": Wire("gemini_gca", gemini.encode_gca, "gemini_gca_api"),
-    "openrouter": Wire("openai", openai.encode, "openai_api"),
-    "ollama": Wire("openai", openai.encode, "openai_api"),
-    "vllm": Wire("openai", openai.encode, "openai_api"),
-    "offline": Wire("openai", openai.encode, "offline"),
+    "anthropic": Wire("anthropic", anthropic.encode, anthropic.parse, "anthropic_api"),
+    "openai": Wire("openai", openai.encode, openai.parse, "openai_api"),
+    "openai_responses": Wire("openai", openai_responses.encode, openai_responses.parse, "openai_responses_api"),
+    "gemini": Wire("gemini", gemini.encode, gemini.parse, "gemini_api"),
+    "gemini_gca": Wire("gemini_gca", gemini.encode_gca, gemini.parse_gca, "gemini_gca_api"),
+    "openrouter": Wire("openai", openai.encode, openai.parse, "openai_api"),
+    "ollama": Wire("openai", openai.encode, openai.parse, "openai_api"),
+    "vllm": Wire("openai", openai.encode, openai.parse, "openai_api"),
+    "offline": Wire("openai", openai.encode, openai.parse, "offline"),
 }
 """Provider -> its wire format. `google` is another name of `gemini`."""
 

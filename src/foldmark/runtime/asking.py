@@ -10,9 +10,6 @@ from foldmark.core.errors import ContextOverflowError
 from foldmark.core.ports import Provider
 from foldmark.core.request import Request, ToolCall
 
-NARROWER = 0.7
-"""The share of a request that is tried next if a provider found it too long and did not say by how much."""
-
 
 class Answer:
     """What a model has said so far in answer to one request."""
@@ -78,8 +75,5 @@ async def _gather(provider: Provider, answer: Answer, show: Callable[[Piece], No
 
 def _smaller(agent: Agent, request: Request, error: ContextOverflowError) -> Request | None:
     """The request with a window that should fit; None if there is nothing more to leave out."""
-    share = NARROWER
-    if error.tokens and error.limit and error.tokens > error.limit:
-        share = error.limit / error.tokens * 0.95
-    found = agent.request(request.provider, request.model, limit=int(request.tokens * share))
+    found = agent.request(request.provider, request.model, limit=error.within(request.tokens))
     return found if found.tokens < request.tokens else None

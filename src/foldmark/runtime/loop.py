@@ -5,13 +5,12 @@ on. Tools run in a thread of their own, so that the turn stays responsive; `slas
 """
 
 from asyncio import CancelledError, create_task, to_thread, wait
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
-
-from msgspec.structs import replace
+from typing import NamedTuple, TypeVar
 
 from foldmark.conversation import Agent
+from foldmark.conversation.answers import append_answer, distinct
 from foldmark.conversation.asking import NOBODY, Asking
 from foldmark.conversation.reminders import reminder
 from foldmark.conversation.usage import calibrate, record_usage
@@ -65,7 +64,7 @@ async def turn(agent: Agent, provider: Provider, text: str | None, show: Shown, 
             await ask(agent, provider, answer, show.piece)
             if not answer.calls:
                 break
-            answer.calls = _distinct(answer.calls)
+            answer.calls = distinct(answer.calls)
             _record(agent, answer, opened, interrupted=False, end=False)
             asked, answer = answer, Answer()
             await _run(agent, asked, show, asking)
@@ -119,20 +118,6 @@ def _call(agent: Agent, call: ToolCall, asking: Asking) -> tuple[str, bool]:
         return f"Error: {error}", True
 
 
-def _distinct(calls: Sequence[ToolCall]) -> list[ToolCall]:
-    """The calls of one answer, none with the id of another: some models give all of them the same, or none."""
-    used: set[str] = set()
-    found = []
-    for call in calls:
-        call_id, number = call.call_id, 1
-        while call_id in used:
-            number += 1
-            call_id = f"{call.call_id}-{number}"
-        used.add(call_id)
-        found.append(replace(call, call_id=call_id))
-    return found
-
-
 def _result(agent: Agent, call: ToolCall, text: str, failed: bool, dialect: str | None) -> None:
     agent.append_tool_result(call.call_id, text, dialect=dialect, is_error=failed)
 
@@ -148,14 +133,7 @@ def _record(
     def once() -> None:
         with agent.batch():
             mine = agent.open_turn in (opened, None)
-            if answer.pieces or answer.kept:
-                kept: dict[str, Any] = (
-                    {"data": {"blocks": answer.kept}, "dialect": answer.dialect} if answer.kept else {}
-                )
-                agent.append("assistant", answer.text, interrupted=interrupted, **kept)
-            for call in answer.calls:
-                signed = {"thought_signature": call.signature} if call.signature else None
-                agent.append_tool_call(call.name, call.args, call_id=call.call_id, dialect=answer.dialect, data=signed)
+            append_answer(agent, answer.text, answer.kept, answer.calls, answer.dialect, interrupted=interrupted)
             if answer.request is not None and answer.usage is not None:
                 record_usage(agent, answer.request, answer.usage, answer.stopped)
             if measured is not None and measured.request is not None and measured.usage is not None:

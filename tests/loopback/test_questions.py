@@ -1,0 +1,76 @@
+"""What Foldmark itself asks a real model: a summary, a state block, a judgement [SPEC 3, 4]; and the exact count."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from plan import Answer, Fail, Reply, Say
+from server import Loopback
+from wire_anthropic import AnthropicWire
+
+import foldmark
+from foldmark import Agent, FoldmarkError
+
+Start = Callable[..., tuple[Agent, Loopback]]
+
+
+@pytest.fixture
+def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    servers: list[Loopback] = []
+
+    def begin(*answers: Answer) -> tuple[Agent, Loopback]:
+        server = Loopback(AnthropicWire(), answers)
+        servers.append(server.__enter__())
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key-1")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        agent = foldmark.open(":memory:").agent("default")
+        agent.do("/model anthropic/claude-sonnet-4-5")
+        for number in range(4):
+            agent.append("user", f"Question {number} {'word ' * 300}")
+            agent.append("assistant", f"Answer {number}")
+            agent.end_turn()
+        return agent, server
+
+    yield begin
+    for server in servers:
+        server.__exit__(None, None, None)
+        assert server.refusals == []
+
+
+def says(text: str, stop: str = "end") -> Reply:
+    return Reply((Say((text,)),), stop)
+
+
+def test_a_summary(start: Start) -> None:
+    agent, server = start(says("They asked four questions."))
+    assert "They asked four questions." in agent.do("/summarize").text
+    assert [message.content for message in agent.context().messages] == ["They asked four questions."]
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(("stop", "told"), [("length", "was cut off"), ("refused", "is a refusal")])
+@pytest.mark.parametrize("command", ["/summarize", "/context rebuild"])
+def test_half_an_answer_and_a_refusal_change_nothing(start: Start, command: str, stop: str, told: str) -> None:
+    agent, _ = start(says("### STATE\nGoal: I can", stop))
+    before = agent.standing().newest
+    with pytest.raises(FoldmarkError, match=f"{told} .*; nothing was changed"):
+        agent.do(command)
+    assert agent.standing().newest == before
+
+
+def test_a_question_that_is_too_long_is_put_once_more_about_fewer_turns(start: Start) -> None:
+    agent, server = start(Fail("overflow", tokens=2_000, limit=1_000), says("### STATE\nGoal: answer"))
+    agent.do("/context rebuild")
+    first, second = (str(each.body) for each in server.asked)
+    assert len(second) < len(first) * 0.7
+    assert "Question 3" in second
+    assert "Question 0" not in second
+    assert agent.context().state == "Goal: answer"
+
+
+def test_the_exact_count(start: Start) -> None:
+    agent, server = start()
+    server.tokens = 2_000
+    result = agent.do("/context count")
+    assert result.data["tokens"] == 2_000
+    assert result.data["estimate"] == agent.request().tokens
+    assert result.text.startswith("2,000 tokens by anthropic/claude-sonnet-4-5's own count; the estimate is ~")
