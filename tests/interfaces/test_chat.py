@@ -553,3 +553,16 @@ def test_an_import_shows_its_progress_on_a_terminal(terminal: Start) -> None:
         screen.until("Importing notes-cli.jsonl")
         screen.until("Conversation 'notes-cli'")
         assert screen.end() == 0
+
+
+def test_a_project_cannot_steer_the_terminal_by_a_models_name(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("ollama/\\u001b]0;x\\u0007", "gemini/../../x", "ollama/a b"):
+        (tmp_path / ".foldmark.toml").write_text(f'[context]\nmodel = "{name}"\n')
+        talk = cli("chat", stdin="hello\n")
+        assert talk.code == 2
+        assert "model is 'offline' or PROVIDER/MODEL, not" in talk.err
+        assert "\x1b" not in talk.out + talk.err
+    assert cli("chat", "--model", "gemini/../x", stdin="").code == 2

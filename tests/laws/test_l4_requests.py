@@ -15,12 +15,15 @@ from typing import Any
 import msgspec
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import rule
+from hypothesis.stateful import initialize, rule
+from naive_model import NaiveAgent
 from random_logs import (
     MODELS,
     TARGETS,
     answered,
     block,
+    blocks,
+    many_blocks,
     texts_of,
     tool_lists,
     unknown,
@@ -29,16 +32,20 @@ from random_logs import (
 from side_by_side import Pair
 from test_all_operations import CALL_IDS, WHO, Histories
 
+from foldmark.core.config import THINKING as THINKING_LEVELS
 from foldmark.core.request import Request, ToolSpec
 
+BUDGETS = [f"sliding_context_tokens={tokens}" for tokens in (0, 1, 600, 2000, 4000, 10_000, 11_000, 100_000)]
+LOW_WATER = [f"sliding_context_low_water={share}" for share in (0.6, 0.8, 1.0)]
+LEVELS = [f"thinking={level}" for level in THINKING_LEVELS]
 SETTINGS = [
-    *(f"sliding_context_tokens={tokens}" for tokens in (0, 1, 600, 2000, 10_000, 12_000, 100_000)),
-    *(f"sliding_context_low_water={share}" for share in (0.6, 0.8, 1.0)),
+    *(*BUDGETS, *LOW_WATER, *LEVELS),
     *(f"context_size={turns}" for turns in (0, 1, 3)),
-    *(f"thinking={level}" for level in ("default", "off", "low", "medium", "high")),
     *("truncation=off", "truncation=on", "truncate_inactive=3", "truncate_active=0", "truncate_recent=5"),
     *("truncate_shape=head-tail", "isolation=off", "isolation=on", "system=Answer in verse."),
 ]
+DIALECT = st.sampled_from([None, "openai", "anthropic", "gemini", "gemini_gca"])
+WORDS = st.sampled_from([True, True, False])
 ANCHORS = ("state", "scratchpad", "memos")
 LONG = 2500  # characters, so that a few turns fill the smaller windows
 
@@ -48,10 +55,28 @@ class Requests(Histories):
 
     def __init__(self) -> None:
         super().__init__()
-        self.luggage: list[Any] = []  # blocks that go with the next messages
-        self.dialect: str | None = "openai"
+        self.luggage: list[Any] = [None]  # what messages carry in turn
+        self.dialect: str | None = None
         self.tools: tuple[ToolSpec, ...] = ()
-        self.long = 0  # messages that are still to be long
+        self.long = 0  # every so many messages one is long
+
+    @initialize(
+        turns=st.integers(0, 3),
+        luggage=st.lists(blocks, max_size=12),
+        dialect=DIALECT,
+        tools=tool_lists,
+        long=st.sampled_from([0, 0, 1, 2, 3]),
+        given=st.tuples(*map(st.sampled_from, (BUDGETS, LOW_WATER, LEVELS, SETTINGS))),
+    )
+    def conversation(
+        self, turns: int, luggage: list[Any], dialect: str | None, tools: Any, long: int, given: tuple[str, ...]
+    ) -> None:
+        self.luggage, self.dialect, self.tools, self.long = luggage or [None], dialect, tools, long
+        self.add(self.log.agent("default"), NaiveAgent())
+        for setting in given:
+            self.change_a_setting(0, setting)
+        for calls in range(turns):
+            self.whole_turn(0, calls, calls == 1)
 
     def teardown(self) -> None:
         try:
@@ -65,11 +90,11 @@ class Requests(Histories):
     # -- messages that carry something -------------------------------------------------------------
 
     def carried(self) -> dict[str, Any] | None:
-        return {"blocks": self.luggage.pop()} if self.luggage else None
+        blocks = self.luggage[len(self.ids) % len(self.luggage)]
+        return None if blocks is None else {"blocks": blocks}
 
     def lengthened(self, text: str) -> str:
-        self.long -= 1
-        return f"{text} {'x' * LONG}" if self.long >= 0 else text
+        return f"{text} {'x' * LONG}" if self.long and len(self.ids) % self.long == 0 else text
 
     def say(self, pair: Pair, kind: str, text: str | None = None) -> int:
         text = text or self.lengthened(self.text())
@@ -108,36 +133,46 @@ class Requests(Histories):
         pair.model.append(kind, event_id)
         self.stored[event_id] = (kind, "")
 
-    @rule(luggage=st.lists(st.lists(block, max_size=3), min_size=1, max_size=6))
-    def pack(self, luggage: list[Any]) -> None:
-        self.luggage = luggage
+    @rule(luggage=st.lists(blocks, min_size=1, max_size=6), dialect=DIALECT)
+    def pack(self, luggage: list[Any], dialect: str | None) -> None:
+        self.luggage, self.dialect = luggage, dialect
 
-    @rule(messages=st.integers(1, 8))
-    def talk_long(self, messages: int) -> None:
-        self.long = messages
+    @rule(
+        who=WHO,
+        opens=st.booleans(),
+        steps=st.lists(st.tuples(answered, st.integers(0, 2), WORDS, st.booleans()), min_size=1, max_size=3),
+        shown=many_blocks,
+        missing=st.booleans(),
+        whom=st.lists(st.sampled_from(TARGETS), max_size=4),
+    )
+    def work(self, who: int, opens: bool, steps: list[Any], shown: list[Any], missing: bool, whom: list[Any]) -> None:
+        """A turn as the runtime records it, up to somewhere in its middle; some of its requests are looked at.
 
-    @rule(dialect=st.sampled_from([None, "openai", "anthropic", "gemini", "gemini_gca"]))
-    def speak(self, dialect: str | None) -> None:
-        self.dialect = dialect
-
-    @rule(who=WHO, kept=answered, words=st.booleans(), calls=st.integers(0, 2), results=st.booleans())
-    def answer_with_thinking(
-        self, who: int, kept: tuple[str, list[Any]], words: bool, calls: int, results: bool
-    ) -> None:
-        """As a provider answers: what it thought, with or without words, alone or in front of calls."""
+        A model answers with what it thought, with or without words, alone or in front of calls; results hold images.
+        """
         pair = self.pair(who)
-        if pair.model.open_exchanges():
-            return
-        self.dialect, self.luggage = kept[0], []
-        if words:
-            self.luggage = [kept[1]]
-            self.say(pair, "assistant")
-        else:
-            self.wordless(pair, "assistant", kept[1], dialect=kept[0])
-        for call_id in CALL_IDS[:calls]:
-            self.call(pair, call_id)
-        for call_id in CALL_IDS[:calls] if results else ():
-            self.result(pair, call_id)
+        if opens:
+            self.end(pair)
+            self.say(pair, "user")
+        for (dialect, kept), calls, words, apart in steps:
+            if pair.model.open_exchanges():
+                break
+            self.dialect = dialect
+            if apart:  # as an import records it
+                self.wordless(pair, "assistant", kept, dialect=dialect)
+            luggage, self.luggage = self.luggage, [None if apart else kept]
+            if words:
+                self.say(pair, "assistant")
+            elif not apart:
+                self.wordless(pair, "assistant", kept, dialect=dialect)
+            self.luggage = [shown]
+            for call_id in CALL_IDS[:calls]:
+                self.call(pair, call_id)
+            for call_id in CALL_IDS[missing:calls]:
+                self.result(pair, call_id)
+            self.luggage = luggage
+            for target in whom:
+                self.accepted(pair, *target)
 
     @rule(who=WHO, kind=st.sampled_from(["user", "assistant", "tool"]), blocks=st.lists(block, max_size=3))
     def show_without_a_word(self, who: int, kind: str, blocks: list[Any]) -> None:
@@ -172,9 +207,12 @@ class Requests(Histories):
     def change_the_tools(self, tools: tuple[ToolSpec, ...]) -> None:
         self.tools = tools
 
-    @rule(who=WHO, target=st.sampled_from(TARGETS), limit=st.sampled_from([None, None, 1, 3000]))
-    def ask(self, who: int, target: tuple[str, str], limit: int | None) -> None:
-        self.accepted(self.pair(who), *target, limit)
+    # Not the matter here.
+    malformed_command = not_for_models = explain = look_back = request = None  # type: ignore[assignment]
+
+    @rule(who=WHO, whom=st.sampled_from(TARGETS), limit=st.sampled_from([None, None, 1, 3000]))
+    def ask(self, who: int, whom: tuple[str, str], limit: int | None) -> None:
+        self.accepted(self.pair(who), *whom, limit)
 
     def accepted(self, pair: Pair, provider: str, model: str, limit: int | None = None) -> None:
         given = pair.real.log.tools

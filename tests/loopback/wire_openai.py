@@ -169,7 +169,7 @@ class ResponsesWire(_OpenAIWire):
         for item in body["input"]:
             match item.get("type", "message"):
                 case "message":
-                    found += _parts(item["role"], item["content"])
+                    found += _parts({"developer": "system"}.get(item["role"], item["role"]), item["content"])
                 case "function_call":
                     found.append(("call", item["name"]))
                 case "function_call_output":

@@ -817,6 +817,15 @@ def test_tools_are_called_by_their_own_names() -> None:
     assert pieces[0] == ToolCall("c1", "mcp.server/look", {"at": "a"})
 
 
+def test_breakpoints_go_through_the_sdk() -> None:
+    prompt = Prompt("Be brief.", TALK, anchors="### STATE", settled=5, earlier=2)
+    _, server = asked(Played(delta("stop"), DONE), made(openai.encode("gpt-5.6", prompt)))
+    assert len(marks(server.requests[0].body["messages"])) == 3
+    end = {"type": "response.completed", "response": response()}
+    _, server = asked(PlayedResponses(end), made(openai_responses.encode("gpt-5.6", prompt)))
+    assert len(marks(server.requests[0].body["input"])) == 3
+
+
 def test_halves_of_characters_are_joined_or_replaced() -> None:
     lines = [r'data: {"choices":[{"delta":{"content":"\ud83d\ude00 \ud83d"},"finish_reason":"stop"}]}' + "\n\n"]
     assert asked(Played(*lines))[0][0] == "😀 \ufffd"

@@ -231,6 +231,7 @@ class Agent(Timeline):
         [SPEC 4.2]. `limit` is a number of tokens that older turns have to make room for, by default what the model
         takes unless there is no budget. Raises CommandError for an unknown provider.
         """
+        from foldmark.conversation.fullness import whole
         from foldmark.conversation.request import prepare  # 20 ms, and only requests need it
 
         if not isinstance(provider, str | None) or not isinstance(model, str | None):
@@ -240,7 +241,7 @@ class Agent(Timeline):
         provider, model = provider or own[0], model or own[2] or provider or own[0]
         known, planned, only = self.log.model_named(f"{provider}/{model}"), talk(at), None
         window, output = known.window, known.answer
-        if planned and is_ephemeral(at.size.tokens, window):
+        if planned and is_ephemeral(whole(at, provider, model), window):
             only = planned
         if at.fold.closing is not None:
             # The model still has to say that it is done: to the end of the turn it sees what leaves with the turn.

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from foldmark.conversation.asking_model import ask
+from foldmark.conversation.fullness import whole
 from foldmark.core.events import Event
 from foldmark.core.matching import match, parse_ids, request_text, shown
 from foldmark.core.ports import Progress
@@ -30,7 +31,8 @@ def matched(
         return found_here
     turns = newest_turns(reversed(messages), len(messages) + 1)
     sizes = [sum(message.tokens for message in turn.messages) for turn in turns]
-    plan = chunks(sizes, chunk_count(at.size.tokens, agent.window))
+    provider, _, model = at.config.model.partition("/")
+    plan = chunks(sizes, chunk_count(whole(at, provider, model), agent.window))
     found: set[int] = set()
     for done, part in enumerate(plan, 1):
         chunk = [message for place in part for message in turns[place].messages]

@@ -1,5 +1,6 @@
 """The settings of one agent that shape its requests [SPEC 10], and how they are read from text."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -73,6 +74,8 @@ _CHOICES = {
     "thinking": THINKING,
 }
 
+_MODEL = re.compile(r"[\w.:/@+~-]{0,200}", re.ASCII)
+"""Names of models go into addresses and onto terminals."""
 _PERCENT = ("warn_threshold", "recommend_threshold", "urgent_threshold")
 
 
@@ -152,6 +155,8 @@ def parse(key: str, text: str) -> Any:
             if unknown := [word for word in wanted if word not in MODEL_COMMANDS]:
                 raise CommandError(f"{key} are {takes(key)}, unlike '{unknown[0][:40]}'")
             return ", ".join(wanted) or "none"
+        case _ if key == "model" and (not _MODEL.fullmatch(text) or ".." in text):
+            raise _wrong(key, f"{text[:40]!r}")
         case _:
             return text
 

@@ -112,7 +112,7 @@ class _Chat:
         context = agent.context()
         what = f"{count(len(context.messages), 'message')} in the context" if context.messages else "nothing said yet"
         model = agent.standing().config.model
-        print(f"Conversation '{agent.name or agent.id}', {what}; model: {model}. /help lists the commands.")
+        print(harmless(f"Conversation '{agent.name or agent.id}', {what}; model: {model}. /help lists the commands."))
         if agent.open_turn is not None:
             print("The last turn was cut off; what was recorded of it is kept.")
         request = agent.request()

@@ -109,7 +109,7 @@ def _said(text: str, kept: Sequence[Block], uses: list[Block]) -> list[Block]:
     done = 0
     for block in kept:
         names = _THINKING.get(str(block.get("type")), ())
-        if not names or not all(isinstance(block.get(name), str) for name in names):
+        if not names or not all(isinstance(block.get(name), str) for name in names) or not block[names[-1]].strip():
             continue
         after = block.get(AFTER)
         end = after if isinstance(after, int) and done < after <= len(text) else done

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from foldmark.core.answer import Piece
+from foldmark.core.config import parse
 from foldmark.core.errors import CommandError
 from foldmark.core.prompt import Prompt
 from foldmark.core.request import Options, ToolSpec
@@ -57,6 +58,7 @@ def check_model(name: str, configured: Mapping[str, str] = {}) -> None:
     if provider not in (*WIRES, "google", *configured) or (provider != "offline" and not model):
         there_is = _all(configured)
         raise CommandError(f"a model is 'offline' or PROVIDER/MODEL with one of {there_is}, not '{name[:60]}'")
+    parse("model", name)
 
 
 def _all(configured: Mapping[str, str]) -> str:

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 from foldmark.conversation import Agent
 from foldmark.conversation.answers import append_answer, distinct
 from foldmark.conversation.asking import NOBODY, Asking
+from foldmark.conversation.planning import planning
 from foldmark.conversation.reminders import reminder
 from foldmark.conversation.usage import calibrate, record_usage
 from foldmark.core.answer import Piece
@@ -82,7 +83,7 @@ async def turn(agent: Agent, provider: Provider, text: str | None, show: Shown, 
 def _request(agent: Agent) -> Request:
     """The next request, with a reminder in it if the context fills up [SPEC 5.5]."""
     request = agent.request()
-    told = reminder(agent, request.tokens, agent.window)
+    told = None if planning(agent.standing()) else reminder(agent, request.tokens, agent.window)
     if told is None:
         return request
     _retried(agent, partial(agent.append, "user", told, actor="system", data={"reminder": True}))
