@@ -128,7 +128,7 @@ def provider(name: str, settings: Settings, delay: float = 0.0, attempts: int = 
     It is asked up to `attempts` times where it cannot answer at once. Keys come from the environment. What is wrong is
     raised when it is asked: CommandError for an unknown provider, ProviderError where a key or an SDK is missing.
     """
-    if name == "offline":
+    if name.partition("/")[0] == "offline":
         from foldmark.providers.offline import OfflineModel
 
         return OfflineModel(delay)

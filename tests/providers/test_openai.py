@@ -1188,3 +1188,10 @@ def test_the_wires_say_what_the_real_ones_say() -> None:
     reply = Reply((Say(("Hi",)), Use("c1", "look", {})), "calls")
     plain = b"".join(OpenAIWire().stream(reply, {"model": "x", "stream": True}))
     assert b'"prompt_tokens"' not in plain
+
+
+def test_a_marked_body_is_counted_like_an_unmarked_one() -> None:
+    made = Prompt("Be brief.", (Said("user", "Hi."), Calls("", (used("c1"),)), Said("user", "And?")), settled=2)
+    new, old = (countable(openai.encode(name, made)) for name in ("gpt-5.6", "gpt-5.5"))
+    assert VALIDATORS["openai_responses"](new) == []
+    assert new["instructions"] == old["instructions"]

@@ -1,6 +1,7 @@
 """`Agent`: one timeline. Everything that happens to it is appended; its context is what comes out [SPEC 2, 3, 9]."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,8 +18,9 @@ from foldmark.conversation.receipts import CachedPrefix, Change, Result, cached_
 from foldmark.conversation.redaction import Erasure, erasable, heirs
 from foldmark.conversation.standing import Standing
 from foldmark.conversation.timeline import Timeline
+from foldmark.conversation.usage import usage_data
 from foldmark.core import codec
-from foldmark.core.answer import Kept
+from foldmark.core.answer import Kept, Stopped, Usage
 from foldmark.core.errors import CommandError, ConflictError, ProviderError
 from foldmark.core.events import (
     Fork,
@@ -95,8 +97,11 @@ class Agent(Timeline):
         """
         from foldmark.providers.wires import wire_of
 
+        if not isinstance(provider, str) or not isinstance(answer, Mapping):
+            what = type(answer).__name__
+            raise CommandError(f"an answer is a provider's name and a mapping, as of .model_dump(), not {what}")
         wire = wire_of(provider, self.log.given.dialects)
-        pieces = wire.parse(dict(answer))
+        pieces = wire.parse({str(key): value for key, value in answer.items()})
         if not pieces:
             raise ProviderError(
                 "answer", f"this is no answer of {provider}'s API, or an empty one; nothing was recorded"
@@ -106,7 +111,11 @@ class Agent(Timeline):
             named = [replace(c, call_id=c.call_id or f"call-{self.standing().newest}") for c in calls]
             text = "".join(piece for piece in pieces if isinstance(piece, str))
             kept = [piece.block for piece in pieces if isinstance(piece, Kept)]
-            return append_answer(self, text, kept, distinct(named), wire.dialect)
+            found = append_answer(self, text, kept, distinct(named), wire.dialect)
+            for usage in (piece for piece in pieces if isinstance(piece, Usage)):
+                stopped = next((piece for piece in pieces if isinstance(piece, Stopped)), None)
+                self.record("usage", data=usage_data(provider, str(answer.get("model", "")), usage, stopped))
+        return found
 
     # Operations
 
@@ -239,10 +248,9 @@ class Agent(Timeline):
         at = self.standing()
         own = at.config.model.partition("/")
         provider, model = provider or own[0], model or own[2] or provider or own[0]
-        known, planned, only = self.log.model_named(f"{provider}/{model}"), talk(at), None
+        known, planned = self.log.model_named(f"{provider}/{model}"), talk(at)
         window, output = known.window, known.answer
-        if planned and is_ephemeral(whole(at, provider, model), window):
-            only = planned
+        full = is_ephemeral(whole(at, provider, model), window)
         if at.fold.closing is not None:
             # The model still has to say that it is done: to the end of the turn it sees what leaves with the turn.
             fold = msgspec.structs.replace(at.fold, segments=normal((*at.fold.segments, *planned)))
@@ -250,7 +258,11 @@ class Agent(Timeline):
             at = msgspec.structs.replace(at, fold=fold, size=size)
         # With the budget off the request is the context and nothing else, whatever the model takes [SPEC 5].
         most = limit if limit is not None else window - output if at.config.sliding_context_tokens else None
-        return prepare(at, at.config, provider, model, tools=self.log.tools(), only=only, limit=most, output=output)
+        made = partial(prepare, at, at.config, provider, model, tools=self.log.tools(), limit=most, output=output)
+        request = made(only=planned if planned and full else None)
+        if planned and not full and is_ephemeral(request.tokens, window):
+            return made(only=planned)
+        return request
 
     @property
     def window(self) -> int:

@@ -33,20 +33,23 @@ def snapshot_of(data: dict[str, Any] | None) -> Snapshot | None:
     return Snapshot(fresh + read + write, output)
 
 
-def record_usage(agent: "Agent", request: Request, usage: Usage, stopped: Stopped | None) -> None:
-    """Record what the provider said that a request cost."""
-    data = {
-        "provider": request.provider,
-        "model": request.model,
+def usage_data(provider: str, model: str, usage: Usage, stopped: Stopped | None) -> dict[str, Any]:
+    """What a usage event holds of what a provider said that an answer cost."""
+    return {
+        "provider": provider,
+        "model": model,
         "fresh": usage.fresh,
         "cache_read": usage.cache_read,
         "cache_write": usage.cache_write,
         "output": usage.output,
-        "estimate": request.tokens,
-        "size": request.size,
         "stopped": stopped.said if stopped else "",
     }
-    agent.record("usage", data=data)
+
+
+def record_usage(agent: "Agent", request: Request, usage: Usage, stopped: Stopped | None) -> None:
+    """Record what the provider said that a request cost, beside what it was estimated at."""
+    data = usage_data(request.provider, request.model, usage, stopped)
+    agent.record("usage", data={**data, "estimate": request.tokens, "size": request.size})
 
 
 def calibrate(agent: "Agent", request: Request, usage: Usage) -> None:

@@ -186,11 +186,12 @@ def _openai(body: dict[str, Any]) -> Iterator[Block]:
     if instructions := body.get("instructions"):
         yield _block("instructions", instructions)
     for message in body.get("messages", body.get("input", ())):
-        content = message.get("content")
+        field = "output" if "output" in message else "content"
+        content = message.get(field)
         if not content:
             yield _block("", message)
             continue
-        head = msgspec.json.encode({key: value for key, value in message.items() if key != "content"}).decode()
+        head = msgspec.json.encode({key: value for key, value in message.items() if key != field}).decode()
         for part in _parts(content):
             # A text is the same to the model whether it stands by itself or as a part that can be marked.
             named = str(part.get("type", "")).endswith("text")

@@ -120,8 +120,9 @@ def _kept(model: str, blocks: Iterable[dict[str, Any]]) -> dict[str, Any]:
         text, details, field = block.get("text"), block.get("details"), block.get("field")
         if block.get("type") == "reasoning_content" and isinstance(text, str) and text:
             found[field if field in REASONING else "reasoning_content"] = text
-        elif block.get("type") == "reasoning_details" and isinstance(details, list) and details:
-            found["reasoning_details"] = details
+        elif block.get("type") == "reasoning_details" and isinstance(details, list):
+            wanted = [each for each in details if isinstance(each, dict)]
+            found |= {"reasoning_details": wanted} if wanted else {}
     return found
 
 

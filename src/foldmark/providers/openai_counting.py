@@ -9,16 +9,16 @@ def countable(chat: dict[str, Any]) -> dict[str, Any]:
     instructions: list[str] = []
     for message in chat["messages"]:
         content = message.get("content")
+        parts = [_part(part) for part in content] if isinstance(content, list) else content
         match message["role"]:
             case "system":
-                instructions.append(content)
+                instructions.append(content if isinstance(content, str) else "".join(part["text"] for part in content))
             case "tool":
-                items.append({"type": "function_call_output", "call_id": message["tool_call_id"], "output": content})
+                items.append({"type": "function_call_output", "call_id": message["tool_call_id"], "output": parts})
             case "assistant":
                 items += [{"role": "assistant", "content": content}] if content else []
                 items += [_call(call) for call in message.get("tool_calls", ())]
             case role:
-                parts = content if isinstance(content, str) else [_part(part) for part in content]
                 items.append({"role": role, "content": parts})
     body: dict[str, Any] = {"model": chat["model"], "input": items}
     if instructions:

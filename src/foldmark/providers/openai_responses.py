@@ -16,11 +16,14 @@ from foldmark.core.prompt import Prompt
 from foldmark.core.request import PLAIN, Options, ToolCall, ToolSpec
 from foldmark.core.view import Calls, Said, Used
 from foldmark.core.wire import tool_name
-from foldmark.providers.openai_models import breakpoints, effort, marked, reasons
+from foldmark.providers.openai_models import breakpoints, effort, marked, own, reasons
 from foldmark.providers.openai_reading import arguments, distinct, spent, tokens
 
 APART = "\n\n"
 """Stands between the messages of one response."""
+
+PHASES = ("commentary", "final_answer")
+"""What a message of a model can be."""
 
 _WHY = {"max_output_tokens": "length", "content_filter": "refused"}
 
@@ -32,6 +35,8 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
     `instructions` cannot carry one: there the system text is a message of the developer, which is the same to a model.
     """
     steps = [_calls(step) if isinstance(step, Calls) else _said(step) for step in prompt.steps]
+    if own(model) and not reasons(model):  # the API refuses reasoning of another model then
+        steps = [[item for item in step if item.get("type") != "reasoning"] for step in steps]
     items = list(chain(*steps))
     if breakpoints(model):
         for end in (prompt.earlier, prompt.settled):
@@ -89,8 +94,8 @@ def _calls(step: Calls) -> list[dict[str, Any]]:
 
 
 def _answer(text: str, kept: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    phases = [block.get("phase") for block in kept if block.get("type") == "phase"]
-    phase = {"phase": phases[-1]} if phases and isinstance(phases[-1], str) else {}
+    phases = [block.get("phase") for block in kept if block.get("type") == "phase" and block.get("phase") in PHASES]
+    phase = {"phase": phases[-1]} if phases else {}
     return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}], **phase}
 
 
@@ -99,8 +104,11 @@ def _kept(blocks: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     found = []
     for block in blocks:
         encrypted, summary = block.get("encrypted_content"), block.get("summary")
-        if block.get("type") == "reasoning" and isinstance(encrypted, str) and encrypted:
-            parts = [part for part in summary if isinstance(part, dict)] if isinstance(summary, list) else []
+        if block.get("type") == "reasoning" and isinstance(encrypted, str) and encrypted.strip():
+            texts = (
+                [part.get("text") for part in summary if isinstance(part, dict)] if isinstance(summary, list) else []
+            )
+            parts = [{"type": "summary_text", "text": text} for text in texts if isinstance(text, str)]
             found.append({"type": "reasoning", "summary": parts, "encrypted_content": encrypted})
     return found
 
