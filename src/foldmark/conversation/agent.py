@@ -98,8 +98,9 @@ class Agent(Timeline):
         from foldmark.providers.wires import wire_of
 
         if not isinstance(provider, str) or not isinstance(answer, Mapping):
-            what = type(answer).__name__
-            raise CommandError(f"an answer is a provider's name and a mapping, as of .model_dump(), not {what}")
+            raise CommandError(
+                f"an answer is a provider's name and a mapping, as of .model_dump(), not {type(answer).__name__}"
+            )
         wire = wire_of(provider, self.log.given.dialects)
         pieces = wire.parse({str(key): value for key, value in answer.items()})
         if not pieces:
