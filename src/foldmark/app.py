@@ -11,7 +11,7 @@ from typing import Any
 from foldmark.conversation import Agent, Log, Result
 from foldmark.conversation.asking import Asking
 from foldmark.core.codec import timestamp
-from foldmark.core.errors import ProviderError, StoreError
+from foldmark.core.errors import FoldmarkError, ProviderError, StoreError
 from foldmark.core.ports import Provider
 from foldmark.core.request import Request, ToolSpec
 from foldmark.settings import Settings
@@ -83,9 +83,16 @@ def _complete(given: Settings, request: Request) -> str:
     import asyncio
     from contextlib import aclosing
 
+    from foldmark.conversation.interruption import CURRENT
     from foldmark.core.answer import Stopped
 
     async def whole() -> str:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        with CURRENT.get().ended_by(partial(loop.call_soon_threadsafe, task.cancel)):
+            return await asked()
+
+    async def asked() -> str:
         said, stopped = [], Stopped("end", "")
         async with aclosing(provider(_name(request), given, attempts=3).answer(request)) as pieces:
             async for piece in pieces:
@@ -100,7 +107,10 @@ def _complete(given: Settings, request: Request) -> str:
             )
         return "".join(said)
 
-    return asyncio.run(whole())
+    try:
+        return asyncio.run(whole())
+    except asyncio.CancelledError:
+        raise FoldmarkError("the question to the model was interrupted; nothing was changed") from None
 
 
 COUNT_EVERY = 1.0

@@ -1,14 +1,18 @@
 """What Foldmark itself asks a real model: a summary, a state block, a judgement [SPEC 3, 4]; and the exact count."""
 
+import asyncio
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from plan import Answer, Fail, Reply, Say
+from plan import Answer, Fail, Reply, Say, Stalled, Use
 from server import Loopback
 from wire_anthropic import AnthropicWire
 
 import foldmark
 from foldmark import Agent, FoldmarkError
+from foldmark.app import provider
+from foldmark.runtime.loop import Shown, turn
 
 Start = Callable[..., tuple[Agent, Loopback]]
 
@@ -74,3 +78,33 @@ def test_the_exact_count(start: Start) -> None:
     assert result.data["tokens"] == 2_000
     assert result.data["estimate"] == agent.request().tokens
     assert result.text.startswith("2,000 tokens by anthropic/claude-sonnet-4-5's own count; the estimate is ~")
+
+
+def test_a_turn_that_is_cancelled_does_not_wait_for_a_question(start: Start) -> None:
+    """The model's tool asks the model, in a thread, and gets no answer."""
+    preview = {"action": "preview", "criteria": "word", "mode": "forget"}
+    agent, server = start(
+        Reply((Use("c1", "filter_context", preview),), "calls"), Stalled((Say(("Mess",)),)), says("never")
+    )
+    agent.do("/forget word")
+    events = list[object]()
+
+    async def cancelled() -> None:
+        given = agent.log.given
+        task = asyncio.ensure_future(
+            turn(agent, provider(agent.standing().config.model, given), None, Shown(events.append, events.append))
+        )
+        while len(server.asked) < 2:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    began = time.monotonic()
+    asyncio.run(cancelled())
+    assert time.monotonic() - began < 20
+    assert server.gone.wait(5)
+    (*_, result) = agent.context().messages
+    assert (result.kind, "interrupted; nothing was changed" in result.content) == ("tool_result", True)
+    assert agent.open_turn is None

@@ -156,8 +156,11 @@ class _Chat:
             return False  # the turn will say it, once the text is recorded
 
     def _answered(self, runner: asyncio.Runner, text: str | None) -> None:
+        self._screen = _Screen()
         try:
             runner.run(self._answer(text))
+            if self._screen.blank:
+                print("(the model answered nothing)")
         except (CancelledError, KeyboardInterrupt):
             self._screen.interrupted()
         finally:
@@ -189,6 +192,7 @@ class _Screen:
 
     def __init__(self) -> None:
         self._mid_line = False
+        self.blank = True
 
     @property
     def show(self) -> Shown:
@@ -209,10 +213,11 @@ class _Screen:
     def _text(self, piece: str) -> None:
         if piece:
             print(harmless(piece), end="", flush=True)
-            self._mid_line = not piece.endswith("\n")
+            self._mid_line, self.blank = not piece.endswith("\n"), False
 
     def _call(self, call: ToolCall) -> None:
         self.end_line()
+        self.blank = False
         arguments = json_line(call.args)
         shown = arguments if len(arguments) <= CALL_CHARACTERS else f"{arguments[:CALL_CHARACTERS]}…"
         print(f"[{harmless(call.name)} {shown}]", flush=True)
@@ -225,6 +230,7 @@ class _Screen:
                 print(f"({reason}; asking again in {piece.seconds:.0f} s)", file=sys.stderr, flush=True)
             case Stopped() if piece.why in STOPPED:
                 self.end_line()
+                self.blank = False
                 print(f"({STOPPED[piece.why]}: {harmless(piece.said)})", flush=True)
             case _:
                 pass

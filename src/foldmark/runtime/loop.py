@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 from foldmark.conversation import Agent
 from foldmark.conversation.answers import append_answer, distinct
 from foldmark.conversation.asking import NOBODY, Asking
+from foldmark.conversation.interruption import CURRENT, Interruption
 from foldmark.conversation.planning import planning
 from foldmark.conversation.reminders import reminder
 from foldmark.conversation.usage import calibrate, record_usage
@@ -93,8 +94,11 @@ def _request(agent: Agent) -> Request:
 async def _run(agent: Agent, answer: Answer, show: Shown, asking: Asking) -> None:
     """Run the tools of one batch; results are recorded in the order of the calls, `slash` after all others [SPEC 3].
 
-    When the turn is cancelled, the tool that runs is waited for and its result is recorded; no other is begun.
+    When the turn is cancelled, the tool that runs is told so and waited for, its result is recorded, and no other is
+    begun.
     """
+    interruption = Interruption()
+    CURRENT.set(interruption)
     for call in sorted(answer.calls, key=lambda call: call.name == "slash"):
         show.call(call)
         work = create_task(to_thread(_call, agent, call, asking))
@@ -104,6 +108,7 @@ async def _run(agent: Agent, answer: Answer, show: Shown, asking: Asking) -> Non
                 await wait({work})
             except CancelledError:
                 cancelled = True  # the database is not to be used by two threads at once
+                interruption.happen()
         text, failed = work.result()
         _retried(agent, partial(_result, agent, call, text, failed, answer.dialect))
         if cancelled:
