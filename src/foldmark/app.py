@@ -159,7 +159,8 @@ def _provider(name: str, settings: Settings, attempts: int) -> Provider:
     kind, _, model = name.partition("/")
     reach = access(kind, os.environ, settings)
     module = import_module(f"foldmark.providers.{wire_of(kind, settings.dialects).module}")
-    return Patient(module.connect(model, Access(reach.key, reach.base_url, reach.project)), attempts)
+    foreign = kind not in ("anthropic", "openai", "openai_responses")
+    return Patient(module.connect(model, Access(reach.key, reach.base_url, reach.project, foreign)), attempts)
 
 
 def _name(request: Request) -> str:

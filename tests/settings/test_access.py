@@ -252,6 +252,10 @@ def test_a_configured_server_is_asked(
     for name, end in product(("OPENAI", "ANTHROPIC", "GEMINI", "GOOGLE"), ("API_KEY", "AUTH_TOKEN")):
         monkeypatch.setenv(f"{name}_{end}", "SECRET")
         monkeypatch.delenv(f"{name}_BASE_URL", raising=False)
+    for name in ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
+        monkeypatch.setenv(name, "SECRET")
+    for name in ("OPENAI_CUSTOM_HEADERS", "ANTHROPIC_CUSTOM_HEADERS"):
+        monkeypatch.setenv(name, "X-Gateway: SECRET")
     monkeypatch.setenv("TEAM_KEY", "own-key")
 
     async def said(agent: foldmark.Agent, settings: Settings) -> str:

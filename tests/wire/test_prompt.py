@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 import pytest
-from random_logs import message
+from random_logs import call, message, result, violations
 
 import foldmark
 from foldmark.conversation import Agent
 from foldmark.conversation.request import prepare
 from foldmark.core.config import Config
-from foldmark.core.prompt import EMPTY, GO_ON, GUIDELINES, OMITTED, assemble, layers
+from foldmark.core.events import Event
+from foldmark.core.prompt import EMPTY, GO_ON, GUIDELINES, OMITTED, Layer, Prompt, assemble, layers
 from foldmark.core.request import Request, ToolSpec
 from foldmark.core.segments import Segment
-from foldmark.core.view import Said, view
+from foldmark.core.view import Calls, Said, view
 from foldmark.providers.wires import WIRES
 from foldmark.tokens.counting import count
 
@@ -157,6 +158,111 @@ def test_an_instruction_is_the_last_message_and_nothing_else_is_added() -> None:
     assert [step.text for step in assemble([], view([], "openai", Config()), "Sum up.").steps] == ["Sum up."]
 
 
+# Anchors in front of the active turn
+
+STATE, PAD = Layer("state", "state", "STATE"), Layer("scratchpad", "scratchpad", "PAD")
+NOTES = "STATE\n\nPAD"
+
+
+def framed(*events: Event, instruction: str | None = None, anchors: Sequence[Layer] = (STATE, PAD)) -> Prompt:
+    """The prompt of messages whose anchors stand in the newest turn."""
+    found = [Layer("system", "system", "SYSTEM"), *anchors]
+    return assemble(found, view(events, "openai", Config()), instruction, anchors_last=True)
+
+
+def told(prompt: Prompt) -> list[str]:
+    """What is said, a word for each step; `calls` for calls."""
+    return ["calls" if isinstance(step, Calls) else step.text for step in prompt.steps]
+
+
+QUESTION, ANSWER = message(1, "user", "question"), message(2, "assistant", "answer")
+NEXT = message(5, "user", "next", turn=5)
+
+
+@pytest.mark.parametrize(
+    ("events", "steps", "settled", "earlier"),
+    [
+        ([], [NOTES, EMPTY], 0, 0),
+        ([QUESTION], [NOTES, "question"], 0, 0),
+        ([QUESTION, ANSWER], [NOTES, "question", "answer", GO_ON], 0, 0),
+        ([ANSWER], [NOTES, "answer", GO_ON], 0, 0),
+        ([call(1)], [NOTES, "calls"], 0, 0),
+        ([QUESTION, ANSWER, NEXT], ["question", "answer", NOTES, "next"], 2, 0),
+        ([QUESTION, NEXT, call(6, turn=5), result(7, 6, turn=5)], ["question", NOTES, "next", "calls"], 1, 0),
+        ([call(1), NEXT], [OMITTED, "calls", NOTES, "next"], 2, 1),
+        ([ANSWER, NEXT], [OMITTED, "answer", NOTES, "next"], 2, 1),
+        ([ANSWER, call(3, turn=5)], [OMITTED, "answer", NOTES, "calls"], 2, 1),
+        (
+            [QUESTION, ANSWER, NEXT, message(9, "user", "third", turn=9)],
+            [*("question", "answer", "next"), NOTES, "third"],
+            3,
+            2,
+        ),
+        ([QUESTION, ANSWER, message(5, "user", " ", turn=5)], ["question", "answer", NOTES, GO_ON], 2, 0),
+        ([QUESTION, message(5, "user", " ", turn=5)], ["question", NOTES], 1, 0),
+        ([QUESTION, call(2), message(5, "user", " ", turn=5)], ["question", "calls", NOTES], 2, 0),
+        ([ANSWER, message(5, "user", " ", turn=5)], [OMITTED, "answer", NOTES, GO_ON], 2, 1),
+    ],
+)
+def test_anchors_stand_in_front_of_the_active_turn(
+    events: list[Event], steps: list[str], settled: int, earlier: int
+) -> None:
+    prompt = framed(*events)
+    assert told(prompt) == steps
+    assert (prompt.settled, prompt.earlier) == (settled, earlier)
+    assert (prompt.system, prompt.stable, prompt.anchors) == ("SYSTEM", "SYSTEM", "")
+    assert [part.layer for part in prompt.parts][:3] == ["system", "state", "scratchpad"]
+    in_front = assemble([Layer("system", "system", "SYSTEM"), STATE], view(events, "openai", Config()))
+    assert "STATE" not in told(in_front)
+    assert in_front.system == "SYSTEM\n\nSTATE"
+
+
+@pytest.mark.parametrize(
+    ("events", "steps"),
+    [
+        ([], [NOTES, "Sum up."]),
+        ([QUESTION, ANSWER], [NOTES, "question", "answer", "Sum up."]),
+        ([QUESTION, ANSWER, NEXT], ["question", "answer", NOTES, "next", "Sum up."]),
+        ([call(1), message(5, "user", " ", turn=5)], [OMITTED, "calls", NOTES, "Sum up."]),
+    ],
+)
+def test_anchors_and_an_instruction(events: list[Event], steps: list[str]) -> None:
+    assert told(framed(*events, instruction="Sum up.")) == steps
+
+
+@pytest.mark.parametrize("anchors", [[], [STATE._replace(text=" \n")]])
+def test_without_anchors_nothing_stands_there(anchors: list[Layer]) -> None:
+    assert told(framed(QUESTION, ANSWER, NEXT, anchors=anchors)) == ["question", "answer", "next"]
+    assert told(framed(anchors=anchors)) == [EMPTY]
+
+
+def test_planning_has_no_anchors_wherever_they_would_stand(agent: Agent) -> None:
+    first = agent.append("user", "One.")
+    agent.end_turn()
+    agent.record("state", "Goal")
+    agent.record("scratchpad", "notes")
+    agent.append("user", "Two.")
+    only = (Segment(agent.id, first, first),)
+    for low in (0.8, 1.0):
+        request = made(agent, Config(sliding_context_low_water=low), only=only, purpose="match")
+        assert [entry["content"] for entry in request.body["messages"]] == ["One."]
+
+
+def test_anchors_do_not_stand_between_calls_and_their_results(agent: Agent) -> None:
+    agent.append("user", "One.")
+    agent.append_tool_call("read_file", {}, call_id="c1")
+    agent.record("state", "Goal")
+    agent.do("/clear")
+    agent.append_tool_call("read_file", {}, call_id="c2")
+    agent.record("state", "Other goal")
+    agent.append_tool_result("c2", "done")
+    for provider in WIRES:
+        body = made(agent, Config(sliding_context_low_water=0.8), provider).body
+        assert violations(provider, "some-model", body) == []
+        assert str(body).count("Other goal") == 1
+        assert OMITTED not in str(body)
+
+
 def test_bytes_are_the_body_and_tokens_their_estimate(agent: Agent) -> None:
     agent.append("user", "Hällo.")
     for provider in WIRES:
@@ -177,9 +283,7 @@ def test_provider_names(agent: Agent) -> None:
     assert made(agent, provider="google").provider == "gemini"
     assert made(agent, provider="offline").dialect == "openai"
     assert made(agent, provider="gemini_gca").dialect == "gemini_gca"
-    with pytest.raises(
-        foldmark.CommandError, match=r"no provider 'mistral'; there is: anthropic, openai, openai_resp"
-    ):
+    with pytest.raises(foldmark.CommandError, match=r"no provider 'mistral'; there is: anthropic, openai, openai_resp"):
         made(agent, provider="mistral")
 
 

@@ -9,12 +9,14 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from random_logs import call, logs, message, result
+from random_logs import DIALECTS, GIF, JPEG, NO_IMAGES, PNG, REDACTED, THINKING, call, image, logs, message, result
 
 from foldmark.core import wire
 from foldmark.core.config import Config
 from foldmark.core.events import Event
+from foldmark.core.images import LARGEST
 from foldmark.core.truncation import HINT, after, before, shorten
+from foldmark.core.turns import Message, exchange_of
 from foldmark.core.view import (
     HIDDEN_RESULT,
     INTERRUPTED,
@@ -238,6 +240,279 @@ def test_isolation_and_pairing_lose_nothing(events: list[Event]) -> None:
             found += [group.text.id] if group.text else []
             found += [event.id for both in group.calls for event in both if event is not None]
     assert sorted(found) == [event.id for event in events]
+
+
+# Images
+
+
+def images_of(made: View) -> list[list[str]]:
+    """The media or the address of each image, step by step; of calls, those of their results."""
+    found = []
+    for step in made.steps:
+        held = [i for used in step.calls for i in used.images] if isinstance(step, Calls) else step.images
+        found.append([each.url or each.media for each in held])
+    return found
+
+
+def details(made: View) -> dict[int, str]:
+    return {part.event: part.detail for part in made.parts if part.event is not None}
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "openai", "gemini", "gemini_gca"])
+def test_the_images_of_users_are_sent_for_ever_and_in_every_dialect(dialect: str) -> None:
+    events = [message(1, "user", "Look.", blocks=[image(), image(JPEG)], dialect="openai"), message(2, "user", turn=2)]
+    made = shown(*events, dialect=dialect, config=Config())
+    assert images_of(made) == [[PNG, JPEG], []]
+    assert details(made) == {1: "with 2 images", 2: ""}
+
+
+@pytest.mark.parametrize(("dialect", "sent"), [("openai", [PNG, GIF]), ("gemini", [PNG]), ("gemini_gca", [PNG])])
+def test_a_gif_is_no_image_for_gemini(dialect: str, sent: list[str]) -> None:
+    made = shown(message(1, "user", "Look.", blocks=[image(), image(GIF)]), dialect=dialect)
+    assert images_of(made) == [sent]
+    assert ("without 1 block that cannot be sent" in details(made)[1]) == (len(sent) == 1)
+    alone = shown(message(1, "user", "", blocks=[image(GIF)]), dialect="gemini")
+    assert (alone.steps, alone.left_out[0].detail) == ((), "without 1 block that cannot be sent")
+
+
+@pytest.mark.parametrize("truncation", [True, False])
+def test_the_images_of_results_leave_when_their_turn_is_over_if_truncation_is_on(truncation: bool) -> None:
+    events = [
+        message(1, "user"),
+        call(2),
+        result(3, 2, blocks=[image()]),
+        call(4, "c2"),
+        result(5, 4, "", blocks=[image()]),
+    ]
+    config = Config(truncation=truncation)
+    assert images_of(shown(*events, config=config)) == [[], [PNG], [PNG]]
+    over = shown(*events, message(9, "user", turn=9), config=config)
+    assert images_of(over) == [[], [], [], []] if truncation else [[], [PNG], [PNG], []]
+    texts = [text for ((_, text),) in calls_of(over)]
+    said = "1 image not sent: the turn is over" if truncation else "with 1 image"
+    assert [text.lower() for text in texts] == ["done", f"[{said}.]"]
+    assert (details(over)[3], details(over)[5]) == (said, said)
+
+
+def test_the_images_of_a_pinned_result_are_not_sent() -> None:
+    events = [
+        message(1, "user", blocks=[image()]),
+        call(2),
+        result(3, 2, blocks=[image()]),
+        message(9, "summary", turn=9),
+    ]
+    assert images_of(shown(*events, config=Config(), window=9)) == [[PNG], [], []]
+    assert images_of(shown(*events, config=WHOLE, window=9)) == [[PNG], [PNG], []]
+
+
+@pytest.mark.parametrize("blocks", [*([each] for each in NO_IMAGES), "x", {}, 7, [7], [None, [image()]]])
+def test_what_is_no_image_is_not_sent_and_counted(blocks: object) -> None:
+    made = shown(message(1, "user", "Look.", blocks=blocks), call(2), result(3, 2, blocks=blocks))
+    assert images_of(made) == [[], []]
+    others = len(blocks) if isinstance(blocks, list) else 0
+    expected = f"without {others} block{'s' * (others != 1)} that cannot be sent" if others else ""
+    assert details(made) == {1: expected, 2: "", 3: expected}
+    assert left(shown(message(1, "user", "", blocks=blocks))) == {1: "empty"}
+
+
+def test_an_image_has_a_size_that_it_may_have_at_most() -> None:
+    largest = image(data="A" * LARGEST)
+    assert images_of(shown(message(1, "user", blocks=[largest]))) == [[PNG]]
+    assert images_of(shown(message(1, "user", blocks=[image(data="A" * (LARGEST + 4))]))) == [[]]
+
+
+def test_images_of_others_than_users_and_results_are_not_sent() -> None:
+    for kind in ("assistant", "tool", "summary"):
+        assert images_of(shown(message(1, kind, blocks=[image()], dialect="openai"))) == [[]]
+    for kind in ("tool", "summary"):
+        assert left(shown(message(1, kind, "", blocks=[image()]))) == {1: "empty"}
+
+
+# Kept blocks
+
+
+def kept_of(made: View) -> list[int]:
+    return [len(step.kept) for step in made.steps]
+
+
+@pytest.mark.parametrize(
+    ("written", "active", "sent"),
+    [
+        ("anthropic", "anthropic", True),
+        ("gemini", "gemini_gca", True),
+        ("gemini_gca", "gemini", True),
+        ("openai", "anthropic", False),
+        ("gemini", "openai", False),
+        (None, "anthropic", False),
+    ],
+)
+@pytest.mark.parametrize("isolation", [True, False])
+def test_kept_blocks_are_sent_in_their_own_dialect(
+    written: str | None, active: str, sent: bool, isolation: bool
+) -> None:
+    thought = message(2, "assistant", "I think.", dialect=written, blocks=[THINKING, REDACTED, 7])
+    made = shown(message(1, "user"), thought, dialect=active, config=Config(isolation=isolation))
+    assert made.steps[1].kept == ((THINKING, REDACTED) if sent else ())
+    assert details(made)[2] == ("with 2 blocks" if sent else f"without 2 blocks of {written or 'another format'}")
+    alone = shown(message(2, "assistant", " ", dialect=written, blocks=[THINKING]), dialect=active)
+    assert left(alone) == ({} if sent else {2: "empty"})
+
+
+def test_kept_blocks_are_sent_while_their_turn_is_active() -> None:
+    events = [message(1, "user"), message(2, "assistant", "So.", blocks=[THINKING], dialect="openai")]
+    events += [message(3, "assistant", "", blocks=[THINKING], dialect="openai"), call(4), result(5, 4)]
+    assert kept_of(shown(*events)) == [0, 1, 1]
+    assert kept_of(shown(*events, message(6, "user"))) == [0, 1, 1, 0], "a note joins the turn"
+    assert kept_of(shown(*events, message(6, "summary", turn=6))) == [0, 1, 1, 0], "no user opened another"
+    for config in (Config(), WHOLE):
+        over = shown(*events, message(6, "user", turn=6), config=config)
+        assert kept_of(over) == [0, 0, 0]
+        assert left(over) == {3: "empty"}
+        assert details(over)[2] == over.left_out[0].detail == "without 1 block: the turn is over"
+
+
+def test_kept_blocks_of_a_pinned_turn_are_not_sent() -> None:
+    events = [message(1, "user"), message(2, "assistant", "So.", blocks=[THINKING], dialect="openai")]
+    assert kept_of(shown(*events, message(9, "summary", turn=9), window=9)) == [0, 0, 0]
+
+
+@pytest.mark.parametrize("text", ["", " \n", "I look."])
+def test_kept_blocks_in_front_of_calls_are_sent_with_them(text: str) -> None:
+    events = [
+        message(2, "assistant", text, blocks=[THINKING], dialect="openai"),
+        call(3),
+        call(4, "c2"),
+        result(5, 4, "B"),
+    ]
+    made = shown(message(1, "user"), *events)
+    _, step = made.steps
+    assert isinstance(step, Calls)
+    assert (step.kept, len(step.calls)) == ((THINKING,), 2)
+    assert [part.event for part in made.parts] == [1, 2, 3, 4, None, 5]
+    first = [Message(event.id, "a", event.turn_id, event.kind, event.answers) for event in events]
+    exchange = exchange_of(first[1:3], first[0], first[3:])
+    assert (exchange.first, exchange.members) == (2, (3, 4, 5)), "and a cut before the calls takes them along"
+
+
+def test_a_response_that_was_recorded_in_pieces_is_sent_in_pieces() -> None:
+    """As an import records it: each block is a message of its own."""
+    events = [message(2, "assistant", "", blocks=[THINKING], dialect="openai"), message(3, "assistant", "I look.")]
+    made = shown(message(1, "user"), *events, call(4), result(5, 4))
+    assert [(type(step), step.text, len(step.kept)) for step in made.steps] == [
+        (Said, "text", 0),
+        (Said, "", 1),
+        (Calls, "I look.", 0),
+    ]
+
+
+def test_calls_of_another_dialect_leave_and_the_blocks_in_front_of_them_too() -> None:
+    events = [message(1, "user"), message(2, "assistant", "", blocks=[THINKING], dialect="anthropic")]
+    made = shown(*events, call(3, dialect="anthropic"), result(4, 3, dialect="anthropic"), dialect="openai")
+    assert (made.steps, left(made)) == ((Said("user", "text"),), {2: "empty", 3: "isolation", 4: "isolation"})
+
+
+def test_interrupted_answers_keep_what_they_have() -> None:
+    made = shown(message(1, "assistant", "", blocks=[THINKING], dialect="openai", interrupted=True))
+    assert made.steps == (Said("assistant", INTERRUPTED, (), (THINKING,)),)
+    assert made.parts[0].how == "interrupted"
+
+
+@pytest.mark.parametrize("blocks", ["x", {}, 7, [], [7, None, [THINKING]]])
+def test_what_is_no_block_is_not_kept(blocks: object) -> None:
+    made = shown(message(1, "assistant", "So.", blocks=blocks, dialect="openai"))
+    assert (kept_of(made), details(made)) == ([0], {1: ""})
+    assert left(shown(message(1, "assistant", "", blocks=blocks, dialect="openai"))) == {1: "empty"}
+
+
+def test_signatures_of_calls_are_sent_as_they_came_or_not_at_all() -> None:
+    events = [call(1, signature="c2ln"), call(2, "c2", signature=7), call(3, "c3", signature=["x"])]
+    (step,) = shown(*events, dialect="gemini").steps
+    assert isinstance(step, Calls)
+    assert [used.signature for used in step.calls] == ["c2ln", None, None]
+
+
+# What is settled
+
+
+def settled(*events: Event, window: int = 0) -> tuple[int, int, int]:
+    """How many steps there are, how many are settled, and how many were so a turn ago."""
+    made = shown(*events, window=window)
+    return len(made.steps), made.settled, made.earlier
+
+
+def turn(id: int, calls: int = 0) -> list[Event]:
+    """A user's question, so many calls one after the other, and an answer: 2 steps and one for each call."""
+    events = [message(id, "user", turn=id)]
+    for number in range(id + 1, id + 1 + 2 * calls, 2):
+        events += [call(number, f"c{number}", turn=id), result(number + 1, number, turn=id)]
+    return [*events, message(id + 9, "assistant", turn=id)]
+
+
+def test_what_is_settled_is_of_turns_before_the_active_one() -> None:
+    assert settled() == (0, 0, 0)
+    assert settled(*turn(10)) == (2, 0, 0)
+    assert settled(*turn(10), *turn(20)) == (4, 2, 0)
+    assert settled(*turn(10), *turn(20, 2), *turn(30, 1)) == (9, 6, 2)
+    assert settled(*turn(10), message(20, "user", turn=20)) == (3, 2, 0)
+
+
+def test_a_notice_or_a_reminder_is_of_its_turn_and_settles_nothing() -> None:
+    notice = message(31, "user", "[Foldmark: rewound.]", turn=30, actor="system")
+    assert settled(*turn(10), *turn(20), message(30, "user", turn=30), notice) == (6, 4, 2)
+    assert settled(*turn(10), *turn(20), notice) == (5, 4, 2), "of a turn whose beginning has left the context"
+
+
+def test_a_summary_or_an_answer_that_opens_a_turn_settles_nothing() -> None:
+    summary = message(21, "summary", turn=21)
+    assert settled(*turn(10), summary) == (3, 0, 0)
+    assert settled(*turn(10), summary, *turn(30)) == (5, 3, 2)
+    assert settled(*turn(10), message(21, "assistant", turn=21)) == (3, 0, 0)
+    assert settled(summary, *turn(30), *turn(40)) == (5, 3, 1)
+
+
+def test_a_message_without_a_turn_is_settled() -> None:
+    assert settled(message(1, "assistant", turn=None), *turn(10)) == (3, 1, 0)
+
+
+def test_woven_turns_are_settled_up_to_the_first_step_of_the_active_one() -> None:
+    late = [message(1, "user", turn=1), message(2, "user", turn=2), message(3, "assistant", turn=1)]
+    assert settled(*late) == (3, 1, 0)
+    assert settled(*late, *turn(10)) == (5, 3, 2)
+    asked = [
+        message(1, "user"),
+        call(2),
+        message(5, "user", turn=5),
+        result(6, 2, turn=5),
+        message(7, "assistant", turn=5),
+    ]
+    assert settled(*asked) == (4, 2, 0), "a late result stands with its call"
+
+
+def test_pinned_turns_in_front_are_settled() -> None:
+    assert settled(*turn(10), *turn(50), window=50) == (4, 2, 0)
+    assert settled(*turn(10), *turn(20), *turn(50), window=50) == (6, 4, 2)
+    assert settled(*turn(10), *turn(20), *turn(50), *turn(60), window=50) == (8, 6, 4)
+    assert settled(*turn(10), message(50, "summary", turn=50), window=50) == (3, 2, 0)
+    assert settled(*turn(10), window=50) == (2, 2, 0), "nothing of the window is sent"
+
+
+def test_an_active_turn_without_text_leaves_all_the_others_settled() -> None:
+    assert settled(*turn(10), *turn(20), message(30, "user", " ", turn=30)) == (4, 4, 2)
+    wordless = message(30, "user", "", turn=30, blocks=[image()])
+    assert settled(*turn(10), *turn(20), wordless) == (5, 4, 2)
+    hidden = call(31, turn=30, dialect="anthropic")
+    assert settled(*turn(10), message(30, "user", " ", turn=30), hidden) == (2, 2, 0)
+
+
+@given(logs(), st.sampled_from(["user", "assistant"]), st.sampled_from(DIALECTS[1:]))
+def test_what_is_settled_stays_as_it_is_while_the_turn_goes_on(events: list[Event], kind: str, dialect: str) -> None:
+    made = shown(*events, dialect=dialect, config=Config())
+    assert 0 <= made.earlier <= made.settled <= len(made.steps)
+    if events:
+        more = message(events[-1].id + 1, kind, turn=active_from(events) or events[-1].turn_id)
+        after = shown(*events, more, dialect=dialect, config=Config())
+        assert after.steps[: made.settled] == made.steps[: made.settled]
+        assert after.settled == made.settled or not made.steps
 
 
 # Truncation

@@ -4,11 +4,16 @@ from msgspec import Struct
 
 
 class Access(Struct, frozen=True):
-    """A key and an address; each None where the SDK's own default is to serve. A key is never shown."""
+    """A key and an address; each None where the SDK's own default is to serve. A key is never shown.
+
+    `foreign` says that the server is not the one that the SDK is for: it gets nothing that the SDK would take from the
+    environment.
+    """
 
     key: str | None = None
     base_url: str | None = None
     project: str | None = None
+    foreign: bool = False
 
     def __repr__(self) -> str:
         return f"Access(key={'…' if self.key else None}, base_url={self.base_url!r}, project={self.project!r})"

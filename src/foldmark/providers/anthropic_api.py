@@ -106,6 +106,8 @@ class Anthropic:
         if client.api_key is None and client.auth_token is None and client.credentials is None:
             raise errors.no_key()
         _check(client.api_key or client.auth_token or "…")
+        if self._access.foreign:
+            client._custom_headers = {}
         return client
 
 

@@ -8,6 +8,7 @@ generators to the event loop when it is left early, which complains of them in t
 """
 
 import json
+import logging
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
@@ -123,6 +124,7 @@ async def _client(door: Door) -> AsyncIterator[tuple[Any, list[Any]]]:
             httpx_async_client=http,
             async_client_args={"verify": trusted(), "ssl": trusted()},  # or it makes two more
         )
+        logging.getLogger("google_genai._api_client").setLevel(logging.ERROR)  # it says which key it did not take
         sdk = genai.Client(api_key="none", vertexai=False, http_options=options)
         try:
             yield sdk._api_client, responses

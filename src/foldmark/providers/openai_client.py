@@ -123,7 +123,7 @@ class Server:
     def _client(self) -> "AsyncOpenAI":
         import openai
 
-        return openai.AsyncOpenAI(
+        client = openai.AsyncOpenAI(
             api_key=self._access.key or "none",  # the SDK takes no client without; `_options` sends nothing then
             base_url=self._access.base_url,
             project=self._access.project,
@@ -131,11 +131,17 @@ class Server:
             timeout=openai.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
             http_client=http(),
         )
+        if self._access.foreign:
+            client._custom_headers = {}
+        return client
 
     def _options(self) -> Any:
         from openai import omit
 
-        return {} if self._access.key else {"headers": {"Authorization": omit}}
+        headers = {} if self._access.key else {"Authorization": omit}
+        if self._access.foreign:
+            headers |= {"OpenAI-Organization": omit, "OpenAI-Project": omit}
+        return {"headers": headers} if headers else {}
 
     def _checked(self, event: object) -> dict[str, Any]:
         if not isinstance(event, dict):
