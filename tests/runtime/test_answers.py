@@ -199,3 +199,26 @@ def test_a_reminder_comes_once_a_minute(log: Log, agent: Agent) -> None:
     clock[0] = "2026-01-01T01:00:00.000000Z"
     play(agent, "Hi.", ["Yes."])
     assert len(reminders(agent)) == 3
+
+
+def test_a_turn_that_somebody_else_ended_does_not_stay_open(agent: Agent) -> None:
+    class Ended(Model):
+        async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
+            if not self.requests:
+                agent.end_turn()
+            async for piece in super().answer(request):
+                yield piece
+
+    call = ToolCall("c1", "slash", {"command": "mark", "args": "A"})
+    asyncio.run(turn(agent, Ended(["On it.", call], ["Done."]), "Go.", Shown(lambda _: None, lambda _: None)))
+    assert agent.open_turn is None
+    assert [message.content for message in agent.context().messages][-1] == "Done."
+
+
+def test_settings_that_cannot_be_read_are_passed_over(agent: Agent) -> None:
+    for junk in ({"truncate_recent": 1.5, "context_size": 3}, None, {"calibration": None}, 7):
+        agent.record("config", data={"settings": junk})
+        assert agent.standing().config.truncate_recent == 5000
+        agent.request("openai", "gpt-5")
+    agent.record("config", data={"settings": {"truncate_recent": 1.5, "context_size": 3}})
+    assert agent.standing().config.context_size == 3

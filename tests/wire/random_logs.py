@@ -241,24 +241,6 @@ def violations(provider: str, model: str, body: dict[str, Any]) -> list[str]:
     return request_validators.VALIDATORS[name](body)
 
 
-KNOWN: tuple[str, ...] = (
-    "text is only white space",
-    "prompt_cache_breakpoint: unknown field",
-    "signature: text is empty",
-    "data: text is empty",
-    "type: must be one of summary_text",
-    "summary[0].text: must be a string, not a number",
-    "phase: must be one of commentary, final_answer",
-    "reasoning_details[0]: must be an object, not a number",
-)
-"""Ends of violations that are known and not mended yet: what says so is marked with the same reason."""
-
-
-def unknown(found: list[str]) -> list[str]:
-    """The violations that are not known."""
-    return [each for each in found if not each.endswith(KNOWN)]
-
-
 def texts_of(body: dict[str, Any]) -> list[str]:
     """All strings of a body, texts that stand together in one message as one: a thought may stand inside a text."""
     return [text for each in body.values() for text in _texts(each)]

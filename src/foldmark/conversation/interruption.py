@@ -15,10 +15,10 @@ class Interruption:
 
     def happen(self) -> None:
         """Tell everybody to end."""
-        with self._lock:
-            self._happened, ends = True, list(self._ends)
-        for end in ends:
-            end()
+        with self._lock:  # held to the end, so that nobody leaves `ended_by` before being told
+            self._happened = True
+            for end in self._ends:
+                end()
 
     @contextmanager
     def ended_by(self, end: Callable[[], object]) -> Iterator[None]:

@@ -51,7 +51,8 @@ class Standing(Struct, frozen=True):
         """What was set for this agent, key -> value: the newest `config` event holds all, or a fork handed it down."""
         event = self.store.newest("config", (Segment(self.record.id, 1, self.newest),))
         if event:
-            return dict((event.data or {}).get("settings", {}))
+            settings = (event.data or {}).get("settings")
+            return dict(settings) if isinstance(settings, dict) else {}
         return self.inherited
 
     @property

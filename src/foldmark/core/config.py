@@ -59,6 +59,8 @@ class Config(Struct, frozen=True):
         return self.provider != "offline"
 
 
+_TYPES = {field.name: field.type for field in msgspec.structs.fields(Config)}
+
 KEYS = tuple(field.name for field in msgspec.structs.fields(Config) if field.name != "calibration")
 
 MODEL_COMMANDS = ("mark", "clear", "fork", "send", "check-mail", "kill")
@@ -80,9 +82,21 @@ _PERCENT = ("warn_threshold", "recommend_threshold", "urgent_threshold")
 
 
 def config_of(settings: Mapping[str, Any]) -> Config:
-    """The config that `settings`, key -> value as `checked` made them, stand for; what is unknown is passed over."""
-    known = {key: value for key, value in settings.items() if key in (*KEYS, "calibration")}
-    return msgspec.convert(known, Config)
+    """The config that `settings`, key -> value as `checked` made them, stand for; what is unknown or cannot be a value
+    of its key is passed over."""
+    known = {key: value for key, value in settings.items() if key in _TYPES}
+    try:
+        return msgspec.convert(known, Config)
+    except msgspec.ValidationError:
+        return msgspec.convert({key: value for key, value in known.items() if _fits(key, value)}, Config)
+
+
+def _fits(key: str, value: Any) -> bool:
+    try:
+        msgspec.convert(value, _TYPES[key])
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def key_of(name: str) -> str:

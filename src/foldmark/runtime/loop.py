@@ -67,7 +67,7 @@ async def turn(agent: Agent, provider: Provider, text: str | None, show: Shown, 
             if not answer.calls:
                 break
             answer.calls = distinct(answer.calls)
-            _record(agent, answer, opened, interrupted=False, end=False)
+            opened = _record(agent, answer, opened, interrupted=False, end=False)
             asked, answer = answer, Answer()
             await _run(agent, asked, show, asking)
         else:
@@ -130,13 +130,14 @@ def _result(agent: Agent, call: ToolCall, text: str, failed: bool, dialect: str 
 
 def _record(
     agent: Agent, answer: Answer, opened: int | None, *, interrupted: bool, end: bool, measured: Answer | None = None
-) -> None:
-    """Record what was answered and, at the end, close the turn; not another's turn.
+) -> int | None:
+    """Record what was answered and, at the end, close the turn; not another's turn. Returns the turn that goes on: if
+    somebody else has ended it meanwhile, the answer opened one.
 
     `measured` is the turn's last answer, which calibrates the estimates of the next turns.
     """
 
-    def once() -> None:
+    def once() -> int | None:
         with agent.batch():
             mine = agent.open_turn in (opened, None)
             append_answer(agent, answer.text, answer.kept, answer.calls, answer.dialect, interrupted=interrupted)
@@ -144,10 +145,12 @@ def _record(
                 record_usage(agent, answer.request, answer.usage, answer.stopped)
             if measured is not None and measured.request is not None and measured.usage is not None:
                 calibrate(agent, measured.request, measured.usage)
+            turn_id = agent.open_turn if mine else opened
             if end and mine:
                 agent.end_turn(interrupted=interrupted)
+            return turn_id
 
-    _retried(agent, once)
+    return _retried(agent, once)
 
 
 def _retried(agent: Agent, once: Callable[[], _T]) -> _T:
