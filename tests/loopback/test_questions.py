@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from plan import Answer, Fail, Reply, Say, Stalled, Use
@@ -69,6 +70,17 @@ def test_a_question_that_is_too_long_is_put_once_more_about_fewer_turns(start: S
     assert "Question 3" in second
     assert "Question 0" not in second
     assert agent.context().state == "Goal: answer"
+
+
+def test_more_than_the_model_takes_is_not_sent_and_the_way_out_is_named(
+    start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / ".foldmark.toml").write_text('[models."anthropic/claude-sonnet-4-5"]\nwindow = 1000\n')
+    monkeypatch.chdir(tmp_path)
+    agent, server = start()
+    with pytest.raises(FoldmarkError, match=r"more than the 1,000 that .* takes; nothing was changed. Name a later"):
+        agent.do("/summarize")
+    assert server.asked == []
 
 
 def test_the_exact_count(start: Start) -> None:

@@ -114,7 +114,7 @@ def test_a_turn_shows_what_its_last_request_weighed(agent: Agent) -> None:
     assert (first["snapshot"], "· 659 tokens" in first["where"]) == (659, True)
     assert "· ~" in second["where"]
     child = agent.log.agent(agent.do("/fork").data["child"])
-    assert [row["snapshot"] for row in child.do("/message list").data["turns"]][0] == 659
+    assert child.do("/message list").data["turns"][0]["snapshot"] == 659
 
 
 def test_an_estimate_that_was_far_off_is_calibrated_and_the_next_one_is_right(log: Log, agent: Agent) -> None:

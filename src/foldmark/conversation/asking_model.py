@@ -44,6 +44,11 @@ def ask(agent: "Agent", question: str, purpose: str, segments: Segments | None =
         )
 
     request = made(known.window - known.answer)
+    if segments and request.tokens > known.window:
+        raise FoldmarkError(
+            f"that is ~{request.tokens:,} tokens, more than the {known.window:,} that {at.config.model} takes; nothing "
+            "was changed. Name a later mark, as in /summarize MARK, or another model"
+        )
     try:
         answer = agent.log.complete(request).strip()
     except ContextOverflowError as error:
