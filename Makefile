@@ -30,6 +30,7 @@ docs: $(READY)
 	@$(BIN)/python docs/generate.py
 
 bench: $(READY)
+	@UV_PROJECT_ENVIRONMENT=$(VENV) $(BIN)/uv sync --quiet --frozen --inexact --group bench
 	@for each in benchmarks/*.py; do echo "== $$each"; $(BIN)/python $$each || exit 1; done
 
 $(READY): pyproject.toml uv.lock

@@ -206,8 +206,8 @@ class Requests(Histories):
     def change_the_tools(self, tools: tuple[ToolSpec, ...]) -> None:
         self.tools = tools
 
-    # Not the matter here.
-    malformed_command = not_for_models = explain = look_back = request = None  # type: ignore[assignment]
+    # What the context is, and what is refused or told, are the matter of `test_all_operations`.
+    same_as_the_model = malformed_command = not_for_models = explain = look_back = request = None  # type: ignore
 
     @rule(who=WHO, whom=st.sampled_from(TARGETS), limit=st.sampled_from([None, None, 1, 3000]))
     def ask(self, who: int, whom: tuple[str, str], limit: int | None) -> None:

@@ -149,6 +149,17 @@ def test_a_request_that_was_too_long_is_sent_once_more_with_fewer_turns(agent: A
         play(agent, "And now?", [refusal], [refusal])
 
 
+def test_the_rest_of_the_turn_stays_within_what_was_found_to_fit(agent: Agent) -> None:
+    for number in range(20):
+        play(agent, f"Question {number}. " + "word " * 400, ["Answer. " * 200])
+    call = ToolCall("c1", "slash", {"command": "mark", "args": "A"})
+    refusal = ContextOverflowError("too long", tokens=40_000, limit=20_000)
+    model, _ = play(agent, "Well?", [refusal], [call], ["Yes."])
+    first, second, third = model.requests
+    assert third.tokens < first.tokens * 0.5
+    assert third.manifest.edge.first == second.manifest.edge.first
+
+
 def test_a_newest_turn_that_is_too_long_by_itself_is_an_error_and_the_text_is_kept(agent: Agent) -> None:
     with pytest.raises(ContextOverflowError):
         play(agent, "word " * 1000, [ContextOverflowError("too long")])

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foldmark.conversation import decide
-from foldmark.conversation.answers import append_answer, distinct
+from foldmark.conversation.answers import append_answer
 from foldmark.conversation.asking import NOBODY, Asking
 from foldmark.conversation.context import Context
 from foldmark.conversation.decide import recorded
@@ -20,7 +20,7 @@ from foldmark.conversation.standing import Standing
 from foldmark.conversation.timeline import Timeline
 from foldmark.conversation.usage import usage_data
 from foldmark.core import codec
-from foldmark.core.answer import Kept, Stopped, Usage
+from foldmark.core.answer import Kept, Stopped, Usage, distinct
 from foldmark.core.errors import CommandError, ConflictError, ProviderError
 from foldmark.core.events import (
     Fork,

@@ -1,14 +1,16 @@
 """What a model answers with, piece by piece, in Foldmark's own terms; each dialect's reader makes these of its own."""
 
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from foldmark.core.request import ToolCall
 
 
 class Thought(Struct, frozen=True):
-    """A piece of a model's thinking as it streams: shown, not recorded."""
+    """A piece of a model's thinking as it streams: for an interface to show, not recorded."""
 
     text: str
 
@@ -54,3 +56,18 @@ class Waiting(Struct, frozen=True):
 
 Piece: TypeAlias = str | Thought | Kept | ToolCall | Usage | Stopped | Waiting
 """Text comes as it streams; calls, kept blocks, usage and the end come once each is whole."""
+
+
+def distinct(calls: Iterable[ToolCall]) -> list[ToolCall]:
+    """The calls of one answer, each with an id that no other of them has; models leave ids out, or give one twice."""
+    used: set[str] = set()
+    found = []
+    for number, call in enumerate(calls):
+        own_id = call_id = call.call_id or f"call_{number}"
+        again = 1
+        while call_id in used:
+            again += 1
+            call_id = f"{own_id}-{again}"
+        used.add(call_id)
+        found.append(replace(call, call_id=call_id))
+    return found

@@ -11,7 +11,7 @@ import json
 import logging
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from importlib.util import find_spec
 from typing import Any
 from urllib.parse import urlsplit
@@ -169,13 +169,21 @@ def _failure(door: Door, error: Exception) -> ProviderError:
     service = door.service
     what = brief(door.hidden(f"{type(error).__name__}: {error}"))
     if isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol | httpx2.LocalProtocolError):
-        text = f"{service.name} cannot be asked at {service.base_url}: {what}. Check its address."
+        text = f"{service.name} cannot be asked at {_host(service.base_url)}: {what}. Check its address."
         return ProviderError("request", text)
     if isinstance(error, httpx2.TransportError):
-        at = f" at {service.base_url}" if service.base_url else ""
+        at = f" at {_host(service.base_url)}" if service.base_url else ""
         text = f"The connection to {service.name}{at} failed: {what}. Check the network, then try again."
         return ProviderError("network", text)
     return _odd(door, f"{type(error).__name__}: {error}")
+
+
+def _host(address: str | None) -> str:
+    """Where a server is, without what else an address may hold: a password, a path, a query."""
+    with suppress(ValueError):
+        parts = urlsplit(address or "")
+        return f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname or "its address"
+    return "its address"
 
 
 def _objects(door: Door, text: str) -> list[dict[str, Any]]:

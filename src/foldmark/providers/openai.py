@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
-from foldmark.core.answer import Kept, Piece, Stopped
+from foldmark.core.answer import Kept, Piece, Stopped, distinct
 from foldmark.core.errors import ProviderError
 from foldmark.core.images import Image
 from foldmark.core.prompt import Prompt
@@ -26,7 +26,7 @@ from foldmark.providers.openai_models import (
     tools_without_thinking,
     wants_reasoning_content,
 )
-from foldmark.providers.openai_reading import arguments, distinct, spent, text_of, tokens
+from foldmark.providers.openai_reading import arguments, spent, text_of, tokens
 
 RESULT_IMAGES = "[Foldmark: images in the result of call {id} ({name}):]"
 """Stands in front of the images of a tool's result."""

@@ -1,12 +1,10 @@
 """What both of OpenAI's forms say alike: texts, arguments, tokens, ids of calls. Nothing is taken on trust."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from foldmark.core.answer import Usage
-from foldmark.core.request import ToolCall
 
 
 def text_of(content: Any) -> str:
@@ -44,18 +42,3 @@ def spent(whole: int, read: int, written: int, output: int) -> Usage:
     read = min(read, whole)
     written = min(written, whole - read)
     return Usage(whole - read - written, read, written, output)
-
-
-def distinct(calls: Iterable[ToolCall]) -> list[ToolCall]:
-    """The calls, each with an id that no other of them has; servers leave ids out, or give one twice."""
-    used: set[str] = set()
-    found = []
-    for number, call in enumerate(calls):
-        own_id = call_id = call.call_id or f"call_{number}"
-        again = 1
-        while call_id in used:
-            again += 1
-            call_id = f"{own_id}-{again}"
-        used.add(call_id)
-        found.append(msgspec.structs.replace(call, call_id=call_id))
-    return found

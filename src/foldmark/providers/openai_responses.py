@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
-from foldmark.core.answer import Kept, Piece, Stopped, Usage
+from foldmark.core.answer import Kept, Piece, Stopped, Usage, distinct
 from foldmark.core.errors import ProviderError
 from foldmark.core.images import Image
 from foldmark.core.prompt import Prompt
@@ -17,7 +17,7 @@ from foldmark.core.request import PLAIN, Options, ToolCall, ToolSpec
 from foldmark.core.view import Calls, Said, Used
 from foldmark.core.wire import tool_name
 from foldmark.providers.openai_models import breakpoints, effort, marked, own, reasons
-from foldmark.providers.openai_reading import arguments, distinct, spent, tokens
+from foldmark.providers.openai_reading import arguments, spent, tokens
 
 APART = "\n\n"
 """Stands between the messages of one response."""

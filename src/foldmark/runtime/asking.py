@@ -49,20 +49,24 @@ class Answer:
                 pass
 
 
-async def ask(agent: Agent, provider: Provider, answer: Answer, show: Callable[[Piece], None]) -> None:
+async def ask(agent: Agent, provider: Provider, answer: Answer, show: Callable[[Piece], None]) -> int | None:
     """Send `answer.request` and gather what comes in `answer`, so that it is there if this is cut short.
 
-    If the provider finds the request too long, it is asked once more with a smaller window. Raises ProviderError.
+    If the provider finds the request too long, it is asked once more with a smaller window; the tokens that it was made
+    for are returned, since the turn's next requests have to stay within them as well. Raises ProviderError.
     """
     assert answer.request is not None
     try:
         await _gather(provider, answer, show)
     except ContextOverflowError as error:
-        smaller = None if answer.pieces or answer.calls else _smaller(agent, answer.request, error)
-        if smaller is None:
+        before, limit = answer.request, error.within(answer.request.tokens)
+        smaller = agent.request(before.provider, before.model, limit=limit)
+        if answer.pieces or answer.calls or smaller.tokens >= before.tokens:
             raise
         answer.request = smaller
         await _gather(provider, answer, show)
+        return limit
+    return None
 
 
 async def _gather(provider: Provider, answer: Answer, show: Callable[[Piece], None]) -> None:
@@ -71,9 +75,3 @@ async def _gather(provider: Provider, answer: Answer, show: Callable[[Piece], No
         async for piece in pieces:
             answer.take(piece)
             show(piece)
-
-
-def _smaller(agent: Agent, request: Request, error: ContextOverflowError) -> Request | None:
-    """The request with a window that should fit; None if there is nothing more to leave out."""
-    found = agent.request(request.provider, request.model, limit=error.within(request.tokens))
-    return found if found.tokens < request.tokens else None

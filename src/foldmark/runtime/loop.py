@@ -10,13 +10,13 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from foldmark.conversation import Agent
-from foldmark.conversation.answers import append_answer, distinct
+from foldmark.conversation.answers import append_answer
 from foldmark.conversation.asking import NOBODY, Asking
 from foldmark.conversation.interruption import CURRENT, Interruption
 from foldmark.conversation.planning import planning
 from foldmark.conversation.reminders import reminder
 from foldmark.conversation.usage import calibrate, record_usage
-from foldmark.core.answer import Piece
+from foldmark.core.answer import Piece, distinct
 from foldmark.core.errors import ConflictError, FoldmarkError, StoreError
 from foldmark.core.ports import Provider
 from foldmark.core.request import Request, ToolCall
@@ -60,10 +60,12 @@ async def turn(agent: Agent, provider: Provider, text: str | None, show: Shown, 
         agent.append("user", text)
     opened = agent.open_turn
     answer = said = Answer()
+    limit: int | None = None
     try:
         for _ in range(MOST_STEPS):
-            answer = said = Answer(_request(agent))
-            await ask(agent, provider, answer, show.piece)
+            answer = Answer(_request(agent, limit))
+            limit = await ask(agent, provider, answer, show.piece) or limit
+            said = answer if answer.usage is not None else said
             if not answer.calls:
                 break
             answer.calls = distinct(answer.calls)
@@ -81,14 +83,14 @@ async def turn(agent: Agent, provider: Provider, text: str | None, show: Shown, 
     _record(agent, answer, opened, interrupted=False, end=True, measured=said)
 
 
-def _request(agent: Agent) -> Request:
-    """The next request, with a reminder in it if the context fills up [SPEC 5.5]."""
-    request = agent.request()
+def _request(agent: Agent, limit: int | None) -> Request:
+    """The next request, within what the provider was found to take, with a reminder if the context fills up."""
+    request = agent.request(limit=limit)
     told = None if planning(agent.standing()) else reminder(agent, request.tokens, agent.window)
     if told is None:
         return request
     _retried(agent, partial(agent.append, "user", told, actor="system", data={"reminder": True}))
-    return agent.request()
+    return agent.request(limit=limit)
 
 
 async def _run(agent: Agent, answer: Answer, show: Shown, asking: Asking) -> None:
