@@ -171,3 +171,20 @@ def test_a_cut_moved_behind_a_late_result_may_stand_inside_the_next_exchange(age
     agent.end_turn()
     agent.do("/rewind A")
     assert [message.id for message in agent.context().messages][-2:] == [first, second]
+
+
+@pytest.mark.parametrize("taking", ["remember", "forget", "summary"])
+def test_a_state_goes_with_its_message_even_while_it_is_hidden(agent: Agent, taking: str) -> None:
+    said = agent.append("assistant", "A")
+    agent.do("/mark M")
+    agent.record("state", "Goal: x")
+    rewound = agent.do("/rewind M").event_id
+    if taking == "summary":
+        agent.log.complete = lambda request: "All of it."
+        agent.end_turn()
+        agent.do("/summarize")
+    else:
+        agent.apply_filter(taking, [] if taking == "remember" else [said])
+    agent.do(f"/restore {rewound}")
+    assert "A" not in shown(agent)
+    assert agent.context().state is None

@@ -49,9 +49,9 @@ COMMANDS = [
     do(f"/{'x' * 5000}", UNKNOWN.format("x{40}")),
     do("/", r"a command begins with '/'; /help lists them"),
     do("/ mark", r"a command begins with '/'; /help lists them"),
-    do("/context", r"/context needs one of: drop, show, count, explain, at, diff, rebuild, window, budget"),
-    do("/context nope", r"/context needs one of: drop, show, count, explain, at, diff, rebuild, window, budget"),
-    do("/context SHOW", r"/context needs one of: drop, show, count, explain, at, diff, rebuild, window, budget"),
+    do("/context", r"/context needs one of: drop, show, count, sent, explain, at, diff, rebuild, window, budget"),
+    do("/context nope", r"/context needs one of: drop, show, count, sent, explain, at, diff, rebuild, window, budget"),
+    do("/context SHOW", r"/context needs one of: drop, show, count, sent, explain, at, diff, rebuild, window, budget"),
     do("/help nope", rf"there is no command /nope; there is: {LIST}"),
     do("/help context nope", rf"there is no command /context nope; there is: {LIST}"),
     # What is missing or too much

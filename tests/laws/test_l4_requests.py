@@ -195,6 +195,16 @@ class Requests(Histories):
         pair.model.append("user", event_id)
         self.stored[event_id] = ("user", text)
 
+    @rule(who=WHO, most=st.integers(1, 4), whom=st.sampled_from(TARGETS))
+    def pin_the_oldest(self, who: int, most: int, whom: tuple[str, str]) -> None:
+        """Pinned turns in front of the window, and more of them than there is room for."""
+        pair = self.pair(who)
+        turns = {m.id: m.turn for m in pair.model.lineage()}
+        seen = [turns[id] for id in pair.model.visible() if turns[id] is not None]
+        for turn in [turn for turn in dict.fromkeys(seen) if turn not in self.erased][:most]:
+            self.operate(pair, f"/pin {turn}", lambda turn=turn: pair.model.pin(turn))  # type: ignore[misc]
+        self.accepted(pair, *whom)
+
     # -- requests ------------------------------------------------------------------------------------
 
     @rule(who=WHO, setting=st.sampled_from(SETTINGS))

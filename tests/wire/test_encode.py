@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from random_logs import (
+    IMAGES,
     KEPT,
     MODELS,
+    NO_IMAGES,
+    NO_KEPT,
     READ,
     REASONING,
     REDACTED,
@@ -391,6 +394,23 @@ ODD = [
 @pytest.mark.parametrize(("provider", "block"), ODD)
 def test_blocks_that_a_provider_would_refuse_are_not_sent(provider: str, block: dict[str, Any]) -> None:
     assert with_block(provider, "I look.", block) == [[], []]
+
+
+@providers
+def test_whatever_else_stands_among_the_blocks_is_passed_over(provider: str) -> None:
+    foreign = [block for blocks in KEPT.values() for block in blocks]
+    for block in (*NO_KEPT, *foreign, *IMAGES, *NO_IMAGES):
+        assert with_block(provider, "", block) == with_block(provider, "I look.", block) == [[], []], block
+
+
+@providers
+@pytest.mark.parametrize("text", ["", " ", "It failed."])
+@pytest.mark.parametrize("failed", [True, False])
+def test_images_of_results_are_taken(provider: str, text: str, failed: bool) -> None:
+    events = [message(1, "user"), call(2), result(3, 2, text, failed=failed, blocks=IMAGES), call(4, "c2")]
+    for each in (events, [*events, message(5, "user", "And?")], [*events, message(5, "user", turn=5)]):
+        for model in MODELS[provider]:
+            assert violations(provider, model, body(each, provider, model=model)) == []
 
 
 @providers

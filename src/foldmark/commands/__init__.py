@@ -12,6 +12,7 @@ from foldmark.commands.planning import PLANNING
 from foldmark.commands.points import POINTS
 from foldmark.commands.recall import RECALL
 from foldmark.commands.registry import Registry
+from foldmark.commands.sent import SENT
 from foldmark.commands.sessions import SESSIONS
 from foldmark.commands.settings import SETTINGS
 from foldmark.commands.show import SHOW
@@ -21,6 +22,7 @@ REGISTRY = Registry(
         *CONTEXT,
         *PLANNING,
         *SHOW,
+        *SENT,
         *POINTS,
         *MESSAGES,
         *NOTEBOOK,

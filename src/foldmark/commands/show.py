@@ -38,15 +38,21 @@ def _show(call: Call) -> Result:
     """The request that would go out now, whole, since nothing of it may be hidden, and the turns of its window."""
     agent = call.agent
     context, request = agent.context(), agent.request()
-    text = _request_text(agent.name or agent.id, context, request, fullness(agent, request))
+    amount = f"{count(context.size.messages, 'message')} (~{count(context.size.tokens, 'token')})"
+    opening = (
+        f"What would go to {addressee(request)} for {agent.name or agent.id} after event {context.at}: "
+        f"~{count(request.tokens, 'token')}, {len(request.bytes):,} bytes. Context: {amount}."
+    )
+    text = f"{request_text(opening, context, request)}\n\n{fullness(agent, request)}"
     first = request.manifest.edge.first or 0
     window = takewhile(lambda message: message.id >= first, reversed(context.messages))
     turns = newest_turns(window, len(context.messages) + 1)
-    data = {**context_json(agent.id, context, turns), "request": _request_json(request)}
+    data = {**context_json(agent.id, context, turns), "request": request_json(request)}
     return Result(text, None, data)
 
 
-def _request_json(request: Request) -> dict[str, Any]:
+def request_json(request: Request) -> dict[str, Any]:
+    """All of a request."""
     return {
         "provider": request.provider,
         "model": request.model,
@@ -58,12 +64,14 @@ def _request_json(request: Request) -> dict[str, Any]:
     }
 
 
-def _request_text(name: str, context: Context, request: Request, meter: str) -> str:
-    edge = request.manifest.edge
-    amount = f"{count(context.size.messages, 'message')} (~{count(context.size.tokens, 'token')})"
-    to = request.provider if request.model in ("", request.provider) else f"{request.provider}/{request.model}"
-    size = f"~{count(request.tokens, 'token')}, {len(request.bytes):,} bytes"
-    lines = [f"What would go to {to} for {name} after event {context.at}: {size}. Context: {amount}."]
+def addressee(request: Request) -> str:
+    """Whom a request is for, as a person reads it."""
+    return request.provider if request.model in ("", request.provider) else f"{request.provider}/{request.model}"
+
+
+def request_text(opening: str, context: Context, request: Request) -> str:
+    """A request whole, each part with its origin, among the marks of the context that it was made of."""
+    edge, lines = request.manifest.edge, [opening]
     marks = sorted(context.marks.items(), key=lambda mark: mark[1])
     if edge.before:
         while marks and edge.first is not None and marks[0][1] < edge.first:
@@ -85,7 +93,7 @@ def _request_text(name: str, context: Context, request: Request, meter: str) -> 
             f"  {left.event:>6} (turn {left.turn or '-'}): {left.why}, {left.detail}"
             for left in request.manifest.left_out
         ]
-    return "\n".join([*lines, "", meter])
+    return "\n".join(lines)
 
 
 def _turns(parts: Sequence[Part], marks: list[tuple[str, int]], context: Context) -> list[str]:

@@ -1,8 +1,11 @@
 """Questions that Foldmark itself puts to the agent's model: a judgement, a summary, a state block [SPEC 3, 4]."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from foldmark.conversation.sent import quoting, record_sent
 from foldmark.core.errors import ContextOverflowError, FoldmarkError
+from foldmark.core.events import Event
 from foldmark.core.request import Request
 from foldmark.core.segments import Segments
 
@@ -19,16 +22,26 @@ REBUILD = (
 )
 
 
-def ask(agent: "Agent", question: str, purpose: str, segments: Segments | None = ()) -> str:
-    """The model's whole answer to a question about the visible messages in `segments`, or about the window (None).
+def ask(
+    agent: "Agent",
+    question: str,
+    purpose: str,
+    segments: Segments | None = (),
+    *,
+    quoted: Sequence[Event] | None = None,
+) -> str:
+    """The model's whole answer to a question about the visible messages in `segments`, or about the window (None), or
+    about those `quoted`, which then stand in front of it.
 
-    Blocks, and writes nothing. Raises CommandError for a model that cannot be asked, FoldmarkError if it says nothing.
+    Blocks, and writes nothing but what was sent. Raises CommandError for a model that cannot be asked, FoldmarkError if
+    it says nothing.
     """
     from foldmark.conversation.request import prepare
 
     at = agent.standing()
     provider, _, model = at.config.model.partition("/")
     known = agent.log.model_named(at.config.model)
+    instruction = question if quoted is None else quoting(quoted, question)
 
     def made(limit: int) -> Request:
         return prepare(
@@ -38,10 +51,14 @@ def ask(agent: "Agent", question: str, purpose: str, segments: Segments | None =
             model or provider,
             only=segments,
             purpose=purpose,
-            instruction=question,
+            instruction=instruction,
             limit=limit,
             output=known.answer,
         )
+
+    def told(request: Request) -> str:
+        record_sent(agent, request, question, quoted)
+        return agent.log.complete(request).strip()
 
     request = made(known.window - known.answer)
     if segments and request.tokens > known.window:
@@ -50,12 +67,12 @@ def ask(agent: "Agent", question: str, purpose: str, segments: Segments | None =
             "was changed. Name a later mark, as in /summarize MARK, or another model"
         )
     try:
-        answer = agent.log.complete(request).strip()
+        answer = told(request)
     except ContextOverflowError as error:
         smaller = made(error.within(request.tokens))
         if smaller.tokens >= request.tokens:
             raise
-        answer = agent.log.complete(smaller).strip()
+        answer = told(smaller)
     if not answer:
         raise FoldmarkError(f"{at.config.model} answered with nothing; nothing was changed")
     return answer

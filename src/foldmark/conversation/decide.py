@@ -135,6 +135,7 @@ def summary(at: Standing, name: str | None) -> Summary:
     if not at.store.size(ranges).messages:
         raise CommandError(f"there is nothing {f'after mark {name!r} ' if name else ''}to summarize")
     state = at.state
+    ranges = _reaching(at, ranges)
     return Summary(ranges, name, state.content if state else None)
 
 
@@ -155,10 +156,18 @@ def filter(
         added = closure(at, named)
         system = at.store.lookup(at.store.of_kind("system", at.visible))
         kept = ranges_of(at, [*named, *added, *system])
-        ranges = normal((*subtract(at.visible, kept), *ranges_of(at, closure(at, inside)), *talk))
+        gone = _reaching(at, subtract(at.visible, kept))
+        ranges = normal((*gone, *ranges_of(at, closure(at, inside)), *talk))
     before = at.store.size(subtract(at.visible, talk)).messages
     after = at.store.size(subtract(at.visible, ranges)).messages
     return Filter(mode, ranges, criteria, planning, _seen(at, added), before, after)
+
+
+def _reaching(at: Standing, ranges: Segments) -> Segments:
+    """`ranges` of what is visible, each to just before its agent's next message: something behind the last message may
+    be hidden now and not later, and belongs to it [SPEC 3]."""
+    last = at.store.lookup(segment.last for segment in at.store.bounds(ranges))
+    return normal((*ranges, *ranges_of(at, last)))
 
 
 def _marked(at: Standing, name: str | None) -> tuple[str, int, int]:

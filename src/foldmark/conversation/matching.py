@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from foldmark.conversation.asking_model import ask
 from foldmark.conversation.fullness import whole
 from foldmark.core.events import Event
-from foldmark.core.matching import match, parse_ids, request_text, shown
+from foldmark.core.matching import match, parse_ids, request_text
 from foldmark.core.ports import Progress
 from foldmark.core.pressure import chunk_count, chunks
 from foldmark.core.turns import newest_turns
@@ -36,7 +36,7 @@ def matched(
     found: set[int] = set()
     for done, part in enumerate(plan, 1):
         chunk = [message for place in part for message in turns[place].messages]
-        answer = ask(agent, f"{shown(chunk)}\n\n{request_text(criteria, mode)}", "match")
+        answer = ask(agent, request_text(criteria, mode), "match", quoted=chunk)
         found.update(parse_ids(answer, {message.id for message in chunk}))
         if progress is not None:
             progress(done, len(plan))

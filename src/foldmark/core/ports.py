@@ -11,6 +11,7 @@ from foldmark.core.events import Draft, Event
 from foldmark.core.replay import Fold
 from foldmark.core.request import Request
 from foldmark.core.segments import END, Segments
+from foldmark.core.sent import Sent
 from foldmark.core.towards import Towards
 from foldmark.core.turns import Message
 
@@ -119,11 +120,12 @@ class Appender(Protocol):
         its events, scratchpads and what its forks handed down included, for turn 0.
 
         What remains of each is its id, kind, time and actor, and `by`; it is a message no more. The stored
-        segments' sizes of all agents that inherited from `owner` need `save_fold` afterwards.
+        segments' sizes of all agents that inherited from `owner` need `save_fold` afterwards. With a turn go the
+        questions that were asked in it (`sent.Makings.question`), with all of an agent every record of what it sent.
         """
 
 
-class Store(Towards, Protocol):
+class Store(Towards, Sent, Protocol):
     """The log of many agents. Every method raises StoreError when the database fails."""
 
     path: str

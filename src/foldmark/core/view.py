@@ -334,6 +334,6 @@ class _Builder:
         more = attached.detail
         detail = f"{kept:,} of {len(result.content):,} characters" if cut else "empty" if blank and not more else ""
         if blank:
-            text = f"[{more}.]".capitalize() if more else NO_OUTPUT
+            text = f"[{more[0].upper()}{more[1:]}.]" if more else NO_OUTPUT
         self._part(result, text, "truncated" if cut else "whole", "; ".join(each for each in (detail, more) if each))
         return text, (result.data or {}).get("is_error") is True, attached.images

@@ -16,26 +16,37 @@ Encode = Callable[[str, Prompt, Sequence[ToolSpec], Options], dict[str, Any]]
 Parse = Callable[[dict[str, Any]], tuple[Piece, ...]]
 
 
+_STREAM = 'these bytes, with "stream":true as the last field'
+_CHAT = 'these bytes, with "stream":true and "stream_options":{"include_usage":true} as the last fields'
+_AGAIN = "the same JSON as the SDK serializes it once more: white space and escapes differ"
+_GCA = "the same JSON with the account's project and a prompt id, as the SDK serializes it once more"
+
+
 class Wire(NamedTuple):
-    """A provider's dialect, what puts a prompt into it and reads its whole answers, and the module over its SDK whose
-    `connect(model, access)` is the provider."""
+    """A provider's dialect, what puts a prompt into it and reads its whole answers, the module over its SDK whose
+    `connect(model, access)` is the provider, and in words how what goes over the wire differs from `Request.bytes`."""
 
     dialect: str
     encode: Encode
     parse: Parse
     module: str
+    on_the_wire: str
 
 
 WIRES = {
-    "anthropic": Wire("anthropic", anthropic.encode, anthropic.parse, "anthropic_api"),
-    "openai": Wire("openai", openai.encode, openai.parse, "openai_api"),
-    "openai_responses": Wire("openai", openai_responses.encode, openai_responses.parse, "openai_responses_api"),
-    "gemini": Wire("gemini", gemini.encode, gemini.parse, "gemini_api"),
-    "gemini_gca": Wire("gemini_gca", gemini.encode_gca, gemini.parse_gca, "gemini_gca_api"),
-    "openrouter": Wire("openai", openai.encode, openai.parse, "openai_api"),
-    "ollama": Wire("openai", openai.encode, openai.parse, "openai_api"),
-    "vllm": Wire("openai", openai.encode, openai.parse, "openai_api"),
-    "offline": Wire("openai", openai.encode, openai.parse, "offline"),
+    "anthropic": Wire("anthropic", anthropic.encode, anthropic.parse, "anthropic_api", _STREAM),
+    "openai": Wire("openai", openai.encode, openai.parse, "openai_api", _CHAT),
+    "openai_responses": Wire(
+        "openai", openai_responses.encode, openai_responses.parse, "openai_responses_api", _STREAM
+    ),
+    "gemini": Wire("gemini", gemini.encode, gemini.parse, "gemini_api", _AGAIN),
+    "gemini_gca": Wire("gemini_gca", gemini.encode_gca, gemini.parse_gca, "gemini_gca_api", _GCA),
+    "openrouter": Wire("openai", openai.encode, openai.parse, "openai_api", _CHAT),
+    "ollama": Wire("openai", openai.encode, openai.parse, "openai_api", _CHAT),
+    "vllm": Wire("openai", openai.encode, openai.parse, "openai_api", _CHAT),
+    "offline": Wire(
+        "openai", openai.encode, openai.parse, "offline", "nothing: the built-in model reads it in this process"
+    ),
 }
 """Provider -> its wire format. `google` is another name of `gemini`."""
 
@@ -50,6 +61,13 @@ def wire_of(provider: str, configured: Mapping[str, str] = {}) -> Wire:
     if wire is None:
         raise CommandError(f"there is no provider '{provider[:40]}'; there is: {_all(configured)}")
     return wire
+
+
+def speaks(provider: str, configured: Mapping[str, str] = {}) -> str:
+    """The built-in provider whose format a provider's requests have. Raises CommandError for an unknown one."""
+    wire_of(provider, configured)
+    name = "gemini" if provider == "google" else provider
+    return name if name in WIRES else configured[name]
 
 
 def check_model(name: str, configured: Mapping[str, str] = {}) -> None:

@@ -5,6 +5,7 @@ from contextlib import aclosing
 from typing import Any
 
 from foldmark.conversation import Agent
+from foldmark.conversation.sent import record_sent
 from foldmark.core.answer import Kept, Piece, Stopped, Usage
 from foldmark.core.errors import ContextOverflowError
 from foldmark.core.ports import Provider
@@ -50,27 +51,29 @@ class Answer:
 
 
 async def ask(agent: Agent, provider: Provider, answer: Answer, show: Callable[[Piece], None]) -> int | None:
-    """Send `answer.request` and gather what comes in `answer`, so that it is there if this is cut short.
+    """Send `answer.request` and gather what comes in `answer`, so that it is there if this is cut short. Each request
+    is recorded before it is sent [SPEC 5.6].
 
     If the provider finds the request too long, it is asked once more with a smaller window; the tokens that it was made
-    for are returned, since the turn's next requests have to stay within them as well. Raises ProviderError.
+    for are returned, since the turn's next requests have to stay within them as well. Raises ProviderError, StoreError.
     """
     assert answer.request is not None
     try:
-        await _gather(provider, answer, show)
+        await _gather(agent, provider, answer, show)
     except ContextOverflowError as error:
         before, limit = answer.request, error.within(answer.request.tokens)
         smaller = agent.request(before.provider, before.model, limit=limit)
         if answer.pieces or answer.calls or smaller.tokens >= before.tokens:
             raise
         answer.request = smaller
-        await _gather(provider, answer, show)
+        await _gather(agent, provider, answer, show)
         return limit
     return None
 
 
-async def _gather(provider: Provider, answer: Answer, show: Callable[[Piece], None]) -> None:
+async def _gather(agent: Agent, provider: Provider, answer: Answer, show: Callable[[Piece], None]) -> None:
     assert answer.request is not None
+    record_sent(agent, answer.request)
     async with aclosing(provider.answer(answer.request)) as pieces:
         async for piece in pieces:
             answer.take(piece)

@@ -23,12 +23,13 @@ from foldmark.core.turns import Message
 from foldmark.stores.queries import queries
 from foldmark.stores.sqlite_appender import Appender
 from foldmark.stores.sqlite_file import explain, open_file
+from foldmark.stores.sqlite_sent import SqliteSent
 from foldmark.stores.sqlite_towards import SqliteTowards
 
 _FIRST_PAGE, _PAGE = 8, 256
 
 
-class SqliteStore(SqliteTowards):
+class SqliteStore(SqliteTowards, SqliteSent):
     """A `Store` over one SQLite database (see `foldmark.core.ports.Store` for the methods)."""
 
     def __init__(self, path: str, *, create: bool = True) -> None:
@@ -256,6 +257,7 @@ class SqliteStore(SqliteTowards):
                 if wrong:
                     yield f"agent {agent_id[:8]}: {wrong} calls of its open turn are wrongly said to wait, or not to"
         yield from self._damaged_towards()
+        yield from self._damaged_sent()
         for agent_id, *row in self._run("wrong_rows"):
             names, said, given = ("newest event", "messages", "tokens", "open turn"), row[:4], row[4:]
             for name, says, gives in zip(names, said, given, strict=True):

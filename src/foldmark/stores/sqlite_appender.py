@@ -109,6 +109,11 @@ class Appender:
                 if kind == "tool_call":
                     self._db.execute(self._sql["answered"], (key, id))
             self._db.execute(self._sql["erase"], (without_content(kind, data, handed_down=turn > 0), by, id))
+        if turn:
+            self._db.execute(self._sql["erase_questions"], (turn,))
+        else:
+            self._db.execute(self._sql["erase_sent"], (key,))
+            self._db.execute(self._sql["erase_texts"])
         self._db.execute(self._sql["count_anew"], {"agent": key, "first": turn})
         self._db.execute(self._sql["weigh_anew"], {"agent": key, "first": turn})
         own = next(iter(self._db.execute(self._sql["totals_anew"], (key,))), (0, 0))

@@ -420,3 +420,51 @@ SELECT a.id, a.name FROM deletions d JOIN agents a ON a.key = d.agent WHERE a.na
 -- name: wrong_archive
 -- Forks that are said to be archived.
 SELECT a.id FROM archived r JOIN agents a ON a.key = r.agent WHERE a.parent IS NOT NULL
+
+-- name: keep_text
+-- A text, unless it is there already.
+INSERT OR IGNORE INTO texts (hash, text) VALUES (?, ?)
+
+-- name: kept_text
+-- The text behind a hash.
+SELECT text FROM texts WHERE hash = ?
+
+-- name: record_sent
+-- A request that goes to a model.
+INSERT INTO sent (agent, event, turn, created_at, provider, model, sha256, bytes, tokens, data)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id
+
+-- name: sent
+-- One request of an agent.
+SELECT id, event, turn, created_at, provider, model, sha256, bytes, tokens, data FROM sent WHERE agent = ? AND id = ?
+
+-- name: newest_sent
+-- An agent's newest requests, newest first.
+SELECT id, event, turn, created_at, provider, model, sha256, bytes, tokens, data
+FROM sent WHERE agent = ? ORDER BY id DESC LIMIT ?
+
+-- name: tombstones
+-- The messages inside segments, JSON [[agent, first, last], ...], whose content was erased.
+SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+FROM json_each(?) s CROSS JOIN events e
+WHERE e.id BETWEEN s.value ->> 1 AND s.value ->> 2 AND e.agent = s.value ->> 0 AND e.redacted IS NOT NULL
+AND e.kind IN ('system', 'user', 'assistant', 'tool_call', 'tool_result', 'tool', 'summary')
+
+-- name: erase_sent
+-- Takes away what an agent sent that is erased as a whole.
+DELETE FROM sent WHERE agent = ?
+
+-- name: erase_questions
+-- Takes a person's words out of the questions that were asked in a turn which is erased.
+UPDATE sent SET data = json_remove(data, '$.question') WHERE turn = ?
+
+-- name: erase_texts
+-- Takes away the texts that no request needs any more.
+DELETE FROM texts WHERE hash NOT IN (SELECT h.value FROM sent, json_each(sent.data, '$.hashes') h)
+
+-- name: wrong_sent
+-- Requests that need a text which is not there, or are a deleted agent's.
+SELECT a.id, sent.id, CASE WHEN d.agent IS NULL THEN h.key END
+FROM sent JOIN agents a ON a.key = sent.agent LEFT JOIN deletions d ON d.agent = a.key
+LEFT JOIN json_each(sent.data, '$.hashes') h ON h.value NOT IN (SELECT hash FROM texts)
+WHERE d.agent IS NOT NULL OR h.value IS NOT NULL

@@ -1,0 +1,93 @@
+"""`/context sent`: what went to models, rebuilt from the log [SPEC 5.6]."""
+
+from typing import Any
+
+from msgspec import to_builtins
+
+from foldmark.commands.registry import Call, Command
+from foldmark.commands.show import addressee, request_json, request_text
+from foldmark.conversation import Agent, Result
+from foldmark.conversation.sent import Rebuilt, rebuilt
+from foldmark.core.sent import SentRequest
+from foldmark.core.towards import minute
+from foldmark.core.wording import count
+
+MOST_LISTED = 20
+"""Requests that are listed."""
+
+VERDICTS = {
+    "identical": "Rebuilt byte for byte",
+    "erased": "Rebuilt as far as it is still there",
+    "differs": "Not rebuilt byte for byte",
+}
+
+
+def _sent(call: Call) -> Result:
+    if call.get("ID") is None:
+        return _list(call.agent)
+    found = rebuilt(call.agent, call.number("ID"))
+    return Result(_text(call.agent, found), None, {**_row(found.sent), **_json(found)})
+
+
+def _list(agent: Agent) -> Result:
+    found = agent.log.store.newest_sent(agent.id, MOST_LISTED)
+    if not found:
+        return Result("Nothing was sent to a model for this agent yet.", None, {"sent": []})
+    lines = [_line(each) for each in found]
+    lines += ["", "/context sent ID rebuilds one and shows it."]
+    return Result("\n".join(lines), None, {"sent": [_row(each) for each in found]})
+
+
+def _line(sent: SentRequest) -> str:
+    purpose = f"{sent.makings.purpose}{' (planning)' if sent.makings.planning else ''}"
+    turn = f" · turn {sent.turn}" if sent.turn else ""
+    return f"  {sent.id:>6}  {minute(sent.created_at)}  {_model(sent)} · {_size(sent)} · {purpose}{turn}"
+
+
+def _size(sent: SentRequest) -> str:
+    return f"~{count(sent.tokens, 'token')}, {sent.bytes:,} bytes"
+
+
+def _text(agent: Agent, found: Rebuilt) -> str:
+    sent = found.sent
+    opening = (
+        f"Request {sent.id}, which went to {addressee(found.request)} for {agent.name or agent.id} after event "
+        f"{sent.event}, {minute(sent.created_at)}: {_size(sent)}. Purpose: {sent.makings.purpose}.\n"
+        f"{VERDICTS[found.verdict]}: {found.said}.\n"
+        f"Over the wire went {found.on_the_wire}."
+    )
+    context = agent.at(sent.event) if sent.event else agent.context()
+    return request_text(opening, context, found.request)
+
+
+def _json(found: Rebuilt) -> dict[str, Any]:
+    return {
+        "verdict": found.verdict,
+        "said": found.said,
+        "on_the_wire": found.on_the_wire,
+        "recorded": to_builtins(found.sent.makings, str_keys=True),
+        "request": request_json(found.request),
+    }
+
+
+def _row(sent: SentRequest) -> dict[str, Any]:
+    return {
+        "id": sent.id,
+        "agent": sent.agent,
+        "event": sent.event,
+        "turn": sent.turn,
+        "created_at": sent.created_at,
+        "model": _model(sent),
+        "tokens": sent.tokens,
+        "bytes": sent.bytes,
+        "sha256": sent.sha256,
+        "purpose": sent.makings.purpose,
+        "planning": sent.makings.planning,
+    }
+
+
+def _model(sent: SentRequest) -> str:
+    return sent.provider if sent.model in ("", sent.provider) else f"{sent.provider}/{sent.model}"
+
+
+SENT = (Command("context sent", "[ID]", "List what was sent to models, or rebuild request ID and show it.", _sent),)

@@ -1,0 +1,321 @@
+"""Recording what is sent to models, and rebuilding it from the log byte for byte [SPEC 5.6].
+
+A request is recorded as the ids of what went into it, never as text of messages; what the log does not hold (settings,
+tools, guidelines) is kept by hash. Rebuilding puts the same messages through view and encoder again. It chooses no
+window: a window is chosen by sizes, and what was erased since has none.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from foldmark.conversation.standing import Standing
+from foldmark.core.errors import CommandError
+from foldmark.core.events import Event
+from foldmark.core.request import Manifest, Part, Request
+from foldmark.core.segments import END, Segment
+from foldmark.core.sent import Makings, Named, SentRequest
+from foldmark.core.wording import listing
+
+if TYPE_CHECKING:
+    from foldmark.conversation.agent import Agent
+
+REDACTED = "[redacted]"
+"""Stands in a rebuilt request where content was erased."""
+
+_KEPT = re.compile(r"([\d,]+) of ")
+
+
+class Rebuilt(Struct, frozen=True):
+    """A request that was sent, made again of what the log holds now.
+
+    `verdict` is `identical` (the same bytes), `erased` (content was erased since, `[redacted]` stands in its place) or
+    `differs`; `said` says it in words, and `on_the_wire` what the provider's SDK makes of the bytes.
+    """
+
+    sent: SentRequest
+    request: Request
+    verdict: str
+    said: str
+    on_the_wire: str
+
+
+# Recording
+
+
+def record_sent(
+    agent: "Agent", request: Request, instruction: str | None = None, quoted: Sequence[Event] | None = None
+) -> int:
+    """Record that `request`, made for this agent just now, goes to its model; returns the record's id.
+
+    `instruction` is the last message if the log does not hold it. With `quoted`, the messages that stand in front of it
+    (`quoting`), it is in a person's words: it is erased with the turn. Raises StoreError, and CommandError if the agent
+    was deleted meanwhile.
+    """
+    from foldmark.providers.wires import speaks
+
+    store, at = agent.log.store, agent.standing()
+    if (end := store.end(agent.id)) is not None and end.killer is None:
+        raise CommandError(f"{end.told}; its model is not asked any more")
+    manifest, texts = request.manifest, {"config": msgspec.json.encode(at.config, order="sorted").decode()}
+    if request.purpose == "answer":
+        texts["tools"] = msgspec.json.encode(agent.log.tools()).decode()
+    for part in manifest.parts:
+        if part.layer == "guidelines":
+            texts["guidelines"] = part.text
+    if instruction is not None and quoted is None:
+        texts["instruction"] = instruction
+    hashes = {name: _sha256(text) for name, text in texts.items()}
+    first = manifest.edge.first or 0
+    window, pinned, layers, left_out = _ids(request)
+    makings = Makings(
+        speaks=speaks(request.provider, at.given.dialects),
+        output=agent.log.model_named(f"{request.provider}/{request.model}").answer,
+        edge=manifest.edge,
+        hashes=hashes,
+        digests=_digests(manifest.parts),
+        purpose=request.purpose,
+        window=_named(at, [event for event in window if event >= first], system=False),
+        pinned=tuple(pinned),
+        layers=layers,
+        truncated=_truncated(manifest.parts),
+        left_out=left_out,
+        question=instruction if quoted is not None and at.record.open_turn is not None else None,
+        quoted=None if quoted is None else _named(at, [event.id for event in quoted], system=True),
+    )
+    return store.add_sent(
+        SentRequest(
+            agent=agent.id,
+            event=at.newest,
+            turn=at.record.open_turn,
+            created_at=agent.log.clock(),
+            provider=request.provider,
+            model=request.model,
+            sha256=sha256(request.bytes).hexdigest(),
+            bytes=len(request.bytes),
+            tokens=request.tokens,
+            makings=makings,
+        ),
+        {hashes[name]: text for name, text in texts.items()},
+    )
+
+
+def quoting(messages: Iterable[Event], question: str) -> str:
+    """A question about messages, which stand in front of it."""
+    from foldmark.core.matching import shown
+
+    return f"{shown(messages)}\n\n{question}"
+
+
+def _ids(request: Request) -> tuple[list[int], list[int], dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
+    """The ids of the window's messages and the pinned ones, sent or left out; of the layers by name; of what was left
+    out by why."""
+    manifest = request.manifest
+    window: list[int] = []
+    pinned: list[int] = []
+    layers: dict[str, list[int]] = defaultdict(list)
+    for part in manifest.parts:
+        if part.layer in ("window", "pinned"):
+            if part.event is not None:
+                (window if part.layer == "window" else pinned).append(part.event)
+        elif part.event is not None or part.layer == "scratchpad":
+            layers[part.layer].append(part.event or 0)
+    left_out: dict[str, list[int]] = defaultdict(list)
+    for left in manifest.left_out:
+        left_out[left.why].append(left.event)
+        if left.why != "pins" and left.turn is not None:  # every message is of a turn but those of the system layer
+            (window if left.event >= (manifest.edge.first or 0) else pinned).append(left.event)
+    return (
+        window,
+        pinned,
+        {name: tuple(ids) for name, ids in layers.items()},
+        {why: tuple(ids) for why, ids in left_out.items()},
+    )
+
+
+def _named(at: Standing, ids: Iterable[int], *, system: bool) -> Named:
+    """Visible messages by the ranges in which they stand; by their ids if there are others between them, `system`
+    messages not counted unless `system`."""
+    found = sorted(set(ids))
+    if not found:
+        return Named()
+    ranges = tuple(
+        Segment(segment.agent, max(segment.first, found[0]), min(segment.last, found[-1]))
+        for segment in at.visible
+        if segment.first <= found[-1] and segment.last >= found[0]
+    )
+    there = at.store.size(ranges).messages - (0 if system else len(at.store.of_kind("system", ranges)))
+    return Named(ranges=ranges) if there == len(found) else Named(ids=tuple(found))
+
+
+def _truncated(parts: Iterable[Part]) -> dict[int, int]:
+    """Event id -> characters kept, as the manifest says it: "300 of 12,345 characters"."""
+    return {
+        part.event: int(kept[1].replace(",", ""))
+        for part in parts
+        if part.event is not None and part.how == "truncated" and (kept := _KEPT.match(part.detail))
+    }
+
+
+def _digests(parts: Iterable[Part]) -> dict[str, str]:
+    made: dict[str, Any] = {}
+    for part in parts:
+        made.setdefault(part.layer, sha256()).update(f"{part.event} {part.text}\n".encode())
+    return {layer: digest.hexdigest() for layer, digest in made.items()}
+
+
+def _sha256(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
+
+
+# Rebuilding
+
+
+def rebuilt(agent: "Agent", sent_id: int) -> Rebuilt:
+    """The request that record `sent_id` of this agent stands for, made again; writes nothing.
+
+    Raises CommandError for an id that is not one of this agent's requests, StoreError.
+    """
+    from foldmark.core.prompt import GUIDELINES
+    from foldmark.providers.wires import wire_of
+
+    store = agent.log.store
+    sent = store.sent(agent.id, sent_id) if isinstance(sent_id, int) and 0 < sent_id < END else None
+    if sent is None:
+        newest = [each.id for each in store.newest_sent(agent.id, 5)]
+        there_is = f"its newest: {listing(newest)}" if newest else "none was sent for it yet"
+        raise CommandError(f"there is no request {sent_id} of this agent; {there_is}")
+    remake = _Remake(agent, sent)
+    request = remake.request()
+    how = wire_of(sent.makings.speaks).on_the_wire
+    if remake.erased or remake.wordless:
+        return Rebuilt(sent, request, "erased", remake.losses(), how)
+    if sha256(request.bytes).hexdigest() != sent.sha256:
+        return Rebuilt(sent, request, "differs", _differences(sent, request), how)
+    said = f"the same {sent.bytes:,} bytes as were sent, SHA-256 {sent.sha256[:16]}"
+    if sent.makings.hashes.get("guidelines") not in (None, _sha256(GUIDELINES)):
+        said += "; with the guidelines of then, which Foldmark words otherwise now"
+    return Rebuilt(sent, request, "identical", said, how)
+
+
+def _differences(sent: SentRequest, request: Request) -> str:
+    """What another version of Foldmark makes otherwise of the same messages."""
+    was, now = sent.makings.digests, _digests(request.manifest.parts)
+    changed = [
+        layer for layer in (*was, *(layer for layer in now if layer not in was)) if was.get(layer) != now.get(layer)
+    ]
+    why = (
+        f"other texts in {listing(changed)}"
+        if changed
+        else f"the same texts, but this version writes the format of {sent.makings.speaks} otherwise"
+    )
+    if sent.makings.truncated != _truncated(request.manifest.parts):
+        why += "; tool results are cut elsewhere"
+    return f"{len(request.bytes):,} bytes where {sent.bytes:,} were sent: {why}"
+
+
+class _Remake:
+    """Makes one request again; `erased` are the events whose content is gone, `wordless` whether its question is."""
+
+    def __init__(self, agent: "Agent", sent: SentRequest) -> None:
+        self._agent, self._store, self._sent, self._makings = agent, agent.log.store, sent, sent.makings
+        self.erased: set[int] = set()
+        self.wordless = self._makings.quoted is not None and self._makings.question is None
+
+    def losses(self) -> str:
+        """What cannot be shown any more."""
+        events = [f"the content of events {listing(sorted(self.erased), 20)}"] if self.erased else []
+        words = ["what was asked for"] if self.wordless else []
+        return f"{' and '.join((*events, *words))} was erased since; {REDACTED} stands in its place"
+
+    def request(self) -> Request:
+        """The request."""
+        from foldmark.core import prompt as prompts
+        from foldmark.core.config import config_of
+        from foldmark.core.request import LeftOut, Options, ToolSpec
+        from foldmark.core.view import view
+        from foldmark.core.wire import tool_name
+        from foldmark.providers.wires import wire_of
+
+        sent, makings, hashes = self._sent, self._makings, self._makings.hashes
+        wire = wire_of(makings.speaks)
+        config = config_of(msgspec.json.decode(self._store.kept_text(hashes["config"])))
+        config = replace(config, isolation=False) if sent.provider == "offline" else config
+        unique: dict[str, ToolSpec] = {}
+        if "tools" in hashes:
+            for tool in msgspec.json.decode(self._store.kept_text(hashes["tools"]), type=list[ToolSpec]):
+                unique.setdefault(tool_name(tool.name), tool)
+        system = [self._event(each) for each in makings.layers.get("system", ())]
+        layers = prompts.layers(
+            config, system, tools="guidelines" in hashes, state=self._state(), scratchpad=self._scratchpad()
+        )
+        if "guidelines" in hashes:
+            then = self._store.kept_text(hashes["guidelines"])
+            layers = [each._replace(text=then) if each.layer == "guidelines" else each for each in layers]
+        pinned = sorted(map(self._event, makings.pinned), key=lambda event: (event.turn_id or 0, event.id))
+        window = [event for event in self._messages(makings.window) if event.kind != "system"]
+        shown = view([*pinned, *window], wire.dialect, config, makings.edge.first or 0)
+        last = config.sliding_context_low_water < 1
+        prompt = prompts.assemble(layers, shown, self._instruction(), anchors_last=last)
+        body = wire.encode(sent.model, prompt, tuple(unique.values()), Options(makings.output, config.thinking))
+        told = {left.event for left in prompt.left_out}
+        others = [
+            LeftOut(event, None, why, "") for why, ids in makings.left_out.items() for event in ids if event not in told
+        ]
+        return Request(
+            provider=sent.provider,
+            model=sent.model,
+            dialect=wire.dialect,
+            body=body,
+            bytes=msgspec.json.encode(body),
+            tokens=sent.tokens,
+            manifest=Manifest(tuple(map(self._part, prompt.parts)), (*others, *prompt.left_out), makings.edge),
+            purpose=makings.purpose,
+            names={own: tool.name for own, tool in unique.items() if own != tool.name},
+        )
+
+    def _event(self, event_id: int) -> Event:
+        event = self._store.event(event_id)
+        if event is None:
+            raise CommandError(f"event {event_id}, which was sent, is not in this database")
+        return self._without(event) if self._store.erased_by(event_id) is not None else event
+
+    def _without(self, event: Event) -> Event:
+        self.erased.add(event.id)
+        return replace(event, content=REDACTED, data=None)
+
+    def _messages(self, named: Named) -> list[Event]:
+        if named.ids:
+            return [self._event(each) for each in named.ids]
+        gone = map(self._without, self._store.tombstones(named.ranges))
+        return sorted((*self._store.messages(named.ranges), *gone), key=lambda event: event.id)
+
+    def _state(self) -> Event | None:
+        for event_id in self._makings.layers.get("state", ()):
+            event = self._event(event_id)
+            carried = (event.data or {}).get("state") if event.kind == "summary" else None
+            return event if carried is None else replace(event, content=carried)
+        return None
+
+    def _scratchpad(self) -> Event | str | None:
+        for event_id in self._makings.layers.get("scratchpad", ()):
+            if event_id:
+                return self._event(event_id)
+            at = self._agent.standing()
+            return replace(at, record=replace(at.record, head=0)).scratchpad
+        return None
+
+    def _instruction(self) -> str | None:
+        if self._makings.quoted is None:
+            sha = self._makings.hashes.get("instruction")
+            return None if sha is None else self._store.kept_text(sha)
+        return quoting(self._messages(self._makings.quoted), self._makings.question or REDACTED)
+
+    def _part(self, part: Part) -> Part:
+        return replace(part, text=REDACTED, detail="erased since") if part.event in self.erased else part

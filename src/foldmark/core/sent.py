@@ -1,0 +1,92 @@
+"""What was sent to models: which messages, how they were shortened, and the hashes of everything else [SPEC 5.6].
+
+It stands beside the log, so recording it changes nobody's context and no event's id. Texts of messages are never in
+it: they stand in the log, where `/message remove` erases them.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from msgspec import Struct
+
+from foldmark.core.events import Event
+from foldmark.core.request import Edge
+from foldmark.core.segments import Segments
+
+
+class Named(Struct, frozen=True, omit_defaults=True):
+    """Some messages: all that lie in `ranges`, or, where ranges would name others as well, those with these `ids`."""
+
+    ranges: Segments = ()
+    ids: tuple[int, ...] = ()
+
+
+class Makings(Struct, frozen=True, omit_defaults=True):
+    """What a request was made of, besides what its row says.
+
+    `purpose` is `Request.purpose`; `speaks` the built-in provider whose format it has; `output` the most tokens of the
+    answer. `window` and `pinned` name the messages, sent or left out; `layers` the events in front of them by layer,
+    0 for a scratchpad that a fork handed down; `edge` is where the window began. `truncated` is event id -> characters
+    kept of a tool result, `left_out` why -> event ids. `hashes` are the SHA-256 of texts: `config` (the settings as
+    JSON), `tools` (their specs as JSON), `guidelines`, `instruction` (a last message of Foldmark's own).
+    `question` is an instruction in a person's words, `quoted` the messages that stand in front of it in the same
+    message. `digests` are layer -> SHA-256 of the texts sent in it.
+    """
+
+    speaks: str
+    output: int
+    edge: Edge
+    hashes: Mapping[str, str]
+    digests: Mapping[str, str]
+    purpose: str = "answer"
+    window: Named = Named()
+    pinned: tuple[int, ...] = ()
+    layers: Mapping[str, tuple[int, ...]] = {}
+    truncated: Mapping[int, int] = {}
+    left_out: Mapping[str, tuple[int, ...]] = {}
+    question: str | None = None
+    quoted: Named | None = None
+
+    @property
+    def planning(self) -> bool:
+        """Whether it held a planning conversation and nothing else of the context [SPEC 4.2]."""
+        return self.purpose == "answer" and self.edge.why == "planning"
+
+
+class SentRequest(Struct, frozen=True):
+    """A request that went to a model: `event` is the agent's newest event then, `turn` the turn that was open, `bytes`
+    the length of `Request.bytes` and `sha256` its hash, `tokens` their estimate; `id` is 0 before it is recorded."""
+
+    agent: str
+    event: int
+    turn: int | None
+    created_at: str
+    provider: str
+    model: str
+    sha256: str
+    bytes: int
+    tokens: int
+    makings: Makings
+    id: int = 0
+
+
+class Sent(Protocol):
+    """The part of a `Store` that holds what was sent. Rows are added and never changed; erasing is `Appender.erase`."""
+
+    def add_sent(self, request: SentRequest, texts: Mapping[str, str]) -> int:
+        """Record a request and the texts it needs, hash -> text, as far as they are not there yet; returns its id.
+
+        Takes part in the transaction under way, if there is one.
+        """
+
+    def sent(self, agent_id: str, sent_id: int) -> SentRequest | None:
+        """A request that this agent sent, nobody else's."""
+
+    def newest_sent(self, agent_id: str, limit: int) -> list[SentRequest]:
+        """The newest requests that the agent sent, newest first, at most `limit`."""
+
+    def kept_text(self, sha256: str) -> str:
+        """The text behind a hash. Raises DamagedError if it is not there."""
+
+    def tombstones(self, segments: Segments) -> list[Event]:
+        """The messages inside `segments` whose content was erased, without it, by id."""

@@ -1,0 +1,78 @@
+"""What was sent to models, in SQLite (see `foldmark.core.sent`): a part of `SqliteStore`."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import msgspec
+
+from foldmark.core.errors import DamagedError
+from foldmark.core.events import Event
+from foldmark.core.segments import Segments
+from foldmark.core.sent import Makings, SentRequest
+
+
+class SqliteSent:
+    """The methods of `Sent`, over the connection of the store that it is a part of."""
+
+    def _run(self, name: str, *bindings: Any) -> list[tuple[Any, ...]]:
+        raise NotImplementedError
+
+    def _key(self, agent_id: str) -> int:
+        raise NotImplementedError
+
+    def _keyed(self, segments: Segments) -> str:
+        raise NotImplementedError
+
+    def _event(self, row: Sequence[Any]) -> Event:
+        raise NotImplementedError
+
+    def writing(self) -> AbstractContextManager[None]:
+        raise NotImplementedError
+
+    def add_sent(self, request: SentRequest, texts: Mapping[str, str]) -> int:
+        with self.writing():
+            for sha256, text in texts.items():
+                self._run("keep_text", sha256, text)
+            ((sent_id,),) = self._run(
+                "record_sent",
+                self._key(request.agent),
+                request.event,
+                request.turn,
+                request.created_at,
+                request.provider,
+                request.model,
+                request.sha256,
+                request.bytes,
+                request.tokens,
+                msgspec.json.encode(request.makings).decode(),
+            )
+        return int(sent_id)
+
+    def sent(self, agent_id: str, sent_id: int) -> SentRequest | None:
+        return next((_sent(agent_id, row) for row in self._run("sent", self._key(agent_id), sent_id)), None)
+
+    def newest_sent(self, agent_id: str, limit: int) -> list[SentRequest]:
+        return [_sent(agent_id, row) for row in self._run("newest_sent", self._key(agent_id), limit)]
+
+    def kept_text(self, sha256: str) -> str:
+        for (text,) in self._run("kept_text", sha256):
+            return str(text)
+        raise DamagedError(f"the text with the hash {sha256[:12]} is not there; run `foldmark doctor`")
+
+    def tombstones(self, segments: Segments) -> list[Event]:
+        rows = self._run("tombstones", self._keyed(segments)) if segments else []
+        return sorted(map(self._event, rows), key=lambda event: event.id)
+
+    def _damaged_sent(self) -> Iterator[str]:
+        for agent_id, sent_id, missing in self._run("wrong_sent"):
+            what = "belongs to a deleted agent" if missing is None else f"needs {missing} that are not there"
+            yield f"agent {agent_id[:8]}: request {sent_id}, which it sent, {what}"
+
+
+def _sent(agent_id: str, row: Sequence[Any]) -> SentRequest:
+    sent_id, *fields, data = row
+    try:
+        return SentRequest(agent_id, *fields, msgspec.json.decode(data, type=Makings), sent_id)  # type: ignore[call-arg]
+    except (msgspec.MsgspecError, RecursionError):
+        raise DamagedError(f"what request {sent_id} of {agent_id[:8]} was made of is not readable") from None

@@ -1,0 +1,18 @@
+"""A process that rebuilds whatever was sent: rebuilder.py DATABASE. It prints agent, id, verdict, SHA-256 of each."""
+
+import sys
+from hashlib import sha256
+
+import foldmark
+from foldmark.conversation.sent import rebuilt
+
+
+def main(path: str) -> None:
+    with foldmark.open(path, create=False, settings={}) as log:
+        for agent in log.agents():
+            for each in reversed(log.store.newest_sent(agent.id, 1000)):
+                found = rebuilt(agent, each.id)
+                print(agent.id, each.id, found.verdict, sha256(found.request.bytes).hexdigest())
+
+
+main(*sys.argv[1:])

@@ -1,0 +1,479 @@
+"""What was sent is recorded as ids and hashes, and rebuilt byte for byte (SPEC 5.6)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import foldmark
+from deeds import OPERATING, SAYING, do, family
+from foldmark import Agent, CommandError, Log, StoreError
+from foldmark.conversation.asking import Asking
+from foldmark.conversation.doctor import examine
+from foldmark.conversation.sent import REDACTED, Rebuilt, rebuilt, record_sent
+from foldmark.core import prompt, view
+from foldmark.core.errors import ContextOverflowError
+from foldmark.core.request import Manifest, Request, ToolCall
+from foldmark.providers import wires
+from foldmark.runtime.asking import Answer, ask
+from foldmark.runtime.loop import Shown, turn
+from foldmark.settings import Settings
+from foldmark.settings.given import Server
+
+# Durability is tested elsewhere: here a file system in memory, where there is one, saves the waiting for the disk.
+FOLDER = "/dev/shm" if Path("/dev/shm").is_dir() else None
+REBUILDER = Path(__file__).parent / "rebuilder.py"
+GIVEN = Settings(
+    models={"openai/gpt-5": {"window": 3000, "output": 500}},
+    providers={"mine": Server("anthropic", "https://example.org", "MINE_KEY")},
+)
+"""One model that is soon full, and a provider that is not built in."""
+
+MODELS = (
+    *("offline", "anthropic/claude-sonnet-4-5", "openai/gpt-5", "openai_responses/gpt-5", "gemini/gemini-2.5-pro"),
+    *("gemini_gca/gemini-2.5-pro", "google/gemini-2.5-flash", "mine/some-model", "ollama/qwen3"),
+)
+CHANGES: tuple[tuple[str, Any], ...] = (
+    *(("sliding_context_tokens", tokens) for tokens in (0, 600, 900, 9000)),
+    *(("sliding_context_low_water", share) for share in (1.0, 0.5)),
+    *(("context_size", turns) for turns in (0, 1, 3)),
+    *(("truncate_recent", 10), ("truncate_inactive", 20), ("truncate_shape", "head-tail")),
+    *(("truncation", False), ("isolation", False), ("thinking", "high"), ("system", "Be brief.")),
+)
+PLANNING = ("plan", "preview", "preview", "apply", "apply", "cancel")
+OTHERS = ("model", "model", "change", "change", "system", "foreign", "image", *PLANNING)
+DEEDS = st.lists(
+    st.tuples(st.sampled_from((*SAYING, *OPERATING, *OTHERS)), st.integers(0, 60), st.integers(0, 2)),
+    min_size=6,
+    max_size=25,
+)
+PNG = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
+
+
+class Model:
+    """A model that keeps every request it gets, and says one thing."""
+
+    def __init__(self, *fails: Exception) -> None:
+        self.requests, self._fails = list[Request](), list(fails)
+
+    async def answer(self, request: Request) -> AsyncIterator[str | ToolCall]:
+        self.requests.append(request)
+        if self._fails:
+            raise self._fails.pop(0)
+        yield "I see."
+
+    def complete(self, request: Request) -> str:
+        self.requests.append(request)
+        return '["1-5"]'
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "log.db"
+
+
+@pytest.fixture
+def log(path: Path) -> Iterator[Log]:
+    with foldmark.open(path, settings={}) as log:
+        yield log
+        assert list(examine(log)) == []
+
+
+@pytest.fixture
+def agent(log: Log) -> Agent:
+    return log.agent("root")
+
+
+def send(agent: Agent, model: Model) -> None:
+    asyncio.run(ask(agent, model, Answer(agent.request()), lambda _: None))
+
+
+def say(agent: Agent, *texts: str) -> list[int]:
+    """A turn for each text, each answered by a model; the turns' ids."""
+    show = Shown(lambda _: None, lambda _: None)
+    turns = []
+    for text in texts:
+        asyncio.run(turn(agent, Model(), text, show))
+        turns.append(agent.context().messages[-1].turn_id or 0)
+    return turns
+
+
+def all_sent(log: Log) -> list[tuple[int, Rebuilt]]:
+    """Everything that was sent, oldest first, by id."""
+    return sorted(
+        (
+            (each.id, rebuilt(agent, each.id))
+            for agent in log.agents()
+            for each in log.store.newest_sent(agent.id, 1000)
+        ),
+        key=lambda each: each[0],
+    )
+
+
+def same(manifest: Manifest) -> Any:
+    """What must be the same of a manifest, so that each part can be shown with its origin."""
+    return manifest.parts, manifest.edge, sorted((left.event, left.why) for left in manifest.left_out)
+
+
+def check(log: Log, requests: list[Request]) -> None:
+    found = [each for _, each in all_sent(log)]
+    assert [each.verdict for each in found] == ["identical"] * len(requests)
+    for each, request in zip(found, requests, strict=True):
+        assert each.request.bytes == request.bytes
+        assert (each.sent.sha256, each.sent.bytes) == (sha256(request.bytes).hexdigest(), len(request.bytes))
+        assert each.request.body == request.body
+        assert same(each.request.manifest) == same(request.manifest)
+        for name in ("provider", "model", "dialect", "tokens", "purpose", "names"):
+            assert getattr(each.request, name) == getattr(request, name)
+
+
+def more(agent: Agent, deed: str, number: int) -> None:
+    """Do one of `OTHERS`."""
+    match deed:
+        case "model":
+            agent.configure("model", MODELS[number % len(MODELS)])
+        case "change":
+            agent.configure(*CHANGES[number % len(CHANGES)])
+        case "system":
+            agent.append("system", f"Rule {number}." if number % 3 else " ")
+        case "foreign":
+            agent.append("user", "look")
+            agent.append_tool_call("look", number, call_id="c", dialect=("anthropic", "gemini")[number % 2])
+            agent.append_tool_result("c", "seen " * number, dialect=("anthropic", "openai")[number % 2])
+        case "image":
+            agent.append("user", "" if number % 2 else "see", data={"blocks": [PNG] if number % 5 else [{}]})
+        case "plan":
+            agent.do(f"/{'remember' if number % 4 == 0 else 'forget'} question {number % 7}")
+        case "cancel":
+            agent.do("/cancel")
+        case _:
+            if deed == "apply":
+                agent.append("user", "Yes, proceed")
+            agent.append_tool_call("filter_context", {"action": deed}, call_id="f", dialect="openai")
+            found = agent.call_tool("filter_context", {"action": deed}, asking=Asking(confirm=lambda _: True))
+            agent.append_tool_result("f", found, dialect="openai")
+
+
+@settings(max_examples=60)
+@given(deeds=DEEDS)
+def test_every_request_is_rebuilt_byte_for_byte(deeds: list[tuple[str, int, int]]) -> None:
+    """Whatever happens afterwards: each is recorded while the conversations go on, and rebuilt at their end, twice."""
+    with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
+        go_on(Path(folder) / "log.db", deeds)
+
+
+def go_on(path: Path, deeds: list[tuple[str, int, int]]) -> None:
+    model = Model()
+    with foldmark.open(path, settings=GIVEN) as log:
+        log.complete = model.complete
+        root = log.agent("root")
+        for deed, number, who in deeds:
+            agents = family(root)
+            agent = agents[who % len(agents)]
+            if deed in OTHERS:
+                with suppress(CommandError):
+                    more(agent, deed, number)
+            else:
+                do(agent, deed, number)
+            send(agent, model)
+        check(log, model.requests)
+        assert list(examine(log)) == []
+    with foldmark.open(path, settings={}) as log:
+        check(log, model.requests)
+
+
+def test_in_another_process(path: Path) -> None:
+    """Without the settings that were given from outside."""
+    model = Model()
+    with foldmark.open(path, settings=GIVEN) as log:
+        root = log.agent("root")
+        for number, name in enumerate(MODELS):
+            root.configure("model", name)
+            for deed in ("tools", "state", "open", "mark", "fork", "clear" if number == 4 else "scratchpad"):
+                do(root, deed, 2 * number + 1)
+                for agent in family(root):
+                    send(agent, model)
+    done = subprocess.run([sys.executable, str(REBUILDER), str(path)], capture_output=True, text=True, check=True)
+    rows = sorted((int(row[1]), row[2:]) for row in map(str.split, done.stdout.splitlines()))
+    assert [row for _, row in rows] == [["identical", sha256(r.bytes).hexdigest()] for r in model.requests]
+    assert len(rows) > 100
+
+
+def test_the_planning_conversation_alone_and_the_turn_that_closes_it(path: Path) -> None:
+    """What is sent while the model still has to say that it is done has left the context by then."""
+    model = Model()
+    with foldmark.open(path, settings=GIVEN) as log:
+        agent = log.agent("root")
+        log.complete = model.complete
+        agent.configure("model", "openai/gpt-5")
+        for number in range(12):
+            agent.append("user", f"apples {number} " * 50)
+            agent.append("assistant", "bread " * 50)
+            agent.end_turn()
+        for deed in ("plan", "preview", "apply"):
+            more(agent, deed, 1)
+            send(agent, model)
+        agent.append("assistant", "Done.")
+        agent.end_turn()
+        assert [request.purpose for request in model.requests] == ["answer", "match", "match", "answer", "answer"]
+        assert {each.sent.makings.planning for _, each in all_sent(log)} == {True, False}
+        assert any(each.sent.makings.window.ids for _, each in all_sent(log))
+        agent.do("/clear")
+        check(log, model.requests)
+
+
+# Where it is recorded
+
+
+def test_a_request_that_is_too_long_and_the_smaller_one(log: Log, agent: Agent) -> None:
+    for number in range(8):
+        do(agent, "say", number)
+    model = Model(ContextOverflowError("too long", 2000, 900))
+    asyncio.run(turn(agent, model, "hello", Shown(lambda _: None, lambda _: None)))
+    assert len(model.requests) == 2
+    assert len(model.requests[1].bytes) < len(model.requests[0].bytes)
+    check(log, model.requests)
+
+
+def test_a_failure_to_record_ends_the_turn(log: Log, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise StoreError("the disk is full: nothing was recorded")
+
+    monkeypatch.setattr(log.store, "add_sent", full)
+    model = Model()
+    with pytest.raises(StoreError, match="disk is full"):
+        asyncio.run(turn(agent, model, "hello", Shown(lambda _: None, lambda _: None)))
+    assert model.requests == []
+    assert agent.open_turn is None
+    assert [message.content for message in agent.context().messages] == ["hello"]
+
+
+def test_what_foldmark_itself_asks(log: Log, agent: Agent) -> None:
+    model = Model()
+    log.complete = model.complete
+    say(agent, "one", "two")
+    agent.configure("model", "anthropic/claude-sonnet-4-5")
+    agent.do("/summarize")
+    with suppress(foldmark.core.errors.FoldmarkError):
+        agent.do("/context rebuild")
+    assert [request.purpose for request in model.requests] == ["summary", "state"]
+    found = [each for _, each in all_sent(log)]
+    assert [each.verdict for each in found] == ["identical"] * 4
+    assert [each.request.bytes for each in found[2:]] == [request.bytes for request in model.requests]
+
+
+def test_texts_are_kept_once(log: Log, agent: Agent) -> None:
+    say(agent, *map(str, range(5)))
+    kept = log.store._db.execute("SELECT count(*) FROM texts").fetchall()
+    assert kept == [(3,)]  # settings, tools, guidelines
+    assert log.store._db.execute("SELECT count(*) FROM sent").fetchall() == [(5,)]
+
+
+# What was erased
+
+
+def everything(folder: Path) -> bytes:
+    return b"".join(each.read_bytes() for each in folder.iterdir())
+
+
+def test_erased_content_is_shown_as_redacted(path: Path, log: Log, agent: Agent) -> None:
+    first, _ = say(agent, "the SECRET plan", "more")
+    agent.do(f"/message remove {first} --yes")
+    one, two = (each for _, each in all_sent(log))
+    assert (one.verdict, two.verdict) == ("erased", "erased")
+    assert "events 1, 2 was erased since" in two.said
+    assert [message["content"] for message in two.request.body["messages"][1:]] == [REDACTED, REDACTED, "more"]
+    assert [part.text for part in two.request.manifest.parts if part.layer == "window"] == [REDACTED, REDACTED, "more"]
+    assert "SECRET" not in repr((one, two))
+    assert agent.do(f"/context sent {two.sent.id}").text.count(REDACTED) == 3
+    say(agent, "and on")
+    assert [each.verdict for _, each in all_sent(log)] == ["erased", "erased", "identical"]
+
+
+def test_erasing_moves_no_window(log: Log, agent: Agent) -> None:
+    """What was left out for its size stays left out, although there would be room now."""
+    agent.configure("sliding_context_tokens", 700)
+    turns = say(agent, *(f"{number} " * 100 for number in range(5)))
+    (_, last) = all_sent(log)[-1]
+    agent.do(f"/message remove {turns[3]} --yes")
+    assert (after := all_sent(log)[-1][1]).verdict == "erased"
+    assert after.request.manifest.edge == last.request.manifest.edge
+    assert [part.event for part in after.request.manifest.parts] == [part.event for part in last.request.manifest.parts]
+
+
+def test_every_kind_of_content_can_be_erased(log: Log, agent: Agent) -> None:
+    """Calls, results, pinned turns, summaries, state, images, in every format."""
+    log.complete = lambda _: "What was said: SECRET."
+    agent.append("user", "SECRET", data={"blocks": [PNG]})
+    agent.append("assistant", "SECRET")
+    agent.append_tool_call("SECRET", {"a": "SECRET"}, call_id="c", dialect="openai")
+    agent.append_tool_result("c", "SECRET " * 500, dialect="openai")
+    agent.record("state", "Goal: SECRET")
+    agent.end_turn()
+    pinned = agent.context().messages[0].id
+    agent.do(f"/pin {pinned}")
+    agent.configure("model", "openai/gpt-5")
+    agent.do("/summarize")
+    summary = agent.context().messages[-1].id
+    agent.append("user", "go on")
+    for turns in (0, 1):
+        agent.configure("context_size", turns)
+        for name in MODELS[:6]:
+            agent.configure("model", name)
+            send(agent, Model())
+            agent.do("/restore " + str(summary)) if not turns and name == MODELS[2] else None
+    agent.end_turn()
+    for gid in (summary, pinned):
+        agent.do(f"/message remove {gid} --yes")
+    found = [each for _, each in all_sent(log)]
+    assert [each.verdict for each in found] == ["erased"] * 13
+    assert all(REDACTED in each.request.bytes.decode() for each in found)
+    assert b"SECRET" not in everything(Path(log.store.path).parent)
+
+
+def test_a_persons_words_in_a_question_are_erased_with_its_turn(path: Path, log: Log, agent: Agent) -> None:
+    """What was quoted in it is not recorded as text in the first place."""
+    model = Model()
+    log.complete = model.complete
+    say(agent, "SECRET of the log")
+    agent.configure("model", "openai/gpt-5")
+    agent.do("/forget all about the SECRET of the criteria")
+    planned = agent.open_turn
+    more(agent, "preview", 0)
+    agent.end_turn()
+    assert b"SECRET of the criteria" in model.requests[-1].bytes
+    (_, question) = all_sent(log)[-1]
+    assert (question.verdict, question.request.bytes) == ("identical", model.requests[-1].bytes)
+    for gid in (planned, 1):
+        agent.do(f"/message remove {gid} --yes")
+    (_, question) = all_sent(log)[-1]
+    assert question.verdict == "erased"
+    assert "what was asked for was erased since" in question.said
+    assert b"SECRET" not in everything(path.parent)
+    assert b"SECRET" not in question.request.bytes
+
+
+def test_a_deleted_conversation_leaves_nothing_that_it_sent(path: Path, log: Log, agent: Agent) -> None:
+    other = log.agent("other")
+    other.configure("system", "SECRET instructions")
+    other.configure("model", "openai/gpt-5")
+    say(other, "one")
+    say(log.agent(other.do("/fork").data["child"]), "two")
+    say(agent, "three")
+    agent.do("/session delete other --yes")
+    assert [each.sent.agent for _, each in all_sent(log)] == [agent.id]
+    assert log.store._db.execute("SELECT count(*) FROM sent").fetchall() == [(1,)]
+    assert log.store._db.execute("SELECT count(*) FROM texts").fetchall() == [(3,)]
+    assert b"SECRET" not in everything(path.parent)
+
+
+def test_nothing_is_sent_for_an_agent_deleted_meanwhile(log: Log, agent: Agent) -> None:
+    other = log.agent("other")
+    other.append("user", "hello")
+    request = other.request()
+    agent.do("/session delete other --yes")
+    with pytest.raises(CommandError, match="was deleted on"):
+        record_sent(other, request)
+
+
+# Other versions of Foldmark
+
+
+def test_other_guidelines(log: Log, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are kept, so the request is still what was sent."""
+    say(agent, "hello")
+    monkeypatch.setattr(prompt, "GUIDELINES", "### HISTORY\nRead it well.")
+    ((_, found),) = all_sent(log)
+    assert found.verdict == "identical"
+    assert "with the guidelines of then, which Foldmark words otherwise now" in found.said
+    assert "Parts of this conversation may be missing" in found.request.bytes.decode()
+
+
+def test_another_encoder(log: Log, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    say(agent, "hello")
+    wire = wires.WIRES["offline"]
+    changed = wire._replace(encode=lambda *what: {**wire.encode(*what), "store": False})
+    monkeypatch.setitem(wires.WIRES, "offline", changed)
+    ((_, found),) = all_sent(log)
+    assert found.verdict == "differs"
+    assert "the same texts, but this version writes the format of offline otherwise" in found.said
+    assert f"{found.sent.bytes + 14:,} bytes where {found.sent.bytes:,} were sent" in found.said
+
+
+def test_other_texts_of_foldmarks_own(log: Log, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent.append("user", "look")
+    agent.append_tool_call("look", {}, call_id="c", dialect="openai")
+    send(agent, Model())
+    monkeypatch.setattr(view, "NO_RESULT", "[It never came.]")
+    ((_, found),) = all_sent(log)
+    assert found.verdict == "differs"
+    assert found.said.endswith("other texts in window")
+
+
+def test_other_truncation(log: Log, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    do(agent, "tools", 60)
+    do(agent, "say", 1)
+    send(agent, Model())
+    assert rebuilt(agent, 1).sent.makings.truncated == {4: 300}
+    monkeypatch.setattr(view, "shorten", lambda text, limit, *_: view.Shortened(text[:7], 7))
+    found = rebuilt(agent, 1)
+    assert found.verdict == "differs"
+    assert found.said.endswith("other texts in window; tool results are cut elsewhere")
+
+
+# Whose it is, and damage
+
+
+def test_a_child_rebuilds_its_own_only(log: Log, agent: Agent) -> None:
+    """Law L6."""
+    say(agent, "one")
+    child = log.agent(agent.do("/fork").data["child"])
+    say(child, "two")
+    agent.do("/clear")
+    say(agent, "three")
+    assert [each.id for each in log.store.newest_sent(child.id, 10)] == [2]
+    assert [part.text for part in rebuilt(child, 2).request.manifest.parts][1:] == ["one", "I see.", "two"]
+    for theirs in (1, 3):
+        with pytest.raises(CommandError, match=rf"no request {theirs} of this agent; its newest: 2"):
+            rebuilt(child, theirs)
+    with pytest.raises(CommandError, match=r"no request 2 of this agent; its newest: 3, 1"):
+        rebuilt(agent, 2)
+
+
+def test_an_event_stands_for_nothing_here(log: Log, agent: Agent) -> None:
+    """Recording what is sent takes no event's id and changes no head."""
+    first = agent.append("user", "one")
+    head = agent.standing().record.head
+    record_sent(agent, agent.request())
+    assert agent.standing().record.head == head
+    assert agent.append("user", "two") == first + 1
+
+
+def test_the_doctor_finds_a_text_that_is_missing(path: Path) -> None:
+    with foldmark.open(path, settings={}) as log:
+        agent = log.agent("root")
+        say(agent, "hello")
+        log.store._db.execute("DELETE FROM texts WHERE text LIKE '### HISTORY%'")
+        found = [finding.text for finding in examine(log)]
+        assert found == [f"agent {agent.id[:8]}: request 1, which it sent, needs guidelines that are not there"]
+        with pytest.raises(StoreError, match="run `foldmark doctor`"):
+            rebuilt(agent, 1)
+
+
+def test_what_is_recorded_holds_no_text_of_messages(log: Log, agent: Agent) -> None:
+    say(agent, "a very particular text")
+    rows = log.store._db.execute("SELECT data FROM sent").fetchall()
+    texts = log.store._db.execute("SELECT text FROM texts").fetchall()
+    assert "particular" not in json.dumps([rows, texts])
