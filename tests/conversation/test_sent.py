@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import foldmark
@@ -166,7 +166,6 @@ def more(agent: Agent, deed: str, number: int) -> None:
             agent.append_tool_result("f", found, dialect="openai")
 
 
-@settings(max_examples=60)
 @given(deeds=DEEDS)
 def test_every_request_is_rebuilt_byte_for_byte(deeds: list[tuple[str, int, int]]) -> None:
     """Whatever happens afterwards: each is recorded while the conversations go on, and rebuilt at their end, twice."""

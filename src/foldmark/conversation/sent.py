@@ -9,7 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -164,10 +164,10 @@ def _truncated(parts: Iterable[Part]) -> dict[int, int]:
 
 
 def _digests(parts: Iterable[Part]) -> dict[str, str]:
-    made: dict[str, Any] = {}
+    texts: dict[str, list[str]] = defaultdict(list)
     for part in parts:
-        made.setdefault(part.layer, sha256()).update(f"{part.event} {part.text}\n".encode())
-    return {layer: digest.hexdigest() for layer, digest in made.items()}
+        texts[part.layer].append(part.text)
+    return {layer: _sha256("\n".join(each)) for layer, each in texts.items()}
 
 
 def _sha256(text: str) -> str:
