@@ -72,7 +72,6 @@ def record_sent(
     if instruction is not None and quoted is None:
         texts["instruction"] = instruction
     hashes = {name: _sha256(text) for name, text in texts.items()}
-    first = manifest.edge.first or 0
     window, pinned, layers, left_out = _ids(request)
     makings = Makings(
         speaks=speaks(request.provider, at.given.dialects),
@@ -81,7 +80,7 @@ def record_sent(
         hashes=hashes,
         digests=_digests(manifest.parts),
         purpose=request.purpose,
-        window=_named(at, [event for event in window if event >= first], system=False),
+        window=_named(at, window, system=False),
         pinned=tuple(pinned),
         layers=layers,
         truncated=_truncated(manifest.parts),
