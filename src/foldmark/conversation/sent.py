@@ -229,7 +229,8 @@ class _Remake:
 
     def losses(self) -> str:
         """What cannot be shown any more."""
-        events = [f"the content of events {listing(sorted(self.erased), 20)}"] if self.erased else []
+        which = "event" if len(self.erased) == 1 else "events"
+        events = [f"the content of {which} {listing(sorted(self.erased), 20)}"] if self.erased else []
         words = ["what was asked for"] if self.wordless else []
         return f"{' and '.join((*events, *words))} was erased since; {REDACTED} stands in its place"
 
