@@ -8,9 +8,7 @@ Pairing: calls that stand together are sent together, with the text that the mod
 followed by its result, wherever that stands in the log. A call without a result gets a synthetic one; a result without
 a call is left out. A `tool` message has no call that it could be the result of: its text is sent as a user's.
 
-Blocks: images of users and of results are sent in every dialect; those of results only while their turn is active, if
-truncation is on. What a provider wants to see again (thinking with its signature) is sent while its turn is active, in
-its own dialect. Of the rest of `data["blocks"]` nothing is sent.
+What a message holds besides its text: see `core/attached.py`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,12 +18,12 @@ from typing import Any, NamedTuple, TypeAlias
 from msgspec import Struct
 
 from foldmark.core import wire
+from foldmark.core.attached import NOTHING, Attached, attached, family
 from foldmark.core.config import Config
 from foldmark.core.events import Event
-from foldmark.core.images import Image, images_of
+from foldmark.core.images import Image
 from foldmark.core.request import LeftOut, Part
 from foldmark.core.truncation import Shortened, shorten
-from foldmark.core.wording import count
 
 INTERRUPTED = "\n\n[Interrupted.]"
 """Stands behind the text of an answer that was cut short."""
@@ -91,17 +89,6 @@ class View(Struct, frozen=True):
     earlier: int = 0
 
 
-class Attached(NamedTuple):
-    """What is sent of an event besides its text, and what a person is told of it."""
-
-    images: tuple[Image, ...] = ()
-    kept: tuple[dict[str, Any], ...] = ()
-    detail: str = ""
-
-
-_NOTHING = Attached()
-
-
 def view(events: Sequence[Event], dialect: str, config: Config, window: int = 0, active: int | None = None) -> View:
     """The view of messages in the order of the log, none of them a `system` message.
 
@@ -109,11 +96,11 @@ def view(events: Sequence[Event], dialect: str, config: Config, window: int = 0,
     (`active_from`), by default told from the events themselves.
     """
     since = active_from(events) if active is None else active
-    attached = _attached(events, dialect, config, since, window)
-    kept, isolated = isolate(events, dialect, foreign=not config.isolation, attached=attached)
+    more = attached(events, dialect, config, since, window)
+    kept, isolated = isolate(events, dialect, foreign=not config.isolation, beside=more)
     groups, unpaired = pair(kept)
     texts = _results(groups, config, since, window)
-    builder = _Builder(window, since, texts, attached, {e.event for e in isolated}, events)
+    builder = _Builder(window, since, texts, more, {e.event for e in isolated}, events)
     return builder.build(groups, (*isolated, *unpaired))
 
 
@@ -136,15 +123,15 @@ def isolate(
     dialect: str,
     *,
     foreign: bool = False,
-    attached: Mapping[int, Attached] = MappingProxyType({}),
+    beside: Mapping[int, Attached] = MappingProxyType({}),
 ) -> tuple[list[Event], list[LeftOut]]:
     """What may be sent in a dialect, and what may not or has nothing to send; `foreign` lets every dialect pass."""
     kept, left = [], []
     for event in events:
-        if not foreign and event.kind in _TOOLS and _family(event.dialect or dialect) != _family(dialect):
+        if not foreign and event.kind in _TOOLS and family(event.dialect or dialect) != family(dialect):
             left.append(_left(event, "isolation", f"written for {event.dialect}, this request is {dialect}"))
         elif event.kind not in ("tool_call", "tool_result") and not event.content.strip():
-            more = attached.get(event.id, _NOTHING)
+            more = beside.get(event.id, NOTHING)
             if more.images or more.kept:
                 kept.append(event)
             else:
@@ -197,10 +184,6 @@ def _leads_to(text: Event, call: Event) -> bool:
     return text.kind == "assistant" and text.turn_id == call.turn_id
 
 
-def _family(dialect: str) -> str:
-    return "gemini" if dialect in ("gemini", "gemini_gca", "google") else dialect
-
-
 def _left(event: Event, why: str, detail: str) -> LeftOut:
     return LeftOut(event.id, event.turn_id, why, detail)
 
@@ -220,42 +203,8 @@ def _results(groups: Iterable[Event | Exchange], config: Config, since: int, win
     }
 
 
-def _attached(events: Iterable[Event], dialect: str, config: Config, since: int, window: int) -> dict[int, Attached]:
-    """What is sent of events besides their texts, by event, for those that hold more than text."""
-    found = {}
-    for event in events:
-        if not (event.data or {}).get("blocks"):
-            continue
-        active = event.turn_id is not None and event.turn_id >= since and event.id >= window
-        if event.kind in ("user", "tool_result"):
-            images, others = images_of(event.data, dialect)
-            gone = bool(images) and event.kind == "tool_result" and config.truncation and not active
-            said = [_images(len(images)) + " not sent: the turn is over" if gone else f"with {_images(len(images))}"]
-            said = said if images else []
-            said += [f"without {count(others, 'block')} that cannot be sent"] if others else []
-            found[event.id] = Attached(() if gone else tuple(images), (), "; ".join(said))
-        elif event.kind == "assistant":
-            found[event.id] = _answered(event, dialect, active)
-    return found
-
-
-def _answered(event: Event, dialect: str, active: bool) -> Attached:
-    blocks = (event.data or {}).get("blocks")
-    kept = tuple(each for each in blocks if isinstance(each, dict)) if isinstance(blocks, list) else ()
-    what = count(len(kept), "block")
-    if not kept:
-        return _NOTHING
-    if event.dialect is None or _family(event.dialect) != _family(dialect):
-        return Attached(detail=f"without {what} of {event.dialect or 'another format'}")
-    return Attached((), kept, f"with {what}") if active else Attached(detail=f"without {what}: the turn is over")
-
-
 def _first(group: Event | Exchange) -> Event:
     return group.calls[0][0] if isinstance(group, Exchange) else group
-
-
-def _images(number: int) -> str:
-    return count(number, "image")
 
 
 class _Builder:
@@ -266,11 +215,11 @@ class _Builder:
         window: int,
         since: int,
         texts: dict[int, Shortened],
-        attached: Mapping[int, Attached],
+        beside: Mapping[int, Attached],
         isolated: set[int],
         events: Sequence[Event],
     ) -> None:
-        self._window, self._since, self._texts, self._attached = window, since, texts, attached
+        self._window, self._since, self._texts, self._beside = window, since, texts, beside
         self._hidden = {event.answers for event in events if event.id in isolated and event.answers is not None}
         self._parts: list[Part] = []
 
@@ -299,7 +248,7 @@ class _Builder:
             text, how = text + INTERRUPTED, "interrupted"
         elif event.kind == "tool":
             text, detail = TOOL_MESSAGE + text, "sent as a user's text"
-        more = self._attached.get(event.id, _NOTHING)
+        more = self._beside.get(event.id, NOTHING)
         text = text if text.strip() else ""  # a provider refuses white space alone
         self._part(event, text, how, "; ".join(each for each in (detail, more.detail) if each))
         return Said("user" if event.kind in ("user", "tool") else "assistant", text, more.images, more.kept)
@@ -330,10 +279,10 @@ class _Builder:
             return text, not hidden, ()
         text, kept = self._texts[result.id]
         cut, blank = kept < len(result.content), not text.strip()
-        attached = self._attached.get(result.id, _NOTHING)
-        more = attached.detail
+        beside = self._beside.get(result.id, NOTHING)
+        more = beside.detail
         detail = f"{kept:,} of {len(result.content):,} characters" if cut else "empty" if blank and not more else ""
         if blank:
             text = f"[{more[0].upper()}{more[1:]}.]" if more else NO_OUTPUT
         self._part(result, text, "truncated" if cut else "whole", "; ".join(each for each in (detail, more) if each))
-        return text, (result.data or {}).get("is_error") is True, attached.images
+        return text, (result.data or {}).get("is_error") is True, beside.images
