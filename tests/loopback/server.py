@@ -17,6 +17,7 @@ import select
 import socket
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Lock, Thread
 from types import TracebackType
@@ -108,7 +109,8 @@ class _Server(ThreadingHTTPServer):
         self.closing = True
         with self._guard:
             for request in self._open:
-                request.shutdown(socket.SHUT_RDWR)
+                with suppress(OSError):  # it may have left already
+                    request.shutdown(socket.SHUT_RDWR)
         self.server_close()
 
 
