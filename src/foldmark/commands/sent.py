@@ -41,7 +41,7 @@ def _list(agent: Agent) -> Result:
 def _line(sent: SentRequest) -> str:
     purpose = f"{sent.makings.purpose}{' (planning)' if sent.makings.planning else ''}"
     turn = f" · turn {sent.turn}" if sent.turn else ""
-    return f"  {sent.id:>6}  {minute(sent.created_at)}  {_model(sent)} · {_size(sent)} · {purpose}{turn}"
+    return f"  {sent.id:>6}  {minute(sent.created_at)}  {addressee(sent)} · {_size(sent)} · {purpose}{turn}"
 
 
 def _size(sent: SentRequest) -> str:
@@ -51,7 +51,7 @@ def _size(sent: SentRequest) -> str:
 def _text(agent: Agent, found: Rebuilt) -> str:
     sent = found.sent
     opening = (
-        f"Request {sent.id}, which went to {addressee(found.request)} for {agent.name or agent.id} after event "
+        f"Request {sent.id}, which went to {addressee(sent)} for {agent.name or agent.id} after event "
         f"{sent.event}, {minute(sent.created_at)}: {_size(sent)}. Purpose: {sent.makings.purpose}.\n"
         f"{VERDICTS[found.verdict]}: {found.said}.\n"
         f"Over the wire went {found.on_the_wire}."
@@ -77,17 +77,13 @@ def _row(sent: SentRequest) -> dict[str, Any]:
         "event": sent.event,
         "turn": sent.turn,
         "created_at": sent.created_at,
-        "model": _model(sent),
+        "model": addressee(sent),
         "tokens": sent.tokens,
         "bytes": sent.bytes,
         "sha256": sent.sha256,
         "purpose": sent.makings.purpose,
         "planning": sent.makings.planning,
     }
-
-
-def _model(sent: SentRequest) -> str:
-    return sent.provider if sent.model in ("", sent.provider) else f"{sent.provider}/{sent.model}"
 
 
 SENT = (Command("context sent", "[ID]", "List what was sent to models, or rebuild request ID and show it.", _sent),)

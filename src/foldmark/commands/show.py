@@ -11,6 +11,7 @@ from foldmark.conversation import Context, Result
 from foldmark.conversation.fullness import fullness, rule
 from foldmark.core.events import Event
 from foldmark.core.request import Part, Request
+from foldmark.core.sent import SentRequest
 from foldmark.core.towards import minute
 from foldmark.core.turns import Turn, newest_turns
 from foldmark.core.wording import count, title
@@ -64,8 +65,8 @@ def request_json(request: Request) -> dict[str, Any]:
     }
 
 
-def addressee(request: Request) -> str:
-    """Whom a request is for, as a person reads it."""
+def addressee(request: Request | SentRequest) -> str:
+    """Whom a request is for, or went to, as a person reads it."""
     return request.provider if request.model in ("", request.provider) else f"{request.provider}/{request.model}"
 
 

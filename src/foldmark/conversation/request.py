@@ -1,6 +1,6 @@
 """From where an agent stands to the request that would go out [SPEC 5]: pure, and without any provider's SDK."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -39,9 +39,7 @@ def prepare(
     """
     name = "gemini" if provider == "google" else provider
     wire = wire_of(name, at.given.dialects)
-    unique: dict[str, ToolSpec] = {}
-    for tool in tools:
-        unique.setdefault(tool_name(tool.name), tool)
+    unique = on_the_wire(tools)
     # The built-in model reads calls in Foldmark's own form, whoever's they were.
     config = msgspec.structs.replace(config, isolation=False) if name == "offline" else config
     last = config.sliding_context_low_water < 1 if anchors_last is None else anchors_last
@@ -61,3 +59,11 @@ def prepare(
         size=size,
         names={own: tool.name for own, tool in unique.items() if own != tool.name},
     )
+
+
+def on_the_wire(tools: Iterable[ToolSpec]) -> dict[str, ToolSpec]:
+    """Tools by the name that they have on the wire; of two with the same, the first."""
+    unique: dict[str, ToolSpec] = {}
+    for tool in tools:
+        unique.setdefault(tool_name(tool.name), tool)
+    return unique

@@ -236,21 +236,19 @@ class _Remake:
 
     def request(self) -> Request:
         """The request."""
+        from foldmark.conversation.request import on_the_wire
         from foldmark.core import prompt as prompts
         from foldmark.core.config import config_of
         from foldmark.core.request import LeftOut, Options, ToolSpec
         from foldmark.core.view import view
-        from foldmark.core.wire import tool_name
         from foldmark.providers.wires import wire_of
 
         sent, makings, hashes = self._sent, self._makings, self._makings.hashes
         wire = wire_of(makings.speaks)
         config = config_of(msgspec.json.decode(self._store.kept_text(hashes["config"])))
         config = replace(config, isolation=False) if sent.provider == "offline" else config
-        unique: dict[str, ToolSpec] = {}
-        if "tools" in hashes:
-            for tool in msgspec.json.decode(self._store.kept_text(hashes["tools"]), type=list[ToolSpec]):
-                unique.setdefault(tool_name(tool.name), tool)
+        kept = self._store.kept_text(hashes["tools"]) if "tools" in hashes else "[]"
+        unique = on_the_wire(msgspec.json.decode(kept, type=list[ToolSpec]))
         system = [self._event(each) for each in makings.layers.get("system", ())]
         layers = prompts.layers(
             config, system, tools="guidelines" in hashes, state=self._state(), scratchpad=self._scratchpad()
