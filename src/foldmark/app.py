@@ -14,6 +14,7 @@ from foldmark.core.codec import timestamp
 from foldmark.core.errors import FoldmarkError, ProviderError, StoreError
 from foldmark.core.ports import Provider
 from foldmark.core.request import Request, ToolSpec
+from foldmark.core.secrets import Secrets
 from foldmark.settings import Settings
 from foldmark.stores.sqlite import SqliteStore
 
@@ -33,7 +34,7 @@ def open(
         raise StoreError("PostgreSQL is not there yet; name an SQLite file")
     given = settings if isinstance(settings, Settings) else read_settings() if settings is None else _given(settings)
     store, complete, count = SqliteStore(path, create=create), partial(_complete, given), partial(_count, given)
-    return Log(store, _now, _new_id, _commands, _tools, _call_tool, complete, count, given)
+    return Log(store, _now, _new_id, _commands, _tools, _call_tool, complete, count, given, _secrets(given))
 
 
 def read_settings(options: Mapping[str, Any] = {}) -> Settings:
@@ -49,6 +50,13 @@ def read_settings(options: Mapping[str, Any] = {}) -> Settings:
     except OSError:  # it was removed
         working = None
     return load(os.environ, working, user_folder(), options)
+
+
+def _secrets(settings: Settings) -> Secrets:
+    """The keys of all providers that stand in the environment of this process."""
+    from foldmark.settings.access import keys  # 4 ms
+
+    return Secrets(keys(os.environ, settings))
 
 
 def _given(keys: Mapping[str, Any]) -> Settings:

@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pytest
 
@@ -13,7 +13,7 @@ from foldmark import Agent, ConflictError, Log
 from foldmark.conversation.asking import Asking
 from foldmark.conversation.doctor import examine
 from foldmark.core.errors import FoldmarkError, StoreError
-from foldmark.core.request import Request, ToolCall
+from foldmark.core.request import Request, ToolCall, ToolSpec
 from foldmark.runtime.loop import ATTEMPTS, MOST_STEPS, Shown, turn
 from planning_talk import Talk
 
@@ -35,6 +35,17 @@ class Scripted:
                 yield piece
             elif (waiting := piece()) is not None:
                 await waiting
+
+
+class OwnTool(NamedTuple):
+    """A tool of a test's own."""
+
+    spec: ToolSpec
+    run: Callable[[Any], str]
+    together: bool = False
+
+    def __call__(self, agent: Agent, args: Any, asking: Asking) -> str:
+        return self.run(args)
 
 
 class Seen:
@@ -87,12 +98,8 @@ def ends(log: Log, agent: Agent) -> list[bool]:
 
 def own_tools(log: Log, tools: dict[str, Callable[[Any], str]]) -> None:
     """Tools of the test's own beside what there is."""
-    there = log.call_tool
-
-    def call(agent: Agent, name: str, args: Any, asking: Asking) -> str:
-        return tools[name](args) if name in tools else there(agent, name, args, asking)
-
-    log.call_tool = call
+    for name, run in tools.items():
+        log.add_tool(OwnTool(ToolSpec(name, f"Runs {name}.", {"type": "object", "properties": {}}), run))
 
 
 # What is recorded

@@ -77,16 +77,29 @@ def test_every_key_stands_in_files_and_environment(place: Place, key: str) -> No
         "token_counting": "tokenizer",
         "thinking": "low",
         "trim_target_tools": "Read, Bash",
+        "tools": "slash, grep",
+        "tool_approval": "ask, grep=always",
+        "window_summary": "on",
     }.get(key, "7")
-    place.project_file(f'[context]\n{key} = "{typed}"\n')
+    own = key == "tool_approval"
+    (place.user_file if own else place.project_file)(f'[context]\n{key} = "{typed}"\n')
     filed = place.load().defaults[key]
     said = place.load({f"FOLDMARK_{key.upper()}": typed}).overrides[key]
-    assert filed == Value(said.value, ".foldmark.toml")
+    assert filed == Value(said.value, "user file" if own else ".foldmark.toml")
     assert said.source == f"environment FOLDMARK_{key.upper()}"
     before = {**{name: getattr(Config(), name) for name in KEYS}, "trim_threshold_chars": 500, "trim_target_tools": ()}
     assert filed.value != before[key]
     if key in KEYS:
         assert getattr(place.load().config({}), key) == filed.value
+
+
+def test_a_project_does_not_say_what_runs_without_asking(place: Place) -> None:
+    place.project_file('[context]\ntool_approval = "always"\n')
+    with pytest.raises(CommandError, match="stands in your own config.toml"):
+        place.load()
+    place.project_file("")
+    place.project_file('[context]\ntool_approval = "always"\ncontext_size = 7\n', ".work.toml")
+    assert place.load().config({}).tool_approval == "ask"
 
 
 @pytest.mark.parametrize(

@@ -87,13 +87,27 @@ def result(receipt: Receipt, text: str, **own: object) -> Result:
 
 CONTEXT = (
     Command("mark", "[NAME]", "Set a checkpoint here; an existing NAME moves.", _mark, ANYBODY),
-    Command("clear", "[MARK]", "Empty the context, or rewind it to MARK.", _clear, ANYBODY),
-    Command("rewind", "[MARK]", "Go back to MARK, by default the newest checkpoint.", _rewind, HUMAN),
+    Command("clear", "[MARK]", "Empty the context, or rewind it to MARK.", _clear, ANYBODY, interrupts=True),
+    Command("rewind", "[MARK]", "Go back to MARK, by default the newest checkpoint.", _rewind, HUMAN, interrupts=True),
     Command("fork", "[MARK]", "Start a child with this context, or with what lies after MARK.", _fork, ANYBODY),
-    Command("undo", "", "Take the newest turn out of the context.", _undo, HUMAN),
-    Command("restore", "ID", "Take back operation ID: the context is as if it had never been.", _restore, HUMAN),
-    Command("summarize", "[MARK]", "Put the model's summary in place of what lies after MARK.", _summarize, HUMAN),
+    Command("undo", "", "Take the newest turn out of the context.", _undo, HUMAN, interrupts=True),
+    Command(
+        "restore",
+        "ID",
+        "Take back operation ID: the context is as if it had never been.",
+        _restore,
+        HUMAN,
+        interrupts=True,
+    ),
+    Command(
+        "summarize",
+        "[MARK]",
+        "Put the model's summary in place of what lies after MARK.",
+        _summarize,
+        HUMAN,
+        interrupts=True,
+    ),
     Command("pin", "GID", "Keep a turn in the request when the window passes it.", _pin, HUMAN),
     Command("unpin", "GID", "Take a pin back.", _unpin, HUMAN),
-    Command("context drop", "GID", "Take one turn out of the context.", _drop, HUMAN),
+    Command("context drop", "GID", "Take one turn out of the context.", _drop, HUMAN, interrupts=True),
 )

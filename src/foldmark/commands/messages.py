@@ -126,6 +126,8 @@ def _note(call: Call) -> Result:
 MESSAGES = (
     Command("message list", "[N]", "List the newest turns of the log with their sizes, in the context or not.", _list),
     Command("message show", "GID", "Show a turn whole, in the context or not.", _show),
-    Command("message remove", "GID [--yes]", "Erase a turn for good, everywhere; asks first.", _remove),
+    Command(
+        "message remove", "GID [--yes]", "Erase a turn for good, everywhere; asks first.", _remove, interrupts=True
+    ),
     Command("note", "TEXT...", "Add a message of yours without asking the model.", _note),
 )

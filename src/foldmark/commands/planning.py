@@ -40,7 +40,19 @@ def _cancel(call: Call) -> Result:
 
 
 PLANNING = (
-    Command("forget", "CRITERIA...", "Plan with the model what to forget; you agree first.", partial(_plan, "forget")),
-    Command("remember", "CRITERIA...", "Plan with the model what to keep; all else goes.", partial(_plan, "remember")),
+    Command(
+        "forget",
+        "CRITERIA...",
+        "Plan with the model what to forget; you agree first.",
+        partial(_plan, "forget"),
+        interrupts=True,
+    ),
+    Command(
+        "remember",
+        "CRITERIA...",
+        "Plan with the model what to keep; all else goes.",
+        partial(_plan, "remember"),
+        interrupts=True,
+    ),
     Command("cancel", "", "End the planning conversation; nothing is forgotten.", _cancel),
 )

@@ -58,13 +58,17 @@ class Call(Struct, frozen=True):
 
 
 class Command(Struct, frozen=True):
-    """An operation as a person or a model calls it: `name` may have two words ("context drop")."""
+    """An operation as a person or a model calls it: `name` may have two words ("context drop").
+
+    One that `interrupts` changes what the running turn stands on: a person's use of it ends that turn first [SPEC 3].
+    """
 
     name: str
     usage: str
     help: str
     run: Callable[[Call], Result]
     who: frozenset[str] = HUMAN
+    interrupts: bool = False
 
     @property
     def synopsis(self) -> str:

@@ -31,8 +31,9 @@ from foldmark.core.events import (
 from foldmark.core.ports import AgentRecord, Size
 from foldmark.core.pressure import is_ephemeral
 from foldmark.core.replay import Fold, advance, birth, replay
-from foldmark.core.request import Request, ToolCall
+from foldmark.core.request import Request, ToolCall, ToolSpec
 from foldmark.core.segments import Segments, normal, subtract, until
+from foldmark.core.wording import listing
 
 if TYPE_CHECKING:
     from foldmark.conversation.log import Log
@@ -157,6 +158,15 @@ class Agent(Timeline):
         The event carries the receipt, too. `content` is the text of a summary, `erasing` what a redaction is about to
         erase.
         """
+        with self._store.exclusive():
+            receipt = self._operate(decision, actor, content, erasing)
+        if isinstance(receipt.operation, Fork):
+            self.log.tell("born", receipt.operation.child)
+        return receipt
+
+    def _operate(
+        self, decision: Callable[[Standing], Operation], actor: str, content: str, erasing: Segments
+    ) -> Receipt:
         at = self.standing()
         if self._batch is None and at.record.head != self._head:
             raise ConflictError(self.id, self._head, at.record.head)
@@ -222,16 +232,18 @@ class Agent(Timeline):
 
         The newest `config` event holds them all.
         """
-        settings = {**self.standing().settings, key: value}
-        return self.record("config", f"{key} = {value}", data={"settings": settings}, actor=actor)
+        with self._store.exclusive():
+            settings = {**self.standing().settings, key: value}
+            return self.record("config", f"{key} = {value}", data={"settings": settings}, actor=actor)
 
     # Reading
 
     def context(self) -> Context:
         """What the agent's lineage shows now; reads its stored segments, no message before it is asked for."""
-        at = self.standing()
-        if self._batch is None:
-            self._head = at.record.head
+        with self._store.exclusive():
+            at = self.standing()
+            if self._batch is None:
+                self._head = at.record.head
         return Context(at)
 
     def request(self, provider: str | None = None, model: str | None = None, *, limit: int | None = None) -> Request:
@@ -259,11 +271,19 @@ class Agent(Timeline):
             at = msgspec.structs.replace(at, fold=fold, size=size)
         # With the budget off the request is the context and nothing else, whatever the model takes [SPEC 5].
         most = limit if limit is not None else window - output if at.config.sliding_context_tokens else None
-        made = partial(prepare, at, at.config, provider, model, tools=self.log.tools(), limit=most, output=output)
+        made = partial(prepare, at, at.config, provider, model, tools=self.tools(), limit=most, output=output)
         request = made(only=planned if planned and full else None)
         if planned and not full and is_ephemeral(request.tokens, window):
             return made(only=planned)
         return request
+
+    def tools(self) -> list[ToolSpec]:
+        """The tools that this agent's model is offered: those of its setting `tools`."""
+        wanted = self.standing().config.tools
+        if wanted == "none":
+            return []
+        there = self.log.tools()
+        return there if wanted == "all" else [spec for spec in there if spec.name in wanted.split(", ")]
 
     @property
     def window(self) -> int:
@@ -275,6 +295,9 @@ class Agent(Timeline):
 
         Raises CommandError for an unknown tool or wrong arguments, in words that are meant for the model.
         """
+        offered = [spec.name for spec in self.tools()]
+        if name not in offered:
+            raise CommandError(f"there is no tool '{str(name)[:40]}'; there is: {listing(offered, 40) or 'none'}")
         return self.log.call_tool(self, name, args, asking)
 
     def at(self, event_id: int) -> Context:

@@ -1,18 +1,23 @@
-"""How a command reaches the person who typed it while it runs."""
+"""How a command or a tool reaches the person it works for while it runs."""
 
 from collections.abc import Callable
+from typing import Literal
 
 from msgspec import Struct
 
 from foldmark.core.ports import Progress
 
+Decision = Literal["yes", "always", "no", "never"]
+"""A person's word on a tool: this once, or from now on in this conversation."""
+
 
 class Asking(Struct, frozen=True):
     """`confirm` puts a question that is answered yes or no (None: nobody is there to ask); `progress` is told how far
-    long work has come."""
+    long work has come; `approve` puts the question whether a tool may run: (tool, what it would do)."""
 
     confirm: Callable[[str], bool] | None = None
     progress: Progress | None = None
+    approve: Callable[[str, str], Decision] | None = None
 
 
 NOBODY = Asking()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
@@ -14,6 +14,7 @@ from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.ports import AgentRecord, Clock, Hit, NewId, Size, Store
 from foldmark.core.replay import birth
 from foldmark.core.request import Request, ToolSpec
+from foldmark.core.secrets import Secrets
 from foldmark.core.segments import contains
 from foldmark.core.wording import listing
 from foldmark.settings import Settings
@@ -26,6 +27,25 @@ Commands = Callable[[Agent, str, str, Asking], Result]
 
 Tools = Callable[[], Sequence[ToolSpec]]
 """The tools that a model may call."""
+
+
+class AddedTool(Protocol):
+    """A tool of a program's own, or of an MCP server: as `foldmark.tools.Tool`."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        """How the model is shown it."""
+
+    @property
+    def together(self) -> bool:
+        """Whether it may run beside others: it changes nothing that another call of the same answer could see."""
+
+    def __call__(self, agent: Agent, args: Mapping[str, Any], asking: Asking) -> str:
+        """Run it. Raises CommandError, in words for the model, for what it did wrong."""
+
+
+Happening = Literal["born", "mail", "killed"]
+"""What a runtime wants to know of an agent at once: it was forked from another, mail came for it, it was killed."""
 
 CallTool = Callable[[Agent, str, Mapping[str, Any], Asking], str]
 """Runs (agent, tool, arguments, asking) as a model would."""
@@ -54,9 +74,13 @@ class Log:
         complete: Complete,
         count: Count,
         given: Settings = Settings(),  # noqa: B008 - it is frozen
+        secrets: Secrets = Secrets(),  # noqa: B008 - it does not change
     ) -> None:
         self.store, self.clock, self.new_id, self.commands = store, clock, new_id, commands
-        self.tools, self.call_tool, self.complete, self.count, self.given = tools, call_tool, complete, count, given
+        self.complete, self.count, self.given, self.secrets = complete, count, given, secrets
+        self._tools, self._call_tool = tools, call_tool
+        self.added: dict[str, AddedTool] = {}
+        self.listeners: list[Callable[[Happening, str], None]] = []
         # One object per agent, so that everybody in this process agrees on what was appended last.
         self._agents: WeakValueDictionary[str, Agent] = WeakValueDictionary()
 
@@ -69,6 +93,28 @@ class Log:
     def close(self) -> None:
         """Release the database."""
         self.store.close()
+
+    def add_tool(self, tool: AddedTool) -> None:
+        """Offer one more tool to the models of all conversations, as long as this log is open. Raises CommandError if
+        there is one of that name."""
+        if tool.spec.name in [spec.name for spec in self.tools()]:
+            raise CommandError(f"there is a tool '{tool.spec.name}' already; give yours another name")
+        self.added[tool.spec.name] = tool
+
+    def tools(self) -> list[ToolSpec]:
+        """All tools there are; what one agent's model is offered of them is `Agent.tools`."""
+        return [*self._tools(), *(tool.spec for tool in self.added.values())]
+
+    def call_tool(self, agent: Agent, name: str, args: Mapping[str, Any], asking: Asking) -> str:
+        """Run a tool for an agent (see `Agent.call_tool`)."""
+        if (tool := self.added.get(name)) is not None:
+            return tool(agent, args, asking)
+        return self._call_tool(agent, name, args, asking)
+
+    def tell(self, what: Happening, agent_id: str) -> None:
+        """Tell every listener what happened to an agent; it may be called from any thread."""
+        for listener in tuple(self.listeners):
+            listener(what, agent_id)
 
     def agent(self, name: str) -> Agent:
         """The conversation with this name, made if there is none; or the agent with this uuid, which must exist.

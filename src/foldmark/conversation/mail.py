@@ -33,7 +33,7 @@ class Delivery(Struct, frozen=True):
 
 def send(sender: Agent, recipient: Agent, text: str, actor: str) -> int:
     """Store mail and return its id. Raises CommandError: to oneself, to or from an agent that is dead, empty."""
-    store, content = sender.log.store, well_formed(text)
+    store, content = sender.log.store, sender.log.secrets.hidden(well_formed(text))
     if recipient == sender:
         raise CommandError("an agent does not send mail to itself; `/note TEXT` adds to this context")
     if not content.strip():
@@ -42,7 +42,9 @@ def send(sender: Agent, recipient: Agent, text: str, actor: str) -> int:
         for agent in (recipient, sender):
             if (end := store.end(agent.id)) is not None:
                 raise CommandError(f"{end.told}; nothing was sent")
-        return store.send(sender.id, recipient.id, content, actor, sender.log.clock())
+        mail_id = store.send(sender.id, recipient.id, content, actor, sender.log.clock())
+    sender.log.tell("mail", recipient.id)
+    return mail_id
 
 
 def deliver(agent: Agent) -> Delivery | None:

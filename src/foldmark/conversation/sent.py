@@ -65,7 +65,7 @@ def record_sent(
         raise CommandError(f"{end.told}; its model is not asked any more")
     manifest, texts = request.manifest, {"config": msgspec.json.encode(at.config, order="sorted").decode()}
     if request.purpose == "answer":
-        texts["tools"] = msgspec.json.encode(agent.log.tools()).decode()
+        texts["tools"] = msgspec.json.encode(agent.tools()).decode()
     for part in manifest.parts:
         if part.layer == "guidelines":
             texts["guidelines"] = part.text

@@ -148,12 +148,16 @@ class Timeline:
 
     def end_turn(self, *, created_at: str | datetime | None = None, interrupted: bool = False) -> int | None:
         """End the open turn and return the event's id; None if no turn is open."""
-        at = self.standing()
-        if at.record.open_turn is None:
-            return None
-        if at.fold.closing is None:
-            return self._append("turn_ended", "", None, created_at, actor="system", interrupted=interrupted)
-        ended = PlanningEnded(at.fold.closing[0])
+        with self._store.exclusive():
+            at = self.standing()
+            if at.record.open_turn is None:
+                return None
+            if at.fold.closing is None:
+                return self._append("turn_ended", "", None, created_at, actor="system", interrupted=interrupted)
+            return self._end_planning(at, at.fold.closing[0], created_at, interrupted)
+
+    def _end_planning(self, at: Standing, closes: int, created_at: str | datetime | None, interrupted: bool) -> int:
+        ended = PlanningEnded(closes)
         with self.batch():
             event_id = self._append(
                 "turn_ended", "", codec.operation_data(ended), created_at, actor="system", interrupted=interrupted
@@ -167,21 +171,23 @@ class Timeline:
 
         With `newborn` the agent itself is made in it, too (see `Log.creating`).
         """
-        if self._batch is not None:
-            yield
-            return
-        try:
-            with self._store.appending(self.id, self._head, self._record if newborn else None) as self._batch:
+        with self._store.exclusive():
+            if self._batch is not None:
                 yield
-                head = self._batch.head
-            self._head = head
-        finally:
-            self._batch = None
+                return
+            try:
+                with self._store.appending(self.id, self._head, self._record if newborn else None) as self._batch:
+                    yield
+                    head = self._batch.head
+                self._head = head
+            finally:
+                self._batch = None
 
     @property
     def open_turn(self) -> int | None:
         """The id of the turn that has not ended."""
-        return self._batch.open_turn if self._batch else self.standing().record.open_turn
+        with self._store.exclusive():
+            return self._batch.open_turn if self._batch else self._standing().record.open_turn
 
     # Where it stands
 
@@ -191,6 +197,10 @@ class Timeline:
 
     def standing(self) -> Standing:
         """Where the agent stands now, what the open batch holds included."""
+        with self._store.exclusive():
+            return self._standing()
+
+    def _standing(self) -> Standing:
         record, cache = self._store.standing(self.id)
         if self._batch is not None:
             own = self._batch.own
@@ -240,6 +250,9 @@ class Timeline:
             raise CommandError(f"a dialect is one of {', '.join(DIALECTS)}, not {dialect!r}")
         if not isinstance(content, str):
             raise CommandError(f"the text of a {kind.replace('_', ' ')} is a str, not {type(content).__name__}")
+        secrets = self.log.secrets
+        if secrets:
+            content, data = secrets.hidden(content), secrets.hidden_in(data)
         try:
             draft = Draft(
                 kind=kind,
@@ -252,13 +265,14 @@ class Timeline:
                 answers=answers,
                 apart=apart,
             )
-            if self._batch is not None:
-                return self._batch.add(draft)
-            with self._store.appending(self.id, self._head) as appender:
-                event_id = appender.add(draft)
+            with self._store.exclusive():
+                if self._batch is not None:
+                    return self._batch.add(draft)
+                with self._store.appending(self.id, self._head) as appender:
+                    event_id = appender.add(draft)
+                self._head = event_id
         except (ValueError, TypeError, RecursionError) as error:
             raise CommandError(f"this {kind.replace('_', ' ')} cannot be recorded: {error}") from None
-        self._head = event_id
         return event_id
 
 

@@ -66,6 +66,8 @@ def kill(by: Agent, target: Agent, actor: str) -> list[Agent]:
         living = [place.agent for place in family(target) if store.end(place.agent.id) is None]
         for agent in living:
             store.kill(agent.id, by.id, actor, log.clock())
+    for agent in living:
+        log.tell("killed", agent.id)
     return living
 
 

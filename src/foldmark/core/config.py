@@ -22,7 +22,10 @@ class Config(Struct, frozen=True):
     `truncation` and `isolation` can be switched off [SPEC 5]. `model_commands` are those that the model may run.
     `token_counting` is `bytes` or `tokenizer`, which counts with a model's own one where that is public [SPEC 5.4];
     `thinking` how much the model is to think; the three thresholds are percent of the model's window at which it is
-    reminded, at most once in `check_interval_seconds` [SPEC 5.5]. `calibration` is no setting but what was measured:
+    reminded, at most once in `check_interval_seconds` [SPEC 5.5]. `tools` are those that the model is
+    offered; `tool_approval` says which run without asking the person: `ask`, `always` or `never`, then exceptions, as
+    in `ask, bash=always`. `turn_steps` is the most requests of one turn; with `window_summary` the model sums up what
+    the window has passed [SPEC 5.1]. `calibration` is no setting but what was measured:
     "provider/model" -> bytes that make a token, "tokenizer:provider/model" -> tokens counted that make one.
     """
 
@@ -46,6 +49,10 @@ class Config(Struct, frozen=True):
     recommend_threshold: int = 75
     urgent_threshold: int = 85
     check_interval_seconds: int = 60
+    tools: str = "all"
+    tool_approval: str = "ask"
+    turn_steps: int = 50
+    window_summary: bool = False
     calibration: dict[str, float] = {}
 
     @property
@@ -74,10 +81,13 @@ _CHOICES = {
     "isolation": ("on", "off"),
     "token_counting": ("bytes", "tokenizer"),
     "thinking": THINKING,
+    "window_summary": ("on", "off"),
 }
 
 _MODEL = re.compile(r"[\w.:/@+~-]{0,200}", re.ASCII)
 """Names of models go into addresses and onto terminals."""
+_TOOL = re.compile(r"[\w.:/-]{1,128}")
+APPROVALS = ("ask", "always", "never")
 _PERCENT = ("warn_threshold", "recommend_threshold", "urgent_threshold")
 
 
@@ -113,6 +123,12 @@ def takes(key: str) -> str:
         return f"one of {listing(_CHOICES[key])}"
     if key == "model_commands":
         return f"'all', 'none' or any of {listing(MODEL_COMMANDS)}"
+    if key == "tools":
+        return "'all', 'none' or names of tools"
+    if key == "tool_approval":
+        return "one of ask, always, never, then tools of which another is true: 'ask, bash=always'"
+    if key == "turn_steps":
+        return f"a number from 1 to {_most(key):,}"
     match getattr(Config(), key):
         case int():
             return f"a number from 0 to {_most(key):,}"
@@ -132,11 +148,11 @@ def checked(key: str, value: Any) -> Any:
             return value
         case (bool(), _) | (_, bool()):
             pass
-        case (int(), int()) if 0 <= value <= _most(key):
+        case (int(), int()) if _least(key) <= value <= _most(key):
             return value
         case (float(), int() | float()) if 0 < value <= 1:
             return float(value)
-        case (_, [*words]) if key == "model_commands" and all(isinstance(word, str) for word in words):
+        case (_, [*words]) if key in ("model_commands", "tools") and all(isinstance(word, str) for word in words):
             return parse(key, ", ".join(words))
     raise _wrong(key, described(value))
 
@@ -151,7 +167,7 @@ def parse(key: str, text: str) -> Any:
         case int():
             digits = text.lstrip("0") or text[:1]
             number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= len(str(MOST)) else -1
-            if not 0 <= number <= _most(key):
+            if not _least(key) <= number <= _most(key):
                 raise _wrong(key, f"'{text[:40]}'")
             return number
         case float():
@@ -169,10 +185,41 @@ def parse(key: str, text: str) -> Any:
             if unknown := [word for word in wanted if word not in MODEL_COMMANDS]:
                 raise CommandError(f"{key} are {takes(key)}, unlike '{unknown[0][:40]}'")
             return ", ".join(wanted) or "none"
+        case _ if key == "tools":
+            names = text.replace(",", " ").split()
+            if not names or (len(names) > 1 and {"all", "none"} & {*names}) or not all(map(_TOOL.fullmatch, names)):
+                raise _wrong(key, f"'{text[:40]}'")
+            return ", ".join(names)
+        case _ if key == "tool_approval":
+            try:
+                return _approvals(approvals(text))
+            except ValueError:
+                raise _wrong(key, f"'{text[:40]}'") from None
         case _ if key == "model" and (not _MODEL.fullmatch(text) or ".." in text):
             raise _wrong(key, f"{text[:40]!r}")
         case _:
             return text
+
+
+def approvals(text: str) -> dict[str, str]:
+    """What `tool_approval` says: "" -> what is true of all tools, a tool's name -> what is true of it. Raises
+    ValueError."""
+    found = {"": "ask"}
+    for word in text.replace(",", " ").split():
+        name, equals, answer = word.rpartition("=")
+        if answer not in APPROVALS or bool(equals) != bool(name) or (name and not _TOOL.fullmatch(name)):
+            raise ValueError(word)
+        found[name] = answer
+    return found
+
+
+def approved(text: str, tool: str, answer: str) -> str:
+    """`tool_approval` with another answer for one tool."""
+    return _approvals({**approvals(text), tool: answer})
+
+
+def _approvals(found: Mapping[str, str]) -> str:
+    return ", ".join((found[""], *(f"{name}={answer}" for name, answer in sorted(found.items()) if name)))
 
 
 def described(value: Any) -> str:
@@ -192,6 +239,10 @@ def described(value: Any) -> str:
             return "a table"
         case _:
             return f"a {type(value).__name__}"
+
+
+def _least(key: str) -> int:
+    return 1 if key == "turn_steps" else 0
 
 
 def _most(key: str) -> int:

@@ -37,9 +37,9 @@ OPERATION_KINDS = (
     "unpin",
     "redact",
 )
-RECORD_KINDS = ("state", "scratchpad", "config", "command", "agent_killed", "usage", "record")
-"""Metadata that is neither an operation nor the end of a turn. `record` is a line of an imported file that is not a
-message, kept as it was."""
+RECORD_KINDS = ("state", "scratchpad", "config", "command", "agent_killed", "usage", "window_summary", "record")
+"""Metadata that is neither an operation nor the end of a turn. `window_summary` is what
+stands in for turns that the window has passed, `record` a line of an imported file that is not a message."""
 
 KINDS = frozenset((*MESSAGE_KINDS, *OPERATION_KINDS, *RECORD_KINDS, "turn_ended"))
 ACTORS = ("human", "model", "system")

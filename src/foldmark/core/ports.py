@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from foldmark.core.answer import Piece
 from foldmark.core.events import Draft, Event
+from foldmark.core.leases import Leases
 from foldmark.core.replay import Fold
 from foldmark.core.request import Request
 from foldmark.core.segments import END, Segments
@@ -125,13 +126,17 @@ class Appender(Protocol):
         """
 
 
-class Store(Towards, Sent, Protocol):
+class Store(Towards, Leases, Sent, Protocol):
     """The log of many agents. Every method raises StoreError when the database fails."""
 
     path: str
 
     def close(self) -> None:
         """Release the database; the store is not used afterwards."""
+
+    def exclusive(self) -> AbstractContextManager[object]:
+        """The store for this thread alone, for as long as the block runs; others wait. May be nested. Every method
+        takes it by itself: it is for what is read and then written."""
 
     def appending(
         self, agent_id: str, expected: int | None, newborn: AgentRecord | None = None
@@ -181,7 +186,7 @@ class Store(Towards, Sent, Protocol):
 
     def newest(self, kind: str, segments: Segments) -> Event | None:
         """The newest event of a kind inside `segments`; none that was erased. The kinds are `state`, `scratchpad`,
-        `system`, `config`, `command`, `usage`, and `summary` for one that carries a state."""
+        `system`, `config`, `command`, `usage`, `window_summary`, and `summary` for one that carries a state."""
 
     def of_kind(self, kind: str, segments: Segments) -> list[int]:
         """Ids of all events of a kind inside `segments`; kinds as for `newest`."""

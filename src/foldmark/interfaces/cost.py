@@ -109,7 +109,7 @@ def report(agent: Agent, wish: Wish) -> Report:
         provider,
         name,
         rules=rules_of(known),
-        tools=agent.log.tools(),
+        tools=agent.tools(),
         limit=known.window,
         pauses=not wish.ignore_pauses,
         progress=_watching(),

@@ -36,6 +36,10 @@ ABOUT = {
     "recommend_threshold": About("Percent from which it is told to make room soon.", "S4"),
     "urgent_threshold": About("Percent from which it is told to make room now.", "S4"),
     "check_interval_seconds": About("Seconds between two reminders at least.", "S4"),
+    "tools": About("The tools that the model is offered.", "+"),
+    "tool_approval": About("Which tools run without asking the person. Not in a project's file.", "+"),
+    "turn_steps": About("The most requests of one turn.", "+"),
+    "window_summary": About("Whether the model sums up what the window has passed.", "S3"),
     "trim_threshold_chars": About("Characters from which `foldmark trim` cuts a result. Not per agent.", "S4"),
     "trim_target_tools": About("The tools whose results it cuts. Not per agent.", "S4"),
 }

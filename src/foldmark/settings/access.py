@@ -75,6 +75,13 @@ def access(provider: str, environment: Mapping[str, str], settings: Settings) ->
     return Reach(key, said or configured or names.default, project)
 
 
+def keys(environment: Mapping[str, str], settings: Settings) -> dict[str, str]:
+    """Variable -> key, of every provider for which there is one in the environment."""
+    names = [name for each in BUILT_IN.values() for name in each.keys]
+    names += [server.key_env for server in settings.providers.values() if server.key_env]
+    return {name: value for name in names if (value := _said(environment, name))}
+
+
 def ollama_address(host: str) -> str:
     """The address that `OLLAMA_HOST` stands for: a host, host:port or URL, as Ollama itself reads it.
 

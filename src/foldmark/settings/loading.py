@@ -24,6 +24,8 @@ from foldmark.settings.trim import TRIM
 USER, PROJECT, WORK = "config.toml", ".foldmark.toml", ".work.toml"
 PREFIXES = ("FOLDMARK_", "IKIGAI_")
 ALL_KEYS = (*KEYS, *TRIM)
+PERSONS_OWN = ("tool_approval",)
+"""Keys that no project's file may hold."""
 
 
 def load(
@@ -89,6 +91,11 @@ def _context(file: File, source: str, providers: Collection[str], *, lenient: bo
     """The keys in a file's `[context]`, checked; what is unknown is passed over where `lenient`."""
     found = {}
     for key, value in file.table("context").items():
+        if key in PERSONS_OWN and source != "user file":
+            if lenient:
+                continue
+            why = f"stands in your own {USER}: a project does not say what runs without asking"
+            raise file.wrong(("context", key), f"{key} {why}")
         if key in ALL_KEYS or not lenient:
             try:
                 found[key] = Value(_checked(key, value, providers), source)

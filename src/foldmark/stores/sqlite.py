@@ -6,15 +6,16 @@ docs/format.md says what that costs and what a weaker level would lose.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache, partial
+from threading import RLock
 from typing import Any
 
 import apsw
 import msgspec
 
 from foldmark.core.codec import decode_data
-from foldmark.core.errors import ConflictError, DamagedError, StoreError
+from foldmark.core.errors import ConflictError, DamagedError
 from foldmark.core.events import ROLES, Event
 from foldmark.core.ports import AgentRecord, Hit, Size
 from foldmark.core.replay import Fold, birth
@@ -23,18 +24,20 @@ from foldmark.core.turns import Message
 from foldmark.stores.queries import queries
 from foldmark.stores.sqlite_appender import Appender
 from foldmark.stores.sqlite_file import explain, open_file
+from foldmark.stores.sqlite_leases import SqliteLeases
 from foldmark.stores.sqlite_sent import SqliteSent
 from foldmark.stores.sqlite_towards import SqliteTowards
 
 _FIRST_PAGE, _PAGE = 8, 256
 
 
-class SqliteStore(SqliteTowards, SqliteSent):
+class SqliteStore(SqliteTowards, SqliteLeases, SqliteSent):
     """A `Store` over one SQLite database (see `foldmark.core.ports.Store` for the methods)."""
 
     def __init__(self, path: str, *, create: bool = True) -> None:
         """Open `path`, creating the file and its tables if `create`. Raises StoreError."""
         self.path = path
+        self._lock = RLock()
         self._db = open_file(path, create)
         self._sql = queries("sqlite")
         self._keys: dict[str, int] = {}
@@ -43,15 +46,17 @@ class SqliteStore(SqliteTowards, SqliteSent):
         self._fold = lru_cache(maxsize=8)(msgspec.json.Decoder(Fold).decode)
 
     def close(self) -> None:
-        self._db.close()
+        with self._lock:
+            self._db.close()
+
+    def exclusive(self) -> AbstractContextManager[object]:
+        return self._lock
 
     # Appending
 
     @contextmanager
     def appending(self, agent_id: str, expected: int | None, newborn: AgentRecord | None = None) -> Iterator[Appender]:
-        if self._db.in_transaction and not self._sharing:
-            raise StoreError("a batch is under way for another agent; append to this one when it has ended")
-        with self._batching():
+        with self._lock, self._batching():
             if newborn is not None:
                 self.create_agent(newborn, birth(newborn.id), Size(0, 0))
             appender = Appender(self._db, self._sql, self._key(agent_id), self.path)
@@ -62,7 +67,7 @@ class SqliteStore(SqliteTowards, SqliteSent):
             appender.finish()
 
     def create_agent(self, record: AgentRecord, born: Fold, start: Size) -> None:
-        with nullcontext() if self._db.in_transaction else self._transaction():
+        with self._lock, nullcontext() if self._db.in_transaction else self._transaction():
             parent = None if record.parent is None else self._key(record.parent)
             self._run("create_agent", record.id, record.name, parent, record.fork_event, record.created_at)
             self.save_fold(born, start)
@@ -72,6 +77,7 @@ class SqliteStore(SqliteTowards, SqliteSent):
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
+        # Callers hold the lock from before they look whether a transaction is under way.
         try:
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -185,11 +191,12 @@ class SqliteStore(SqliteTowards, SqliteSent):
             if turn != turn_id or kind not in ROLES:
                 break
             try:
-                for row in self._db.execute(self._sql["messages_from"], (key, turn_id)):
-                    if row[2] == turn_id:
-                        found.append(self._message(row))
-                    elif row[3] != "summary":  # a summary is a turn of its own in the midst of another
-                        break
+                with self._lock:
+                    for row in self._db.execute(self._sql["messages_from"], (key, turn_id)):
+                        if row[2] == turn_id:
+                            found.append(self._message(row))
+                        elif row[3] != "summary":  # a summary is a turn of its own in the midst of another
+                            break
             except apsw.Error as error:
                 raise explain(error, self.path) from error
         return found
@@ -268,7 +275,8 @@ class SqliteStore(SqliteTowards, SqliteSent):
 
     def _all(self, sql: str, bindings: Any = ()) -> list[tuple[Any, ...]]:
         try:
-            return self._db.execute(sql, bindings).fetchall()
+            with self._lock:
+                return self._db.execute(sql, bindings).fetchall()
         except apsw.Error as error:
             raise explain(error, self.path) from error
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import apsw
 
+from foldmark.core.errors import StoreError
 from foldmark.core.towards import End, Mail
 
 
@@ -25,21 +26,27 @@ class SqliteTowards:
     def _transaction(self) -> AbstractContextManager[None]:
         raise NotImplementedError
 
+    def exclusive(self) -> AbstractContextManager[object]:
+        raise NotImplementedError
+
     @contextmanager
     def writing(self) -> Iterator[None]:
-        if self._db.in_transaction:
-            yield
-            return
-        with self._transaction():
-            self._sharing = True
-            try:
+        with self.exclusive():
+            if self._db.in_transaction:
                 yield
-            finally:
-                self._sharing = False
+                return
+            with self._transaction():
+                self._sharing = True
+                try:
+                    yield
+                finally:
+                    self._sharing = False
 
     @contextmanager
     def _batching(self) -> Iterator[None]:
         """The transaction of one batch: its own, or that of `writing`, in which one batch may follow another."""
+        if self._db.in_transaction and not self._sharing:
+            raise StoreError("a batch is under way for another agent; append to this one when it has ended")
         if not self._sharing:
             with self._transaction():
                 yield

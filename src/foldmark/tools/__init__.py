@@ -1,6 +1,7 @@
 """What a model may call [SPEC 4.1]: each tool once, as the model is shown it and as it runs.
 
-`slash.py` is the door to the commands, `filter_context.py` the model's part of a planning conversation.
+`slash.py` is the door to the commands, `filter_context.py` the model's part of a planning conversation; `approval.py`
+says what a person has to agree to.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""A tool: how the model is shown it, what its arguments are, and what it does."""
+"""A tool: how the model is shown it, what its arguments are, what it does, and what a person has to agree to."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,20 +11,30 @@ from foldmark.conversation.asking import Asking
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.request import ToolSpec
+from foldmark.tools.approval import approve
 
 
 class Tool(Struct, frozen=True):
-    """`arguments` is the type that the JSON must fit; `run` gets a value of it."""
+    """`arguments` is the type that the JSON must fit; `run` gets a value of it.
+
+    A tool that runs `together` with others changes nothing that another call of the same answer could see. `question`
+    says, of arguments, what a person has to agree to before it runs; None where nobody has to.
+    """
 
     spec: ToolSpec
     arguments: type[Struct]
     run: Callable[[Agent, Any, Asking], str]
+    together: bool = False
+    question: Callable[[Agent, Any], str | None] | None = None
 
     def __call__(self, agent: Agent, args: Mapping[str, Any], asking: Asking) -> str:
-        """Run with arguments as they came from a model. Raises CommandError saying what was expected."""
+        """Run with arguments as they came from a model. Raises CommandError saying what was expected, or that nobody
+        agreed."""
         try:
             arguments = msgspec.convert(well_formed(args), self.arguments)
         except (msgspec.ValidationError, RecursionError) as error:
-            names = ", ".join(self.spec.parameters["properties"])
+            names = ", ".join(self.spec.parameters["properties"]) or "no members"
             raise CommandError(f"{self.spec.name} takes an object with {names}: {str(error)[:200]}") from None
+        if self.question is not None and (question := self.question(agent, arguments)) is not None:
+            approve(agent, self.spec.name, question, asking)
         return self.run(agent, arguments, asking)

@@ -113,7 +113,7 @@ SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at,
 FROM events WHERE id = (
     SELECT max((
         SELECT id FROM events
-        WHERE agent = s.value ->> 0 AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage') AND kind = :kind
+        WHERE agent = s.value ->> 0 AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary') AND kind = :kind
         AND id BETWEEN s.value ->> 1 AND s.value ->> 2 AND redacted IS NULL
         AND (kind <> 'summary' OR data ->> 'state' IS NOT NULL)
         ORDER BY id DESC LIMIT 1
@@ -123,7 +123,7 @@ FROM events WHERE id = (
 -- name: of_kind
 -- The ids of all events of an indexed kind inside segments, JSON [[agent, first, last], ...]; none erased.
 SELECT e.id FROM json_each(:segments) s JOIN events e ON e.agent = s.value ->> 0
-WHERE e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage') AND e.kind = :kind
+WHERE e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary') AND e.kind = :kind
 AND e.id BETWEEN s.value ->> 1 AND s.value ->> 2 AND e.redacted IS NULL
 
 -- name: size
@@ -468,3 +468,38 @@ SELECT a.id, sent.id, CASE WHEN d.agent IS NULL THEN h.key END
 FROM sent JOIN agents a ON a.key = sent.agent LEFT JOIN deletions d ON d.agent = a.key
 LEFT JOIN json_each(sent.data, '$.hashes') h ON h.value NOT IN (SELECT hash FROM texts)
 WHERE d.agent IS NOT NULL OR h.value IS NOT NULL
+
+-- name: lease
+-- An agent's lease.
+SELECT a.id, l.holder, l.host, l.process, l.state, l.taken_at, l.until, l.interrupt
+FROM leases l JOIN agents a ON a.key = l.agent WHERE l.agent = ?
+
+-- name: leases
+-- All leases.
+SELECT a.id, l.holder, l.host, l.process, l.state, l.taken_at, l.until, l.interrupt
+FROM leases l JOIN agents a ON a.key = l.agent ORDER BY l.agent
+
+-- name: held
+-- The leases of one runtime.
+SELECT a.id, l.holder, l.host, l.process, l.state, l.taken_at, l.until, l.interrupt
+FROM leases l JOIN agents a ON a.key = l.agent WHERE l.holder = ? ORDER BY l.agent
+
+-- name: lend
+-- A lease, in place of the agent's last one.
+INSERT OR REPLACE INTO leases (agent, holder, host, process, state, taken_at, until) VALUES (?, ?, ?, ?, ?, ?, ?)
+
+-- name: renew
+-- Until when a runtime holds its leases from now on.
+UPDATE leases SET until = ? WHERE holder = ?
+
+-- name: lease_state
+-- What an agent that is being run does.
+UPDATE leases SET state = ? WHERE agent = ? AND holder = ?
+
+-- name: give_back
+-- A lease that has ended.
+DELETE FROM leases WHERE agent = ? AND holder = ?
+
+-- name: ask_interrupt
+-- The holder is asked to end the turn.
+UPDATE leases SET interrupt = 1 WHERE agent = ?

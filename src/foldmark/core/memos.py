@@ -1,0 +1,47 @@
+"""Memos: what is to be known beyond one conversation [S2, SPEC 7]. They belong to the database."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+
+class Memo(Struct, frozen=True):
+    """A memo; `tags` are in lower case, sorted, each once.
+
+    `event` is the newest event that the database held when it was saved, `agent` who saved it (None: nobody's),
+    `created_at` UTC as `Event.created_at`.
+    """
+
+    id: int
+    content: str
+    tags: tuple[str, ...]
+    event: int
+    agent: str | None
+    actor: str
+    created_at: str
+
+
+class Memos(Protocol):
+    """The part of a `Store` that holds memos. Methods that write take part in the transaction under way."""
+
+    def save_memo(self, content: str, tags: Sequence[str], agent_id: str | None, actor: str, created_at: str) -> int:
+        """Store a memo and return its id; ids are never used again."""
+
+    def memo(self, memo_id: int) -> Memo | None:
+        """The memo with this id."""
+
+    def memos(self, limit: int) -> list[Memo]:
+        """The newest memos, newest first."""
+
+    def memos_tagged(self, tags: Sequence[str], limit: int) -> list[Memo]:
+        """Memos with any of these tags: those with most of them first, then the newest."""
+
+    def memos_with(self, words: Sequence[str], before: int, limit: int) -> list[Memo]:
+        """Memos in whose content or tags any of these words stands, the best first; saved before event `before`.
+
+        The order follows from the memos and the words alone.
+        """
+
+    def remove_memo(self, memo_id: int) -> None:
+        """Erase a memo; what it said is found nowhere in the database afterwards but where it was sent to a model."""

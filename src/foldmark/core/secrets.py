@@ -1,0 +1,37 @@
+"""Keys of providers never reach the log: wherever one stands in a text that is recorded, its name takes its place."""
+
+from collections.abc import Mapping
+from typing import Any
+
+SHORTEST = 8
+"""Characters; what is shorter is no key, and would be found in every other text."""
+
+
+class Secrets:
+    """Known keys: `found` is variable of the environment -> key."""
+
+    def __init__(self, found: Mapping[str, str] = {}) -> None:
+        keys = {key: name for name, key in found.items() if len(key) >= SHORTEST}
+        self._names = {key: keys[key] for key in sorted(keys, key=len, reverse=True)}
+
+    def __bool__(self) -> bool:
+        return bool(self._names)
+
+    def hidden(self, text: str) -> str:
+        """The text without keys."""
+        for key, name in self._names.items():
+            if key in text:
+                text = text.replace(key, f"[{name}]")
+        return text
+
+    def hidden_in(self, value: Any) -> Any:
+        """A JSON value without keys, in its members' names as well."""
+        match value:
+            case str():
+                return self.hidden(value)
+            case Mapping():
+                return {self.hidden(str(key)): self.hidden_in(each) for key, each in value.items()}
+            case list() | tuple():
+                return [self.hidden_in(each) for each in value]
+            case _:
+                return value
