@@ -12,9 +12,10 @@ import foldmark
 from foldmark import Agent, ConflictError, Log
 from foldmark.conversation.asking import Asking
 from foldmark.conversation.doctor import examine
+from foldmark.core.config import Config
 from foldmark.core.errors import FoldmarkError, StoreError
 from foldmark.core.request import Request, ToolCall, ToolSpec
-from foldmark.runtime.loop import ATTEMPTS, MOST_STEPS, Shown, turn
+from foldmark.runtime.loop import ATTEMPTS, Shown, turn
 from planning_talk import Talk
 
 Piece: TypeAlias = str | ToolCall | Exception | Callable[[], Awaitable[None] | None]
@@ -262,12 +263,13 @@ def test_tools_run_in_a_thread_of_their_own(log: Log, agent: Agent) -> None:
 
 
 def test_a_turn_has_an_end(log: Log, agent: Agent) -> None:
-    steps: list[list[Piece]] = [[ToolCall(f"c{n}", "nope", {})] for n in range(MOST_STEPS)]
+    steps: list[list[Piece]] = [[ToolCall(f"c{n}", "nope", {})] for n in range(Config().turn_steps)]
     seen, provider = Seen(), Scripted(*steps, ["never"])
     asyncio.run(turn(agent, provider, "go", seen.show))
-    assert len(provider.requests) == MOST_STEPS
+    assert len(provider.requests) == Config().turn_steps
     assert provider.steps == [["never"]]
-    assert shape(agent)[-1] == ("assistant", f"[Foldmark: the turn was ended after {MOST_STEPS} steps.]")
+    told = '[Foldmark: the turn was ended after 50 steps, the most of turn_steps; "go on" goes on.]'
+    assert shape(agent)[-1] == ("assistant", told)
     assert seen.text == shape(agent)[-1][1]
     assert ends(log, agent) == [False]
 

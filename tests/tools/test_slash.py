@@ -237,7 +237,13 @@ def test_a_rewind_to_a_mark_of_the_same_turn(agent: Agent) -> None:
     notice, done = list(agent.context().messages)[-2:]
     assert (notice.kind, notice.actor, notice.turn_id) == ("user", "system", done.turn_id)
     assert "Rewound to 'X' at your request." in notice.content
-    assert notice.content.endswith("Rewound to 'X'.")  # the result of the call itself, quoted
+    assert notice.content.split("\n")[1:] == [
+        "> Rewound to 'X'.",  # the result of the call itself
+        "[Foldmark: With that call you had said:]",
+        "> That failed.",
+        "[Foldmark: The user's message of this turn, gone as well, begins:]",
+        "> Go on",
+    ]
     assert done.content == "I am back."
     sent = provider.requests[-1].body["messages"]
     assert sent[-1] == {"role": "user", "content": notice.content}
@@ -250,6 +256,16 @@ def test_a_mark_and_a_rewind_in_one_batch(agent: Agent) -> None:
     assert kinds(agent) == ["user", "user", "assistant"]
     assert texts(agent)[0] == "Try"
     assert "Rewound to 'X' at your request." in texts(agent)[1]
+
+
+def test_going_back_to_the_same_place_again_is_counted(agent: Agent) -> None:
+    run(agent, "Mark", [call("m", "mark", "X")], ["Marked."])
+    again = [[f"Attempt {n} failed.", call(f"c{n}", "clear", "X")] for n in (1, 2, 3)]
+    run(agent, "Try", *again, ["Done."])
+    (told,) = [each.content for each in agent.context().messages if (each.kind, each.actor) == ("user", "system")]
+    assert told.startswith("[Foldmark: Rewound to 'X' at your request, 3 times in this turn now: try something else.")
+    assert "> Attempt 3 failed." in told
+    assert "> Try" in told
 
 
 def test_a_clear_in_the_middle_of_the_turn(agent: Agent) -> None:
@@ -344,7 +360,9 @@ def test_a_rewind_among_other_calls_leaves_no_orphan(agent: Agent) -> None:
     assert texts(agent)[: len(before)] == before
     notices = texts(agent)[len(before) : -1]
     assert ["Rewound to 'X' at your request." in text for text in notices] == [True, True]
-    assert [text.rpartition("\n")[2] for text in notices] == ["> Rewound to 'X'.", "> Checkpoint 'Y' created."]
+    assert [text.split("\n")[1] for text in notices] == ["> Rewound to 'X'.", "> Checkpoint 'Y' created."]
+    quoted = ["> All of it." in text and "> Much at once" in text for text in notices]
+    assert quoted == [True, False]  # once is enough
     assert set(agent.context().marks) == {"X", "Y"}
 
 

@@ -1,13 +1,15 @@
 """One turn: from a person's text to idle [SPEC 4, 6].
 
 Text, model, tool calls, results, and again, until the model calls nothing. Each step is recorded before it is acted
-on. Tools run in a thread of their own, so that the turn stays responsive; `slash` calls of one batch run last.
+on. Tools run in threads of their own, so that the turn stays responsive: those that change nothing side by side, others
+one after another, `slash` calls last; results are recorded in the order of the calls.
 """
 
-from asyncio import CancelledError, create_task, to_thread, wait
-from collections.abc import Callable
+from asyncio import CancelledError, Task, create_task, to_thread, wait
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple, TypeVar
+from itertools import groupby
+from typing import NamedTuple, Protocol, TypeVar
 
 from foldmark.conversation import Agent
 from foldmark.conversation.answers import append_answer
@@ -18,6 +20,7 @@ from foldmark.conversation.reminders import reminder
 from foldmark.conversation.usage import calibrate, record_usage
 from foldmark.core.answer import Piece, distinct
 from foldmark.core.errors import ConflictError, FoldmarkError, StoreError
+from foldmark.core.leases import MODEL, TOOLS
 from foldmark.core.ports import Provider
 from foldmark.core.request import Request, ToolCall
 from foldmark.runtime.asking import Answer, ask
@@ -26,9 +29,6 @@ _T = TypeVar("_T")
 
 ATTEMPTS = 5
 """How often an answer is recorded anew when others write to the same agent meanwhile."""
-
-MOST_STEPS = 50
-"""Requests of one turn."""
 
 
 class Shown(NamedTuple):
@@ -47,100 +47,160 @@ class Shown(NamedTuple):
             self.other(piece)
 
 
-async def turn(agent: Agent, provider: Provider, text: str | None, show: Shown, asking: Asking = NOBODY) -> None:
+class Writing(Protocol):
+    """The right to write an agent's turn (see `foldmark.runtime.lease.Held`)."""
+
+    def check(self) -> None:
+        """Raise FoldmarkError if somebody else has it now; called in every transaction that records."""
+
+    def state(self, state: str) -> None:
+        """Say what the agent does now."""
+
+
+class _Unshared:
+    """Nobody else writes."""
+
+    def check(self) -> None:
+        pass
+
+    def state(self, state: str) -> None:
+        pass
+
+
+async def turn(
+    agent: Agent,
+    provider: Provider,
+    text: str | None,
+    show: Shown,
+    asking: Asking = NOBODY,
+    writing: Writing = _Unshared(),  # noqa: B008 - it holds nothing
+) -> None:
     """Record `text` and answer it, step by step, until the model is done; without a text go on in the open turn.
 
     The user's text is recorded before the model is asked. When the turn is cancelled, or the model fails, what there is
     of the answer is kept, marked as interrupted, and the turn is closed; the exception goes on. A turn that a crash
-    left open is closed first.
+    left open is closed first. `writing` is asked before anything is recorded: when somebody else has taken the agent
+    over, nothing is recorded any more.
     """
-    if text is not None:
-        if agent.open_turn is not None:
-            agent.end_turn(interrupted=True)
-        agent.append("user", text)
-    opened = agent.open_turn
-    answer = said = Answer()
-    limit: int | None = None
-    try:
-        for _ in range(MOST_STEPS):
-            answer = Answer(_request(agent, limit))
-            limit = await ask(agent, provider, answer, show.piece) or limit
-            said = answer if answer.usage is not None else said
-            if not answer.calls:
-                break
-            answer.calls = distinct(answer.calls)
-            opened = _record(agent, answer, opened, interrupted=False, end=False)
-            asked, answer = answer, Answer()
-            await _run(agent, asked, show, asking)
-        else:
-            answer = Answer()
-            answer.take(f"[Foldmark: the turn was ended after {MOST_STEPS} steps.]")
-            show.text(answer.text)
-    except (CancelledError, Exception):
-        answer.calls, answer.kept = [], []
-        _record(agent, answer, opened, interrupted=True, end=True, measured=said)
-        raise
-    _record(agent, answer, opened, interrupted=False, end=True, measured=said)
+    await _Turn(agent, provider, show, asking, writing).run(text)
 
 
-def _request(agent: Agent, limit: int | None) -> Request:
-    """The next request, within what the provider was found to take, with a reminder if the context fills up."""
-    request = agent.request(limit=limit)
-    told = None if planning(agent.standing()) else reminder(agent, request.tokens, agent.window)
-    if told is None:
-        return request
-    _retried(agent, partial(agent.append, "user", told, actor="system", data={"reminder": True}))
-    return agent.request(limit=limit)
+class _Turn:
+    """A turn under way; `_opened` is its id, None until there is one."""
 
+    def __init__(self, agent: Agent, provider: Provider, show: Shown, asking: Asking, writing: Writing) -> None:
+        self._agent, self._provider, self._show, self._asking, self._writing = agent, provider, show, asking, writing
+        self._opened: int | None = None
+        self._limit: int | None = None
 
-async def _run(agent: Agent, answer: Answer, show: Shown, asking: Asking) -> None:
-    """Run the tools of one batch; results are recorded in the order of the calls, `slash` after all others [SPEC 3].
+    async def run(self, text: str | None) -> None:
+        if text is not None:
+            self._recorded(partial(self._open, text))
+        self._opened = self._agent.open_turn
+        answer = said = Answer()
+        most = self._agent.standing().config.turn_steps
+        try:
+            for _ in range(most):
+                answer = Answer(self._request())
+                self._writing.state(MODEL)
+                asked = await ask(self._agent, self._provider, answer, self._show.piece)
+                self._limit = asked or self._limit
+                said = answer if answer.usage is not None else said
+                if not answer.calls:
+                    break
+                answer.calls = distinct(answer.calls)
+                self._opened = self._record(answer, interrupted=False, end=False)
+                called, answer = answer, Answer()
+                self._writing.state(TOOLS)
+                await self._run_tools(called)
+            else:
+                answer = Answer()
+                answer.take(
+                    f'[Foldmark: the turn was ended after {most} steps, the most of turn_steps; "go on" goes on.]'
+                )
+                self._show.text(answer.text)
+        except (CancelledError, Exception):
+            answer.calls, answer.kept = [], []
+            self._record(answer, interrupted=True, end=True, measured=said)
+            raise
+        self._record(answer, interrupted=False, end=True, measured=said)
 
-    When the turn is cancelled, the tool that runs is told so and waited for, its result is recorded, and no other is
-    begun.
-    """
-    interruption = Interruption()
-    CURRENT.set(interruption)
-    for call in sorted(answer.calls, key=lambda call: call.name == "slash"):
-        show.call(call)
-        work = create_task(to_thread(_call, agent, call, asking))
+    def _open(self, text: str) -> None:
+        if self._agent.open_turn is not None:
+            self._agent.end_turn(interrupted=True)
+        self._agent.append("user", text)
+
+    def _request(self) -> Request:
+        """The next request, within what the provider was found to take, with a reminder if the context fills up."""
+        agent = self._agent
+        request = agent.request(limit=self._limit)
+        told = None if planning(agent.standing()) else reminder(agent, request.tokens, agent.window)
+        if told is None:
+            return request
+        self._recorded(partial(agent.append, "user", told, actor="system", data={"reminder": True}))
+        return agent.request(limit=self._limit)
+
+    async def _run_tools(self, answer: Answer) -> None:
+        """Run the calls of one answer and record their results [SPEC 3].
+
+        When the turn is cancelled, the tools that run are told so and waited for, their results are recorded, and no
+        other is begun.
+        """
+        interruption = Interruption()
+        CURRENT.set(interruption)
+        calls = sorted(answer.calls, key=lambda call: call.name == "slash")
+        for together, group in groupby(calls, self._together):
+            for batch in [list(group)] if together else [[call] for call in group]:
+                await self._run_batch(batch, answer.dialect, interruption)
+
+    async def _run_batch(self, calls: Sequence[ToolCall], dialect: str | None, interruption: Interruption) -> None:
+        works: list[Task[tuple[str, bool]]] = []
+        for call in calls:
+            self._show.call(call)
+            works.append(create_task(to_thread(self._call, call)))
         cancelled = False
-        while not work.done():
-            try:
-                await wait({work})
-            except CancelledError:
-                cancelled = True  # the database is not to be used by two threads at once
+        try:
+            for call, work in zip(calls, works, strict=True):
+                cancelled = await _waited_for(work, interruption) or cancelled
+                text, failed = work.result()
+                self._recorded(partial(self._result, call.call_id, text, failed, dialect))
+        finally:  # one of them could not be recorded: the others do not go on by themselves
+            if not all(work.done() for work in works):
                 interruption.happen()
-        text, failed = work.result()
-        _retried(agent, partial(_result, agent, call, text, failed, answer.dialect))
+            for work in works:
+                cancelled = await _waited_for(work, interruption) or cancelled
         if cancelled:
             raise CancelledError
 
+    def _together(self, call: ToolCall) -> bool:
+        from foldmark.tools import TOOLS
 
-def _call(agent: Agent, call: ToolCall, asking: Asking) -> tuple[str, bool]:
-    try:
-        return _retried(agent, partial(agent.call_tool, call.name, call.args, asking=asking)), False
-    except StoreError:
-        raise
-    except FoldmarkError as error:
-        return f"Error: {error}", True
+        tool = self._agent.log.added.get(call.name) or TOOLS.get(call.name)
+        return tool is not None and tool.together
 
+    def _call(self, call: ToolCall) -> tuple[str, bool]:
+        """What a tool answers, and whether that is an error; in a thread of its own."""
+        try:
+            return _retried(
+                self._agent, partial(self._agent.call_tool, call.name, call.args, asking=self._asking)
+            ), False
+        except StoreError:
+            raise
+        except FoldmarkError as error:
+            return f"Error: {error}", True
 
-def _result(agent: Agent, call: ToolCall, text: str, failed: bool, dialect: str | None) -> None:
-    agent.append_tool_result(call.call_id, text, dialect=dialect, is_error=failed)
+    def _result(self, call_id: str, text: str, failed: bool, dialect: str | None) -> None:
+        self._agent.append_tool_result(call_id, text, dialect=dialect, is_error=failed)
 
+    def _record(self, answer: Answer, *, interrupted: bool, end: bool, measured: Answer | None = None) -> int | None:
+        """Record what was answered and, at the end, close the turn; not another's turn. Returns the turn that goes on:
+        if somebody else has ended it meanwhile, the answer opened one.
 
-def _record(
-    agent: Agent, answer: Answer, opened: int | None, *, interrupted: bool, end: bool, measured: Answer | None = None
-) -> int | None:
-    """Record what was answered and, at the end, close the turn; not another's turn. Returns the turn that goes on: if
-    somebody else has ended it meanwhile, the answer opened one.
+        `measured` is the turn's last answer, which calibrates the estimates of the next turns.
+        """
+        agent, opened = self._agent, self._opened
 
-    `measured` is the turn's last answer, which calibrates the estimates of the next turns.
-    """
-
-    def once() -> int | None:
-        with agent.batch():
+        def once() -> int | None:
             mine = agent.open_turn in (opened, None)
             append_answer(agent, answer.text, answer.kept, answer.calls, answer.dialect, interrupted=interrupted)
             if answer.request is not None and answer.usage is not None:
@@ -152,11 +212,32 @@ def _record(
                 agent.end_turn(interrupted=interrupted)
             return turn_id
 
-    return _retried(agent, once)
+        return self._recorded(once)
+
+    def _recorded(self, once: Callable[[], _T]) -> _T:
+        """Record something in one transaction, whatever somebody else has appended meanwhile."""
+
+        def checked() -> _T:
+            with self._agent.batch():
+                self._writing.check()
+                return once()
+
+        return _retried(self._agent, checked)
+
+
+async def _waited_for(work: Task[tuple[str, bool]], interruption: Interruption) -> bool:
+    """Wait for the end of a tool; whether the turn was cancelled meanwhile, which the tool is told."""
+    cancelled = False
+    while not work.done():
+        try:
+            await wait({work})
+        except CancelledError:
+            cancelled = True
+            interruption.happen()
+    return cancelled
 
 
 def _retried(agent: Agent, once: Callable[[], _T]) -> _T:
-    """Record something whatever somebody else has appended meanwhile."""
     for _ in range(ATTEMPTS - 1):
         try:
             return once()

@@ -1,0 +1,71 @@
+"""A supervisor in a thread of its own: for a program whose main thread waits for a person."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from threading import Thread
+from types import TracebackType
+
+from foldmark.conversation import Agent, Log
+from foldmark.conversation.asking import NOBODY, Asking
+from foldmark.core.ports import Provider
+from foldmark.runtime.loop import Shown
+from foldmark.runtime.supervisor import SILENT, Audience, Supervisor
+
+
+class Background:
+    """A context manager; at its end every turn is interrupted, recorded and closed."""
+
+    def __init__(self, log: Log, models: Callable[[str], Provider], audience: Audience | None = None) -> None:
+        self._supervisor = Supervisor(log, models, audience)
+        self._begun: Future[asyncio.AbstractEventLoop] = Future()
+        self._thread = Thread(target=self._run, name="foldmark-agents")
+
+    def __enter__(self) -> "Background":
+        self._thread.start()
+        self._loop = self._begun.result()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._loop.call_soon_threadsafe(self._over.set)
+        self._thread.join()
+
+    def say(self, agent: Agent, text: str | None, show: Shown = SILENT, asking: Asking = NOBODY) -> "Future[None]":
+        """Begin a turn; what is returned ends with it, and raises as `Supervisor.say`. `show` is called in the
+        supervisor's thread, tools and what they ask in others."""
+        return asyncio.run_coroutine_threadsafe(self._supervisor.say(agent, text, show, asking), self._loop)
+
+    def cancel(self, agent: Agent) -> None:
+        """End the agent's turn, if it has one."""
+        self._loop.call_soon_threadsafe(self._supervisor.cancel, agent)
+
+    def interrupt(self, agent: Agent) -> "Future[bool]":
+        """End the agent's turn; what is returned says whether there was one, once it is recorded."""
+        return asyncio.run_coroutine_threadsafe(self._supervisor.interrupt(agent), self._loop)
+
+    def settled(self) -> "Future[None]":
+        """What ends when no agent works any more."""
+        return asyncio.run_coroutine_threadsafe(self._supervisor.settled(), self._loop)
+
+    def attend(self, agent: Agent) -> None:
+        """A person talks to this agent from now on."""
+        self._supervisor.attended = agent.id
+
+    @property
+    def working(self) -> list[str]:
+        """The uuids of the agents that work."""
+        return self._supervisor.working
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._main())
+        except BaseException as error:
+            if self._begun.done():
+                raise
+            self._begun.set_exception(error)
+
+    async def _main(self) -> None:
+        self._over = asyncio.Event()
+        async with self._supervisor:
+            self._begun.set_result(asyncio.get_running_loop())
+            await self._over.wait()

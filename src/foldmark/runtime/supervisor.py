@@ -1,0 +1,268 @@
+"""All agents that one process runs, side by side [SPEC 6].
+
+A person's turn runs in the foreground; a child that is forked meanwhile is started at once and runs beside its parent.
+Each agent is one task at a time, under a lease. Idle agents are told that mail has come, and nothing runs that nobody
+asked for: after a crash an agent waits until somebody talks to it.
+"""
+
+import asyncio
+from asyncio import CancelledError, Task
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from types import TracebackType
+from typing import Protocol
+
+from foldmark.conversation import Agent, Log
+from foldmark.conversation.asking import NOBODY, Asking
+from foldmark.conversation.log import Happening
+from foldmark.conversation.mail import send
+from foldmark.conversation.planning import planning
+from foldmark.core.birth import mail_told
+from foldmark.core.errors import FoldmarkError
+from foldmark.core.ports import Provider
+from foldmark.runtime.birth import born
+from foldmark.runtime.lease import SECONDS, LeaseError, here, renew, take
+from foldmark.runtime.loop import Shown, turn
+
+AT_ONCE = 32
+"""Agents that run at the same time in the background; more wait for their turn."""
+
+LOOK_SECONDS = 1.0
+"""How often the database is looked at for what other processes ask: to interrupt, to kill, mail."""
+
+SILENT = Shown(lambda _: None, lambda _: None)
+
+
+class Audience(Protocol):
+    """Whoever wants to know of agents in the background. Called in the supervisor's own thread."""
+
+    def began(self, agent: Agent) -> None:
+        """An agent works in the background now."""
+
+    def ended(self, agent: Agent, error: Exception | None) -> None:
+        """It is idle again, or dead; `error` is what ended its turn before its time."""
+
+    def mail(self, agent: Agent) -> None:
+        """Mail has come for an agent that a person talks to."""
+
+    def asking(self, agent: Agent) -> Asking:
+        """How a tool of an agent in the background reaches a person."""
+
+
+class Unheard:
+    """An audience that nobody is."""
+
+    def began(self, agent: Agent) -> None:
+        pass
+
+    def ended(self, agent: Agent, error: Exception | None) -> None:
+        pass
+
+    def mail(self, agent: Agent) -> None:
+        pass
+
+    def asking(self, agent: Agent) -> Asking:
+        return NOBODY
+
+
+class Supervisor:
+    """Runs agents of `log`; `models` makes the provider of a model's name. An asynchronous context manager: at its end
+    every turn is interrupted, recorded and closed.
+
+    `attended` is the agent that a person talks to, if there is one: it is not woken by mail, the person is told.
+    """
+
+    def __init__(self, log: Log, models: Callable[[str], Provider], audience: Audience | None = None) -> None:
+        self.log, self._models = log, models
+        self.audience: Audience = audience or Unheard()
+        self.attended: str | None = None
+        self._holder, self._place = log.new_id(), here()
+        self._tasks: dict[str, Task[None]] = {}
+        self._hosted: dict[str, Agent] = {}
+        self._told: dict[str, int] = {}
+        self._room = asyncio.Semaphore(AT_ONCE)
+
+    async def __aenter__(self) -> "Supervisor":
+        self._loop = asyncio.get_running_loop()
+        self._threads = ThreadPoolExecutor(2 * AT_ONCE, thread_name_prefix="foldmark-tool")
+        self._loop.set_default_executor(self._threads)
+        self.log.listeners.append(self._happened)
+        self._watch = asyncio.create_task(self._look())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self.log.listeners.remove(self._happened)
+        self._watch.cancel()
+        with suppress(CancelledError):
+            await self._watch
+        while tasks := list(self._tasks.values()):
+            for task in tasks:
+                _cancel(task)
+            await asyncio.wait(tasks)
+        await self._loop.shutdown_default_executor()
+
+    # Turns
+
+    async def say(self, agent: Agent, text: str | None, show: Shown = SILENT, asking: Asking = NOBODY) -> None:
+        """One turn of an agent, to its end; without a text it goes on in the open turn. Raises as `turn`, LeaseError.
+
+        If the agent works in the background, that is waited for.
+        """
+        while (running := self._tasks.get(agent.id)) is not None:
+            await asyncio.wait({running})
+        task = asyncio.create_task(self._turn(agent, text, show, asking))
+        self._enter(agent, task)
+        try:
+            await asyncio.shield(task)
+        except CancelledError:
+            await self._ended(task)
+            if not task.cancelled() and (error := task.exception()) is not None:
+                raise error from None
+            raise
+
+    def cancel(self, agent: Agent) -> None:
+        """End the agent's turn; what there is of it will be recorded."""
+        if (task := self._tasks.get(agent.id)) is not None:
+            _cancel(task)
+
+    def start(self, agent: Agent) -> None:
+        """Let an agent work in the background with what stands in its context: a child that was just forked."""
+        if agent.id not in self._tasks:
+            self._background(agent, born)
+
+    async def interrupt(self, agent: Agent) -> bool:
+        """End the agent's turn and wait until that is recorded; whether there was one."""
+        task = self._tasks.get(agent.id)
+        if task is not None:
+            await self._ended(task)
+        return task is not None
+
+    async def settled(self) -> None:
+        """Wait until no agent works."""
+        while tasks := list(self._tasks.values()):
+            await asyncio.wait(tasks)
+
+    @property
+    def working(self) -> list[str]:
+        """The uuids of the agents that work."""
+        return list(self._tasks)
+
+    async def _ended(self, task: Task[None]) -> None:
+        """Cancel a task and wait for its end, however often that is cancelled itself."""
+        while not task.done():
+            _cancel(task)
+            with suppress(CancelledError):
+                await asyncio.wait({task})
+
+    def _enter(self, agent: Agent, task: Task[None]) -> None:
+        self._tasks[agent.id], self._hosted[agent.id] = task, agent
+
+        def left(_: Task[None]) -> None:
+            if self._tasks.get(agent.id) is task:
+                del self._tasks[agent.id]
+            self._tell(agent)
+
+        task.add_done_callback(left)
+
+    async def _turn(
+        self, agent: Agent, text: str | None, show: Shown, asking: Asking, begin: Callable[[Agent], None] | None = None
+    ) -> None:
+        held = take(agent, self._holder, self._place)
+        try:
+            if begin is not None:
+                begin(agent)
+            model = self._models(agent.standing().config.model)
+            await turn(agent, model, text, show, asking, held)
+        finally:
+            held.give_back()
+
+    # In the background
+
+    def _background(self, agent: Agent, begin: Callable[[Agent], None]) -> None:
+        self._enter(agent, asyncio.create_task(self._work(agent, begin)))
+
+    async def _work(self, agent: Agent, begin: Callable[[Agent], None]) -> None:
+        async with self._room:
+            self.audience.began(agent)
+            failed: Exception | None = None
+            try:
+                await self._turn(agent, None, SILENT, self.audience.asking(agent), begin)
+            except Exception as error:  # nobody waits for this task
+                failed = error
+                self._report(agent, error)
+            except CancelledError:
+                failed = FoldmarkError("interrupted")
+                raise
+            finally:
+                self.audience.ended(agent, failed)
+
+    def _report(self, agent: Agent, error: Exception) -> None:
+        """Let the parent know that its child's turn failed; nobody looks at a child."""
+        parent = agent.parent
+        if parent is not None and not isinstance(error, LeaseError):
+            with suppress(FoldmarkError):  # one of them is dead
+                send(agent, parent, f"My turn ended with an error: {error}", "system")
+
+    def _happened(self, what: Happening, agent_id: str) -> None:
+        with suppress(RuntimeError):  # the loop has just closed
+            self._loop.call_soon_threadsafe(self._take_note, what, agent_id)
+
+    def _take_note(self, what: Happening, agent_id: str) -> None:
+        if what == "born":
+            self.start(self.log.agent(agent_id))
+        elif what == "killed":
+            if (task := self._tasks.get(agent_id)) is not None:
+                _cancel(task)
+        elif (agent := self._hosted.get(agent_id)) is not None:
+            self._tell(agent)
+
+    def _tell(self, agent: Agent) -> None:
+        """Tell an idle agent of the mail that has come since it was told last; a person, if one talks to it."""
+        if agent.id in self._tasks or self._watch.done():
+            return
+        store = self.log.store
+        mail = store.unread(agent.id)
+        if not mail or mail[-1].id <= self._told.get(agent.id, 0) or store.end(agent.id) is not None:
+            return
+        if planning(agent.standing()) is not None:  # mail waits until it is over; a later look finds it
+            return
+        self._told[agent.id] = mail[-1].id
+        if agent.id == self.attended:
+            self.audience.mail(agent)
+            return
+        senders = list(dict.fromkeys(each.sender for each in mail))
+        self._background(agent, lambda agent: _append(agent, mail_told(senders)))
+
+    async def _look(self) -> None:
+        """Do what other processes ask for, and keep the leases."""
+        renewed = self._loop.time()
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            with suppress(FoldmarkError):  # the database is busy; the next look may find it free
+                if self._loop.time() - renewed > SECONDS / 4 and self._tasks:
+                    renew(self.log, self._holder)
+                    renewed = self._loop.time()
+                self._look_once()
+
+    def _look_once(self) -> None:
+        store = self.log.store
+        for agent_id, task in list(self._tasks.items()):
+            lease = store.lease(agent_id)
+            asked = lease is not None and lease.holder == self._holder and lease.interrupt
+            if asked or store.end(agent_id) is not None:
+                _cancel(task)
+        for agent in list(self._hosted.values()):
+            self._tell(agent)
+
+
+def _cancel(task: Task[None]) -> None:
+    """Cancel a task once: a second time would cut short how the first one is ended."""
+    if not task.cancelling():
+        task.cancel()
+
+
+def _append(agent: Agent, text: str) -> None:
+    agent.append("user", text, actor="system")
