@@ -1,5 +1,6 @@
 """The chat (SPEC 2, 5.5, 6, 9): through a pipe, in a terminal, cut short, side by side with other writers."""
 
+import os
 import signal
 from asyncio import sleep
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -9,12 +10,13 @@ from typing import Any
 
 import pytest
 from command_line import Cli, events
-from terminal import CTRL_C, CTRL_D, Terminal
+from terminal import CTRL_C, CTRL_D, LIMIT, Terminal
 
 import foldmark
 from foldmark.conversation.doctor import examine
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.ports import AgentRecord
+from foldmark.core.request import Request
 from foldmark.interfaces.chat import chat
 from foldmark.providers.offline import OfflineModel
 
@@ -77,9 +79,17 @@ def test_a_restart_keeps_the_context(cli: Cli, log: foldmark.Log) -> None:
 def test_a_chat_with_a_child(cli: Cli, log: foldmark.Log) -> None:
     cli("chat", stdin="first\n/mark A\nsecond\n/fork A\n")
     (child,) = log.agent("default").children
-    assert "2 messages in the context" in cli("chat", child.id[:8], stdin="third\n").lines[0]
-    assert [message.content for message in child.context().messages if message.kind == "user"] == ["second", "third"]
+    found = [(message.kind, message.actor) for message in child.context().messages]
+    # It answered beside its parent: told who it is, it sent its report and said so.
+    assert found == [
+        *(("user", "human"), ("assistant", "model"), ("user", "system")),
+        *(("tool_call", "model"), ("tool_result", "system"), ("assistant", "model")),
+    ]
+    assert "6 messages in the context" in cli("chat", child.id[:8], stdin="third\n").lines[0]
+    asked = [message.content for message in child.context().messages if message.actor == "human"]
+    assert asked == ["second", "third"]
     assert said(log) == ["first", "second"]
+    assert log.store.unread_count(log.agent("default").id) == 1
 
 
 def test_commands_and_wrong_ones_inside_a_pipe(cli: Cli, log: foldmark.Log) -> None:
@@ -323,12 +333,18 @@ def interruptible() -> Iterator[None]:
     [1, *(n for n in (2, 5))],
 )
 def test_ctrl_c_more_than_once(log: foldmark.Log, capsys: pytest.CaptureFixture[str], times: int) -> None:
-    def interrupt() -> None:
-        for _ in range(times):
-            signal.raise_signal(signal.SIGINT)
+    class Interrupted:
+        """A model during whose answer Ctrl-C is pressed."""
+
+        async def answer(self, request: Request) -> AsyncIterator[str]:
+            yield "before "
+            for _ in range(times):
+                os.kill(os.getpid(), signal.SIGINT)
+            await sleep(LIMIT)
+            yield "after"
 
     try:
-        assert chat(log.agent("default"), always(Scripted(interrupt)), ["hello", "/mark A"]) == 0
+        assert chat(log.agent("default"), always(Interrupted()), ["hello", "/mark A"]) == 0
     except KeyboardInterrupt:
         pytest.fail("the chat is left")
     assert "(interrupted; what had been said is kept)" in capsys.readouterr().out

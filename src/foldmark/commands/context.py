@@ -1,10 +1,14 @@
 """What changes a context: mark, clear, rewind, fork, undo, drop, restore, summarize, pin [SPEC 3, 4]."""
 
 from foldmark.commands.registry import ANYBODY, HUMAN, Call, Command
-from foldmark.conversation import Result, decide
+from foldmark.conversation import Agent, Result, decide, tree
 from foldmark.conversation.agent import Receipt
 from foldmark.conversation.asking_model import summarized
+from foldmark.core.errors import CommandError
 from foldmark.core.events import Clear, Drop, Fork, Mark, Rewind, Undo
+
+GENERATIONS, CHILDREN = 4, 32
+"""How deep models fork, and how many living children of one agent they make. A person may fork as often as wanted."""
 
 
 def _mark(call: Call) -> Result:
@@ -28,10 +32,21 @@ def _rewind(call: Call) -> Result:
 
 def _fork(call: Call) -> Result:
     mark, child = call.get("MARK"), call.agent.log.new_id()
+    if call.actor == "model":
+        _check_room(call.agent)
     receipt = call.agent.operate(lambda at: decide.fork(at, mark, child), actor=call.actor)
     assert isinstance(receipt.operation, Fork)
     origin = "" if mark is None else f" (from {mark})"
     return result(receipt, f"Forked. Child: {child[:8]}{origin}", child=child)
+
+
+def _check_room(agent: Agent) -> None:
+    """Models that fork in models that fork would have no end. Raises CommandError."""
+    if len(list(tree.ancestors(agent))) >= GENERATIONS:
+        raise CommandError(f"agents fork down to generation {GENERATIONS}, which this is; do it yourself")
+    living = sum(agent.log.store.end(child.id) is None for child in agent.children)
+    if living >= CHILDREN:
+        raise CommandError(f"this agent has {living} children that live, the most there are; `kill` ends one")
 
 
 def _undo(call: Call) -> Result:

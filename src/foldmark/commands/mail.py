@@ -30,6 +30,11 @@ def _check_mail(call: Call) -> Result:
     return Result(text, delivery.event_id, data)
 
 
+def _wait(call: Call) -> Result:
+    agents = [place.agent.id for place in tree.family(tree.root(call.agent)) if place.agent != call.agent]
+    return Result("", None, {"wait": agents})
+
+
 def _kill(call: Call) -> Result:
     target = _other(call)
     killed = tree.kill(call.agent, target, call.actor)
@@ -52,5 +57,6 @@ def _other(call: Call) -> Agent:
 MAIL = (
     Command("send", "UUID MESSAGE...", "Send a message to another agent.", _send, ANYBODY),
     Command("check-mail", "", "Read the mail that has come for this agent.", _check_mail, ANYBODY),
+    Command("wait", "", "Wait until the other agents of this conversation are idle.", _wait),
     Command("kill", "UUID", "End a child and its descendants; their logs stay.", _kill, ANYBODY),
 )

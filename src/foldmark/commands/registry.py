@@ -139,6 +139,13 @@ class Registry:
             raise CommandError(f"/{command.name} is not for a {actor}; there is: {there_is}")
         return command.run(Call(agent, command.arguments(rest), actor, self, asking))
 
+    def interrupts(self, line: str) -> bool:
+        """Whether a person's use of `line` ends the running turn first."""
+        try:
+            return self.parse(line)[0].interrupts
+        except CommandError:
+            return False  # it changes nothing
+
     def parse(self, line: str) -> tuple[Command, str]:
         """The command that `line` names, and the rest of the line. Raises CommandError."""
         if not isinstance(line, str):

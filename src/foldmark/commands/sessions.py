@@ -10,6 +10,7 @@ from typing import Any
 from foldmark.commands.registry import Call, Command
 from foldmark.conversation import Agent, Result, tree
 from foldmark.conversation.erase import erase_agent
+from foldmark.conversation.presence import running
 from foldmark.conversation.redaction import TRACES_MAY_STAY
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.pressure import percent
@@ -133,7 +134,9 @@ def _agents(call: Call) -> Result:
 def _standing(agent: Agent) -> dict[str, Any]:
     """Where one agent of the tree stands, as JSON."""
     store, at, parent = agent.log.store, agent.standing(), agent.parent
-    state = "dead" if store.end(agent.id) else "idle" if at.record.open_turn is None else "turn open"
+    lease = running(agent)
+    state = "idle" if at.record.open_turn is None else "turn open"
+    state = "dead" if store.end(agent.id) else state if lease is None else lease.state
     return {
         "agent": agent.id,
         "name": agent.name,
@@ -141,7 +144,7 @@ def _standing(agent: Agent) -> dict[str, Any]:
         "state": state,
         "messages": at.size.messages,
         "tokens": at.size.tokens,
-        "percent": percent(at.size.tokens),
+        "percent": percent(at.size.tokens, agent.window),
         "unread": store.unread_count(agent.id),
     }
 

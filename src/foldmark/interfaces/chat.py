@@ -1,60 +1,37 @@
-"""The line-mode chat: reads lines from a terminal or a pipe, carries out commands, streams answers."""
+"""The line-mode chat: reads lines from a terminal or a pipe, carries out commands, streams answers.
+
+Agents run in a thread of their own (`foldmark.runtime.background`); everything that is shown or asked, and every
+command, is the main thread's. While an answer streams the keyboard is looked at: a command is carried out at once, what
+is said waits for the end of the turn.
+"""
 
 import asyncio
-import signal
 import sys
-from asyncio import CancelledError
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import CancelledError, Future
 from functools import partial
-from itertools import chain
+from typing import Any
 
-from foldmark.conversation import Agent
-from foldmark.conversation.asking import Asking
+from foldmark.commands import REGISTRY
+from foldmark.conversation import Agent, Result, tree
+from foldmark.conversation.asking import Asking, Decision
 from foldmark.conversation.fullness import fullness, rule
 from foldmark.conversation.planning import planning
-from foldmark.core.answer import Piece, Stopped, Waiting
 from foldmark.core.errors import CommandError, ConflictError, FoldmarkError, StoreError
 from foldmark.core.ports import Provider
 from foldmark.core.pressure import is_full
-from foldmark.core.request import ToolCall
 from foldmark.core.wording import count
-from foldmark.interfaces.person import edit_command, reading, show_text
-from foldmark.interfaces.render import harmless, json_line, result_text
-from foldmark.runtime.loop import Shown, turn
+from foldmark.interfaces.foreground import Foreground
+from foldmark.interfaces.keyboard import Lines, Typed
+from foldmark.interfaces.person import decides, edit_command, reading, show_text
+from foldmark.interfaces.render import harmless, result_text
+from foldmark.interfaces.screen import Screen
+from foldmark.runtime.background import Background
+from foldmark.runtime.lease import interrupt
+from foldmark.runtime.supervisor import Supervisor
 
-PROMPT = "> "
-CALL_CHARACTERS = 100
-"""How much of a tool call's arguments is shown."""
 FULL = "⚠️  Context full. Use /clear to continue."
-STOPPED = {"length": "the answer was cut off, it reached the most that the model says", "refused": "the model refused"}
-"""Ends of an answer that a person is told of."""
-
-
-def typed_lines() -> Iterator[str]:
-    """Lines that a person types, with line editing; Ctrl-C clears the line, Ctrl-D ends."""
-    with suppress(ImportError):  # Windows has no readline
-        import readline
-
-        readline.parse_and_bind("set enable-bracketed-paste on")
-    while True:
-        try:
-            yield input(PROMPT)
-        except KeyboardInterrupt:
-            print("\n(Ctrl-D or /exit leaves)")
-        except EOFError:
-            print()
-            return
-
-
-def piped_lines(lines: Iterable[bytes]) -> Iterator[str]:
-    """Lines of a pipe, shown as they are read. They end at LF; what is not UTF-8 becomes U+FFFD."""
-    for raw in lines:
-        line = raw.decode(errors="replace").rstrip("\r\n").removeprefix("\ufeff")
-        if line.strip():
-            print(f"{PROMPT}{harmless(line)}", flush=True)
-            yield line
-
 
 Models = Callable[[str], Provider]
 """Makes the provider of a model's name, as `Config.model` has it."""
@@ -64,90 +41,152 @@ def chat(agent: Agent, models: Models, lines: Iterable[str], ask: Callable[[str]
     """Talk until the lines end or a command says to leave; returns the exit code of the last thing that went wrong.
 
     `ask` puts a question that a command has to the person; None if nobody is there. Ctrl-C during an answer closes the
-    turn as interrupted and keeps what had been said.
+    turn as interrupted and keeps what had been said. Agents that still work at the end are waited for.
     """
-    talk = _Chat(agent, models, ask)
-    code = 0
-    with asyncio.Runner() as runner:
-        steps: Iterator[Callable[[], None]] = (partial(talk.line, runner, line) for line in lines)
-        for step in chain((talk.greet,), steps):
-            try:
-                step()
-            except FoldmarkError as error:
-                code = error.exit_code
-                print(f"foldmark: {error}", file=sys.stderr)
-                if isinstance(error, ConflictError):
-                    talk.agent.context()
-                elif isinstance(error, StoreError):
-                    return code
-            except KeyboardInterrupt:
-                print("\n(interrupted)")
+    keyboard = lines if isinstance(lines, Typed | Lines) else Lines(lines)
+    talk = _Chat(agent, keyboard, ask)
+    with Background(agent.log, models, talk) as talk.agents:
+        talk.carry_out(talk.greet)
+        for line in keyboard:
+            talk.carry_out(partial(talk.line, line))
             if talk.left:
                 break
-    return code
+        if not talk.broken:
+            talk.carry_out(talk.settle)
+    return talk.code
 
 
-def answer(agent: Agent, provider: Provider, asking: Asking, *, shown: bool) -> None:
-    """Let the model answer in the turn that is open, once and without a chat around it."""
-    screen = _Screen()
-    show = screen.show if shown else Shown(lambda _: None, lambda _: None)
+def answer(agent: Agent, models: Models, asking: Asking, *, shown: bool) -> None:
+    """Let the model answer in the turn that is open, once and without a chat around it. Raises FoldmarkError."""
+    screen = Screen()
+
+    def put(show: Callable[[], object]) -> None:
+        if shown:
+            show()
+
+    async def one() -> None:
+        async with Supervisor(agent.log, models) as supervisor:
+            supervisor.attended = agent.id
+            await supervisor.say(agent, None, screen.shown(put), asking)
+
     try:
-        asyncio.run(turn(agent, provider, None, show, asking))
+        asyncio.run(one())
     finally:
         screen.end_line()
 
 
 class _Chat:
-    """Where a chat stands: the agent that is talked to, and whether it is over."""
+    """Where a chat stands: the agent that is talked to, what waits to be said, and whether it is over.
 
-    def __init__(self, agent: Agent, models: Models, ask: Callable[[str], bool] | None) -> None:
-        self.agent, self._models, self._asking = agent, models, Asking(ask, reading())
-        self.left = False
+    It is the supervisor's audience, too: those methods are called in another thread.
+    """
+
+    agents: Background
+
+    def __init__(self, agent: Agent, keyboard: Typed | Lines, ask: Callable[[str], bool] | None) -> None:
+        self.agent, self._keyboard, self._ask = agent, keyboard, ask
+        self.left, self.code, self.broken = False, 0, False
+        self._front = Foreground()
+        self._running: Future[None] | None = None
+        self._waiting: deque[str] = deque()
+        self._follow: deque[Callable[[], None]] = deque()
         self._edge: int | None = None
-        self._screen = _Screen()
+        self._screen = Screen()
+
+    def carry_out(self, step: Callable[[], None]) -> None:
+        """Do one thing, and then whatever was typed or asked for meanwhile; what goes wrong is told."""
+        self._told(step)
+        while (self._follow or self._waiting) and not self.left:
+            self._told(self._follow.popleft() if self._follow else partial(self._line, self._waiting.popleft()))
+
+    def _told(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except FoldmarkError as error:
+            self.code = error.exit_code
+            print(f"foldmark: {error}", file=sys.stderr)
+            if isinstance(error, ConflictError):
+                self.agent.context()
+            elif isinstance(error, StoreError):
+                self.left = self.broken = True
+        except KeyboardInterrupt:
+            print("\n(interrupted)")
 
     def greet(self) -> None:
         """Say where one is and how full the context is."""
         agent = self.agent
+        self.agents.attend(agent)
         context = agent.context()
         what = f"{count(len(context.messages), 'message')} in the context" if context.messages else "nothing said yet"
         model = agent.standing().config.model
         print(harmless(f"Conversation '{agent.name or agent.id}', {what}; model: {model}. /help lists the commands."))
-        if agent.open_turn is not None:
+        if agent.open_turn is not None and agent.id not in self.agents.working:
             print("The last turn was cut off; what was recorded of it is kept.")
         request = agent.request()
         self._edge = request.manifest.edge.first
         print(fullness(agent, request))
 
-    def line(self, runner: asyncio.Runner, line: str) -> None:
-        """Carry out a command, or say something."""
-        if line.lstrip().startswith("/"):
-            self._command(runner, line)
-        elif line.strip():
-            self._say(runner, line)
+    def line(self, line: str) -> None:
+        """Carry out a command, or say something; first what others have handed over."""
+        self._front.drain()
+        self._line(line)
 
-    def _command(self, runner: asyncio.Runner, line: str) -> None:
+    def settle(self) -> None:
+        """Wait for the agents that still work; Ctrl-C ends them."""
+        self._front.drain()
+        if working := len(self.agents.working):
+            print(f"({count(working, 'agent')} still at work; Ctrl-C ends that)", flush=True)
+            self._until(self.agents.settled())
+
+    def _line(self, line: str) -> None:
+        if line.lstrip().startswith("/"):
+            self._command(line)
+        elif line.strip():
+            self._say(line)
+
+    # Commands
+
+    def _command(self, line: str) -> None:
+        if REGISTRY.interrupts(line):
+            self._interrupt()
         self.agent.context()
-        result = self.agent.do(line, asking=self._asking)
+        result = self.agent.do(line, asking=self._asking())
         if text := result_text(result):
+            self._screen.end_line()
             show_text(text)
+        if self._running is None:
+            self._after(result)
+        else:
+            self._follow.append(partial(self._after, result))
+
+    def _interrupt(self) -> None:
+        """End the agent's turn, here or in another process: what a command changes is what it stands on [SPEC 3]."""
+        if not self._until(self.agents.interrupt(self.agent)):
+            interrupt(self.agent)
+
+    def _after(self, result: Result) -> None:
+        """What a command leaves to the interface."""
         if (edit := result.data.get("edit")) and (command := edit_command(edit)):
-            print(result_text(self.agent.do(command, asking=self._asking)))
+            print(result_text(self.agent.do(command, asking=self._asking())))
         if switch := result.data.get("switch"):
             self.agent = self.agent.log.agent(switch)
             self.greet()
         if result.data.get("answer"):
-            self._answered(runner, None)
-        self.left = bool(result.data.get("exit"))
+            self._answered(None)
+        if result.data.get("wait"):
+            self._until(self.agents.settled())
+        self.left = self.left or bool(result.data.get("exit"))
 
-    def _say(self, runner: asyncio.Runner, text: str) -> None:
+    # What is said
+
+    def _say(self, text: str) -> None:
         self.agent.context()  # takes note of what others have appended
         at = self.agent.standing()
         # What makes room again has to be agreed: a planning conversation goes on, with nothing else in its requests.
         if planning(at) is None and self._is_full():
             print(FULL)
         else:
-            self._answered(runner, text)
+            self._answered(text)
 
     def _is_full(self) -> bool:
         try:
@@ -155,82 +194,80 @@ class _Chat:
         except CommandError:
             return False  # the turn will say it, once the text is recorded
 
-    def _answered(self, runner: asyncio.Runner, text: str | None) -> None:
-        self._screen = _Screen()
+    def _answered(self, text: str | None) -> None:
+        self._screen = screen = Screen()
+        agent = self.agent
+        self._running = self.agents.say(agent, text, screen.shown(self._front.put), self._asking())
         try:
-            runner.run(self._answer(text))
-            if self._screen.blank:
+            self._until(self._running)
+            if screen.blank:
                 print("(the model answered nothing)")
-        except (CancelledError, KeyboardInterrupt):
-            self._screen.interrupted()
+        except (CancelledError, asyncio.CancelledError):
+            screen.interrupted()
         finally:
-            self._screen.end_line()
-        self.agent.context()
-        request = self.agent.request()
+            self._running = None
+            screen.end_line()
+        agent.context()
+        request = agent.request()
         edge = request.manifest.edge
         if edge.before and edge.first != self._edge:
             print(rule(edge))
         self._edge = edge.first
-        print(fullness(self.agent, request), flush=True)
+        print(fullness(agent, request), flush=True)
 
-    async def _answer(self, text: str | None) -> None:
-        """One turn. Ctrl-C cancels it, however often it is pressed, and never cuts its recording short."""
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        assert task is not None
-        with suppress(NotImplementedError):  # Windows has no such handlers; there the runner raises KeyboardInterrupt
-            loop.add_signal_handler(signal.SIGINT, task.cancel)
-        try:
-            provider = self._models(self.agent.standing().config.model)
-            await turn(self.agent, provider, text, self._screen.show, self._asking)
-        finally:
-            with suppress(NotImplementedError):
-                loop.remove_signal_handler(signal.SIGINT)
+    def _until(self, end: "Future[Any]") -> Any:
+        """Wait for something in the supervisor's thread, and do meanwhile what it hands over. Raises what that does."""
+        if end is self._running:
+            self._front.until(end, partial(self.agents.cancel, self.agent), self._look)
+        else:
+            self._front.until(end, self.agents.cancel_all, lambda: None)
+        return end.result()
 
+    def _look(self) -> None:
+        """Take up what is typed while an answer streams: commands at once, unless something is waiting to be said."""
+        for line in self._keyboard.ahead():
+            if line.lstrip().startswith("/") and not self._waiting:
+                self._told(partial(self._command, line))
+            elif line.strip():
+                self._waiting.append(line)
 
-class _Screen:
-    """Shows a turn as it runs: whatever is not part of the answer's text begins a line of its own."""
+    # The person
 
-    def __init__(self) -> None:
-        self._mid_line = False
-        self.blank = True
+    def _asking(self) -> Asking:
+        here = self._ask
+        if here is None:
+            return Asking(None, reading())
+        return Asking(here, reading(), partial(self._approved, self.agent))
 
-    @property
-    def show(self) -> Shown:
-        """What the turn is given."""
-        return Shown(self._text, self._call, self._other)
+    def _approved(self, agent: Agent, tool: str, question: str) -> Decision:
+        """Put a tool's question in the main thread; called in the tool's own."""
+        who = "" if agent == self.agent else f" for {tree.label(agent)}"
+        if agent != self.agent:
+            self._notice(f"({tree.label(agent)} asks for approval; press Enter)")
 
-    def end_line(self) -> None:
-        """Begin a new line unless one has just begun."""
-        if self._mid_line:
-            print(flush=True)
-        self._mid_line = False
+        def put() -> Decision:
+            self._screen.end_line()
+            return decides(f"{tool}{who}: {question}")
 
-    def interrupted(self) -> None:
-        """Say that the turn was cut short; the terminal has just echoed ^C."""
-        print("\n(interrupted; what had been said is kept)", flush=True)
-        self._mid_line = False
+        return self._front.ask(put, "no")
 
-    def _text(self, piece: str) -> None:
-        if piece:
-            print(harmless(piece), end="", flush=True)
-            self._mid_line, self.blank = not piece.endswith("\n"), False
+    def _notice(self, text: str) -> None:
+        shown = harmless(text)
+        if not self._keyboard.notice(shown):
+            self._front.put(lambda: self._screen.line(shown))
 
-    def _call(self, call: ToolCall) -> None:
-        self.end_line()
-        self.blank = False
-        arguments = json_line(call.args)
-        shown = arguments if len(arguments) <= CALL_CHARACTERS else f"{arguments[:CALL_CHARACTERS]}…"
-        print(f"[{harmless(call.name)} {shown}]", flush=True)
+    def began(self, agent: Agent) -> None:
+        """A child is seen in `/agents`; nothing is printed for it."""
 
-    def _other(self, piece: Piece) -> None:
-        match piece:
-            case Waiting():
-                self.end_line()
-                reason = harmless(piece.reason).rstrip(".")
-                print(f"({reason}; asking again in {piece.seconds:.0f} s)", file=sys.stderr, flush=True)
-            case Stopped() if piece.why in STOPPED:
-                self.end_line()
-                self.blank = False
-                print(f"({STOPPED[piece.why]}: {harmless(piece.said)})", flush=True)
-            case _:
-                pass
+    def ended(self, agent: Agent, error: Exception | None) -> None:
+        """An agent in the background is idle again."""
+        how = "is idle" if error is None else f"ended its turn: {error}"
+        self._notice(f"({tree.label(agent)} {how})")
+
+    def mail(self, agent: Agent) -> None:
+        """Mail has come for the agent that is talked to."""
+        self._notice("(mail has come; /check-mail reads it)")
+
+    def asking(self, agent: Agent) -> Asking:
+        """How a tool of an agent in the background reaches the person."""
+        return Asking() if self._ask is None else Asking(approve=partial(self._approved, agent))

@@ -98,7 +98,7 @@ def chat(setup: Setup, name: str, model: str | None) -> int:
     It is made if there is none. Lines are read from the terminal or a pipe; /help lists the commands.
     """
     from foldmark.interfaces.chat import chat as talk
-    from foldmark.interfaces.chat import piped_lines, typed_lines
+    from foldmark.interfaces.keyboard import Typed, piped
     from foldmark.interfaces.person import asks
     from foldmark.providers.wires import check_model
 
@@ -114,7 +114,7 @@ def chat(setup: Setup, name: str, model: str | None) -> int:
         agent = log.find(name, create=True)
         if model is not None and agent.standing().config.model != model:
             agent.configure("model", model)
-        lines = typed_lines() if typed else piped_lines(sys.stdin.buffer)
+        lines = Typed() if typed else piped(sys.stdin.buffer)
         return talk(agent, lambda name: provider(name, given, setup.delay), lines, asks if typed else None)
 
 
@@ -138,13 +138,17 @@ def do(setup: Setup, name: str, command: tuple[str, ...], as_json: bool) -> None
 
     As in: foldmark do default '/mark BEFORE'. NAME may be the beginning of an agent's uuid.
     """
+    from foldmark.commands import REGISTRY
     from foldmark.interfaces.person import asks, reading
+    from foldmark.runtime.lease import interrupt, settled
 
     there = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
     with setup.log(create=False) as log:
         agent = log.find(name)
         asking = Asking(asks if there else None, reading())
-        result = agent.do(" ".join(command), asking=asking)
+        if REGISTRY.interrupts(line := " ".join(command)):
+            interrupt(agent)
+        result = agent.do(line, asking=asking)
         if edit := result.data.get("edit"):
             from foldmark.interfaces.person import edit_command
 
@@ -152,10 +156,12 @@ def do(setup: Setup, name: str, command: tuple[str, ...], as_json: bool) -> None
                 return
             result = agent.do(command_line)
         _show(result, as_json)
+        for uuid in result.data.get("wait", ()):
+            settled([log.agent(uuid)])
         if result.data.get("answer"):
             from foldmark.interfaces.chat import answer
 
-            answer(agent, provider(agent.standing().config.model, log.given), asking, shown=not as_json)
+            answer(agent, lambda name: provider(name, log.given), asking, shown=not as_json)
 
 
 @cli.group()

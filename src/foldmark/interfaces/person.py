@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from foldmark.conversation.asking import Decision
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.ports import Progress
 from foldmark.interfaces.render import harmless
@@ -22,6 +23,17 @@ def asks(question: str) -> bool:
     except EOFError:
         print()
         return False
+
+
+def decides(question: str) -> Decision:
+    """Whether a tool may do something: once, always in this conversation, not now, never; anything else is a no."""
+    try:
+        said = input(f"{harmless(question)}\n[y]es, [a]lways, [N]o, ne[v]er: ").strip().lower()
+    except EOFError:
+        print()
+        return "no"
+    answers: dict[str, Decision] = {"y": "yes", "yes": "yes", "a": "always", "always": "always", "v": "never"}
+    return answers.get(said, "never" if said == "never" else "no")
 
 
 def reading() -> Progress | None:

@@ -39,6 +39,10 @@ class Background:
         """End the agent's turn, if it has one."""
         self._loop.call_soon_threadsafe(self._supervisor.cancel, agent)
 
+    def cancel_all(self) -> None:
+        """End the turns of all agents."""
+        self._loop.call_soon_threadsafe(self._supervisor.cancel_all)
+
     def interrupt(self, agent: Agent) -> "Future[bool]":
         """End the agent's turn; what is returned says whether there was one, once it is recorded."""
         return asyncio.run_coroutine_threadsafe(self._supervisor.interrupt(agent), self._loop)
@@ -53,8 +57,12 @@ class Background:
 
     @property
     def working(self) -> list[str]:
-        """The uuids of the agents that work."""
-        return self._supervisor.working
+        """The uuids of the agents that work, a child that was forked just now among them."""
+
+        async def there() -> list[str]:
+            return self._supervisor.working
+
+        return asyncio.run_coroutine_threadsafe(there(), self._loop).result()
 
     def _run(self) -> None:
         try:

@@ -6,15 +6,12 @@ lease over closes the turn that was left open. A runtime that was stopped for to
 records next, and ends its turn without a word.
 """
 
-import os
-import socket
-from contextlib import suppress
+from collections.abc import Iterable
 from datetime import timedelta
-from pathlib import Path
 from time import monotonic, sleep
-from typing import NamedTuple
 
 from foldmark.conversation import Agent, Log, tree
+from foldmark.conversation.presence import alive, here, running
 from foldmark.core.codec import timestamp, utc
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.leases import MODEL, Lease
@@ -26,27 +23,11 @@ SECONDS = 30.0
 PATIENCE = 5.0
 """Seconds that whoever interrupts a turn of another process waits for its end."""
 
+LOOK_SECONDS = 0.05
+
 
 class LeaseError(FoldmarkError):
     """Somebody else runs the agent; nothing was recorded."""
-
-
-class Place(NamedTuple):
-    """Where a runtime is: a machine, told from others of its name, and a process of it."""
-
-    host: str
-    process: int
-
-
-def here() -> Place:
-    """The place of this process."""
-    marks = [socket.gethostname()]
-    with suppress(OSError):  # containers may share a name, and each has processes of its own
-        marks += [
-            Path("/proc/sys/kernel/random/boot_id").read_text().strip()[:8],
-            str(Path("/proc/self/ns/pid").readlink()),
-        ]
-    return Place(" ".join(marks), os.getpid())
 
 
 class Held:
@@ -74,17 +55,17 @@ class Held:
         self._store.give_back(self._agent.id, self._holder)
 
 
-def take(agent: Agent, holder: str, place: Place) -> Held:
+def take(agent: Agent, holder: str) -> Held:
     """Take the agent's lease for runtime `holder`, and close the turn that a dead one left open.
 
     Raises LeaseError if a living one holds it, saying which.
     """
-    store, now = agent.log.store, agent.log.clock()
+    store, now, place = agent.log.store, agent.log.clock(), here()
     with store.exclusive():
         agent.context()
         with store.writing():
             old = store.lease(agent.id)
-            if old is not None and old.holder != holder and alive(old, now, place):
+            if old is not None and old.holder != holder and alive(old, now):
                 raise LeaseError(
                     f"{tree.label(agent)} is being run by {_whom(old)}, {old.state}; wait until it is idle, or end it "
                     "there. Nothing was recorded"
@@ -100,27 +81,6 @@ def renew(log: Log, holder: str) -> list[Lease]:
     return log.store.renew(holder, _later(log.clock()))
 
 
-def alive(lease: Lease, now: str, place: Place) -> bool:
-    """Whether the holder still runs the agent, as far as one can tell from `place`."""
-    if lease.until <= now:
-        return False
-    if lease.host != place.host or os.name == "nt":  # where signal 0 is one
-        return True
-    try:
-        os.kill(lease.process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        pass
-    return True
-
-
-def running(agent: Agent) -> Lease | None:
-    """The agent's lease if somebody runs it at the moment."""
-    lease = agent.log.store.lease(agent.id)
-    return lease if lease is not None and alive(lease, agent.log.clock(), here()) else None
-
-
 def interrupt(agent: Agent, patience: float = PATIENCE) -> None:
     """Have whoever runs the agent in another process end its turn, and wait for that.
 
@@ -132,7 +92,14 @@ def interrupt(agent: Agent, patience: float = PATIENCE) -> None:
             raise LeaseError(f"{tree.label(agent)} is run by {_whom(lease)}, which does not end its turn; end it there")
         if not lease.interrupt:
             agent.log.store.ask_interrupt(agent.id)
-        sleep(0.05)
+        sleep(LOOK_SECONDS)
+
+
+def settled(agents: Iterable[Agent]) -> None:
+    """Wait until nobody runs any of these agents."""
+    for agent in agents:
+        while running(agent) is not None:
+            sleep(LOOK_SECONDS)
 
 
 def _whom(lease: Lease) -> str:

@@ -22,7 +22,7 @@ from foldmark.core.birth import mail_told
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.ports import Provider
 from foldmark.runtime.birth import born
-from foldmark.runtime.lease import SECONDS, LeaseError, here, renew, take
+from foldmark.runtime.lease import SECONDS, LeaseError, renew, take
 from foldmark.runtime.loop import Shown, turn
 
 AT_ONCE = 32
@@ -77,7 +77,7 @@ class Supervisor:
         self.log, self._models = log, models
         self.audience: Audience = audience or Unheard()
         self.attended: str | None = None
-        self._holder, self._place = log.new_id(), here()
+        self._holder = log.new_id()
         self._tasks: dict[str, Task[None]] = {}
         self._hosted: dict[str, Agent] = {}
         self._told: dict[str, int] = {}
@@ -128,6 +128,11 @@ class Supervisor:
         if (task := self._tasks.get(agent.id)) is not None:
             _cancel(task)
 
+    def cancel_all(self) -> None:
+        """End the turns of all agents."""
+        for task in self._tasks.values():
+            _cancel(task)
+
     def start(self, agent: Agent) -> None:
         """Let an agent work in the background with what stands in its context: a child that was just forked."""
         if agent.id not in self._tasks:
@@ -170,7 +175,7 @@ class Supervisor:
     async def _turn(
         self, agent: Agent, text: str | None, show: Shown, asking: Asking, begin: Callable[[Agent], None] | None = None
     ) -> None:
-        held = take(agent, self._holder, self._place)
+        held = take(agent, self._holder)
         try:
             if begin is not None:
                 begin(agent)

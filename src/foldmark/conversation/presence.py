@@ -1,0 +1,53 @@
+"""Who runs an agent at the moment: a lease in force, whose holder is still there as far as one can tell [SPEC 2, 6]."""
+
+import os
+import socket
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from foldmark.conversation.agent import Agent
+from foldmark.core.leases import Lease
+
+
+class Place(NamedTuple):
+    """Where a runtime is: a machine, told from others of its name, and a process of it."""
+
+    host: str
+    process: int
+
+
+def here() -> Place:
+    """The place of this process."""
+    return Place(_host(), os.getpid())
+
+
+def alive(lease: Lease, now: str) -> bool:
+    """Whether the holder still runs the agent: the lease has not run out, and its process is not known to be gone."""
+    if lease.until <= now:
+        return False
+    if lease.host != _host() or os.name == "nt":  # where signal 0 is one
+        return True
+    try:
+        os.kill(lease.process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def running(agent: Agent) -> Lease | None:
+    """The agent's lease if somebody runs it at the moment."""
+    lease = agent.log.store.lease(agent.id)
+    return lease if lease is not None and alive(lease, agent.log.clock()) else None
+
+
+@cache
+def _host() -> str:
+    marks = [socket.gethostname()]
+    with suppress(OSError):  # containers may share a name, and each has processes of its own
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
+        marks += [boot.strip()[:8], str(Path("/proc/self/ns/pid").readlink())]
+    return " ".join(marks)

@@ -1,0 +1,87 @@
+"""The main thread, where the terminal is: what others want shown or asked there, they hand over to it."""
+
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, Future
+from contextlib import contextmanager, suppress
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+from foldmark.conversation.interruption import CURRENT
+
+_T = TypeVar("_T")
+
+LOOK_SECONDS = 0.05
+"""How often the keyboard is looked at while something else is waited for."""
+
+
+class Foreground:
+    """Actions that any thread may hand over, and that the main thread carries out in their order."""
+
+    def __init__(self) -> None:
+        self._actions: SimpleQueue[Callable[[], object]] = SimpleQueue()
+
+    def put(self, action: Callable[[], object]) -> None:
+        """Have something done in the main thread."""
+        self._actions.put(action)
+
+    def ask(self, question: Callable[[], _T], otherwise: _T) -> _T:
+        """Put a question in the main thread and wait for its answer; from another thread.
+
+        The answer is `otherwise` if the turn is interrupted before there is one, or the person presses Ctrl-C.
+        """
+        answer: Future[_T] = Future()
+        self.put(partial(_put, question, otherwise, answer))
+        with CURRENT.get().ended_by(answer.cancel):
+            try:
+                return answer.result()
+            except CancelledError:
+                return otherwise
+
+    def drain(self) -> None:
+        """Do what has been handed over."""
+        with suppress(Empty):
+            while True:
+                self._actions.get_nowait()()
+
+    def until(self, end: "Future[Any]", interrupted: Callable[[], object], typed: Callable[[], object]) -> None:
+        """Do what is handed over until `end` is there; then `end` may be asked for its result.
+
+        Ctrl-C calls `interrupted`, and `typed` is called now and then, to look at the keyboard.
+        """
+        end.add_done_callback(lambda _: self.put(lambda: None))
+        with _at_interrupt(lambda *_: interrupted()):
+            while not end.done():
+                try:
+                    self._actions.get(timeout=LOOK_SECONDS)()
+                except Empty:
+                    typed()
+            self.drain()
+
+
+def _put(question: Callable[[], _T], otherwise: _T, answer: "Future[_T]") -> None:
+    if not answer.set_running_or_notify_cancel():
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with _at_interrupt(signal.default_int_handler):
+            answer.set_result(question())
+    except KeyboardInterrupt:
+        answer.set_result(otherwise)
+        if callable(before):
+            before(signal.SIGINT, None)
+
+
+@contextmanager
+def _at_interrupt(handler: Callable[[int, Any], object]) -> Iterator[None]:
+    """While the block runs, Ctrl-C calls this; nothing changes in a program whose main thread is another one."""
+    try:
+        before = signal.signal(signal.SIGINT, handler)
+    except ValueError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,89 @@
+"""Where a chat's lines come from: a person at a terminal, or a pipe."""
+
+import os
+import select
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+from foldmark.interfaces.render import harmless
+
+PROMPT = "> "
+
+
+class Typed:
+    """Lines that a person types, with line editing; Ctrl-C clears the line, Ctrl-D ends."""
+
+    def __init__(self) -> None:
+        self._at_prompt = False
+        self._rest = b""
+
+    def __iter__(self) -> Iterator[str]:
+        with suppress(ImportError):  # Windows has no readline
+            import readline
+
+            readline.parse_and_bind("set enable-bracketed-paste on")
+        while True:
+            self._at_prompt = True
+            try:
+                line = input(PROMPT)
+            except KeyboardInterrupt:
+                print("\n(Ctrl-D or /exit leaves)")
+                continue
+            except EOFError:
+                print()
+                return
+            finally:
+                self._at_prompt = False
+            yield line
+
+    def notice(self, text: str) -> bool:
+        """Print a line above the prompt, if that is where the person is; from any thread."""
+        if not self._at_prompt:
+            return False
+        begun = ""
+        with suppress(ImportError):
+            import readline
+
+            begun = readline.get_line_buffer()
+        print(f"\r\x1b[K{text}\n{PROMPT}{begun}", end="", flush=True)
+        return True
+
+    def ahead(self) -> list[str]:
+        """The whole lines that were typed while nobody was at the prompt."""
+        if os.name == "nt" or not select.select([sys.stdin], [], [], 0)[0]:
+            return []
+        self._rest += os.read(sys.stdin.fileno(), 65536)
+        *lines, self._rest = self._rest.split(b"\n")
+        return [line.decode(errors="replace") for line in lines]
+
+
+class Lines:
+    """Lines that are there already: a script is carried out line by line, and nobody is at a prompt."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._lines = lines
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lines)
+
+    def notice(self, text: str) -> bool:
+        """Nobody is at a prompt."""
+        return False
+
+    def ahead(self) -> list[str]:
+        """Each line waits until the one before is done with."""
+        return []
+
+
+def piped(raw: Iterable[bytes]) -> Lines:
+    """Lines of a pipe, shown as they are read. They end at LF; what is not UTF-8 becomes U+FFFD."""
+    return Lines(_piped(raw))
+
+
+def _piped(raw: Iterable[bytes]) -> Iterator[str]:
+    for each in raw:
+        line = each.decode(errors="replace").rstrip("\r\n").removeprefix("\ufeff")
+        if line.strip():
+            print(f"{PROMPT}{harmless(line)}", flush=True)
+            yield line
