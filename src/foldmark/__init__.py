@@ -10,7 +10,7 @@ for message in agent.context().messages:
     print(message.id, message.role, message.content)
 """
 
-from foldmark.app import open
+from foldmark.app import open, supervise
 from foldmark.conversation import Agent, Context, Log, Result
 from foldmark.core.errors import CommandError, ConflictError, DamagedError, FoldmarkError, StoreError
 from foldmark.core.events import Event
@@ -31,4 +31,5 @@ __all__ = [
     "Segment",
     "StoreError",
     "open",
+    "supervise",
 ]

@@ -1,12 +1,12 @@
 """The composition root: what is wired to what."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from foldmark.conversation import Agent, Log, Result
 from foldmark.conversation.asking import Asking
@@ -17,6 +17,9 @@ from foldmark.core.request import Request, ToolSpec
 from foldmark.core.secrets import Secrets
 from foldmark.settings import Settings
 from foldmark.stores.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from foldmark.runtime.supervisor import Audience, Supervisor
 
 
 def open(
@@ -169,6 +172,20 @@ def _provider(name: str, settings: Settings, attempts: int) -> Provider:
     module = import_module(f"foldmark.providers.{wire_of(kind, settings.dialects).module}")
     foreign = kind not in ("anthropic", "openai", "openai_responses")
     return Patient(module.connect(model, Access(reach.key, reach.base_url, reach.project, foreign)), attempts)
+
+
+def supervise(
+    log: Log, models: Callable[[str], Provider] | None = None, audience: "Audience | None" = None
+) -> "Supervisor":
+    """What runs the agents of `log`, an asynchronous context manager: turns in the foreground, forked children beside
+    them [SPEC 6].
+
+    `models` makes the provider of a model's name, by default `provider`; `audience` is told of agents in the background
+    (`foldmark.runtime.supervisor.Audience`).
+    """
+    from foldmark.runtime.supervisor import Supervisor
+
+    return Supervisor(log, models or (lambda name: provider(name, log.given)), audience)
 
 
 def _name(request: Request) -> str:

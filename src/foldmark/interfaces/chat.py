@@ -90,6 +90,7 @@ class _Chat:
         self._running: Future[None] | None = None
         self._waiting: deque[str] = deque()
         self._follow: deque[Callable[[], None]] = deque()
+        self._notices: deque[str] = deque()
         self._edge: int | None = None
         self._screen = Screen()
 
@@ -207,6 +208,8 @@ class _Chat:
         finally:
             self._running = None
             screen.end_line()
+            while self._notices:
+                print(self._notices.popleft(), flush=True)
         agent.context()
         request = agent.request()
         edge = request.manifest.edge
@@ -242,7 +245,7 @@ class _Chat:
     def _approved(self, agent: Agent, tool: str, question: str) -> Decision:
         """Put a tool's question in the main thread; called in the tool's own."""
         who = "" if agent == self.agent else f" for {tree.label(agent)}"
-        if agent != self.agent:
+        if agent != self.agent and self._running is None:
             self._notice(f"({tree.label(agent)} asks for approval; press Enter)")
 
         def put() -> Decision:
@@ -252,9 +255,16 @@ class _Chat:
         return self._front.ask(put, "no")
 
     def _notice(self, text: str) -> None:
+        """Print a line of its own: above the prompt, or once the answer that streams is over; from any thread."""
         shown = harmless(text)
         if not self._keyboard.notice(shown):
-            self._front.put(lambda: self._screen.line(shown))
+            self._front.put(lambda: self._noticed(shown))
+
+    def _noticed(self, shown: str) -> None:
+        if self._running is None:
+            print(shown, flush=True)
+        else:
+            self._notices.append(shown)
 
     def began(self, agent: Agent) -> None:
         """A child is seen in `/agents`; nothing is printed for it."""

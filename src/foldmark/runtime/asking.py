@@ -1,4 +1,5 @@
-"""One request to a model and its answer: what comes is shown as it comes, and gathered to be recorded."""
+"""One request to a model and its answer: what comes is gathered to be recorded, and shown as it comes, all but the
+state block at its end [SPEC 7]."""
 
 from collections.abc import Callable
 from contextlib import aclosing
@@ -10,6 +11,7 @@ from foldmark.core.answer import Kept, Piece, Stopped, Usage
 from foldmark.core.errors import ContextOverflowError
 from foldmark.core.ports import Provider
 from foldmark.core.request import Request, ToolCall
+from foldmark.core.state import Hiding
 
 
 class Answer:
@@ -74,7 +76,15 @@ async def ask(agent: Agent, provider: Provider, answer: Answer, show: Callable[[
 async def _gather(agent: Agent, provider: Provider, answer: Answer, show: Callable[[Piece], None]) -> None:
     assert answer.request is not None
     record_sent(agent, answer.request)
-    async with aclosing(provider.answer(answer.request)) as pieces:
-        async for piece in pieces:
-            answer.take(piece)
-            show(piece)
+    hiding, whole = Hiding(), False
+    try:
+        async with aclosing(provider.answer(answer.request)) as pieces:
+            async for piece in pieces:
+                answer.take(piece)
+                seen = hiding.feed(piece) if isinstance(piece, str) else piece
+                if seen:
+                    show(seen)
+        whole = True
+    finally:
+        if held := hiding.end(interrupted=not whole):
+            show(held)

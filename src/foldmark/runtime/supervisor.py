@@ -147,6 +147,7 @@ class Supervisor:
 
     async def settled(self) -> None:
         """Wait until no agent works."""
+        await asyncio.sleep(0)  # a child that was forked just now is taken note of
         while tasks := list(self._tasks.values()):
             await asyncio.wait(tasks)
 
