@@ -27,6 +27,7 @@ from foldmark.interfaces.keyboard import Lines, Typed
 from foldmark.interfaces.person import decides, edit_command, reading, show_text
 from foldmark.interfaces.render import harmless, result_text
 from foldmark.interfaces.screen import Screen
+from foldmark.interfaces.servers import mcp_servers
 from foldmark.runtime.background import Background
 from foldmark.runtime.lease import interrupt
 from foldmark.runtime.supervisor import Supervisor
@@ -45,7 +46,8 @@ def chat(agent: Agent, models: Models, lines: Iterable[str], ask: Callable[[str]
     """
     keyboard = lines if isinstance(lines, Typed | Lines) else Lines(lines)
     talk = _Chat(agent, keyboard, ask)
-    with Background(agent.log, models, talk) as talk.agents:
+    approving = Asking(approve=_decided) if ask else Asking()
+    with mcp_servers(agent, approving), Background(agent.log, models, talk) as talk.agents:
         talk.carry_out(talk.greet)
         for line in keyboard:
             talk.carry_out(partial(talk.line, line))
@@ -54,6 +56,10 @@ def chat(agent: Agent, models: Models, lines: Iterable[str], ask: Callable[[str]
         if not talk.broken:
             talk.carry_out(talk.settle)
     return talk.code
+
+
+def _decided(tool: str, question: str) -> Decision:
+    return decides(f"{tool}: {question}")
 
 
 def answer(agent: Agent, models: Models, asking: Asking, *, shown: bool) -> None:
@@ -250,7 +256,7 @@ class _Chat:
 
         def put() -> Decision:
             self._screen.end_line()
-            return decides(f"{tool}{who}: {question}")
+            return _decided(f"{tool}{who}", question)
 
         return self._front.ask(put, "no")
 

@@ -10,11 +10,13 @@ from asyncio import CancelledError, Task
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Protocol
 
 from foldmark.conversation import Agent, Log
 from foldmark.conversation.asking import NOBODY, Asking
+from foldmark.conversation.interruption import CURRENT, Interruption
 from foldmark.conversation.log import Happening
 from foldmark.conversation.mail import send
 from foldmark.conversation.planning import planning
@@ -81,6 +83,7 @@ class Supervisor:
         self._tasks: dict[str, Task[None]] = {}
         self._hosted: dict[str, Agent] = {}
         self._told: dict[str, int] = {}
+        self._summing: dict[str, tuple[Interruption, Task[None]]] = {}
         self._room = asyncio.Semaphore(AT_ONCE)
 
     async def __aenter__(self) -> "Supervisor":
@@ -92,7 +95,7 @@ class Supervisor:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.log.listeners.remove(self._happened)
         self._watch.cancel()
@@ -102,6 +105,10 @@ class Supervisor:
             for task in tasks:
                 _cancel(task)
             await asyncio.wait(tasks)
+        while summing := list(self._summing.values()):
+            for interruption, _ in summing:
+                interruption.happen()
+            await asyncio.wait([task for _, task in summing])
         await self._loop.shutdown_default_executor()
 
     # Turns
@@ -146,9 +153,9 @@ class Supervisor:
         return task is not None
 
     async def settled(self) -> None:
-        """Wait until no agent works."""
+        """Wait until no agent works, and what is made in the background is made."""
         await asyncio.sleep(0)  # a child that was forked just now is taken note of
-        while tasks := list(self._tasks.values()):
+        while tasks := [*self._tasks.values(), *(task for _, task in self._summing.values())]:
             await asyncio.wait(tasks)
 
     @property
@@ -184,6 +191,16 @@ class Supervisor:
             await turn(agent, model, text, show, asking, held)
         finally:
             held.give_back()
+        self._sum_up(agent)
+
+    def _sum_up(self, agent: Agent) -> None:
+        """Have the model sum up what the window has passed, while everything else goes on [SPEC 5.1]."""
+        if not agent.standing().config.window_summary or agent.id in self._summing:
+            return
+        interruption = Interruption()
+        task = asyncio.create_task(_in_thread(interruption, partial(_summed_up, agent)))
+        self._summing[agent.id] = interruption, task
+        task.add_done_callback(lambda _: self._summing.pop(agent.id))
 
     # In the background
 
@@ -268,6 +285,19 @@ def _cancel(task: Task[None]) -> None:
     """Cancel a task once: a second time would cut short how the first one is ended."""
     if not task.cancelling():
         task.cancel()
+
+
+async def _in_thread(interruption: Interruption, work: Callable[[], None]) -> None:
+    CURRENT.set(interruption)
+    await asyncio.to_thread(work)
+
+
+def _summed_up(agent: Agent) -> None:
+    from foldmark.conversation.window_summary import due, make
+
+    with suppress(FoldmarkError):  # it is tried again after the next turn
+        if (wanted := due(agent)) is not None:
+            make(agent, wanted)
 
 
 def _append(agent: Agent, text: str) -> None:
