@@ -9,25 +9,26 @@ LOOKED_BACK = 50
 """Messages of the parent among which the words are looked for that it forked with."""
 
 
-def born(agent: Agent) -> None:
-    """Append the birth message to a child that nobody has talked to yet.
+def born(agent: Agent) -> bool:
+    """Append the birth message to a child that nobody has talked to yet; whether it is one.
 
     A person who forks has said what is to be done, as a user message. Where that is not the newest thing that the child
     sees, or where a model forked (whose words the fork left out), the child is told who it is and what it is there for.
     """
     parent, at = agent.parent, agent.standing()
     if parent is None or at.record.head:
-        return
+        return False
     event = at.store.event(at.record.fork_event)
     operation = operation_of(event) if event is not None else None
     if event is None or not isinstance(operation, Fork):
-        return
+        return False
     newest = next(at.store.messages(at.visible, newest_first=True), None)
     if event.actor == "human" and newest is not None and newest.kind == "user":
-        return
+        return True
     words = _words(parent, event) if event.actor == "model" else ""
     told = birth_message(agent.id, parent.id, operation.mark, words)
     agent.append("user", told, actor="system", data={"birth": True})
+    return True
 
 
 def _words(parent: Agent, fork: Event) -> str:

@@ -33,6 +33,9 @@ AT_ONCE = 32
 LOOK_SECONDS = 1.0
 """How often the database is looked at for what other processes ask: to interrupt, to kill, mail."""
 
+Begin = Callable[[Agent], bool]
+"""What is recorded before an agent's model is asked in the background; whether there is something to ask it."""
+
 SILENT = Shown(lambda _: None, lambda _: None)
 
 
@@ -79,7 +82,7 @@ class Supervisor:
         self.log, self._models = log, models
         self.audience: Audience = audience or Unheard()
         self.attended: str | None = None
-        self._holder = log.new_id()
+        self._holder, self._since = log.new_id(), log.clock()
         self._tasks: dict[str, Task[None]] = {}
         self._hosted: dict[str, Agent] = {}
         self._told: dict[str, int] = {}
@@ -176,17 +179,18 @@ class Supervisor:
         def left(_: Task[None]) -> None:
             if self._tasks.get(agent.id) is task:
                 del self._tasks[agent.id]
-            self._tell(agent)
+            with suppress(FoldmarkError):  # the next look may do better
+                self._tell(agent)
 
         task.add_done_callback(left)
 
     async def _turn(
-        self, agent: Agent, text: str | None, show: Shown, asking: Asking, begin: Callable[[Agent], None] | None = None
+        self, agent: Agent, text: str | None, show: Shown, asking: Asking, begin: Begin = lambda _: True
     ) -> None:
         held = take(agent, self._holder)
         try:
-            if begin is not None:
-                begin(agent)
+            if not begin(agent):
+                return
             model = self._models(agent.standing().config.model)
             await turn(agent, model, text, show, asking, held)
         finally:
@@ -204,15 +208,17 @@ class Supervisor:
 
     # In the background
 
-    def _background(self, agent: Agent, begin: Callable[[Agent], None]) -> None:
+    def _background(self, agent: Agent, begin: Begin) -> None:
         self._enter(agent, asyncio.create_task(self._work(agent, begin)))
 
-    async def _work(self, agent: Agent, begin: Callable[[Agent], None]) -> None:
+    async def _work(self, agent: Agent, begin: Begin) -> None:
         async with self._room:
             self.audience.began(agent)
             failed: Exception | None = None
             try:
                 await self._turn(agent, None, SILENT, self.audience.asking(agent), begin)
+            except LeaseError:  # another process was faster, or took over
+                pass
             except Exception as error:  # nobody waits for this task
                 failed = error
                 self._report(agent, error)
@@ -225,7 +231,7 @@ class Supervisor:
     def _report(self, agent: Agent, error: Exception) -> None:
         """Let the parent know that its child's turn failed; nobody looks at a child."""
         parent = agent.parent
-        if parent is not None and not isinstance(error, LeaseError):
+        if parent is not None:
             with suppress(FoldmarkError):  # one of them is dead
                 send(agent, parent, f"My turn ended with an error: {error}", "system")
 
@@ -234,13 +240,14 @@ class Supervisor:
             self._loop.call_soon_threadsafe(self._take_note, what, agent_id)
 
     def _take_note(self, what: Happening, agent_id: str) -> None:
-        if what == "born":
-            self.start(self.log.agent(agent_id))
-        elif what == "killed":
-            if (task := self._tasks.get(agent_id)) is not None:
-                _cancel(task)
-        elif (agent := self._hosted.get(agent_id)) is not None:
-            self._tell(agent)
+        with suppress(FoldmarkError):  # it is gone again, or the next look may do better
+            if what == "born":
+                self.start(self.log.agent(agent_id))
+            elif what == "killed":
+                if (task := self._tasks.get(agent_id)) is not None:
+                    _cancel(task)
+            elif (agent := self._hosted.get(agent_id)) is not None:
+                self._tell(agent)
 
     def _tell(self, agent: Agent) -> None:
         """Tell an idle agent of the mail that has come since it was told last; a person, if one talks to it."""
@@ -256,8 +263,7 @@ class Supervisor:
         if agent.id == self.attended:
             self.audience.mail(agent)
             return
-        senders = list(dict.fromkeys(each.sender for each in mail))
-        self._background(agent, lambda agent: _append(agent, mail_told(senders)))
+        self._background(agent, _told)
 
     async def _look(self) -> None:
         """Do what other processes ask for, and keep the leases."""
@@ -279,6 +285,10 @@ class Supervisor:
                 _cancel(task)
         for agent in list(self._hosted.values()):
             self._tell(agent)
+            for child in store.children(agent.id):
+                new = child.created_at > self._since and not child.head and child.id not in self._hosted
+                if new and store.end(child.id) is None:
+                    self.start(self.log.agent(child.id))  # it was forked in another process
 
 
 def _cancel(task: Task[None]) -> None:
@@ -300,5 +310,10 @@ def _summed_up(agent: Agent) -> None:
             make(agent, wanted)
 
 
-def _append(agent: Agent, text: str) -> None:
-    agent.append("user", text, actor="system")
+def _told(agent: Agent) -> bool:
+    """Tell an agent that mail has come; whether there is some still."""
+    mail = agent.log.store.unread(agent.id)
+    if mail:
+        senders = list(dict.fromkeys(each.sender for each in mail))
+        agent.append("user", mail_told(senders), actor="system")
+    return bool(mail)
