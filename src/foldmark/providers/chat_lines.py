@@ -35,6 +35,11 @@ def lines_of(request: Request) -> list[Line]:
     return [line for line in lines if line.role != "user" or (line.text not in _FORM and not _is_form(line.text))]
 
 
+def system_of(request: Request) -> str:
+    """The text of the system field, empty for none."""
+    return "\n\n".join(_line(each).text for each in request.body.get("messages", ()) if each.get("role") == "system")
+
+
 def _is_form(text: str) -> bool:
     return text.startswith(RESULT_IMAGES.partition("{")[0])
 

@@ -1,7 +1,8 @@
 """The built-in model that needs no network and no key: deterministic, and plainly not a language model [SPEC 9].
 
 It reads the same request that OpenAI's Chat Completions take. It plays what can be played without understanding: the
-talk around /forget and /remember (`offline_planning`), a digest where a summary is asked for, a state block.
+talk around /forget and /remember (`offline_planning`), tasks for children and mail (`offline_delegation`), a digest
+where a summary is asked for, a state block.
 """
 
 import re
@@ -11,16 +12,13 @@ from collections.abc import AsyncGenerator, Sequence
 from foldmark.core.answer import Piece
 from foldmark.core.request import Request, ToolCall
 from foldmark.core.wording import listing
-from foldmark.providers.chat_lines import Line, lines_of, new_call_id, tools_of
+from foldmark.providers.chat_lines import Line, lines_of, new_call_id, system_of, tools_of
+from foldmark.providers.offline_delegation import Acting, delegated
 from foldmark.providers.offline_planning import Calling, planned
-
-PREVIEW = 60
-"""Characters of a message that the answer repeats."""
+from foldmark.providers.offline_voice import WHO, cut
 
 NEWEST = 5
 """User messages that a digest quotes."""
-
-WHO = "I am the offline model, not a language model"
 
 _KINDS = {"tool": "tool result"}
 _FILE = re.compile(r"(?<![\w/.-])(?:[\w-]{1,60}/){0,12}[\w-]{2,60}\.[A-Za-z][A-Za-z0-9]{0,4}(?![\w/])")
@@ -39,27 +37,40 @@ class OfflineModel:
 
     async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
         """Stream the answer to a request in the form of Chat Completions; the same request gets the same answer."""
-        answer = _answer(request)
-        if isinstance(answer, ToolCall):
-            yield answer
-            return
+        text, calls = _answer(request)
         before = ""
-        for word in answer.split(" "):
+        for word in text.split(" ") if text else ():
             yield f"{before}{word}"
             await sleep(self._delay)
             before = " "
+        for call in calls:
+            yield call
 
 
-def _answer(request: Request) -> str | ToolCall:
+def _answer(request: Request) -> tuple[str, Sequence[ToolCall]]:
     lines = lines_of(request)
     if request.purpose == "summary":
-        return _digest(lines)
+        return _digest(lines), ()
     if request.purpose == "state":
-        return _state(lines)
-    said = planned(lines, tools_of(request))
+        return _state(lines), ()
+    tools = tools_of(request)
+    said: str | Calling | Acting | None = planned(lines, tools)
+    if said is None and request.purpose == "answer":
+        said = delegated(lines, system_of(request), tools)
     if isinstance(said, Calling):
-        return ToolCall(new_call_id(lines, len(request.body["messages"])), said.name, said.args)
-    return _ordinary(lines) if said is None else said
+        said = Acting((said,))
+    if isinstance(said, Acting):
+        return said.text, _calls(said, lines, len(request.body["messages"]))
+    return _ordinary(lines) if said is None else said, ()
+
+
+def _calls(acting: Acting, lines: Sequence[Line], count: int) -> list[ToolCall]:
+    """The calls, each with an id of its own; `count` is the number of messages in the request."""
+    calls: list[ToolCall] = []
+    for calling in acting.calls:
+        call_id = new_call_id([*lines, Line("assistant", "", tuple(calls))], count)
+        calls.append(ToolCall(call_id, calling.name, calling.args))
+    return calls
 
 
 def _ordinary(lines: Sequence[Line]) -> str:
@@ -78,7 +89,7 @@ def _ordinary(lines: Sequence[Line]) -> str:
 
 def _digest(lines: Sequence[Line]) -> str:
     asked = _asked(lines)
-    quoted = "\n".join(f"- “{_cut(text)}”" for text in asked[-NEWEST:])
+    quoted = "\n".join(f"- “{cut(text)}”" for text in asked[-NEWEST:])
     which = f"the newest {NEWEST} began" if len(asked) > NEWEST else "they began"
     return (
         f"({WHO}; this is a digest, not a summary.) In {_count(len(lines), 'message')} the user wrote "
@@ -91,7 +102,7 @@ def _state(lines: Sequence[Line]) -> str:
     text = "\n".join(line.text[:2000] for line in lines[-20:])
     return (
         "### STATE\n"
-        f"Goal: {_cut(asked[-1]) if asked else 'not said yet'}\n"
+        f"Goal: {cut(asked[-1]) if asked else 'not said yet'}\n"
         f"Context: {_named(_FILE, text)}\n"
         f"Resolved: {_count(len(asked[:-1]), 'earlier message')} of the user (counted by the offline model, which is "
         "not a language model)\n"
@@ -113,11 +124,6 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _cut(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= PREVIEW else f"{text[:PREVIEW].rstrip()}…"
-
-
 def _quote(line: Line) -> str:
     kind = "tool call" if line.calls and not line.text else _KINDS.get(line.role, line.role)
-    return f"“{_cut(line.text)}” ({kind})"
+    return f"“{cut(line.text)}” ({kind})"
