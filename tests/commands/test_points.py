@@ -209,6 +209,7 @@ def test_not_inherited(log: Log, agent: Agent) -> None:
     ],
 )
 def test_behind_the_window(agent: Agent, line: str, detail: str) -> None:
+    agent.configure("tools", "slash, filter_context")
     one, two = said(agent, "one " * 500, "two " * 400)
     agent.do(line)
     expected = f"the window begins at event {two}, behind it ({detail.format(one=one)}); `/pin {one}` keeps it."

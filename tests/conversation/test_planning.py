@@ -523,6 +523,7 @@ def test_ephemeral_mode_from_80_percent(one: Talk) -> None:
 
 
 def test_below_80_percent_everything_is_sent(one: Talk) -> None:
+    one.agent.configure("tools", "slash, filter_context")
     turns = _filled(one, WINDOW * 79 // 100)
     one.agent.do(f"/forget messages {turns[0][0]}")
     assert len(one.sent()) == 41

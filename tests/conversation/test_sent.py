@@ -303,6 +303,7 @@ def test_erased_content_is_shown_as_redacted(path: Path, log: Log, agent: Agent)
 
 def test_erasing_moves_no_window(log: Log, agent: Agent) -> None:
     """What was left out for its size stays left out, although there would be room now."""
+    agent.configure("tools", "slash, filter_context")
     agent.configure("sliding_context_tokens", 700)
     turns = say(agent, *(f"{number} " * 100 for number in range(5)))
     (_, last) = all_sent(log)[-1]

@@ -172,7 +172,7 @@ TABLE = [
     Wrong("/message remove 5 --yes", f"turn 5 {ERASED}", CHILD),
     Wrong("/message show 8", f"there is no turn 8 {NO_TURN}", CHILD),
     # State and scratchpad
-    Wrong("/state now", "'now' is too much; usage: /state"),
+    Wrong("/state now", "'now' is too much; usage: /state [--all]"),
     Wrong("/scratchpad show", "'show' is too much; usage: /scratchpad"),
     Wrong("/scratchpad read it", "'it' is too much; usage: /scratchpad read"),
     Wrong("/scratchpad clear all", "'all' is too much; usage: /scratchpad clear"),

@@ -7,7 +7,9 @@ as it is:
         ...                       # connect to server.url
     assert not server.refusals
 
-Streams are sent in chunks, one for each event, or of `split` bytes, which tears characters and lines apart.
+Where several ask at once, the answer depends on who asks: a function of the request's body takes the place of the list.
+Streams are sent in chunks, one for each event, or of `split` bytes, which tears characters and lines apart; `pause` is
+the seconds between two chunks, as from a model that thinks.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import json
 import select
 import socket
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Lock, Thread
@@ -24,6 +26,9 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from plan import Answer, Broken, Fail, Http, Reply, Stalled, Wire
+
+Answering = Callable[[Any], Answer | Http]
+"""What answers a request's body; it is called in a thread of each request's own, and may wait there."""
 
 
 class Received(NamedTuple):
@@ -43,14 +48,21 @@ class Loopback:
     """
 
     def __init__(
-        self, wire: Wire, answers: Iterable[Answer | Http] = (), *, split: int | None = None, tokens: int = 1234
+        self,
+        wire: Wire,
+        answers: Iterable[Answer | Http] | Answering = (),
+        *,
+        split: int | None = None,
+        tokens: int = 1234,
+        pause: float = 0.0,
     ):
-        self.wire, self.split, self.tokens = wire, split, tokens
+        self.wire, self.split, self.tokens, self.pause = wire, split, tokens, pause
         self.requests: list[Received] = []
         self.asked: list[Received] = []
         self.refusals: list[str] = []
         self.gone = Event()
-        self._answers, self._lock = deque(answers), Lock()
+        self._answering = answers if callable(answers) else None
+        self._answers, self._lock = deque(() if callable(answers) else answers), Lock()
         self._faults: list[BaseException] = []
         self._server = _Server(self)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
@@ -60,6 +72,11 @@ class Loopback:
     def left(self) -> int:
         """How many answers have not been asked for."""
         return len(self._answers)
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open now."""
+        return self._server.connections
 
     def __enter__(self) -> Loopback:
         self._thread.start()
@@ -73,7 +90,9 @@ class Loopback:
         if self._faults and error is None:
             raise self._faults[0]
 
-    def _next(self) -> Answer | Http | None:
+    def _next(self, body: Any) -> Answer | Http | None:
+        if self._answering is not None:
+            return self._answering(body)
         with self._lock:
             return self._answers.popleft() if self._answers else None
 
@@ -90,6 +109,11 @@ class _Server(ThreadingHTTPServer):
         self._open: set[socket.socket] = set()
         self._guard = Lock()
         super().__init__(("127.0.0.1", 0), _Handler)
+
+    @property
+    def connections(self) -> int:
+        with self._guard:
+            return len(self._open)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._guard:
@@ -160,7 +184,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._play(wire, received.body)
 
     def _play(self, wire: Wire, body: Any) -> None:
-        match self.loopback._next():
+        match self.loopback._next(body):
             case Reply() as reply:
                 self._begin()
                 self._send(wire.stream(reply, body))
@@ -207,6 +231,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, events: Iterable[bytes]) -> None:
         for chunk in self._chunks(events):
+            if self.loopback.pause and select.select([self.connection], [], [], self.loopback.pause)[0]:
+                raise ConnectionResetError("the client has left")  # it has nothing else to send by now
             self.wfile.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
 
     def _chunks(self, events: Iterable[bytes]) -> Iterator[bytes]:

@@ -95,7 +95,7 @@ def test_every_key_stands_in_files_and_environment(place: Place, key: str) -> No
 
 def test_a_project_does_not_say_what_runs_without_asking(place: Place) -> None:
     place.project_file('[context]\ntool_approval = "always"\n')
-    with pytest.raises(CommandError, match="stands in your own config.toml"):
+    with pytest.raises(CommandError, match="stands in your own config"):
         place.load()
     place.project_file("")
     place.project_file('[context]\ntool_approval = "always"\ncontext_size = 7\n', ".work.toml")

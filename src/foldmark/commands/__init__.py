@@ -6,6 +6,7 @@
 from foldmark.commands.context import CONTEXT
 from foldmark.commands.general import GENERAL
 from foldmark.commands.mail import MAIL
+from foldmark.commands.memo import MEMO
 from foldmark.commands.messages import MESSAGES
 from foldmark.commands.notebook import NOTEBOOK
 from foldmark.commands.planning import PLANNING
@@ -27,6 +28,7 @@ REGISTRY = Registry(
         *MESSAGES,
         *NOTEBOOK,
         *SETTINGS,
+        *MEMO,
         *RECALL,
         *MAIL,
         *SESSIONS,

@@ -1,13 +1,56 @@
 """`/state` and `/scratchpad`: the model's anchor block and its notebook, as the person sees and edits them [SPEC 7]."""
 
+from typing import Any
+
+from msgspec.structs import replace
+
 from foldmark.commands.registry import Call, Command
 from foldmark.conversation import Result
 from foldmark.conversation.asking_model import rebuilt
+from foldmark.conversation.standing import Standing
+from foldmark.core.events import Event
+from foldmark.core.segments import contains, until
+from foldmark.core.towards import minute
 
 
 def _state(call: Call) -> Result:
-    state = call.agent.context().state
-    return Result(state or "There is no state block yet.", None, {"state": state})
+    at = call.agent.standing()
+    now = at.state
+    state = None if now is None else now.content
+    if state and not call.flag("--all"):
+        return Result(state, None, {"state": state})
+    rows = [_block(at, event, now) for event in _blocks(at)]
+    if not call.flag("--all"):
+        gone = "No state block is in the context any more; `/state --all` shows those there were."
+        return Result(gone if rows else "There is no state block yet.", None, {"state": state})
+    text = "\n\n".join(f"── event {row['id']} · {row['date']} · {row['where']} ──\n{row['state']}" for row in rows)
+    return Result(text or "There is no state block yet.", None, {"state": state, "states": rows})
+
+
+def _blocks(at: Standing) -> list[Event]:
+    """All state blocks of the lineage that were not erased, oldest first; what carries one has it as its content."""
+    store, lineage = at.store, until(at.lineage, at.newest)
+    found = [store.event(event_id) for kind in ("state", "summary") for event_id in store.of_kind(kind, lineage)]
+    blocks = [
+        event if event.kind == "state" else replace(event, content=(event.data or {}).get("state") or "")
+        for event in found
+        if event is not None
+    ]
+    return sorted((event for event in blocks if event.content), key=lambda event: event.id)
+
+
+def _block(at: Standing, event: Event, now: Event | None) -> dict[str, Any]:
+    shown = contains(at.visible, event.agent_id, event.id)
+    in_force = now is not None and now.id == event.id
+    where = "in force" if in_force else "in the context" if shown else "not in the context"
+    return {
+        "id": event.id,
+        "date": minute(event.created_at),
+        "in_context": shown,
+        "in_force": in_force,
+        "where": where,
+        "state": event.content,
+    }
 
 
 def _rebuild(call: Call) -> Result:
@@ -39,7 +82,7 @@ def _write(call: Call, text: str, said: str) -> Result:
 
 
 NOTEBOOK = (
-    Command("state", "", "Show the state block in force.", _state),
+    Command("state", "[--all]", "Show the state block in force; with --all those before it as well.", _state),
     Command("context rebuild", "", "Ask the model for a fresh state block from the whole window.", _rebuild),
     Command("scratchpad", "", "Show the scratchpad.", _scratchpad),
     Command("scratchpad read", "", "Show the scratchpad.", _scratchpad),

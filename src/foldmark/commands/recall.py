@@ -1,6 +1,6 @@
 """`/recall`: whatever was said, by its words, forgotten or not; the context does not change [SPEC 4, 7; S1]."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
 
@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from foldmark.commands.registry import HUMAN, Call, Command
-from foldmark.conversation import Result
+from foldmark.conversation import Agent, Result
 from foldmark.conversation.standing import Standing
 from foldmark.core.ports import Hit, Store
 from foldmark.core.segments import END, Segment, contains
@@ -67,15 +67,20 @@ class Run(Struct, frozen=True):
 
 def recall(call: Call) -> Result:
     """Answer with the runs in which the words of the query stand, that with the best hit first."""
-    query, log = call.arguments["QUERY"], call.agent.log
-    at = call.agent.standing()
-    runs = [_run(at, hits) for hits in grouped(log.store, log.search(query, HITS))]
-    runs.sort(key=lambda run: (-run.hits[0].score, -run.last))
+    query = call.arguments["QUERY"]
+    runs = runs_of(call.agent, call.agent.log.search(query, HITS))
     rows = [
         {**msgspec.to_builtins(run), "turns": list(run.turns), "hits": [msgspec.to_builtins(hit) for hit in run.hits]}
         for run in runs
     ]
-    return Result(_text(query, runs), None, {"query": query, "runs": rows})
+    return Result(told(query, runs), None, {"query": query, "runs": rows})
+
+
+def runs_of(agent: Agent, hits: Iterable[Hit]) -> list[Run]:
+    """The runs in which these hits stand as the agent sees them, that with the best hit first."""
+    at = agent.standing()
+    runs = [_run(at, each) for each in grouped(at.store, hits)]
+    return sorted(runs, key=lambda run: (-run.hits[0].score, -run.last))
 
 
 def grouped(store: Store, hits: Iterable[Hit]) -> list[list[Hit]]:
@@ -132,7 +137,8 @@ def _title(store: Store, hits: Sequence[Hit]) -> str:
     return title(event.content if event and event.kind == "user" else "") or title(hits[0].snippet)
 
 
-def _text(query: str, runs: Sequence[Run]) -> str:
+def told(query: str, runs: Sequence[Run], more: Callable[[Run], str] | None = None) -> str:
+    """What was found in words; `more` is a further line for each run that is shown."""
     asked = one_line(" ".join(query.split()))
     asked = f"{asked[: TITLE - 1]}…" if len(asked) > TITLE else asked
     if not runs:
@@ -141,6 +147,7 @@ def _text(query: str, runs: Sequence[Run]) -> str:
     lines = [f"Found {count(found, 'message')} in {count(len(runs), 'run')} of turns, the best first: {asked}"]
     for run in runs[:SHOWN]:
         lines += [_line(run), f"    {one_line(run.hits[0].snippet)}"]
+        lines += [f"    {more(run)}"] if more else []
     if len(runs) > SHOWN:
         lines.append(f"{count(len(runs) - SHOWN, 'run')} more, in which less was found.")
     if found == HITS:

@@ -142,9 +142,11 @@ class Registry:
     def interrupts(self, line: str) -> bool:
         """Whether a person's use of `line` ends the running turn first."""
         try:
-            return self.parse(line)[0].interrupts
+            command, rest = self.parse(line)
+            command.arguments(rest)
         except CommandError:
             return False  # it changes nothing
+        return command.interrupts
 
     def parse(self, line: str) -> tuple[Command, str]:
         """The command that `line` names, and the rest of the line. Raises CommandError."""

@@ -85,8 +85,10 @@ def request_text(opening: str, context: Context, request: Request) -> str:
         elif layer == "pinned":
             lines += ["", _rule("pinned turns"), *_turns(list(parts), [], context)]
         else:
-            lines += ["", _rule(layer)]
-            lines += [part.text for part in parts]
+            shown = list(parts)
+            details = "; ".join(part.detail for part in shown if part.detail)
+            lines += ["", _rule(f"{layer}: {details}" if details else layer)]
+            lines += [part.text for part in shown]
     lines += [_rule(f"mark {name}") for name, _ in marks]
     if request.manifest.left_out:
         lines += ["", _rule("left out")]

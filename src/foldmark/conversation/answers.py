@@ -18,7 +18,10 @@ def append_answer(
     *,
     interrupted: bool = False,
 ) -> list[int]:
-    """Record an answer and return its events' ids; nothing for an answer of nothing."""
+    """Record an answer and return its messages' ids; nothing for an answer of nothing.
+
+    A state block at the end of the text goes behind what it said. No dialect repeats text in the blocks it wants back.
+    """
     found = []
     with agent.batch():
         if text or kept:

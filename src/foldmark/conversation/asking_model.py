@@ -8,6 +8,7 @@ from foldmark.core.errors import ContextOverflowError, FoldmarkError
 from foldmark.core.events import Event
 from foldmark.core.request import Request
 from foldmark.core.segments import Segments
+from foldmark.core.state import parted
 
 if TYPE_CHECKING:
     from foldmark.conversation.agent import Agent
@@ -86,9 +87,9 @@ def summarized(agent: "Agent", segments: Segments) -> str:
 def rebuilt(agent: "Agent") -> str:
     """A fresh state block of the whole window [S2]. Raises as `ask`."""
     answer = ask(agent, REBUILD, "state", None)
-    begins = [place for place in (0, answer.rfind("\n### STATE") + 1) if answer.startswith("### STATE", place)]
-    if not begins:
+    block = parted(answer).block
+    if block is None:
         raise FoldmarkError(
             f"the model's answer holds no `### STATE` block; the last one is kept. It said: {answer[:80]}"
         )
-    return answer[max(begins) :].removeprefix("### STATE").strip()
+    return block

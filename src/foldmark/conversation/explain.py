@@ -50,6 +50,8 @@ def _metadata(at: Standing, event: Event) -> str:
             newest, what = at.store.newest("state", at.visible), "state block"
         case "scratchpad" if event.agent_id == at.record.id:
             newest, what = at.store.newest("scratchpad", (Segment(at.record.id, 1, at.newest),)), "scratchpad"
+        case "window_summary":
+            return "a summary of what the window has passed: sent while it is true and the window begins behind it"
         case _:
             return f"a {_kind(event)} event is never sent to a model"
     if newest is None or newest.id == event.id:

@@ -29,19 +29,27 @@ def alive(lease: Lease, now: str) -> bool:
         return False
     if lease.host != _host() or os.name == "nt":  # where signal 0 is one
         return True
-    try:
-        os.kill(lease.process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        pass
-    return True
+    return not _gone(lease.process)
 
 
 def running(agent: Agent) -> Lease | None:
     """The agent's lease if somebody runs it at the moment."""
     lease = agent.log.store.lease(agent.id)
     return lease if lease is not None and alive(lease, agent.log.clock()) else None
+
+
+def _gone(process: int) -> bool:
+    """Whether a process of this machine has ended; also one whose end nobody has taken note of yet, on Linux."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:  # it is somebody else's
+        pass
+    with suppress(OSError):
+        # "ID (NAME) STATE ...", and the name may hold anything; `Z` has ended, `X` is about to be forgotten.
+        return Path(f"/proc/{process}/stat").read_bytes().rpartition(b") ")[2][:1] in (b"Z", b"X")
+    return False
 
 
 @cache

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foldmark.conversation import memos
 from foldmark.conversation.standing import Standing
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
@@ -25,6 +26,7 @@ from foldmark.core.wording import listing
 
 if TYPE_CHECKING:
     from foldmark.conversation.agent import Agent
+    from foldmark.core.prompt import Layer
 
 REDACTED = "[redacted]"
 """Stands in a rebuilt request where content was erased."""
@@ -58,6 +60,11 @@ def record_sent(
     (`quoting`), it is in a person's words: it is erased with the turn. Raises StoreError, and CommandError if the agent
     was deleted meanwhile.
     """
+    with agent.log.store.writing():  # a memo that is in it is not removed meanwhile
+        return _record(agent, request, instruction, quoted)
+
+
+def _record(agent: "Agent", request: Request, instruction: str | None, quoted: Sequence[Event] | None) -> int:
     from foldmark.providers.wires import speaks
 
     store, at = agent.log.store, agent.standing()
@@ -69,6 +76,7 @@ def record_sent(
     for part in manifest.parts:
         if part.layer == "guidelines":
             texts["guidelines"] = part.text
+    texts |= memos.kept(store, manifest.parts)
     if instruction is not None and quoted is None:
         texts["instruction"] = instruction
     hashes = {name: _sha256(text) for name, text in texts.items()}
@@ -125,6 +133,8 @@ def _ids(request: Request) -> tuple[list[int], list[int], dict[str, tuple[int, .
                 (window if part.layer == "window" else pinned).append(part.event)
         elif part.event is not None or part.layer == "scratchpad":
             layers[part.layer].append(part.event or 0)
+        elif part.memo is not None:
+            layers[part.layer].append(part.memo)
     left_out: dict[str, list[int]] = defaultdict(list)
     for left in manifest.left_out:
         left_out[left.why].append(left.event)
@@ -193,12 +203,13 @@ def rebuilt(agent: "Agent", sent_id: int) -> Rebuilt:
     remake = _Remake(agent, sent)
     request = remake.request()
     how = wire_of(sent.makings.speaks).on_the_wire
-    if remake.erased or remake.wordless:
+    if remake.erased or remake.removed or remake.wordless:
         return Rebuilt(sent, request, "erased", remake.losses(), how)
     if sha256(request.bytes).hexdigest() != sent.sha256:
         return Rebuilt(sent, request, "differs", _differences(sent, request), how)
     said = f"the same {sent.bytes:,} bytes as were sent, SHA-256 {sent.sha256[:16]}"
-    if sent.makings.hashes.get("guidelines") not in (None, _sha256(GUIDELINES)):
+    kept = sent.makings.hashes.get("guidelines")
+    if kept is not None and not store.kept_text(kept).startswith(GUIDELINES):
         said += "; with the guidelines of then, which Foldmark words otherwise now"
     return Rebuilt(sent, request, "identical", said, how)
 
@@ -220,19 +231,22 @@ def _differences(sent: SentRequest, request: Request) -> str:
 
 
 class _Remake:
-    """Makes one request again; `erased` are the events whose content is gone, `wordless` whether its question is."""
+    """Makes one request again; `erased` are the events whose content is gone, `removed` the memos, `wordless` whether
+    its question is."""
 
     def __init__(self, agent: "Agent", sent: SentRequest) -> None:
         self._agent, self._store, self._sent, self._makings = agent, agent.log.store, sent, sent.makings
         self.erased: set[int] = set()
+        self.removed: set[int] = set()
         self.wordless = self._makings.quoted is not None and self._makings.question is None
 
     def losses(self) -> str:
         """What cannot be shown any more."""
         which = "event" if len(self.erased) == 1 else "events"
         events = [f"the content of {which} {listing(sorted(self.erased), 20)}"] if self.erased else []
+        noted = [f"memo {listing(sorted(self.removed))}"] if self.removed else []
         words = ["what was asked for"] if self.wordless else []
-        return f"{' and '.join((*events, *words))} was erased since; {REDACTED} stands in its place"
+        return f"{' and '.join((*events, *noted, *words))} was erased since; {REDACTED} stands in its place"
 
     def request(self) -> Request:
         """The request."""
@@ -250,14 +264,20 @@ class _Remake:
         kept = self._store.kept_text(hashes["tools"]) if "tools" in hashes else "[]"
         unique = on_the_wire(msgspec.json.decode(kept, type=list[ToolSpec]))
         system = [self._event(each) for each in makings.layers.get("system", ())]
+        window = [event for event in self._messages(makings.window) if event.kind != "system"]
         layers = prompts.layers(
-            config, system, tools="guidelines" in hashes, state=self._state(), scratchpad=self._scratchpad()
+            config,
+            system,
+            tools="guidelines" in hashes,
+            state=self._state(),
+            scratchpad=self._scratchpad(),
+            memos=self._memos(window),
         )
+        layers += [prompts.summed_up(self._event(each)) for each in makings.layers.get("window_summary", ())]
         if "guidelines" in hashes:
             then = self._store.kept_text(hashes["guidelines"])
             layers = [each._replace(text=then) if each.layer == "guidelines" else each for each in layers]
         pinned = sorted(map(self._event, makings.pinned), key=lambda event: (event.turn_id or 0, event.id))
-        window = [event for event in self._messages(makings.window) if event.kind != "system"]
         shown = view([*pinned, *window], wire.dialect, config, makings.edge.first or 0)
         last = config.sliding_context_low_water < 1
         prompt = prompts.assemble(layers, shown, self._instruction(), anchors_last=last)
@@ -309,6 +329,22 @@ class _Remake:
             return replace(at, record=replace(at.record, head=0)).scratchpad
         return None
 
+    def _memos(self, window: Sequence[Event]) -> "list[Layer]":
+        from foldmark.core.window import Units
+
+        ids = self._makings.layers.get("memos", ())
+        if not ids:
+            return []
+        units = Units(reversed(window))
+        return memos.again(units[0] if units.reach(1) else None, [(each, self._memo(each)) for each in ids])
+
+    def _memo(self, memo_id: int) -> str:
+        sha = self._makings.hashes.get(memos.name(memo_id))
+        if sha is not None:
+            return self._store.kept_text(sha)
+        self.removed.add(memo_id)
+        return REDACTED
+
     def _instruction(self) -> str | None:
         if self._makings.quoted is None:
             sha = self._makings.hashes.get("instruction")
@@ -316,4 +352,5 @@ class _Remake:
         return quoting(self._messages(self._makings.quoted), self._makings.question or REDACTED)
 
     def _part(self, part: Part) -> Part:
-        return replace(part, text=REDACTED, detail="erased since") if part.event in self.erased else part
+        gone = part.event in self.erased or part.memo in self.removed
+        return replace(part, text=REDACTED, detail="erased since") if gone else part

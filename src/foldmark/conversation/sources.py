@@ -6,8 +6,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from foldmark.conversation.memos import picked
 from foldmark.conversation.standing import Standing
+from foldmark.conversation.window_summary import in_force
 from foldmark.core import prompt as prompts
+from foldmark.core.birth import identity
 from foldmark.core.config import Config
 from foldmark.core.events import Event
 from foldmark.core.prompt import Layer
@@ -68,6 +71,14 @@ class Sources:
         """The layers that stay the same for long."""
         return self._layers(self._at, anchors=False)
 
+    def summary(self, before: int) -> Layer | None:
+        """The summary of what stands before event `before`, if that is asked for: of those that were there when the
+        newest turn was opened, the one in force."""
+        if not self._config.window_summary:
+            return None
+        found = in_force(self._at, before, self.units[0].opener)
+        return None if found is None else prompts.summed_up(found.event)
+
     def before(self, event_id: int) -> int:
         """How many visible messages stand in front of an event, `system` messages not among them."""
         earlier = until(self.visible, event_id - 1)
@@ -80,7 +91,15 @@ class Sources:
         notes: Event | str | None = None
         if anchors:
             notes = self._store.newest("scratchpad", (Segment(at.record.id, 1, at.newest),)) or at.scratchpad
-        return prompts.layers(self._config, events, tools=self._tools, state=state, scratchpad=notes)
+        told = None if at.record.parent is None else identity(at.record.id, at.record.parent)
+        memos = self._memos if anchors else ()
+        return prompts.layers(
+            self._config, events, tools=self._tools, state=state, scratchpad=notes, identity=told, memos=memos
+        )
+
+    @cached_property
+    def _memos(self) -> list[Layer]:
+        return picked(self._store, self.units[0], self._config.memos_injected) if self.units.reach(1) else []
 
     # What the turns weigh, as of when the newest one was opened
 

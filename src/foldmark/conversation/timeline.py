@@ -1,7 +1,7 @@
 """`Timeline`: one agent's events. Everything is appended here, and here is where that leaves the agent [SPEC 2, 3]."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -48,12 +48,15 @@ class Timeline:
         dialect: str | None = None,
         actor: str | None = None,
         interrupted: bool = False,
+        verbatim: bool = False,
     ) -> int:
         """Record a message and return its event id; it is durable when this returns.
 
         `kind` is "user", "assistant", "system" or "tool". A user message opens a turn if none is open and joins it
-        otherwise. `data` is JSON that goes with the text; `created_at` is ISO 8601 or a datetime, by default now.
-        Lone surrogates in texts become U+FFFD. Raises CommandError for a wrong kind, time or data, ConflictError,
+        otherwise. A `### STATE` block at the end of an assistant's text is recorded as a `state` event behind the
+        message, which holds the rest, be it empty (`core.state`); not if it was `interrupted`, nor if the text is to be
+        recorded `verbatim`. `data` is JSON that goes with the text; `created_at` is ISO 8601 or a datetime, by default
+        now. Lone surrogates in texts become U+FFFD. Raises CommandError for a wrong kind, time or data, ConflictError,
         StoreError.
         """
         if kind not in ("user", "assistant", "system", "tool"):
@@ -62,7 +65,16 @@ class Timeline:
                 "append_tool_call, append_tool_result and record take the rest"
             )
         actor = actor or {"user": "human", "assistant": "model"}.get(kind, "system")
-        return self._append(kind, text, data, created_at, dialect=dialect, actor=actor, interrupted=interrupted)
+        block = None
+        if kind == "assistant" and not interrupted and not verbatim and isinstance(text, str) and "STATE" in text:
+            from foldmark.core.state import parted  # 2 ms, and few answers hold one
+
+            text, block = parted(text)
+        with nullcontext() if block is None else self.batch():
+            event_id = self._append(kind, text, data, created_at, dialect=dialect, actor=actor, interrupted=interrupted)
+            if block is not None:
+                self._append("state", block, None, created_at, actor=actor)
+        return event_id
 
     def append_tool_call(
         self,

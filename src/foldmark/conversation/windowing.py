@@ -45,15 +45,22 @@ class Encoded(NamedTuple):
 class Windowing:
     """Makes prompts of one context for one model, of as many turns as fit.
 
-    `instruction` is a last user message that the log does not hold. With `anchors_last` state, scratchpad and memos
-    stand in the newest turn.
+    `instruction` is a last user message that the log does not hold. With `anchors_last` the anchors stand in the newest
+    turn. `summary` is that of what the window cut, where there is one.
     """
 
     def __init__(
-        self, sources: Sources, config: Config, target: Target, instruction: str | None, *, anchors_last: bool
+        self,
+        sources: Sources,
+        config: Config,
+        target: Target,
+        instruction: str | None,
+        *,
+        anchors_last: bool,
+        summary: Layer | None = None,
     ) -> None:
         self._sources, self._config, self._target = sources, config, target
-        self._instruction, self._anchors_last = instruction, anchors_last
+        self._instruction, self._anchors_last, self._summary = instruction, anchors_last, summary
         self._low = config.sliding_context_low_water < 1
         self._newest: tuple[Prompt, Encoded] | None = None
         self.ruler = ruler(target.provider, target.model, config)
@@ -65,7 +72,22 @@ class Windowing:
         return prompt, self._edge(events, "planning", "only what is being matched")
 
     def windowed(self, limit: int | None) -> tuple[Prompt, Edge]:
-        """The prompt of the window, with the pinned turns in front of it; of fewer turns if it passes `limit`."""
+        """The prompt of the window, with the pinned turns in front of it; of fewer turns if it passes `limit`.
+
+        A summary of what the window cut needs room as well. So the window is chosen without it, then, if one is in
+        force in front of that window, once more with it; where that reaches back into what the summary covers, since
+        pins had to go, it goes without.
+        """
+        prompt, edge = self._windowed(limit)
+        summary = None if edge.first is None or edge.why is None else self._sources.summary(edge.first)
+        if edge.first is None or summary is None:
+            return prompt, edge
+        to, last = self._target, self._anchors_last
+        again = Windowing(self._sources, self._config, to, self._instruction, anchors_last=last, summary=summary)
+        shown, beside = again._windowed(limit)
+        return (prompt, edge) if (beside.first or 0) < edge.first else (shown, beside)
+
+    def _windowed(self, limit: int | None) -> tuple[Prompt, Edge]:
         budget = self._config.sliding_context_tokens
         count, why = self._cut()
         prompt, events = self._final(count)
@@ -167,6 +189,7 @@ class Windowing:
         self, layers: Sequence[Layer], events: Sequence[Event], first: int, active: int | None = None
     ) -> Prompt:
         shown = view(events, self._target.wire.dialect, self._config, first, active)
+        layers = layers if self._summary is None else [*layers, self._summary]
         return prompts.assemble(layers, shown, self._instruction, anchors_last=self._anchors_last)
 
     # As it was when the newest turn was opened: this is what the window is measured by

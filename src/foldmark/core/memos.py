@@ -43,5 +43,8 @@ class Memos(Protocol):
         The order follows from the memos and the words alone.
         """
 
+    def memo_tags(self, limit: int) -> list[tuple[str, int]]:
+        """The tags there are, by the alphabet, and how many memos have each."""
+
     def remove_memo(self, memo_id: int) -> None:
         """Erase a memo; what it said is found nowhere in the database afterwards but where it was sent to a model."""

@@ -9,6 +9,8 @@ from msgspec import Struct
 from foldmark.core.answer import Piece
 from foldmark.core.events import Draft, Event
 from foldmark.core.leases import Leases
+from foldmark.core.memos import Memos
+from foldmark.core.reading import Reading
 from foldmark.core.replay import Fold
 from foldmark.core.request import Request
 from foldmark.core.segments import END, Segments
@@ -126,7 +128,7 @@ class Appender(Protocol):
         """
 
 
-class Store(Towards, Leases, Sent, Protocol):
+class Store(Towards, Leases, Memos, Reading, Sent, Protocol):
     """The log of many agents. Every method raises StoreError when the database fails."""
 
     path: str

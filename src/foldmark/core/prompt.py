@@ -1,7 +1,8 @@
 """The prompt: the layers of a request in order, and the view framed so that every provider takes it [SPEC 5.1, 5.2].
 
-System prompt and guidelines go into the provider's system field. State, scratchpad and memos, the anchors, follow them
-there or, where the request is to serve the provider's cache, stand in front of the text that opened the active turn.
+System prompt and guidelines go into the provider's system field. State, scratchpad, memos and the summary of what the
+window cut, the anchors, follow them there or, where the request is to serve the provider's cache, stand in front of the
+text that opened the active turn.
 Pinned turns and the window are the messages. The first is a user's, the last one a user's or a tool's result.
 """
 
@@ -33,21 +34,24 @@ Resolved: what is finished
 Technical Anchors: names, addresses, numbers that must not be lost"""
 """How the model reads its history, and what it owes to it [S2]; sent when the model has tools."""
 
-_STATE, _SCRATCHPAD = "### STATE", "### SCRATCHPAD"
+_STATE, _SCRATCHPAD, _EARLIER = "### STATE", "### SCRATCHPAD", "### EARLIER CONVERSATION"
 
 
-ANCHORS = ("state", "scratchpad", "memos")
+ANCHORS = ("state", "scratchpad", "memos", "window_summary")
 """The layers that may change with every turn."""
 
 
 class Layer(NamedTuple):
-    """One text of the system field: where it belongs, what it is, and the event it came from if there is one."""
+    """One text of the system field: where it belongs, what it is, and the event or the memo it came from if there is
+    one; `detail` says more for a person."""
 
     layer: str
     kind: str
     text: str
     event: int | None = None
     turn: int | None = None
+    detail: str = ""
+    memo: int | None = None
 
 
 class Prompt(NamedTuple):
@@ -80,16 +84,25 @@ class Prompt(NamedTuple):
 
 
 def layers(
-    config: Config, system: Iterable[Event], *, tools: bool, state: Event | None, scratchpad: Event | str | None
+    config: Config,
+    system: Iterable[Event],
+    *,
+    tools: bool,
+    state: Event | None,
+    scratchpad: Event | str | None,
+    identity: str | None = None,
+    memos: Sequence[Layer] = (),
 ) -> list[Layer]:
     """The layers in front of the messages, in order; `system` are the visible `system` messages.
 
-    `scratchpad` is its event, or its text where it was handed down.
+    `scratchpad` is its event, or its text where it was handed down; `identity` is what a child is told of itself,
+    `memos` are the layers of those that were picked.
     """
     found = [Layer("system", "system", config.system)]
     found += [Layer("system", "system", event.content, event.id, event.turn_id) for event in system]
     if tools:
-        found.append(Layer("guidelines", "guidelines", GUIDELINES))
+        told = GUIDELINES if identity is None else f"{GUIDELINES}\n{identity}"
+        found.append(Layer("guidelines", "guidelines", told))
     if state is not None and state.content.strip():
         found.append(Layer("state", "state", _headed(_STATE, state.content), state.id, state.turn_id))
     if isinstance(scratchpad, Event) and scratchpad.content.strip():
@@ -97,7 +110,16 @@ def layers(
         found.append(Layer("scratchpad", "scratchpad", text, scratchpad.id, scratchpad.turn_id))
     elif isinstance(scratchpad, str) and scratchpad.strip():
         found.append(Layer("scratchpad", "scratchpad", _headed(_SCRATCHPAD, scratchpad)))
-    return found
+    return [*found, *memos]
+
+
+def summed_up(event: Event) -> Layer:
+    """The layer behind all others: the summary of what the window cut."""
+    turns = (event.data or {}).get("turns")
+    which = f" of turns {turns[0]} to {turns[1]}" if isinstance(turns, list) and len(turns) == 2 else ""
+    said = f"A model's summary{which}, which stand in front of the messages here and are not among them:"
+    text = f"{_EARLIER}\n{said}\n{event.content}"
+    return Layer("window_summary", "window_summary", text, event.id, event.turn_id)
 
 
 def assemble(
@@ -130,12 +152,17 @@ def assemble(
     return Prompt(
         _joined(stable),
         tuple(steps),
-        (*(Part(each.layer, each.event, each.turn, each.kind, text=each.text) for each in (*stable, *anchors)), *parts),
+        (*map(_part, (*stable, *anchors)), *parts),
         (*(LeftOut(e.event, e.turn, "empty", "it has no text") for e in blank if e.event is not None), *view.left_out),
         "" if anchors_last else _joined(anchors),
         settled,
         earlier,
     )
+
+
+def _part(layer: Layer) -> Part:
+    of = layer.event, layer.turn, layer.kind
+    return Part(layer.layer, *of, detail=layer.detail, text=layer.text, memo=layer.memo)
 
 
 def _joined(layers: Iterable[Layer]) -> str:

@@ -37,9 +37,9 @@ PLAIN = Options()
 class Part(Struct, frozen=True):
     """One piece of the request. `event` is the event that it came from, None for what Foldmark itself put in.
 
-    `layer` is `system`, `guidelines`, `state`, `scratchpad`, `memos`, `pinned` or `window`; `how` is `whole`,
-    `truncated`, `interrupted` or `synthetic`, and `detail` says more for a person ("300 of 12,345 characters"). `text`
-    is what is sent: of a call, its name and arguments.
+    `layer` is `system`, `guidelines`, `state`, `scratchpad`, `memos`, `window_summary`, `pinned` or `window`; `how` is
+    `whole`, `truncated`, `interrupted` or `synthetic`, `detail` says more for a person ("300 of 12,345 characters").
+    `text` is what is sent: of a call, its name and arguments. `memo` is the id of the memo that it is.
     """
 
     layer: str
@@ -49,6 +49,7 @@ class Part(Struct, frozen=True):
     how: str = "whole"
     detail: str = ""
     text: str = ""
+    memo: int | None = None
 
 
 class LeftOut(Struct, frozen=True):

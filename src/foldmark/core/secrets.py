@@ -1,7 +1,10 @@
 """Keys of providers never reach the log: wherever one stands in a text that is recorded, its name takes its place."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import quote
+
+import msgspec
 
 SHORTEST = 8
 """Characters; what is shorter is no key, and would be found in every other text."""
@@ -11,7 +14,7 @@ class Secrets:
     """Known keys: `found` is variable of the environment -> key."""
 
     def __init__(self, found: Mapping[str, str] = {}) -> None:
-        keys = {key: name for name, key in found.items() if len(key) >= SHORTEST}
+        keys = {form: name for name, key in found.items() if len(key) >= SHORTEST for form in _written(key)}
         self._names = {key: keys[key] for key in sorted(keys, key=len, reverse=True)}
 
     def __bool__(self) -> bool:
@@ -35,3 +38,10 @@ class Secrets:
                 return [self.hidden_in(each) for each in value]
             case _:
                 return value
+
+
+def _written(key: str) -> Iterator[str]:
+    """A key as it is, and as texts quote it: in JSON, in JSON inside of JSON, in addresses."""
+    once = msgspec.json.encode(key).decode()[1:-1]
+    yield from (key, once, msgspec.json.encode(once).decode()[1:-1])
+    yield from (once.replace("/", "\\/"), quote(key, safe=""), quote(key))

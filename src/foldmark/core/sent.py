@@ -30,7 +30,8 @@ class Makings(Struct, frozen=True, omit_defaults=True):
     kept of a tool result, `left_out` why -> event ids. `hashes` are the SHA-256 of texts: `config` (the settings as
     JSON), `tools` (their specs as JSON), `guidelines`, `instruction` (a last message of Foldmark's own).
     `question` is an instruction in a person's words, `quoted` the messages that stand in front of it in the same
-    message. `digests` are layer -> SHA-256 of the texts sent in it.
+    message. Of memos, `layers` has the ids and `hashes` the texts, as `memo 3`, unless one was removed since. `digests`
+    are layer -> SHA-256 of the texts sent in it.
     """
 
     speaks: str

@@ -12,7 +12,7 @@ from foldmark.app import provider
 from foldmark.conversation import Result
 from foldmark.conversation.asking import Asking
 from foldmark.conversation.log import check_name
-from foldmark.core.errors import FoldmarkError
+from foldmark.core.errors import ConflictError, FoldmarkError
 from foldmark.core.wording import count, one_line
 from foldmark.interfaces.render import harmless, json_text, result_json, result_text
 from foldmark.interfaces.setup import Setup
@@ -148,7 +148,11 @@ def do(setup: Setup, name: str, command: tuple[str, ...], as_json: bool) -> None
         asking = Asking(asks if there else None, reading())
         if REGISTRY.interrupts(line := " ".join(command)):
             interrupt(agent)
-        result = agent.do(line, asking=asking)
+        try:
+            result = agent.do(line, asking=asking)
+        except ConflictError:  # somebody else has recorded something since it was looked at
+            agent.context()
+            result = agent.do(line, asking=asking)
         if edit := result.data.get("edit"):
             from foldmark.interfaces.person import edit_command
 

@@ -6,6 +6,7 @@ from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
+from time import monotonic
 from typing import Any, TypeVar
 
 from foldmark.conversation.interruption import CURRENT
@@ -48,15 +49,17 @@ class Foreground:
     def until(self, end: "Future[Any]", interrupted: Callable[[], object], typed: Callable[[], object]) -> None:
         """Do what is handed over until `end` is there; then `end` may be asked for its result.
 
-        Ctrl-C calls `interrupted`, and `typed` is called now and then, to look at the keyboard.
+        Ctrl-C calls `interrupted`, and `typed` is called every LOOK_SECONDS, to look at the keyboard.
         """
         end.add_done_callback(lambda _: self.put(lambda: None))
+        look = monotonic() + LOOK_SECONDS
         with _at_interrupt(lambda *_: interrupted()):
             while not end.done():
-                try:
+                with suppress(Empty):
                     self._actions.get(timeout=LOOK_SECONDS)()
-                except Empty:
+                if monotonic() >= look:  # also while one piece of an answer follows another
                     typed()
+                    look = monotonic() + LOOK_SECONDS
             self.drain()
 
 

@@ -1,6 +1,7 @@
 """Where a chat's lines come from: a person at a terminal, or a pipe."""
 
 import os
+import re
 import select
 import sys
 from collections.abc import Iterable, Iterator
@@ -15,7 +16,7 @@ class Typed:
     """Lines that a person types, with line editing; Ctrl-C clears the line, Ctrl-D ends."""
 
     def __init__(self) -> None:
-        self._at_prompt = False
+        self._at_prompt = self._ended = False
         self._rest = b""
 
     def __iter__(self) -> Iterator[str]:
@@ -23,7 +24,8 @@ class Typed:
             import readline
 
             readline.parse_and_bind("set enable-bracketed-paste on")
-        while True:
+            readline.set_startup_hook(self._insert)
+        while not self._ended:
             self._at_prompt = True
             try:
                 line = input(PROMPT)
@@ -53,9 +55,22 @@ class Typed:
         """The whole lines that were typed while nobody was at the prompt."""
         if os.name == "nt" or not select.select([sys.stdin], [], [], 0)[0]:
             return []
-        self._rest += os.read(sys.stdin.fileno(), 65536)
-        *lines, self._rest = self._rest.split(b"\n")
+        try:
+            read = os.read(sys.stdin.fileno(), 65536)
+        except OSError:  # the terminal went away
+            read = b""
+        self._ended = not read or read.endswith(b"\x04")
+        # What was typed before line editing let go of the terminal ends in CR.
+        *lines, self._rest = re.split(rb"[\r\n]", (self._rest + read).replace(b"\r\n", b"\n"))
         return [line.decode(errors="replace") for line in lines]
+
+    def _insert(self) -> None:
+        """Put the line that was begun while an answer streamed behind the prompt."""
+        import readline
+
+        begun, self._rest = self._rest.decode(errors="replace").rstrip("\x04"), b""
+        if begun:
+            readline.insert_text(begun)
 
 
 class Lines:

@@ -112,7 +112,7 @@ def _said(text: str, kept: Sequence[Block], uses: list[Block]) -> list[Block]:
         if not names or not all(isinstance(block.get(name), str) for name in names) or not block[names[-1]].strip():
             continue
         after = block.get(AFTER)
-        end = after if isinstance(after, int) and done < after <= len(text) else done
+        end = min(after, len(text)) if isinstance(after, int) and after > done else done
         if text[done:end].strip() and (uses or text[end:].strip()):
             blocks.append(_text(text[done:end]))
             done = end

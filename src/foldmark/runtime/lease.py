@@ -47,8 +47,10 @@ class Held:
             )
 
     def state(self, state: str) -> None:
-        """Say what the agent does now."""
-        self._store.lease_state(self._agent.id, self._holder, state)
+        """Say what the agent does now. Raises as `check`: nothing is begun for an agent that somebody else has."""
+        with self._store.writing():
+            self.check()
+            self._store.lease_state(self._agent.id, self._holder, state)
 
     def give_back(self) -> None:
         """End it."""
@@ -61,18 +63,17 @@ def take(agent: Agent, holder: str) -> Held:
     Raises LeaseError if a living one holds it, saying which.
     """
     store, now, place = agent.log.store, agent.log.clock(), here()
-    with store.exclusive():
-        agent.context()
-        with store.writing():
-            old = store.lease(agent.id)
-            if old is not None and old.holder != holder and alive(old, now):
-                raise LeaseError(
-                    f"{tree.label(agent)} is being run by {_whom(old)}, {old.state}; wait until it is idle, or end it "
-                    "there. Nothing was recorded"
-                )
-            store.lend(Lease(agent.id, holder, place.host, place.process, MODEL, now, _later(now)))
-            if old is not None and old.holder != holder:
-                agent.end_turn(interrupted=True)
+    with store.writing():
+        agent.context()  # in the transaction: nobody appends between this and the end of the turn
+        old = store.lease(agent.id)
+        if old is not None and old.holder != holder and alive(old, now):
+            raise LeaseError(
+                f"{tree.label(agent)} is being run by {_whom(old)}, {old.state}; wait until it is idle, or end it "
+                "there. Nothing was recorded"
+            )
+        store.lend(Lease(agent.id, holder, place.host, place.process, MODEL, now, _later(now)))
+        if old is not None and old.holder != holder:
+            agent.end_turn(interrupted=True)
     return Held(agent, holder)
 
 
@@ -82,7 +83,8 @@ def renew(log: Log, holder: str) -> list[Lease]:
 
 
 def interrupt(agent: Agent, patience: float = PATIENCE) -> None:
-    """Have whoever runs the agent in another process end its turn, and wait for that.
+    """Have whoever runs the agent in another process end its turn, and wait for that; a turn that a dead one left open
+    is closed. What was recorded by then is taken note of.
 
     Raises LeaseError if it does not in time.
     """
@@ -93,6 +95,9 @@ def interrupt(agent: Agent, patience: float = PATIENCE) -> None:
         if not lease.interrupt:
             agent.log.store.ask_interrupt(agent.id)
         sleep(LOOK_SECONDS)
+    if agent.log.store.lease(agent.id) is not None:
+        take(agent, agent.log.new_id()).give_back()
+    agent.context()
 
 
 def settled(agents: Iterable[Agent]) -> None:

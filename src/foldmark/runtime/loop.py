@@ -180,10 +180,13 @@ class _Turn:
 
     def _call(self, call: ToolCall) -> tuple[str, bool]:
         """What a tool answers, and whether that is an error; in a thread of its own."""
+
+        def once() -> str:
+            self._writing.check()  # what is not ours any more is not changed by a tool either
+            return self._agent.call_tool(call.name, call.args, asking=self._asking)
+
         try:
-            return _retried(
-                self._agent, partial(self._agent.call_tool, call.name, call.args, asking=self._asking)
-            ), False
+            return _retried(self._agent, once), False
         except StoreError:
             raise
         except FoldmarkError as error:

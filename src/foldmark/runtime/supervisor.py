@@ -21,7 +21,7 @@ from foldmark.conversation.log import Happening
 from foldmark.conversation.mail import send
 from foldmark.conversation.planning import planning
 from foldmark.core.birth import mail_told
-from foldmark.core.errors import FoldmarkError
+from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.ports import Provider
 from foldmark.runtime.birth import born
 from foldmark.runtime.lease import SECONDS, LeaseError, renew, take
@@ -246,8 +246,10 @@ class Supervisor:
             elif what == "killed":
                 if (task := self._tasks.get(agent_id)) is not None:
                     _cancel(task)
-            elif (agent := self._hosted.get(agent_id)) is not None:
-                self._tell(agent)
+            else:
+                agent = self.log.agent(agent_id)
+                if agent_id in self._hosted or agent_id == self.attended or agent.parent is not None:
+                    self._tell(agent)
 
     def _tell(self, agent: Agent) -> None:
         """Tell an idle agent of the mail that has come since it was told last; a person, if one talks to it."""
@@ -280,9 +282,12 @@ class Supervisor:
         store = self.log.store
         for agent_id, task in list(self._tasks.items()):
             lease = store.lease(agent_id)
-            asked = lease is not None and lease.holder == self._holder and lease.interrupt
-            if asked or store.end(agent_id) is not None:
+            lost = lease is not None and (lease.holder != self._holder or lease.interrupt)
+            if lost or store.end(agent_id) is not None:
                 _cancel(task)
+        if self.attended is not None and self.attended not in self._hosted:
+            with suppress(CommandError):  # it was deleted
+                self._hosted[self.attended] = self.log.agent(self.attended)
         for agent in list(self._hosted.values()):
             self._tell(agent)
             for child in store.children(agent.id):

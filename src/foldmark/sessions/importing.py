@@ -186,7 +186,8 @@ class _Writer:
             return agent.append_tool_result(
                 part.call_id, part.text, dialect=_DIALECT, is_error=part.is_error, created_at=moment, data=part.data
             )
-        return agent.append(part.kind, part.text, created_at=moment, data=part.data, dialect=_DIALECT)
+        # What stands in a session stays as it is: a block at its end is not of this conversation's models.
+        return agent.append(part.kind, part.text, created_at=moment, data=part.data, dialect=_DIALECT, verbatim=True)
 
     def _keep(self, record: Record, moment: datetime | None) -> None:
         data = {"source": _SOURCE, "type": record.type, "record": record.value}

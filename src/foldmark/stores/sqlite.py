@@ -23,22 +23,26 @@ from foldmark.core.segments import END, Segment, Segments
 from foldmark.core.turns import Message
 from foldmark.stores.queries import queries
 from foldmark.stores.sqlite_appender import Appender
-from foldmark.stores.sqlite_file import explain, open_file
+from foldmark.stores.sqlite_file import explain, open_file, place_of
 from foldmark.stores.sqlite_leases import SqliteLeases
+from foldmark.stores.sqlite_memos import SqliteMemos
+from foldmark.stores.sqlite_reading import SqliteReading
 from foldmark.stores.sqlite_sent import SqliteSent
 from foldmark.stores.sqlite_towards import SqliteTowards
 
 _FIRST_PAGE, _PAGE = 8, 256
 
 
-class SqliteStore(SqliteTowards, SqliteLeases, SqliteSent):
+class SqliteStore(SqliteTowards, SqliteLeases, SqliteMemos, SqliteReading, SqliteSent):
     """A `Store` over one SQLite database (see `foldmark.core.ports.Store` for the methods)."""
 
     def __init__(self, path: str, *, create: bool = True) -> None:
         """Open `path`, creating the file and its tables if `create`. Raises StoreError."""
         self.path = path
         self._lock = RLock()
-        self._db = open_file(path, create)
+        self._place = place_of(path)
+        self._db = open_file(path, create, self._place)
+        self._begin_reading()
         self._sql = queries("sqlite")
         self._keys: dict[str, int] = {}
         self._ids: dict[int, str] = {}
@@ -46,6 +50,7 @@ class SqliteStore(SqliteTowards, SqliteLeases, SqliteSent):
         self._fold = lru_cache(maxsize=8)(msgspec.json.Decoder(Fold).decode)
 
     def close(self) -> None:
+        self._end_reading()
         with self._lock:
             self._db.close()
 
@@ -265,6 +270,7 @@ class SqliteStore(SqliteTowards, SqliteLeases, SqliteSent):
                     yield f"agent {agent_id[:8]}: {wrong} calls of its open turn are wrongly said to wait, or not to"
         yield from self._damaged_towards()
         yield from self._damaged_sent()
+        yield from self._damaged_memos()
         for agent_id, *row in self._run("wrong_rows"):
             names, said, given = ("newest event", "messages", "tokens", "open turn"), row[:4], row[4:]
             for name, says, gives in zip(names, said, given, strict=True):

@@ -1,5 +1,6 @@
 """Opening an SQLite file: is it one, is it ours, of which version; and what SQLite's errors mean for a person."""
 
+import os
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -16,15 +17,24 @@ APPLICATION_ID = 0x466F6C64
 BUSY_MILLISECONDS = 10_000
 
 
-def open_file(path: str, create: bool) -> apsw.Connection:
+MEMORY = ":memory:"
+
+
+def place_of(path: str) -> str:
+    """Where SQLite finds the database: `path`, or a name that only this process knows for one in memory."""
+    return f"file:/foldmark-{os.urandom(16).hex()}?vfs=memdb" if path == MEMORY else path
+
+
+def open_file(path: str, create: bool, place: str) -> apsw.Connection:
     """Open the database at `path` with its tables up to date; raises StoreError.
 
-    A file that nobody may write is opened for reading. An existing, current database is not written to.
+    A file that nobody may write is opened for reading. An existing, current database is not written to. `place` is
+    `place_of(path)`.
     """
     if not path or "\0" in path:
         raise StoreError("a database needs a file name; `:memory:` keeps one in memory")
     try:
-        db = _connect(path, create)
+        db = _connect(path, create, place)
         try:
             _prepare(db, path, create)
         except BaseException:
@@ -73,9 +83,22 @@ def weight_of(*row: Any) -> int:
     return weight(kind, content, read, bool(interrupted), event_id)
 
 
-def _connect(path: str, create: bool) -> apsw.Connection:
-    if path == ":memory:":
-        return apsw.Connection(path)
+def open_beside(db: apsw.Connection, path: str, place: str) -> apsw.Connection:
+    """Another connection to the same database, for reading only. Raises apsw.Error, also if `db` is closed."""
+    file = db.db_filename("main")  # what a relative `path` meant when it was opened
+    if path == MEMORY:
+        return apsw.Connection(place, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    if db.readonly("main"):
+        return _connect_read_only(file)
+    beside = apsw.Connection(file, flags=apsw.SQLITE_OPEN_READONLY)
+    beside.set_busy_timeout(BUSY_MILLISECONDS)
+    return beside
+
+
+def _connect(path: str, create: bool, place: str) -> apsw.Connection:
+    if path == MEMORY:
+        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
+        return apsw.Connection(place, flags=flags)
     file = Path(path)
     if not file.exists():
         if not create:
@@ -86,6 +109,10 @@ def _connect(path: str, create: bool) -> apsw.Connection:
     # Root may write what nobody may; a file protected on purpose stays protected.
     if file.stat().st_mode & 0o222:
         return apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
+    return _connect_read_only(path)
+
+
+def _connect_read_only(path: str) -> apsw.Connection:
     from urllib.parse import quote
 
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
@@ -107,7 +134,7 @@ def _prepare(db: apsw.Connection, path: str, create: bool) -> None:
     db.execute("PRAGMA secure_delete = ON")
     steps = migrations("sqlite")
     version = _version(db, path, len(steps))
-    if version == 0 and not create and path != ":memory:":
+    if version == 0 and not create and path != MEMORY:
         raise StoreError(
             f"there is no database at {path}: it is empty. `foldmark chat` starts one; --db names another."
         )

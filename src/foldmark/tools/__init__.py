@@ -1,7 +1,8 @@
 """What a model may call [SPEC 4.1]: each tool once, as the model is shown it and as it runs.
 
-`slash.py` is the door to the commands, `filter_context.py` the model's part of a planning conversation; `approval.py`
-says what a person has to agree to.
+`slash.py` is the door to the commands, `filter_context.py` the model's part of a planning conversation,
+`scratchpad.py`, `memos.py` and `recall.py` what it keeps and finds again; `approval.py` says what a person has to agree
+to.
 """
 
 from collections.abc import Mapping
@@ -11,11 +12,34 @@ from foldmark.conversation import Agent
 from foldmark.conversation.asking import NOBODY, Asking
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import listing
+from foldmark.tools.bash import BASH
+from foldmark.tools.files import LIST_FILES, READ_FILE
 from foldmark.tools.filter_context import FILTER_CONTEXT
+from foldmark.tools.grep import GREP
+from foldmark.tools.memos import RETRIEVE_MEMOS, SAVE_MEMO
+from foldmark.tools.query_db import DESCRIBE_DB, QUERY_DB
+from foldmark.tools.recall import RECALL
+from foldmark.tools.scratchpad import MANAGE_SCRATCHPAD
 from foldmark.tools.slash import SLASH
 from foldmark.tools.tool import Tool
 
-TOOLS: dict[str, Tool] = {tool.spec.name: tool for tool in (SLASH, FILTER_CONTEXT)}
+TOOLS: dict[str, Tool] = {
+    tool.spec.name: tool
+    for tool in (
+        SLASH,
+        FILTER_CONTEXT,
+        QUERY_DB,
+        DESCRIBE_DB,
+        MANAGE_SCRATCHPAD,
+        SAVE_MEMO,
+        RETRIEVE_MEMOS,
+        RECALL,
+        READ_FILE,
+        LIST_FILES,
+        GREP,
+        BASH,
+    )
+}
 
 
 def call_tool(agent: Agent, name: str, args: Mapping[str, Any], asking: Asking = NOBODY) -> str:

@@ -1,34 +1,146 @@
 """What a person has to agree to before a tool does it: ask, always, never, remembered for the conversation [SPEC 4.1].
 
 An answer for good is a setting of the conversation's root agent, so that its children need not ask again. A project's
-file cannot give it (`foldmark.settings.loading`).
+file cannot give it (`foldmark.settings.loading`). Where environment or command line say what is allowed, they go before
+what is remembered; an answer for good then holds until the log is closed.
 """
 
-from foldmark.conversation import Agent, tree
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Lock
+from weakref import WeakKeyDictionary
+
+from foldmark.conversation import Agent, Log, tree
 from foldmark.conversation.asking import Asking
+from foldmark.conversation.interruption import CURRENT
 from foldmark.core.config import approvals, approved
 from foldmark.core.errors import CommandError
 
+WAKE = 0.05
+"""Seconds after which somebody who waits for another's question looks whether the turn was interrupted."""
+
+
+class _Conversation:
+    """One conversation while its log is open: `asking` is held by who asks now, `said` is tool -> answer for good."""
+
+    def __init__(self) -> None:
+        self.asking, self.said = Lock(), dict[str, str]()
+
+
+_open: WeakKeyDictionary[Log, defaultdict[str, _Conversation]] = WeakKeyDictionary()
+_opening = Lock()
+
 
 def approve(agent: Agent, tool: str, question: str, asking: Asking) -> None:
-    """Return if the tool may do what `question` says. Raises CommandError, in words for the model, if not."""
+    """Return if the tool may do what `question` says; blocks while a person is asked.
+
+    In one conversation one question is put at a time, and who waited for another's need not ask if that was answered
+    for good. Raises CommandError, in words for the model, if it may not, nobody is there, the agent has ended or the
+    turn was interrupted meanwhile.
+    """
+    _check_living(agent)
     root = tree.root(agent)
-    known = approvals(root.standing().config.tool_approval)
-    said = known.get(tool, known[""])
-    if said == "always":
+    if _allowed(root, tool):
         return
-    if said == "never":
-        raise CommandError(f"{tool} is not allowed in this conversation (tool_approval); go on without it")
     if asking.approve is None:
         raise CommandError(
-            f"{tool} needs a person's approval, and nobody is there to ask; a person can allow it beforehand: "
-            f"/config set tool_approval=ask, {tool}=always"
+            f"{tool} needs a person's approval for this, and nobody is there to ask; "
+            f"a person can allow it beforehand{_beforehand(root, tool)}"
         )
-    answer = asking.approve(tool, question)
-    if answer in ("always", "never"):
-        with agent.log.store.exclusive():
-            own = root.standing().config.tool_approval
-            root.context()
-            root.configure("tool_approval", approved(own, tool, answer))
-    if answer in ("no", "never"):
+    cut = Event()
+    with CURRENT.get().ended_by(cut.set), _alone(_conversation(root).asking, cut):
+        if _allowed(root, tool):
+            return
+        answer = asking.approve(tool, question + _limits(root))
+        _check_going_on(cut)
+        _check_living(agent)
+        if answer in ("always", "never"):
+            _remember(root, tool, answer)
+    if answer not in ("yes", "always"):
         raise CommandError(f"the person did not allow {tool} to do this; ask what they want instead, or go on without")
+
+
+def _allowed(root: Agent, tool: str) -> bool:
+    """Whether it is allowed without asking. Raises CommandError if it is forbidden."""
+    known = _known(root.standing().config.tool_approval)
+    said, where = known.get(tool, known[""]), _overriding(root) or "tool_approval of this conversation"
+    if said == "ask" and (answer := _conversation(root).said.get(tool)):
+        said, where = answer, "the person"
+    if said == "never":
+        raise CommandError(f"{tool} may not do this, and nobody is asked: {where} says never; go on without it")
+    return said == "always"
+
+
+def _known(text: str) -> dict[str, str]:
+    """What a setting says; one that cannot be read, in a file of somebody else's, says to ask."""
+    try:
+        return approvals(text)
+    except ValueError:
+        return {"": "ask"}
+
+
+def _remember(root: Agent, tool: str, answer: str) -> None:
+    """Make an answer the conversation's own; where it would not count, keep it as long as the log is open."""
+    with root.log.store.writing():
+        root.context()
+        value = _with(root, tool, answer)
+        if _overriding(root) or tool not in _known(value):
+            _conversation(root).said[tool] = answer
+        else:
+            root.configure("tool_approval", value)
+
+
+def _with(root: Agent, tool: str, answer: str) -> str:
+    """The conversation's setting with another answer for one tool; nothing that goes before it gets into it."""
+    at = root.standing()
+    own = at.given.without("tool_approval").config(at.settings).tool_approval
+    try:
+        return approved(own, tool, answer)
+    except ValueError:
+        return approved("ask", tool, answer)
+
+
+def _overriding(root: Agent) -> str | None:
+    """What goes before the conversation's own setting, as `environment FOLDMARK_TOOL_APPROVAL`; None: nothing does."""
+    over = root.log.given.overrides.get("tool_approval")
+    return over.source if over else None
+
+
+def _limits(root: Agent) -> str:
+    source = _overriding(root)
+    return f"\n({source} says to ask: always and never hold until Foldmark ends)" if source else ""
+
+
+def _beforehand(root: Agent, tool: str) -> str:
+    over = root.log.given.overrides.get("tool_approval")
+    if over is None:
+        return f" in {tree.label(root)}: /config set tool_approval={_with(root, tool, 'always')}"
+    return f": {over.source} would have to say {approved(over.value, tool, 'always')}"
+
+
+def _conversation(root: Agent) -> _Conversation:
+    with _opening:
+        return _open.setdefault(root.log, defaultdict(_Conversation))[root.id]
+
+
+@contextmanager
+def _alone(lock: Lock, cut: Event) -> Iterator[None]:
+    """Hold the lock; who waits for it is sent away when its turn is interrupted. Raises CommandError."""
+    while not lock.acquire(timeout=WAKE):
+        _check_going_on(cut)
+    try:
+        _check_going_on(cut)
+        yield
+    finally:
+        lock.release()
+
+
+def _check_going_on(cut: Event) -> None:
+    if cut.is_set():
+        raise CommandError("the turn was interrupted before a person had agreed; nothing was done")
+
+
+def _check_living(agent: Agent) -> None:
+    if end := agent.log.store.end(agent.id):
+        raise CommandError(f"{end.told}; it does nothing any more")

@@ -503,3 +503,78 @@ DELETE FROM leases WHERE agent = ? AND holder = ?
 -- name: ask_interrupt
 -- The holder is asked to end the turn.
 UPDATE leases SET interrupt = 1 WHERE agent = ?
+
+-- name: save_memo
+-- A memo.
+INSERT INTO memos (event, agent, actor, created_at, content)
+VALUES ((SELECT coalesce(max(id), 0) FROM events), ?, ?, ?, ?) RETURNING id
+
+-- name: tag_memo
+-- A tag of a memo.
+INSERT INTO memo_tags (tag, memo) VALUES (?, ?)
+
+-- name: index_memo
+-- The words of a memo.
+INSERT INTO memo_words (rowid, content, tags) VALUES (?, ?, ?)
+
+-- name: memo
+-- One memo.
+SELECT m.id, m.content, m.event, a.id, m.actor, m.created_at
+FROM memos m LEFT JOIN agents a ON a.key = m.agent WHERE m.id = ?
+
+-- name: newest_memos
+-- The newest memos, newest first.
+SELECT m.id, m.content, m.event, a.id, m.actor, m.created_at
+FROM memos m LEFT JOIN agents a ON a.key = m.agent ORDER BY m.id DESC LIMIT ?
+
+-- name: newest_memo
+-- The newest memo that was saved before an event.
+SELECT id FROM memos WHERE event < ? ORDER BY id DESC LIMIT 1
+
+-- name: tags_of_memo
+-- The tags of a memo.
+SELECT tag FROM memo_tags WHERE memo = ? ORDER BY tag
+
+-- name: memos_tagged
+-- The memos with a tag.
+SELECT memo FROM memo_tags WHERE tag = ?
+
+-- name: memo_tags
+-- The tags there are, and how many memos have each.
+SELECT tag, count(*) FROM memo_tags GROUP BY tag ORDER BY tag LIMIT ?
+
+-- name: memos_with
+-- Which of some FTS5 expressions, a JSON array, find which memos up to an id.
+SELECT k.key, w.rowid FROM json_each(?) k CROSS JOIN memo_words w WHERE w.memo_words MATCH k.value AND w.rowid <= ?
+
+-- name: untag_memo
+-- Takes a memo's tags away.
+DELETE FROM memo_tags WHERE memo = ?
+
+-- name: unindex_memo
+-- Takes a memo out of the index.
+DELETE FROM memo_words WHERE rowid = ?
+
+-- name: erase_memo
+-- Takes a memo away.
+DELETE FROM memos WHERE id = ?
+
+-- name: erase_sent_memo
+-- Takes a memo out of the requests that were sent with it; its text goes with `erase_texts`.
+UPDATE sent SET data = json_remove(data, '$.hashes."memo ' || ? || '"')
+WHERE json_type(data, '$.hashes."memo ' || ? || '"') IS NOT NULL
+
+-- name: wrong_memo_rows
+-- Memos whose row in the index is not made of their content and tags, and rows of the index that are no memos.
+SELECT m.id FROM memos m LEFT JOIN memo_words w ON w.rowid = m.id
+WHERE w.content IS NOT m.content
+OR w.tags IS NOT coalesce((SELECT group_concat(tag, ' ' ORDER BY tag) FROM memo_tags WHERE memo = m.id), '')
+UNION ALL SELECT rowid FROM memo_words WHERE rowid NOT IN (SELECT id FROM memos)
+
+-- name: wrong_memo_tags
+-- Tags that are empty, in upper case or hold white space, and whose memos they are.
+SELECT memo, tag FROM memo_tags WHERE tag = '' OR tag <> lower(tag) OR tag GLOB '*[' || char(9, 10, 11, 12, 13, 32) || ']*'
+
+-- name: wrong_memo_index
+-- Fails if a word of the index is not in its memo, or the other way round; changes nothing.
+INSERT INTO memo_words (memo_words, rank) VALUES ('integrity-check', 0)

@@ -1,0 +1,100 @@
+"""`/memo`: what is to be known in every conversation, as the person sees and edits it [SPEC 4, 7; S2]."""
+
+import re
+from itertools import takewhile
+from typing import Any
+
+from msgspec import to_builtins
+
+from foldmark.commands.registry import Call, Command
+from foldmark.conversation import Result
+from foldmark.conversation.memos import known, save
+from foldmark.conversation.redaction import TRACES_MAY_STAY
+from foldmark.core.errors import CommandError
+from foldmark.core.memos import Memo
+from foldmark.core.segments import END
+from foldmark.core.towards import minute
+from foldmark.core.wording import count, one_line, title
+
+LISTED = 20
+"""Memos that are listed if no number is given, and the most that a search shows."""
+
+_TAG = re.compile(r"#[^\W\d_]\S*")
+"""A tag as a person types it; `#123` is the number of something, and belongs to the text."""
+
+
+def _list(call: Call) -> Result:
+    number = LISTED if call.get("N") is None else call.number("N")
+    if not number:
+        raise CommandError(f"N is a number from 1, how many memos to list; without it the newest {LISTED} are listed")
+    found = call.agent.log.store.memos(min(number, END))
+    lines = list(map(_line, found)) or ["There is no memo yet; `/memo add TEXT #tag` saves one."]
+    return Result("\n".join(lines), None, {"memos": list(map(_json, found))})
+
+
+def _add(call: Call) -> Result:
+    content, tags = tagged(call.arguments["TEXT"])
+    memo = save(call.agent, content, tags, call.actor)
+    return Result(f"Memo {memo.id} saved{_tags(memo)}.", None, _json(memo))
+
+
+def tagged(text: str) -> tuple[str, list[str]]:
+    """A memo's text without the `#tag` words at its beginning and its end, and those."""
+    words = text.split()
+    before = list(takewhile(_TAG.fullmatch, words))
+    after = list(takewhile(_TAG.fullmatch, reversed(words[len(before) :])))
+    rest = "".join(text.split(None, len(before))[len(before) :])
+    content = rest.rsplit(None, len(after))[0] if rest.strip() else ""
+    return content, [word.rstrip(",;") for word in (*before, *reversed(after))]
+
+
+def _show(call: Call) -> Result:
+    memo = known(call.agent.log.store, call.number("ID"))
+    record = None if memo.agent is None else call.agent.log.store.agent(memo.agent)
+    whose = "" if record is None else f" in {record.name or record.id[:8]}"
+    head = f"Memo {memo.id}{_tags(memo)}, saved by a {memo.actor}{whose} on {minute(memo.created_at)}:"
+    return Result(f"{head}\n{memo.content}", None, _json(memo))
+
+
+def _search(call: Call) -> Result:
+    from foldmark.core.keywords import keywords, named  # 10 ms
+
+    query = call.arguments["WORDS"]
+    words = keywords(query) or named(query)
+    if not words:
+        raise CommandError("there is no word to search for; type some, as in: /memo search database schema")
+    found = call.agent.log.store.memos_with(words, END, LISTED)
+    asked = one_line(" ".join(query.split())[:60])
+    head = f"{count(len(found), 'memo')}, the best first: {asked}" if found else f"No memo has a word of: {asked}"
+    return Result("\n".join((head, *map(_line, found))), None, {"query": query, "memos": list(map(_json, found))})
+
+
+def _remove(call: Call) -> Result:
+    store = call.agent.log.store
+    memo = known(store, call.number("ID"))
+    call.confirm(f"Erase memo {memo.id} for good ({title(memo.content)})? This cannot be taken back.")
+    store.remove_memo(memo.id)
+    traces = not store.forget_erased()
+    text = f"Memo {memo.id} erased. Messages that speak of it were not searched."
+    return Result(f"{text} {TRACES_MAY_STAY}" if traces else text, None, {"memo": memo.id, "traces": traces})
+
+
+def _line(memo: Memo) -> str:
+    return f"{memo.id:>6} · {memo.created_at[:10]}{_tags(memo)} · {title(memo.content)}"
+
+
+def _tags(memo: Memo) -> str:
+    return f" [{', '.join(memo.tags)}]" if memo.tags else ""
+
+
+def _json(memo: Memo) -> dict[str, Any]:
+    return {**to_builtins(memo), "tags": list(memo.tags)}
+
+
+MEMO = (
+    Command("memo list", "[N]", "List the newest memos.", _list),
+    Command("memo add", "TEXT...", "Save a memo for all conversations; #words at its beginning or end are tags.", _add),
+    Command("memo show", "ID", "Show a memo whole.", _show),
+    Command("memo search", "WORDS...", "List the memos with any of these words, the best first.", _search),
+    Command("memo remove", "ID [--yes]", "Erase a memo for good; asks first.", _remove),
+)

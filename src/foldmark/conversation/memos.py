@@ -1,0 +1,79 @@
+"""Saving memos, and picking those that go into a request [SPEC 7]."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from foldmark.core.errors import CommandError
+from foldmark.core.events import Event
+from foldmark.core.memos import Memo
+from foldmark.core.prompt import Layer
+from foldmark.core.request import Part
+from foldmark.core.segments import END
+from foldmark.core.tags import checked_content, checked_tags
+from foldmark.core.window import Unit
+from foldmark.core.wording import listing
+
+if TYPE_CHECKING:
+    from foldmark.conversation.agent import Agent
+    from foldmark.core.ports import Store
+
+
+def save(agent: "Agent", content: str, tags: Iterable[str], actor: str) -> Memo:
+    """Save a memo; keys of providers do not get into it. Raises CommandError for what it cannot hold."""
+    secrets, store = agent.log.secrets, agent.log.store
+    text, each = checked_content(secrets.hidden(content)), checked_tags(map(secrets.hidden, tags))
+    with store.writing():
+        memo_id = store.save_memo(text, each, agent.id, actor, agent.log.clock())
+        memo = store.memo(memo_id)
+    assert memo is not None
+    return memo
+
+
+def known(store: "Store", memo_id: int) -> Memo:
+    """The memo with this id. Raises CommandError."""
+    memo = store.memo(memo_id) if 0 < memo_id < END else None
+    if memo is None:
+        newest = listing(each.id for each in store.memos(5))
+        raise CommandError(f"there is no memo {memo_id}; {f'the newest: {newest}' if newest else 'there is none yet'}")
+    return memo
+
+
+def picked(store: "Store", unit: Unit, most: int) -> list[Layer]:
+    """The memos, at most so many, that the message which opened the newest turn picks by its keywords.
+
+    Only memos from before that message: the layer stays the same for as long as the turn lasts.
+    """
+    if not most or not store.memos(1):
+        return []
+    from foldmark.core.keywords import keywords  # 10 ms, where there are memos
+    from foldmark.core.memo_layer import asked, entry, memo_layers
+
+    words = keywords(asked(_opener(unit)))
+    found = store.memos_with(words, unit.opener, most) if words else []
+    return memo_layers(((memo.id, entry(memo)) for memo in found), words)
+
+
+def kept(store: "Store", parts: Iterable[Part]) -> dict[str, str]:
+    """The texts of the memos in a request, by the names that they have in `sent.Makings.hashes`; none of a memo that
+    was removed meanwhile."""
+    from foldmark.core.memo_layer import entry_of
+
+    ids = [(part.memo, part.text) for part in parts if part.memo is not None]
+    return {name(memo_id): entry_of(text) for memo_id, text in ids if store.memo(memo_id) is not None}
+
+
+def again(unit: Unit | None, entries: Iterable[tuple[int, str]]) -> list[Layer]:
+    """The layers of memos that were sent, id and entry, with what picked them as far as it is still there."""
+    from foldmark.core.keywords import keywords
+    from foldmark.core.memo_layer import asked, memo_layers
+
+    return memo_layers(entries, () if unit is None else keywords(asked(_opener(unit))))
+
+
+def name(memo_id: int) -> str:
+    """What a memo's text is called among the texts of a request."""
+    return f"memo {memo_id}"
+
+
+def _opener(unit: Unit) -> Event | None:
+    return next((event for event in unit.events if event.id == unit.opener), None)

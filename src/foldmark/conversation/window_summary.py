@@ -1,0 +1,153 @@
+"""The summary of what the window cut: optional, written by the agent's own model, sent in its place [S3, SPEC 5.1].
+
+A summary is a `window_summary` event. It says which messages it covers and holds a hash of what was visible up to the
+last of them. As long as that is visible now, and nothing else, the summary is true; an operation that changes it makes
+the summary stale, and one that takes the operation back makes it true again. A stale one is never sent.
+"""
+
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from foldmark.conversation.standing import Standing
+from foldmark.core.events import Event
+from foldmark.core.segments import Segments, subtract, until
+from foldmark.core.window import Units
+
+if TYPE_CHECKING:
+    from foldmark.conversation.agent import Agent
+
+SHARE = 0.05
+"""A new summary is due once what no summary covers is this share of the budget,"""
+
+MESSAGES = 20
+"""or so many messages."""
+
+LOOKED_AT = 10
+"""The newest summaries, of which the first that is true counts."""
+
+SUM_UP = (
+    "The conversation above no longer fits into your requests. Sum it up for yourself in at most 300 words: your "
+    "summary is shown to you in its place. Keep goals, decisions and their reasons, names, paths, numbers, what is "
+    "finished and what is open. Write nothing else."
+)
+BEFORE = "\nYour summary of what came before it follows; write one that covers both.\n\n"
+
+
+class Covered(Struct, frozen=True, rename={"first": "from"}):
+    """What a summary covers: the ids of its first and its last message, the turns of both, and the hash of what was
+    visible up to the last."""
+
+    first: int
+    until: int
+    turns: tuple[int, int]
+    covers: str
+
+
+class Summary(NamedTuple):
+    """A summary that was recorded, and what it covers."""
+
+    event: Event
+    covered: Covered
+
+
+class Due(NamedTuple):
+    """A summary to be made: what it will cover, what the model has to read for it, and what it goes on from."""
+
+    covered: Covered
+    segments: Segments
+    earlier: Summary | None
+
+
+def in_force(at: Standing, before: int, recorded: int) -> Summary | None:
+    """The newest summary up to event `recorded` that is true and covers only what stands before event `before`."""
+    there = until(at.lineage, recorded)
+    for _ in range(LOOKED_AT):
+        event = at.store.newest("window_summary", there)
+        if event is None:
+            break
+        try:
+            covered = msgspec.convert(event.data, Covered)
+        except msgspec.ValidationError:  # somebody else's
+            covered = None
+        if covered is not None and covered.until < before and covered.covers == _hash(at, covered.until):
+            return Summary(event, covered)
+        there = until(there, event.id - 1)
+    return None
+
+
+def due(agent: "Agent") -> Due | None:
+    """The summary to be made now: the setting is on, and the window has passed enough that none covers.
+
+    It covers what the last one does and, of what was cut since, as many of the newest turns as half of what the model
+    takes has room for. Raises CommandError for a model that cannot be asked, StoreError.
+    """
+    at = agent.standing()
+    if not at.config.window_summary:
+        return None
+    edge = agent.request().manifest.edge
+    if edge.first is None or edge.why in (None, "planning"):
+        return None
+    earlier = in_force(at, edge.first, at.newest)
+    new = until(at.visible, edge.first - 1)
+    if earlier is not None:
+        new = subtract(new, until(at.visible, earlier.covered.until))
+    size, budget = at.store.size(new), at.config.sliding_context_tokens or agent.window
+    if size.messages < MESSAGES and size.tokens < SHARE * budget:
+        return None
+    units, count = _fitting(agent, at, new, earlier)
+    if not count:
+        return None
+    events = units.newest(count)
+    turns = [turn for index in range(count) for turn in units[index].turns if turn is not None]
+    first, turn, last = events[0].id, min(turns), events[-1].id
+    if earlier is not None and not units.reach(count + 1):
+        first, turn = earlier.covered.first, earlier.covered.turns[0]
+    covered = Covered(first, last, (turn, max(turns)), _hash(at, last))
+    return Due(covered, subtract(until(new, last), until(new, events[0].id - 1)), earlier)
+
+
+def make(agent: "Agent", due: Due) -> int | None:
+    """Ask the model for the summary, record it and return its event's id; None if it is stale by then.
+
+    Blocks, and may run while the agent goes on. Raises CommandError for a model that cannot be asked, FoldmarkError if
+    it says nothing or is interrupted, ConflictError, StoreError.
+    """
+    from foldmark.conversation.asking_model import ask
+
+    covered, earlier = due.covered, due.earlier
+    question = SUM_UP if earlier is None else f"{SUM_UP}{BEFORE}{earlier.event.content}"
+    text = ask(agent, question, "summary", due.segments)
+    with agent.log.store.exclusive():
+        at = agent.standing()
+        if not at.config.window_summary or _hash(at, covered.until) != covered.covers:
+            return None
+        agent.context()  # others may have written to the agent meanwhile
+        return agent.record("window_summary", text, data=msgspec.to_builtins(covered), actor="model")
+
+
+def _fitting(agent: "Agent", at: Standing, new: Segments, earlier: Summary | None) -> tuple[Units, int]:
+    """The turns in `new`, newest first, and how many of them half of what the model takes has room for, at least one if
+    there are any."""
+    from foldmark.core.weight import weight
+    from foldmark.tokens.counting import uncalibrated
+
+    provider, _, model = at.config.model.partition("/")
+    room = agent.window / 2 * uncalibrated(provider, model or provider)
+    room -= len(earlier.event.content.encode()) if earlier else 0
+    units = Units(event for event in at.store.messages(new, newest_first=True) if event.kind != "system")
+    count = 0
+    while units.reach(count + 1):
+        room -= sum(weight(e.kind, e.content, e.data, e.interrupted, e.id) for e in units[count].events)
+        if count and room < 0:
+            break
+        count += 1
+    return units, count
+
+
+def _hash(at: Standing, last: int) -> str:
+    """The hash of what is visible up to event `last`. The size is in it because of what was erased."""
+    seen = until(at.visible, last)
+    return sha256(msgspec.json.encode([at.store.bounds(seen), at.store.size(seen)])).hexdigest()

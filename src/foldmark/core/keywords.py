@@ -1,0 +1,123 @@
+"""The keywords of a prompt, by which memos are picked [S2, SPEC 7]: what it is about, and nothing of how people talk.
+
+Words are as FTS5's tokenizer `unicode61` makes them: runs of letters and digits, in lower case, Latin letters without
+diacritics. A name in code (`user_session`, `config.toml`) is a keyword whole and by its parts. Nobody's words are
+FTS5's syntax: a keyword has letters, digits, `_` and `.` only.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, takewhile
+from math import log
+
+from foldmark.core.talk import STOP
+from foldmark.core.words import stem
+
+MOST = 40
+"""Keywords of one prompt; of one that has more, those at its beginning and those at its end."""
+
+LONGEST = 64
+"""Characters of a keyword; what is longer (encoded data) is no word."""
+
+LOOKED_AT = 10_000
+"""Characters at the beginning and at the end of a prompt in which keywords are looked for: logs are pasted whole."""
+
+SHORTEST_BEGINNING = 5
+"""Letters from which on the beginning of a word stands for the words related to it."""
+
+_NAME = re.compile(r"[^\W_]+(?:[._]+[^\W_]+)*")
+_WORD = re.compile(r"[^\W_]+")
+_SEAM = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
+_MARKS = re.compile("[\u0300-\u036f]")
+_FEW_DIGITS, _EXTENSION = 2, 4
+
+
+def keywords(text: str) -> tuple[str, ...]:
+    """The keywords of a prompt, each once, in the order in which they stand there; at most `MOST`."""
+    found = tuple(dict.fromkeys(chain.from_iterable(_of_name(name) for name in _NAME.findall(_looked_at(text)))))
+    return found if len(found) <= MOST else (*found[: MOST // 2], *found[-(MOST - MOST // 2) :])
+
+
+def named(text: str) -> tuple[str, ...]:
+    """All words of a text, whatever they say; at most `MOST`."""
+    return tuple(dict.fromkeys(map(folded, _WORD.findall(_looked_at(text)))))[:MOST]
+
+
+def folded(text: str) -> str:
+    """Text in lower case, its Latin letters without diacritics."""
+    if text.isascii():
+        return text.lower()
+    return "".join(map(_folded, unicodedata.normalize("NFC", text)))
+
+
+def spellings(keyword: str) -> tuple[tuple[str, ...], str | None]:
+    """The words that a keyword stands for, and the beginning of others that it stands for as well, if there is one."""
+    if not keyword.isalpha():
+        return (keyword,), None
+    single = keyword[:-1] if keyword.endswith("s") and not keyword.endswith(("ss", "us", "is")) else keyword
+    root = "".join(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(keyword, stem(keyword), strict=False)))
+    for beginning in (root, single):
+        if len(beginning) >= SHORTEST_BEGINNING:
+            return (keyword,), beginning
+    return (keyword, f"{keyword}s" if single == keyword else single), None
+
+
+def standing_in(wanted: Iterable[str], text: str) -> list[str]:
+    """Those of the keywords that stand in a text."""
+    words = _WORD.findall(folded(text))
+    there, line = frozenset(words), f" {' '.join(words)} "
+    return [keyword for keyword in wanted if _stands(keyword, there, line)]
+
+
+def ranked(found: Mapping[str, Sequence[int]], memos: int) -> list[int]:
+    """The ids of memos by how well they fit, the best first, given those in which each keyword was found, among so many
+    memos in all.
+
+    What few memos have counts for more, as in BM25; of two that fit alike the newer one comes first.
+    """
+    score: dict[int, float] = {}
+    for ids in found.values():
+        weight = log(1 + (max(0, memos - len(ids)) + 0.5) / (len(ids) + 0.5))
+        for memo in ids:
+            score[memo] = score.get(memo, 0.0) + weight
+    return sorted(score, key=lambda memo: (-score[memo], -memo))
+
+
+def _looked_at(text: str) -> str:
+    if len(text) <= 2 * LOOKED_AT:
+        return text
+    # A word that is cut is none.
+    return f"{text[:LOOKED_AT].rpartition(' ')[0]} {text[-LOOKED_AT:].partition(' ')[2]}"
+
+
+def _of_name(name: str) -> list[str]:
+    """The keywords of a word, or of a name that is put together: itself and its parts, a file's extension not alone."""
+    words = [word for word in _WORD.findall(name) if len(word) <= LONGEST]
+    whole = folded(name)
+    if "." in name and len(words) > 1 and len(words[-1]) <= _EXTENSION:
+        del words[-1]
+    pieces = [part for word in words for part in (word, *_SEAM.split(word))]
+    telling = [part for part in dict.fromkeys(map(folded, pieces)) if _tells(part)]
+    put_together = not _WORD.fullmatch(name) and len(whole) <= LONGEST
+    return [whole, *telling] if telling and put_together else telling
+
+
+def _tells(word: str) -> bool:
+    if word in STOP:
+        return False
+    return len(word) > _FEW_DIGITS if word.isdigit() else len(word) > 1 or not word.isascii()
+
+
+def _stands(keyword: str, words: frozenset[str], line: str) -> bool:
+    if not _WORD.fullmatch(keyword):
+        return f" {' '.join(_WORD.findall(keyword))} " in line
+    exact, beginning = spellings(keyword)
+    if any(each in words for each in exact):
+        return True
+    return beginning is not None and any(word.startswith(beginning) for word in words)
+
+
+def _folded(char: str) -> str:
+    parts = unicodedata.normalize("NFD", char.lower())
+    return _MARKS.sub("", parts) if parts[0].isascii() else char.lower()

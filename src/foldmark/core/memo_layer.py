@@ -1,0 +1,51 @@
+"""The layer of memos: which text picks them, and how they stand in the prompt [SPEC 5.1, 7]."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from foldmark.core.events import Event
+from foldmark.core.keywords import standing_in
+from foldmark.core.memos import Memo
+from foldmark.core.prompt import Layer
+from foldmark.core.wording import listing
+
+HEADING = "### MEMOS"
+_MAIL = re.compile(r"^\[Mail from [0-9a-f]+ at [^\]\n]*\]$", re.MULTILINE)
+
+
+def asked(opener: Event | None) -> str:
+    """What a person, or another agent by mail, said with the message that opened a turn; empty for anything else."""
+    if opener is None or opener.kind != "user":
+        return ""
+    if (opener.data or {}).get("mail"):
+        return _MAIL.sub("", opener.content)
+    return opener.content if opener.actor == "human" else ""
+
+
+def entry(memo: Memo) -> str:
+    """A memo as the model reads it. No line of what it says begins a line: it must not pass for another heading."""
+    tags = f" [{', '.join(memo.tags)}]" if memo.tags else ""
+    return "\n".join(
+        (f"Memo {memo.id}, {memo.created_at[:10]}{tags}", *(f"> {line}" for line in memo.content.splitlines()))
+    )
+
+
+def memo_layers(entries: Iterable[tuple[int, str]], words: Sequence[str]) -> list[Layer]:
+    """The layers of memos, id and entry, that were picked by these keywords."""
+    found: list[Layer] = []
+    for memo_id, text in entries:
+        by = standing_in(words, _searched(text))
+        detail = f"memo {memo_id}, picked by {listing(by, 8)}" if by else f"memo {memo_id}"
+        found.append(Layer("memos", "memo", text if found else f"{HEADING}\n{text}", detail=detail, memo=memo_id))
+    return found
+
+
+def entry_of(text: str) -> str:
+    """The entry in the text of a layer."""
+    return text.removeprefix(f"{HEADING}\n")
+
+
+def _searched(text: str) -> str:
+    """The tags and the content, by which a memo is found."""
+    head, _, content = text.partition("\n")
+    return f"{head.partition('[')[2]}\n{content}"

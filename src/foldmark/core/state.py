@@ -1,0 +1,135 @@
+"""The model's `### STATE` block: parsed off the end of an answer, and held back while the answer streams [S2, SPEC 7].
+
+A block begins with a line of its own, `### STATE`, outside of code fences; of several such lines the last counts. It
+goes on to the end of the answer and holds at least one of its four members (`Goal:`, `Context:`, `Resolved:`,
+`Technical Anchors:`), which say something. What is otherwise, or has another heading behind it, is malformed: it is
+text like any other.
+
+A paragraph that stands behind the last member, after an empty line, and is neither indented nor a list belongs to no
+member: it is the answer's, since nobody would see it otherwise.
+"""
+
+import re
+from typing import NamedTuple
+
+_MOST = 40
+"""Characters of the line that a block begins with, spaces behind it included: so many are held back at most."""
+
+_BEGINS = re.compile(r"#{2,4}[ \t]+STATE[ \t]*:?[ \t\r]*")
+_MAY_BEGIN = re.compile(r"#{1,4}|#{2,4}[ \t]+(?:S|ST|STA|STAT|STATE[ \t]*:?[ \t\r]*)?")
+_HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t\r]|\Z)")
+_MEMBER = re.compile(
+    r"[ \t]*+(?:[-*+][ \t]++)?(?:\*\*|__)?(?:goal|context|resolved|technical anchors)(?:\*\*|__)?[ \t]*+:",
+    re.IGNORECASE,
+)
+_GOES_ON = re.compile(r"[ \t]|[-*+>|][ \t]|[0-9]{1,9}[.)][ \t]")
+"""How a paragraph begins that belongs to the member in front of it."""
+_FENCE = re.compile(r" {0,3}(`{3,}+(?=[^`]*\Z)|~{3,}+)")
+_PIECES = re.compile(r"[^\n]*+\n|[^\n]++")
+
+
+class Parted(NamedTuple):
+    """An answer without its block, and the block without its first line; None if there is none in it."""
+
+    text: str
+    block: str | None
+
+
+def parted(text: str) -> Parted:
+    """An answer and the block at its end. A text without one comes back as it is. Time is linear in the text."""
+    before, block, behind = _around(text)
+    return Parted(text, None) if block is None else Parted(_joined(before, behind, bool(before)), block)
+
+
+def _around(text: str) -> tuple[str, str | None, str]:
+    """What stands before the block, the block, what behind it is the answer's."""
+    begin, first, ends, fence, place = -1, 0, False, "", 0
+    for line in text.split("\n") if "STATE" in text else ():  # nothing else ends a line: not U+2028
+        inside, fence = fence, _fence_behind(line, fence)
+        if not inside and _is_head(line):
+            begin, first, ends = place, place + len(line) + 1, False
+        elif not inside and begin >= 0 and _HEADING.match(line):
+            ends = True
+        place += len(line) + 1
+    length = 0 if begin < 0 or ends else _members(text[first:])
+    if not length:
+        return text, None, ""
+    return text[:begin], text[first : first + length].strip(), text[first + length :]
+
+
+def _joined(before: str, behind: str, shown: bool) -> str:
+    return (before + behind if shown else behind.lstrip()).rstrip()
+
+
+def _members(text: str) -> int:
+    """How long the members are at the beginning of what stands behind a block's first line; 0 for none that says
+    anything."""
+    place, gap, end, member, said, fence = 0, -1, 0, False, False, ""
+    for line in text.split("\n"):
+        inside, fence = fence, _fence_behind(line, fence)
+        begins = _MEMBER.match(line)
+        if begins:
+            member, end = True, 0
+        elif member and not end and gap >= 0 and not inside and line.strip() and not _GOES_ON.match(line):
+            end = gap
+        said = said or (not end and bool(line[begins.end() if begins else 0 :].strip(" \t\r*_+`~-")))
+        gap = -1 if line.strip() else gap if gap >= 0 else place
+        place += len(line) + 1
+    return (end or len(text)) if member and said else 0
+
+
+def _is_head(line: str) -> bool:
+    return len(line) <= _MOST and _BEGINS.fullmatch(line) is not None
+
+
+def _fence_behind(line: str, fence: str) -> str:
+    """The code fence that is open behind a line, as it was opened ("```"), given the one before it; "" for none."""
+    if not fence:
+        opened = _FENCE.match(line)
+        return opened[1] if opened else ""
+    bare = line.strip(" \t\r")
+    closes = len(bare) >= len(fence) and not bare.strip(fence[0]) and not line.startswith(("    ", "\t"))
+    return "" if closes else fence
+
+
+class Hiding:
+    """An answer as it streams, without its block: what `feed` and `end` give is together what `parted` leaves of it,
+    up to white space at the end.
+
+    A line goes out as it comes, unless it may be the first of a block; what comes behind such a line is held back to
+    the end.
+    """
+
+    def __init__(self) -> None:
+        self._line: list[str] = []
+        self._fence, self._goes_out, self._begun, self._shown = "", False, False, False
+
+    def feed(self, piece: str) -> str:
+        """The next piece of the answer; returns what may be shown now."""
+        shown = "".join(map(self._take, _PIECES.findall(piece)))
+        self._shown = self._shown or bool(shown)
+        return shown
+
+    def end(self, interrupted: bool = False) -> str:
+        """The answer is over; returns what was held back and is no block. One that was `interrupted` has none."""
+        held = "" if self._goes_out else "".join(self._line)
+        self._line, self._begun, self._goes_out = [], False, False
+        before, block, behind = (held, None, "") if interrupted else _around(held)
+        return before if block is None else _joined(before, behind, self._shown or bool(before))
+
+    def _take(self, piece: str) -> str:
+        """A piece of a line, or its end."""
+        self._line.append(piece)
+        if self._begun:
+            return ""
+        shown = piece
+        if not self._goes_out:
+            line = "".join(self._line)
+            self._begun = line.endswith("\n") and not self._fence and _is_head(line[:-1])
+            if self._begun or (not self._fence and len(line) <= _MOST and _MAY_BEGIN.fullmatch(line)):
+                return ""
+            shown, self._goes_out = line, True
+        if piece.endswith("\n"):
+            self._fence = _fence_behind("".join(self._line).removesuffix("\n"), self._fence)
+            self._line, self._goes_out = [], False
+        return shown

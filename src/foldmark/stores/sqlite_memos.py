@@ -1,0 +1,105 @@
+"""Memos in SQLite (see `foldmark.core.memos`): a part of `SqliteStore`."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import apsw
+import msgspec
+
+from foldmark.core.errors import StoreError
+from foldmark.core.memos import Memo
+
+
+class SqliteMemos:
+    """The methods of `Memos`, over the connection of the store that it is a part of."""
+
+    _db: apsw.Connection
+
+    def _run(self, name: str, *bindings: Any) -> list[tuple[Any, ...]]:
+        raise NotImplementedError
+
+    def _key(self, agent_id: str) -> int:
+        raise NotImplementedError
+
+    def writing(self) -> AbstractContextManager[None]:
+        raise NotImplementedError
+
+    def save_memo(self, content: str, tags: Sequence[str], agent_id: str | None, actor: str, created_at: str) -> int:
+        each = sorted(set(tags))
+        with self.writing():
+            agent = None if agent_id is None else self._key(agent_id)
+            ((memo_id,),) = self._run("save_memo", agent, actor, created_at, content)
+            for tag in each:
+                self._run("tag_memo", tag, memo_id)
+            self._run("index_memo", memo_id, content, " ".join(each))
+        return int(memo_id)
+
+    def memo(self, memo_id: int) -> Memo | None:
+        return next(map(self._memo, self._run("memo", memo_id)), None)
+
+    def memos(self, limit: int) -> list[Memo]:
+        return list(map(self._memo, self._run("newest_memos", limit)))
+
+    def memos_tagged(self, tags: Sequence[str], limit: int) -> list[Memo]:
+        found = Counter(memo for tag in dict.fromkeys(tags) for (memo,) in self._run("memos_tagged", tag))
+        return self._those(sorted(found, key=lambda memo: (-found[memo], -memo))[:limit])
+
+    def memos_with(self, words: Sequence[str], before: int, limit: int) -> list[Memo]:
+        from foldmark.core.keywords import ranked  # 10 ms, for whoever looks for memos
+
+        newest = next((memo for (memo,) in self._run("newest_memo", before)), None)
+        if newest is None:
+            return []
+        each = list(dict.fromkeys(words))
+        found: dict[str, list[int]] = defaultdict(list)
+        for index, memo in self._run("memos_with", msgspec.json.encode(list(map(_expression, each))).decode(), newest):
+            found[each[index]].append(memo)
+        return self._those(ranked(found, newest)[:limit])
+
+    def memo_tags(self, limit: int) -> list[tuple[str, int]]:
+        return [(str(tag), int(number)) for tag, number in self._run("memo_tags", limit)]
+
+    def remove_memo(self, memo_id: int) -> None:
+        with self.writing():
+            self._run("untag_memo", memo_id)
+            self._run("unindex_memo", memo_id)
+            self._run("erase_memo", memo_id)
+            self._run("erase_sent_memo", memo_id, memo_id)
+            self._run("erase_texts")
+
+    def _those(self, ids: Sequence[int]) -> list[Memo]:
+        return [memo for memo in map(self.memo, ids) if memo is not None]
+
+    def _memo(self, row: tuple[Any, ...]) -> Memo:
+        id, content, event, agent, actor, created_at = row
+        return Memo(
+            id, content, tuple(tag for (tag,) in self._run("tags_of_memo", id)), event, agent, actor, created_at
+        )
+
+    def _damaged_memos(self) -> Iterator[str]:
+        for (memo_id,) in self._run("wrong_memo_rows"):
+            yield f"memo {memo_id}: its words in the index are not those of its content and tags"
+        for memo_id, tag in self._run("wrong_memo_tags"):
+            yield f"memo {memo_id}: its tag {tag!r} is not one that a memo can have"
+        if not self._db.readonly("main"):
+            try:
+                self._run("wrong_memo_index")
+            except StoreError as error:
+                if not isinstance(error.__cause__, apsw.CorruptError):
+                    raise
+                rebuild = "any SQLite shell rebuilds it: INSERT INTO memo_words (memo_words) VALUES ('rebuild')"
+                yield f"memos: the index holds other words than the memos; {rebuild}"
+
+
+def _expression(word: str) -> str:
+    """An FTS5 expression for a word, and those related to it; nothing in it is FTS5's own syntax."""
+    from foldmark.core.keywords import folded, spellings
+
+    exact, beginning = spellings(folded(word))
+    return " OR ".join((*map(_quoted, exact), *(() if beginning is None else (f"{_quoted(beginning)} *",))))
+
+
+def _quoted(word: str) -> str:
+    return '"' + word.replace("\0", " ").replace('"', '""') + '"'

@@ -1,0 +1,66 @@
+"""A model's SQL in SQLite (see `foldmark.core.reading`): a part of `SqliteStore`.
+
+It runs on a connection of its own (`foldmark.stores.sqlite_sandbox`), which is made for one scope and made anew for
+another, so that what it may do never changes while it is open.
+"""
+
+from contextlib import AbstractContextManager, nullcontext
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import apsw
+
+from foldmark.core.errors import StoreError
+from foldmark.core.reading import Limits, Rows, Scope
+from foldmark.stores.sqlite_file import MEMORY, explain, open_beside
+
+if TYPE_CHECKING:
+    from foldmark.stores.sqlite_sandbox import Sandbox
+
+
+class SqliteReading:
+    """The methods of `Reading`, beside the connection of the store that it is a part of."""
+
+    path: str
+    _db: apsw.Connection
+    _place: str
+
+    def _key(self, agent_id: str) -> int:
+        raise NotImplementedError
+
+    def exclusive(self) -> AbstractContextManager[object]:
+        raise NotImplementedError
+
+    def _begin_reading(self) -> None:
+        self._reading = Lock()
+        self._sandbox: tuple[Scope, Sandbox] | None = None
+
+    def _end_reading(self) -> None:
+        with self._reading:
+            self._forget_sandbox()
+
+    def query(self, scope: Scope, sql: str, limits: Limits) -> Rows:
+        memory = self.path == MEMORY
+        # A database in memory cannot be read while somebody writes. Who holds `_reading` never waits for the store.
+        with self.exclusive() if memory else nullcontext():
+            keys = {agent: self._key(agent) for agent in sorted({scope.agent, *(each.agent for each in scope.lineage)})}
+            with self._reading:
+                try:
+                    if memory and self._db.in_transaction:
+                        raise StoreError("a database in memory cannot be queried inside a batch; end the batch first")
+                    return self._sandbox_for(scope, keys).query(sql, limits)
+                except apsw.Error as error:
+                    raise explain(error, self.path) from error
+
+    def _sandbox_for(self, scope: Scope, keys: dict[str, int]) -> "Sandbox":
+        if self._sandbox is None or self._sandbox[0] != scope:
+            from foldmark.stores.sqlite_sandbox import Sandbox  # 3 ms, for whoever queries
+
+            self._forget_sandbox()
+            self._sandbox = scope, Sandbox(open_beside(self._db, self.path, self._place), scope, keys)
+        return self._sandbox[1]
+
+    def _forget_sandbox(self) -> None:
+        if self._sandbox is not None:
+            self._sandbox[1].close()
+            self._sandbox = None

@@ -1,0 +1,279 @@
+"""The connection that a model's SQL runs on: it can do nothing but read the views of one scope [SPEC 4.1].
+
+What keeps it there is SQLite, never the text of a statement: the connection is opened for reading, its authorizer
+allows what is listed and nothing else, and limits, a progress handler and a bound for SQLite's memory end what takes
+too much.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from time import monotonic
+from typing import Any
+
+import apsw
+
+from foldmark.core.codec import well_formed
+from foldmark.core.errors import CommandError
+from foldmark.core.reading import VIEWS, Limits, Rows, Scope
+from foldmark.core.segments import Segments
+from foldmark.core.wording import listing
+from foldmark.stores.sqlite_functions import FUNCTIONS, SHORT, replace_slow
+from foldmark.stores.sqlite_views import Ranges, views
+
+USUAL, LONGEST = 250_000, 8_000_000
+"""Bytes of a text or blob; up to the second where the log itself holds such texts, and then with fewer functions."""
+
+_MOST_MEMORY, _LAST_MEMORY = 200 * 2**20, 400 * 2**20
+"""Bytes by which SQLite's memory may grow; the second for what is done between two looks at the first."""
+
+_STEPS = 1000
+"""Instructions between two looks at time and memory."""
+
+_LIMITS = {
+    apsw.SQLITE_LIMIT_SQL_LENGTH: 10_000,
+    apsw.SQLITE_LIMIT_COLUMN: 100,
+    apsw.SQLITE_LIMIT_EXPR_DEPTH: 100,
+    apsw.SQLITE_LIMIT_COMPOUND_SELECT: 50,
+    apsw.SQLITE_LIMIT_VDBE_OP: 5000,
+    apsw.SQLITE_LIMIT_FUNCTION_ARG: 32,
+    apsw.SQLITE_LIMIT_ATTACHED: 0,
+    apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 100,
+    apsw.SQLITE_LIMIT_VARIABLE_NUMBER: 0,
+    apsw.SQLITE_LIMIT_TRIGGER_DEPTH: 0,
+    apsw.SQLITE_LIMIT_WORKER_THREADS: 0,
+}
+
+_TABLE_FUNCTIONS = frozenset({"json_each", "json_tree"})
+_ONLY = f"query_db reads the views {', '.join(VIEWS)} and nothing else; describe_db() shows their columns"
+
+# The bound for SQLite's memory is one for the whole process.
+_HEAP = Lock()
+
+
+class Sandbox:
+    """A connection that answers statements over the views of one scope."""
+
+    def __init__(self, db: apsw.Connection, scope: Scope, keys: dict[str, int]) -> None:
+        """`keys` has the key of every agent of the lineage; `db` is closed with this."""
+
+        def keyed(segments: Segments) -> Ranges:
+            return sorted((keys[agent], first, last) for agent, first, last in segments)
+
+        self._db, self._secret = db, f"v{os.urandom(16).hex()}"
+        ids = {key: agent for agent, key in keys.items()}
+        self._built = views(self._secret, keys[scope.agent], ids, keyed(scope.lineage), keyed(scope.visible))
+        self._sql = ""
+        self._columns: tuple[str, ...] = ()
+        self._start(Limits(60, 0, 0))
+        try:
+            self._close_in()
+        except BaseException:
+            db.close()
+            raise
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _close_in(self) -> None:
+        db = self._db
+        db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+        db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+        db.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
+        db.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
+        # Names that a subquery may not have whose columns nobody reads: SQLite does not tell it from a table then.
+        names = "SELECT name FROM main.sqlite_schema UNION SELECT name FROM pragma_module_list"
+        self._taken = frozenset(name.lower() for (name,) in db.execute(names))
+        # What is sorted stays in the memory that is bounded, and out of files.
+        db.execute("PRAGMA temp_store = MEMORY")
+        for statement in self._built.statements:
+            db.execute(statement)
+        db.execute("PRAGMA query_only = ON")
+        replace_slow(db, self._check)
+        for limit, value in _LIMITS.items():
+            db.limit(limit, value)
+        db.authorizer = self._allow
+        db.exec_trace = self._begin
+        db.set_progress_handler(self._over, _STEPS)
+
+    def query(self, sql: str, limits: Limits) -> Rows:
+        """As `Reading.query`; raises apsw.Error only for what is wrong with the database."""
+        sql = well_formed(sql)
+        if "\0" in sql:
+            raise CommandError("the statement holds a NUL character; write char(0) in its place")
+        if len(sql.encode()) > _LIMITS[apsw.SQLITE_LIMIT_SQL_LENGTH]:
+            raise CommandError(f"a statement has at most {_LIMITS[apsw.SQLITE_LIMIT_SQL_LENGTH]:,} bytes")
+        if self._secret in sql.lower():
+            raise CommandError(_ONLY)
+        self._start(limits)
+        with _bounded_memory():
+            try:
+                return self._fetch(sql, limits)
+            except apsw.TooBigError:
+                # The log may hold texts as long as this; what makes texts longer is not for these.
+                until = self._until
+                self._start(limits._replace(seconds=until - monotonic()), LONGEST)
+                ((longest,),) = self._fetch(_LONGEST_TEXT, limits).rows
+                if (longest or 0) <= USUAL:
+                    raise CommandError(
+                        f"a text got longer than {USUAL:,} bytes; use substr, or a smaller part"
+                    ) from None
+                self._start(limits._replace(seconds=until - monotonic()), min(longest, LONGEST))
+                try:
+                    return self._fetch(sql, limits)
+                except apsw.TooBigError:
+                    raise CommandError(f"a text is longer than {LONGEST:,} bytes; leave it out") from None
+
+    def _start(self, limits: Limits, length: int = USUAL) -> None:
+        self._until, self._stopped = monotonic() + limits.seconds, limits.stopped
+        self._memory = apsw.memory_used() + _MOST_MEMORY
+        self._refused = self._ended = ""
+        self._seconds = limits.seconds
+        self._functions = FUNCTIONS if length <= USUAL else FUNCTIONS - SHORT
+        self._db.limit(apsw.SQLITE_LIMIT_LENGTH, length)
+
+    def _fetch(self, sql: str, limits: Limits) -> Rows:
+        self._expect(sql)
+        found: list[tuple[Any, ...]] = []
+        cut, size = None, 0
+        cursor = self._db.cursor()
+        try:
+            for row in cursor.execute(sql, can_cache=False):
+                if len(found) >= limits.rows or size > limits.characters:
+                    cut = "rows" if size <= limits.characters else "characters"
+                    break
+                found.append(row)
+                size += sum(len(cell) if isinstance(cell, str | bytes) else 8 for cell in row)
+        except apsw.InterruptError:
+            if not found or self._ended != _SLOW:
+                raise CommandError(self._ended or _SLOW) from None
+            cut = "time"
+        except apsw.TooBigError:
+            raise
+        except (
+            apsw.BusyError,
+            apsw.LockedError,
+            apsw.CorruptError,
+            apsw.IOError,
+            apsw.CantOpenError,
+            apsw.NotADBError,
+        ):
+            raise
+        except apsw.NoMemError:
+            raise CommandError(_TOO_MUCH) from None
+        except UnicodeDecodeError:
+            raise CommandError("a text that was found is not UTF-8; hex() shows it") from None
+        except apsw.Error as error:
+            raise CommandError(self._explained(error)) from None
+        finally:
+            cursor.close(True)
+        if not self._columns:
+            raise CommandError(f"there is no statement in sql; write one SELECT. {_ONLY}")
+        return Rows(self._columns, found, cut)
+
+    def _expect(self, sql: str) -> None:
+        self._sql, self._columns = sql, ()
+
+    # What SQLite asks while it prepares and runs a statement
+
+    def _allow(self, action: int, first: str | None, second: str | None, schema: str | None, inside: str | None) -> int:
+        if monotonic() > self._until:
+            self._ended = _SLOW
+            return apsw.SQLITE_DENY
+        match action:
+            case apsw.SQLITE_SELECT | apsw.SQLITE_RECURSIVE:
+                return apsw.SQLITE_OK
+            case apsw.SQLITE_READ if schema == "temp" and first in self._built.open:
+                return apsw.SQLITE_OK
+            case apsw.SQLITE_READ if second == "" and self._is_subquery((first or "").lower(), schema):
+                return apsw.SQLITE_OK
+            case apsw.SQLITE_READ if schema == "main" and first in self._built.inside.get(
+                inside or "", _TABLE_FUNCTIONS
+            ):
+                return apsw.SQLITE_OK
+            case apsw.SQLITE_FUNCTION if second in self._functions or inside in self._built.inside:
+                return apsw.SQLITE_OK
+            case apsw.SQLITE_READ:
+                self._refused = self._refused or f"{first} cannot be read"
+            case apsw.SQLITE_FUNCTION if second in FUNCTIONS:
+                self._refused = (
+                    f"{second} is not possible on texts of more than {USUAL:,} bytes; "
+                    f"leave them out: WHERE octet_length(content) <= {USUAL}"
+                )
+            case apsw.SQLITE_FUNCTION:
+                self._refused = f"the function {second} cannot be used"
+            case _:
+                name = str(apsw.mapping_authorizer_function[action]).removeprefix("SQLITE_").replace("_", " ")
+                self._refused = self._refused or f"{name} is not possible: this only reads"
+        return apsw.SQLITE_DENY
+
+    def _is_subquery(self, name: str, schema: str | None) -> bool:
+        """Whether that of which no column is read, as by `count(*)`, is a view or a part of the statement itself."""
+        if name in self._built.open:
+            return schema is None or schema.lower() == "temp"
+        return schema is None and name not in self._taken and not name.startswith(("pragma_", "sqlite_"))
+
+    def _begin(self, cursor: apsw.Cursor, sql: str, bindings: object) -> bool:
+        if not self._sql.startswith(sql) or self._sql[len(sql) :].strip(" \t\r\n\f;"):
+            self._refused = "sql holds more than one statement; send them one by one, without comments behind the ';'"
+        elif cursor.is_explain:
+            self._refused = "EXPLAIN is not possible"
+        elif not cursor.is_readonly:
+            self._refused = "this statement would write; only SELECT is possible"
+        else:
+            self._columns = tuple(name for name, *_ in cursor.get_description())
+            return True
+        return False
+
+    def _over(self) -> bool:
+        self._ended = self._why_end()
+        return bool(self._ended)
+
+    def _check(self) -> None:
+        if self._over():
+            raise apsw.InterruptError(self._ended)
+
+    def _why_end(self) -> str:
+        if monotonic() > self._until:
+            return _SLOW
+        if apsw.memory_used() > self._memory:
+            return _TOO_MUCH
+        return "the query was interrupted" if self._stopped() else ""
+
+    def _explained(self, error: apsw.Error) -> str:
+        if self._ended:
+            return self._ended
+        if self._refused:
+            return f"{self._refused}. {_ONLY}"
+        text = re.sub(rf"(temp\.)?{self._secret}\w*", "a view", str(error))[:300]
+        words = set(re.findall(r"\w+", self._sql.lower()))
+        named = [f"{name} has {listing(VIEWS[name])}" for name in VIEWS if name in words]
+        if "no such column" in text and named:
+            return f"{text}; {'; '.join(named)}"
+        if "no such table" in text:
+            return f"{text}; there are {', '.join(VIEWS)}: describe_db() shows their columns"
+        return f"SQLite: {text}"
+
+
+_LONGEST_TEXT = """SELECT max(octet_length(content)) FROM (
+    SELECT content FROM messages UNION ALL SELECT data FROM operations UNION ALL SELECT content FROM memos
+)"""
+
+_SLOW = "the query took too long; narrow it, as by id, or read fewer rows with LIMIT"
+_TOO_MUCH = "the query took too much memory, or is too complicated; read fewer or shorter rows"
+
+
+@contextmanager
+def _bounded_memory() -> Iterator[None]:
+    """SQLite's memory in this process cannot grow beyond a bound; what needs more fails."""
+    with _HEAP:
+        hard, soft = apsw.hard_heap_limit(-1), apsw.soft_heap_limit(-1)
+        bound = apsw.memory_used() + _LAST_MEMORY
+        apsw.hard_heap_limit(min(bound, hard) if hard else bound)
+        try:
+            yield
+        finally:
+            apsw.hard_heap_limit(hard)
+            apsw.soft_heap_limit(soft)

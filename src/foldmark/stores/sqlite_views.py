@@ -1,0 +1,129 @@
+"""The views of one agent's log as SQL (see `foldmark.core.reading.VIEWS`), in the temporary schema of a connection.
+
+A public view reads an inner one, and only the inner ones read the tables. SQLite tells its authorizer by name in which
+view a table is read, and a statement can name a subquery as it likes (`WITH messages AS (SELECT * FROM main.events)`);
+so the inner views have names that nobody can guess.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from foldmark.core.events import OPERATION_KINDS, ROLES
+from foldmark.core.reading import VIEWS
+
+Ranges = Sequence[tuple[int, int, int]]
+"""(agent's key, first id, last id), sorted."""
+
+_FEW = 8
+"""Ranges that stand in the view itself; more are looked up in a table."""
+
+
+class Built(NamedTuple):
+    """The statements that make the views, and what reading them takes: `inside` an inner view its tables may be read;
+    `open` is read from anywhere."""
+
+    statements: list[str]
+    inside: dict[str, frozenset[str]]
+    open: frozenset[str]
+
+
+class _Scope(NamedTuple):
+    own: int
+    ids: dict[int, str]
+    lineage: Ranges
+    visible: Ranges
+    handed: str
+    shown: str
+
+
+def views(secret: str, own: int, ids: dict[int, str], lineage: Ranges, visible: Ranges) -> Built:
+    """The views for the agent with key `own`; `ids` is key -> uuid of all agents of the lineage, `secret` a word that
+    nobody can guess."""
+    log, done, notes, handed, shown = (f"{secret}_{name}" for name in ("log", "done", "notes", "handed", "shown"))
+    scope = _Scope(own, ids, lineage, visible, handed, shown)
+    bodies = {
+        log: _events(_MESSAGES, scope, by_agent=False),
+        done: _events(_OPERATIONS, scope, by_agent=True),
+        notes: _MEMOS,
+        "messages": f"SELECT {', '.join(VIEWS['messages'])} FROM temp.{log}",
+        "turns": _TURNS,
+        "operations": f"SELECT {', '.join(VIEWS['operations'])} FROM temp.{done}",
+        "memos": f"SELECT {', '.join(VIEWS['memos'])} FROM temp.{notes}",
+    }
+    statements = [*_table(handed, lineage, ids), *_table(shown, visible, ids)]
+    for name, body in bodies.items():
+        columns = f" ({', '.join(VIEWS[name])})" if name in VIEWS else ""
+        statements.append(f"CREATE TEMP VIEW {name}{columns} AS {body}")
+    events, memos = frozenset({"events"}), frozenset({"memos", "memo_tags"})
+    return Built(
+        statements,
+        {log: events, done: events, notes: memos},
+        frozenset({*VIEWS, log, done, notes, handed, shown}),
+    )
+
+
+_ROLE = f"CASE e.kind {' '.join(f'WHEN {kind!r} THEN {role!r}' for kind, role in ROLES.items())} END"
+
+_MESSAGES = f"""SELECT e.id, {{uuid}} AS agent_id, e.turn AS group_id, {_ROLE} AS role, e.kind, e.content,
+    CASE WHEN NOT ({{visible}}) THEN 'dropped' WHEN e.kind = 'tool_call' THEN e.kind ELSE 'completed' END AS status,
+    e.dialect AS parsing_strategy, e.tokens, e.created_at
+FROM main.events e WHERE e.nth IS NOT NULL AND {{inside}}"""
+
+# What a parent's operations say is the parent's: a fork records what another child was given. The index holds ends of
+# turns as well.
+_OPERATIONS = f"""SELECT e.id, {{uuid}} AS agent_id, e.turn AS group_id, e.kind, e.actor,
+    CASE WHEN {{own}} THEN e.data END AS data, e.created_at
+FROM main.events e
+WHERE (e.kind IN ({", ".join(map(repr, OPERATION_KINDS))}) OR (e.kind = 'turn_ended' AND e.data IS NOT NULL))
+    AND e.kind <> 'turn_ended' AND e.redacted IS NULL AND {{inside}}"""
+
+_TURNS = """SELECT group_id, min(agent_id), min(id), max(id), count(*), sum(tokens),
+    CASE WHEN max(status <> 'dropped') THEN 'completed' ELSE 'dropped' END, min(created_at)
+FROM temp.messages WHERE group_id IS NOT NULL GROUP BY group_id"""
+
+# The condition is for `count(*)`, which names no column: SQLite would ask whether the table may be read from outside.
+_MEMOS = """SELECT m.id, m.content,
+    (SELECT json_group_array(t.tag ORDER BY t.tag) FROM main.memo_tags t WHERE t.memo = m.id) AS tags, m.created_at
+FROM main.memos m WHERE m.created_at > ''"""
+
+
+def _table(name: str, ranges: Ranges, ids: dict[int, str]) -> Iterator[str]:
+    yield (
+        f"CREATE TEMP TABLE {name} (agent INTEGER, first INTEGER, last INTEGER, uuid TEXT, PRIMARY KEY (agent, first)) "
+        "WITHOUT ROWID"
+    )
+    for start in range(0, len(ranges), 200):
+        rows = ", ".join(
+            f"({agent}, {first}, {last}, {_text(ids[agent])})" for agent, first, last in ranges[start : start + 200]
+        )
+        yield f"INSERT INTO temp.{name} VALUES {rows}"
+
+
+def _events(select: str, scope: _Scope, *, by_agent: bool) -> str:
+    """The log is read along the ids, so that the newest are found at once; of one agent, or with `by_agent`, along an
+    index by (agent, id)."""
+    agents = sorted(scope.ids)
+    first, last = min(each[1] for each in scope.lineage), max(each[2] for each in scope.lineage)
+    between = f"e.id BETWEEN {first} AND {last}"
+    if by_agent or len(agents) == 1:
+        between = f"e.agent IN ({', '.join(map(str, agents))}) AND {between}"
+    uuid = f"(SELECT s.uuid FROM temp.{scope.handed} s WHERE s.agent = e.agent LIMIT 1)"
+    return select.format(
+        uuid=uuid if len(agents) > 1 else _text(scope.ids[agents[0]]),
+        own=f"e.agent = {scope.own}",
+        inside=f"{between} AND ({_inside(scope.lineage, scope.handed)})",
+        visible=_inside(scope.visible, scope.shown),
+    )
+
+
+def _inside(ranges: Ranges, table: str) -> str:
+    """Whether an event lies in the ranges, which `table` holds."""
+    if len(ranges) <= _FEW:
+        # The sign keeps SQLite from reading each range by itself, and sorting what it finds.
+        return " OR ".join(f"(+e.agent = {agent} AND e.id BETWEEN {a} AND {b})" for agent, a, b in ranges) or "0"
+    nearest = "s.agent = e.agent AND s.first <= e.id ORDER BY s.first DESC LIMIT 1"
+    return f"coalesce((SELECT s.last FROM temp.{table} s WHERE {nearest}) >= e.id, 0)"
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"

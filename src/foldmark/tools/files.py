@@ -1,0 +1,220 @@
+"""`read_file` and `list_files`: what stands in the working folder, and elsewhere if a person agrees [SPEC 4.1].
+
+Lines are numbered as `cat -n` does it, the form that models know from coding agents [S4].
+"""
+
+import os
+from codecs import getincrementaldecoder
+from pathlib import PurePath
+from threading import Event
+from time import monotonic
+from typing import Annotated, BinaryIO
+
+from msgspec import Meta, Struct
+
+from foldmark.conversation import Agent
+from foldmark.conversation.asking import Asking
+from foldmark.conversation.interruption import CURRENT
+from foldmark.core.errors import CommandError
+from foldmark.core.request import ToolSpec
+from foldmark.core.wording import count, one_line
+from foldmark.tools import opening
+from foldmark.tools.kinds import binary
+from foldmark.tools.nearby import missing
+from foldmark.tools.places import agreed, shown, working
+from foldmark.tools.tool import Tool
+from foldmark.tools.walking import Level, Pattern, Walk
+
+MOST_BYTES = 256 * 1024
+"""Of one answer."""
+MOST_LINE = 16 * 1024
+"""Bytes of one line that are shown."""
+SECONDS = 10
+"""How long a list is made at most."""
+_CHUNK = 1 << 20
+
+_Line = Annotated[int, Meta(ge=1, le=10**12)]
+
+
+class _Read(Struct, frozen=True, forbid_unknown_fields=True):
+    path: str
+    offset: _Line = 1
+    limit: _Line = 2000
+
+
+def _read(agent: Agent, arguments: _Read, asking: Asking) -> str:
+    real, cut = agreed(agent, "read_file", "read", arguments.path, asking), Event()
+    try:
+        with CURRENT.get().ended_by(cut.set), opening.opened_file(real) as file:
+            beginning = file.read(8192) or b""
+            size = max(os.fstat(file.fileno()).st_size, len(beginning))
+            if kind := binary(beginning):
+                raise CommandError(
+                    f"{shown(real)} is no text ({kind}, {count(size, 'byte')}); a program can look into it, with bash"
+                )
+            if not beginning:
+                return "[The file is empty.]"
+            file.seek(0)
+            return _lines(file, arguments, size, cut)
+    except FileNotFoundError:
+        raise CommandError(missing(real, working(agent.log))) from None
+    except OSError as error:
+        raise CommandError(opening.why(error, real)) from None
+
+
+def _lines(file: BinaryIO, arguments: _Read, size: int, cut: Event) -> str:
+    """The lines that are wanted, numbered, and how to go on behind them."""
+    before = _skip(file, arguments.offset - 1, cut)
+    found, left, number = list[str](), MOST_BYTES, arguments.offset
+    while left > 0 and number < arguments.offset + arguments.limit and (line := file.readline(min(MOST_LINE, left))):
+        left -= len(line)
+        more = 0 if line.endswith(b"\n") else _rest(file, cut)
+        text = getincrementaldecoder("utf-8")("replace").decode(line, final=not more).removesuffix("\n")
+        if more:
+            text += f" [... {count(more, 'byte')} more; bash: sed -n {number}p FILE | cut -b {len(line) + 1}-]"
+        found.append(f"{number:6}\t{text}".replace("\0", "\ufffd"))
+        number += 1
+    if not found:
+        raise CommandError(f"the file has {count(before, 'line')}; offset {arguments.offset:,} is behind them")
+    here = file.tell()
+    if file.read(1):
+        rest = f"{count(size - here, 'byte')} more" if size > here else "more"
+        found.append(f"[... {rest}; offset={number} goes on]")
+    return "\n".join(found)
+
+
+def _skip(file: BinaryIO, lines: int, cut: Event) -> int:
+    """Go behind so many lines, and return how many there were."""
+    seen, ended = 0, True
+    while seen < lines:
+        _check_going_on(cut)
+        chunk = file.read(_CHUNK)
+        if not chunk:
+            return seen if ended else seen + 1
+        ended, found = chunk.endswith(b"\n"), chunk.count(b"\n")
+        if seen + found >= lines:
+            at = -1
+            for _ in range(lines - seen):
+                at = chunk.index(b"\n", at + 1)
+            file.seek(at + 1 - len(chunk), os.SEEK_CUR)
+            return lines
+        seen += found
+    return seen
+
+
+def _rest(file: BinaryIO, cut: Event) -> int:
+    """Go behind the end of this line, and return the bytes that were left of it, without its end."""
+    seen = 0
+    while chunk := file.read(_CHUNK):
+        _check_going_on(cut)
+        at = chunk.find(b"\n")
+        if at >= 0:
+            file.seek(at + 1 - len(chunk), os.SEEK_CUR)
+            return seen + at
+        seen += len(chunk)
+    return seen
+
+
+def _check_going_on(cut: Event) -> None:
+    if cut.is_set():
+        raise CommandError("the turn was interrupted")
+
+
+class _List(Struct, frozen=True, forbid_unknown_fields=True):
+    path: str = "."
+    pattern: Annotated[str, Meta(min_length=1, max_length=1000)] = "*"
+    limit: Annotated[int, Meta(ge=1, le=5000)] = 500
+
+
+def _list(agent: Agent, arguments: _List, asking: Asking) -> str:
+    pattern = Pattern(arguments.pattern)
+    real, folder = agreed(agent, "list_files", "list", arguments.path, asking), working(agent.log)
+    cut, until, found = Event(), monotonic() + SECONDS, list[str]()
+    walk = Walk(real, lambda: cut.is_set() or monotonic() > until, pattern.deepest)
+    try:
+        with CURRENT.get().ended_by(cut.set):
+            for level in walk:
+                found += _fitting(level, pattern, folder)
+    except FileNotFoundError:
+        raise CommandError(missing(real, folder)) from None
+    except NotADirectoryError:
+        raise CommandError(f"{shown(real, folder)} is no folder; read_file reads files") from None
+    except OSError as error:
+        raise CommandError(opening.why(error, real)) from None
+    _check_going_on(cut)
+    return "\n".join([*found[: arguments.limit], *_told(len(found), arguments, walk)])
+
+
+def _fitting(level: Level, pattern: Pattern, folder: str) -> list[str]:
+    """The entries of a folder that are meant, as paths that can be given back; a folder ends in `/`."""
+    found = []
+    for entry in level.entries:
+        if not pattern.fits((*level.below, entry.name)):
+            continue
+        path = shown(str(PurePath(level.folder.path, entry.name)), folder)
+        if entry.is_symlink():
+            path += f" -> {_target(level, entry.name)}"
+        elif entry.is_dir(follow_symlinks=False):
+            path += "/"
+        found.append(path)
+    return found
+
+
+def _target(level: Level, name: str) -> str:
+    try:
+        return shown(level.folder.target(name))
+    except OSError:
+        return "?"
+
+
+def _told(found: int, arguments: _List, walk: Walk) -> list[str]:
+    told = []
+    if not found:
+        told.append(f"nothing fits {one_line(arguments.pattern[:100])}")
+    if found > arguments.limit:
+        told.append(f"{found - arguments.limit:,} more; a narrower path or pattern, or a higher limit")
+    if not walk.complete:
+        told.append("not everything was looked at, there is too much; a narrower path or pattern")
+    if walk.skipped and "**" in arguments.pattern:
+        told.append(f"not looked into: {', '.join(sorted(walk.skipped))}")
+    return [f"[{'. '.join(each[0].upper() + each[1:] for each in told)}.]"] if told else []
+
+
+READ_FILE = Tool(
+    ToolSpec(
+        "read_file",
+        "Read a text file. Its lines come numbered. Outside of the working folder, and where there may be secrets, the "
+        "person is asked first.",
+        {
+            "type": "object",
+            "properties": {
+                "path": {"type": "string", "description": "From the working folder, or absolute"},
+                "offset": {"type": "integer", "description": "The first line to read, from 1"},
+                "limit": {"type": "integer", "description": "How many lines, 2000 if left out"},
+            },
+            "required": ["path"],
+        },
+    ),
+    _Read,
+    _read,
+    together=True,
+)
+
+LIST_FILES = Tool(
+    ToolSpec(
+        "list_files",
+        "List the files and folders in a folder; folders end in /. With a pattern such as **/*.py also those below it, "
+        "but not in .git, node_modules and the like. Outside of the working folder the person is asked first.",
+        {
+            "type": "object",
+            "properties": {
+                "path": {"type": "string", "description": "The folder, the working folder if left out"},
+                "pattern": {"type": "string", "description": "Which of them: * if left out, **/* for all at any depth"},
+                "limit": {"type": "integer", "description": "How many are shown, 500 if left out"},
+            },
+        },
+    ),
+    _List,
+    _list,
+    together=True,
+)

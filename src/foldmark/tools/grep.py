@@ -1,0 +1,107 @@
+"""`grep`: lines that fit a regular expression, in a file or in all files below a folder [SPEC 4.1]."""
+
+from collections.abc import Iterator
+from threading import Event
+from typing import Annotated
+
+from msgspec import Meta, Struct, structs
+
+from foldmark.conversation import Agent
+from foldmark.conversation.asking import Asking
+from foldmark.core.errors import CommandError
+from foldmark.core.request import ToolSpec
+from foldmark.core.wording import count
+from foldmark.tools import opening
+from foldmark.tools.nearby import missing
+from foldmark.tools.places import agreed, working
+from foldmark.tools.searching import MOST_FILE, Files, Found, search
+from foldmark.tools.tool import Tool
+from foldmark.tools.walking import Pattern, Walk
+
+SECONDS = 10.0
+"""How long a search takes at most."""
+MOST_CHARACTERS = 256 * 1024
+"""Of one answer."""
+
+
+class _Arguments(Struct, frozen=True, forbid_unknown_fields=True):
+    pattern: Annotated[str, Meta(min_length=1, max_length=10_000)]
+    path: str = "."
+    glob: Annotated[str, Meta(min_length=1, max_length=1000)] | None = None
+    ignore_case: bool = False
+    context: Annotated[int, Meta(ge=0, le=20)] = 0
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+
+
+def _run(agent: Agent, arguments: _Arguments, asking: Asking) -> str:
+    glob = Pattern(arguments.glob, anywhere=True) if arguments.glob else None
+    real, folder = agreed(agent, "grep", "search", arguments.path, asking), working(agent.log)
+    cut, late, found = Event(), Event(), Found([], [], [])
+    walk = Walk(real, lambda: cut.is_set() or late.is_set(), glob.deepest if glob else None)
+    files, asked = Files(real, folder, glob, walk), {**structs.asdict(arguments), "most": MOST_CHARACTERS}
+    try:
+        failed = search(files, asked, found, SECONDS, cut, late)
+    except FileNotFoundError:
+        raise CommandError(missing(real, folder)) from None
+    except OSError as error:
+        raise CommandError(opening.why(error, real)) from None
+    if cut.is_set():
+        raise CommandError("the turn was interrupted")
+    if found.wrong:
+        raise CommandError(f"the pattern is no regular expression that can be searched for: {found.wrong[0][:200]}")
+    if failed and not late.is_set():
+        raise CommandError("the search broke down, perhaps for want of memory; try a simpler pattern, or fewer files")
+    return "\n".join([*_shown(found.lines, arguments.context), *_told(files, found, late.is_set())])
+
+
+def _shown(lines: list[tuple[str, int, bool, str]], context: int) -> Iterator[str]:
+    """As grep shows them: `path:12:text`, lines around them `path-11-text`, `--` where some are left out."""
+    before: tuple[str, int] | None = None
+    for name, number, fits, text in lines:
+        if context and before not in (None, (name, number - 1)):
+            yield "--"
+        mark = ":" if fits else "-"
+        yield f"{name}{mark}{number}{mark}{text}".replace("\0", "\ufffd")
+        before = name, number
+
+
+def _told(files: Files, found: Found, late: bool) -> list[str]:
+    """What was not shown or not searched."""
+    told = [] if found.lines else [f"no match in {count(files.searched, 'file')}"]
+    if found.full:
+        told.append("there may be more; a narrower pattern, path or glob, or a higher limit")
+    elif not late and not files.walk.complete:
+        told.append("not everything was searched, there is too much; a narrower path or glob")
+    elif late:
+        told.append(f"the search was ended after {SECONDS:g} seconds; a simpler pattern, a narrower path or glob")
+    if files.secret:
+        told.append(f"{count(files.secret, 'file')} that may hold secrets not searched")
+    if files.large:
+        told.append(f"{count(files.large, 'file')} of more than {MOST_FILE >> 20} MB not searched")
+    if files.walk.skipped and not found.lines:
+        told.append(f"not looked into: {', '.join(sorted(files.walk.skipped))}")
+    return [f"[{'. '.join(each[0].upper() + each[1:] for each in told)}.]"] if told else []
+
+
+GREP = Tool(
+    ToolSpec(
+        "grep",
+        "Search files for a regular expression (Python's), line by line. Answers path:line:text. Passes over binary "
+        "files, .git, node_modules and the like. Outside of the working folder the person is asked first.",
+        {
+            "type": "object",
+            "properties": {
+                "pattern": {"type": "string", "description": "The regular expression"},
+                "path": {"type": "string", "description": "A file or folder, the working folder if left out"},
+                "glob": {"type": "string", "description": "Which files: *.py, src/**/*.{ts,tsx}"},
+                "ignore_case": {"type": "boolean"},
+                "context": {"type": "integer", "description": "Lines to show around each match, 0 to 20"},
+                "limit": {"type": "integer", "description": "Matches shown, 100 if left out"},
+            },
+            "required": ["pattern"],
+        },
+    ),
+    _Arguments,
+    _run,
+    together=True,
+)

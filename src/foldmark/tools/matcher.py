@@ -1,0 +1,94 @@
+"""Searches texts for a regular expression: the program of a process of its own, which imports nothing of Foldmark.
+
+An expression that comes from a model can take hours or all memory, and nothing but the end of its process stops it.
+
+Standard input: a line of JSON with `pattern`, `ignore_case`, `context`, `limit` and `most`, then for each text a line
+of JSON, [name, bytes], and the bytes. Standard output, lines of JSON: [name, line, whether it fits, text], or
+{"wrong": why} for what is no expression, {"full": true} when `limit` lines or `most` characters are reached.
+"""
+
+import contextlib
+import io
+import json
+import re
+import sys
+from collections import deque
+from typing import Any
+
+SHOWN = 300
+"""Characters of a line."""
+
+
+def main() -> None:
+    """Read texts until there are no more, or enough was found."""
+    _limit()
+    source = sys.stdin.buffer
+    asked = json.loads(source.readline())
+    try:
+        expression = re.compile(asked["pattern"], re.IGNORECASE if asked["ignore_case"] else 0)
+        search = Search(expression, asked["context"], asked["limit"], asked["most"])
+        while not search.full and (header := source.readline()):
+            name, size = json.loads(header)
+            search.text(name, source.read(size).decode("utf-8", "replace"))
+    except (re.error, OverflowError, RecursionError, MemoryError) as error:
+        tell({"wrong": str(error) or f"it takes too much memory ({type(error).__name__})"})
+
+
+class Search:
+    """One search, through one text after another."""
+
+    def __init__(self, expression: "re.Pattern[str]", context: int, limit: int, most: int) -> None:
+        self._search, self._context, self._limit, self._most = expression.search, context, limit, most
+        self.full = False
+
+    def text(self, name: str, text: str) -> None:
+        """Tell the lines that fit, and those around them."""
+        before: deque[tuple[int, str]] = deque(maxlen=self._context)
+        after = 0
+        for number, whole in enumerate(io.StringIO(text, newline="\n"), 1):
+            line = whole.removesuffix("\n").removesuffix("\r")
+            found = self._search(line) if self._limit else None
+            if found:
+                for each in before:
+                    self._tell(name, each[0], False, each[1])
+                before.clear()
+                after = self._context
+                self._limit -= 1
+                self._tell(name, number, True, line, found.start())
+            elif after:
+                after -= 1
+                self._tell(name, number, False, line)
+            else:
+                before.append((number, line))
+            if self._most <= 0 or not (self._limit or after):
+                self.full = True
+                tell({"full": True})
+                return
+
+    def _tell(self, name: str, number: int, fits: bool, line: str, at: int = 0) -> None:
+        begin = 0 if len(line) <= SHOWN else max(0, min(at - SHOWN // 3, len(line) - SHOWN))
+        shown = line[begin : begin + SHOWN]
+        shown = f"{'…' if begin else ''}{shown}{'…' if begin + SHOWN < len(line) else ''}"
+        self._most -= len(name) + len(shown)
+        tell([name, number, fits, shown])
+
+
+def tell(value: Any) -> None:
+    """One line of JSON, at once: this process may be ended in the next line."""
+    sys.stdout.write(json.dumps(value) + "\n")
+    sys.stdout.flush()
+
+
+def _limit() -> None:
+    """At most half a GB of memory, and half a minute should nobody be left to end this."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CPU, (30, 30))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29))
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(BrokenPipeError):
+        main()

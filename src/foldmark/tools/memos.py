@@ -1,0 +1,106 @@
+"""`save_memo` and `retrieve_memos`: what a model is to know in every conversation [S2, SPEC 4.1, 7]."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from foldmark.conversation import Agent
+from foldmark.conversation.asking import Asking
+from foldmark.conversation.memos import save
+from foldmark.core.memo_layer import entry
+from foldmark.core.memos import Memo
+from foldmark.core.request import ToolSpec
+from foldmark.core.segments import END
+from foldmark.core.tags import LONGEST_MEMO, MOST_TAGS, checked_tags
+from foldmark.core.wording import count, listing
+from foldmark.tools.tool import Tool
+
+RETRIEVED, CHARACTERS = 20, 12_000
+"""Memos of one answer, and characters beyond which no further one is shown."""
+
+TAGS = 40
+"""Tags that are named where nothing was found."""
+
+
+class _Save(Struct, frozen=True, forbid_unknown_fields=True):
+    content: str
+    tags: list[str] | str = ""
+
+
+class _Retrieve(Struct, frozen=True, forbid_unknown_fields=True):
+    tags: list[str] | str = ""
+
+
+def _save(agent: Agent, arguments: _Save, asking: Asking) -> str:
+    memo = save(agent, arguments.content, _several(arguments.tags), "model")
+    return f"Memo {memo.id} saved{f' [{listing(memo.tags)}]' if memo.tags else ''}."
+
+
+def _retrieve(agent: Agent, arguments: _Retrieve, asking: Asking) -> str:
+    store, tags = agent.log.store, checked_tags(_several(arguments.tags))
+    if not tags:
+        return _answer(agent, "The newest memos", store.memos(RETRIEVED))
+    if found := store.memos_tagged(tags, RETRIEVED):
+        return _answer(agent, f"Memos with a tag of {listing(tags)}", found)
+    words = store.memos_with(tags, END, RETRIEVED)
+    return _answer(agent, f"No memo is tagged {listing(tags)}. Memos with these words", words)
+
+
+def _answer(agent: Agent, head: str, found: Sequence[Memo]) -> str:
+    """The memos as far as there is room, or else the tags there are."""
+    shown: list[str] = []
+    for text in map(entry, found):
+        if shown and sum(map(len, shown)) + len(text) > CHARACTERS:
+            break
+        shown.append(text)
+    if not shown:
+        tags = [f"{tag} ({number})" for tag, number in agent.log.store.memo_tags(TAGS + 1)]
+        return f"{head}: none. {f'Tags there are: {listing(tags, TAGS)}' if tags else 'No memo has a tag yet'}."
+    more = [f"{count(len(found) - len(shown), 'memo')} more; ask for fewer tags."] if len(found) > len(shown) else []
+    return "\n\n".join((f"{head}, {len(shown)} of {len(found)}:", *shown, *more))
+
+
+def _several(tags: list[str] | str) -> list[str]:
+    """Tags as models give them: a list, or one text with commas."""
+    return tags.split(",") if isinstance(tags, str) else tags
+
+
+def _tags(description: str) -> dict[str, object]:
+    return {"type": "array", "items": {"type": "string"}, "description": description}
+
+
+SAVE_MEMO = Tool(
+    ToolSpec(
+        "save_memo",
+        "Save knowledge for all conversations, this one and later ones: a decision and why, a pitfall, a design that "
+        "is not obvious. Not what the code itself shows, and nothing secret.",
+        {
+            "type": "object",
+            "properties": {
+                "content": {
+                    "type": "string",
+                    "description": f"What is to be known, understood by itself; at most {LONGEST_MEMO} characters",
+                },
+                "tags": _tags(f"What it will be looked for by, e.g. arch-decision, gotcha; at most {MOST_TAGS}"),
+            },
+            "required": ["content", "tags"],
+        },
+    ),
+    _Save,
+    _save,
+)
+
+RETRIEVE_MEMOS = Tool(
+    ToolSpec(
+        "retrieve_memos",
+        "Read the memos with any of these tags, those with most of them first. Without tags the newest memos.",
+        {
+            "type": "object",
+            "properties": {"tags": _tags("e.g. arch-decision, gotcha")},
+            "required": ["tags"],
+        },
+    ),
+    _Retrieve,
+    _retrieve,
+    together=True,
+)

@@ -1,0 +1,167 @@
+"""Running a shell command in a session of its own, with bounded output, up to its end, a time limit or an interruption.
+
+Nothing that it started in that session stays behind. What leaves the session (`setsid`) does, and is not waited for.
+"""
+
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from selectors import EVENT_READ, DefaultSelector
+from subprocess import DEVNULL, PIPE, STDOUT, Popen, TimeoutExpired
+from threading import Event
+from time import monotonic, sleep
+from typing import Literal, NamedTuple
+
+from foldmark.conversation.interruption import CURRENT
+from foldmark.core.errors import CommandError
+
+HEAD, TAIL = 64 * 1024, 64 * 1024
+"""Bytes of the output that are kept of its beginning and of its end."""
+TICK = 0.05
+"""Seconds after which it is looked whether to go on."""
+LINGER = 0.5
+"""Seconds that what a command left in the background has to end by itself."""
+GRACE = 0.3
+"""Seconds between asking processes to end and ending them."""
+
+_PROC = Path("/proc")
+
+Why = Literal["done", "background", "late", "interrupted"]
+"""How a run ended: by itself; by itself, but what it left running was ended; after its time; with the turn."""
+
+
+class Ran(NamedTuple):
+    """How a command ended; `code` as of `subprocess`, negative for a signal."""
+
+    output: str
+    why: Why
+    code: int
+
+
+class Output:
+    """The beginning and the end of what was written, and how much there was."""
+
+    def __init__(self) -> None:
+        self._head, self._tail, self._total = bytearray(), bytearray(), 0
+
+    def add(self, data: bytes) -> None:
+        """Take what was written next."""
+        self._total += len(data)
+        room = HEAD - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:]
+        del self._tail[:-TAIL]
+
+    def text(self) -> str:
+        """What is kept, as text, with what was left out told."""
+        left_out = self._total - len(self._head) - len(self._tail)
+        if not left_out:
+            return _text(bytes(self._head + self._tail))
+        head, tail = bytes(self._head), bytes(self._tail)
+        while head and head[-1] & 0xC0 == 0x80:  # no half of a character
+            head = head[:-1]
+        told = f"[... {left_out:,} of {self._total:,} bytes left out ...]"
+        return f"{_text(head[:-1] if head and head[-1] >= 0xC0 else head)}\n{told}\n{_text(tail.lstrip(_INSIDE))}"
+
+
+_INSIDE = bytes(range(0x80, 0xC0))
+"""Bytes that no character begins with."""
+
+
+def run(command: Sequence[str | bytes], folder: str, environment: Mapping[str, str], timeout: float) -> Ran:
+    """Run a command without input; `timeout` in seconds. Raises CommandError if it cannot be started."""
+    cut, output = Event(), Output()
+    with CURRENT.get().ended_by(cut.set):
+        if cut.is_set():
+            raise CommandError("the turn was interrupted; nothing was run")
+        try:
+            process = Popen(
+                command, cwd=folder, env=environment, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, start_new_session=True
+            )
+        except (OSError, ValueError) as error:
+            raise CommandError(f"the command cannot be started: {getattr(error, 'strerror', None) or error}") from None
+        assert process.stdout is not None
+        with process.stdout as source:
+            try:
+                why = _follow(process, source.fileno(), output, monotonic() + timeout, cut)
+            finally:
+                _end(process)
+            _drain(source.fileno(), output)
+    code = process.returncode
+    return Ran(output.text(), why, -signal.SIGKILL if code is None else code)
+
+
+def _follow(process: "Popen[bytes]", source: int, output: Output, until: float, cut: Event) -> Why:
+    """Take what is written until the command and all that it started are at their end, or have to be brought there."""
+    ended, opened = None, True
+    with DefaultSelector() as selector:
+        selector.register(source, EVENT_READ)
+        while True:
+            if cut.is_set():
+                return "interrupted"
+            if ended is None and process.poll() is not None:
+                ended = monotonic()
+            if ended is not None and not opened and not _alive(process):
+                return "done"
+            if ended is not None and monotonic() > ended + LINGER:
+                return "background" if _alive(process) else "done"
+            if ended is None and monotonic() > until:
+                return "late"
+            if not opened:
+                with suppress(TimeoutExpired):
+                    process.wait(TICK)
+                sleep(TICK / 5 if ended is not None else 0)
+            elif selector.select(TICK):
+                data = os.read(source, 1 << 16)
+                output.add(data)
+                opened = bool(data)
+
+
+def _drain(source: int, output: Output) -> None:
+    """Take what was written before the end; whoever left the session may write on, and is not waited for."""
+    os.set_blocking(source, False)
+    until = monotonic() + GRACE
+    with suppress(BlockingIOError):
+        while monotonic() < until and (data := os.read(source, 1 << 16)):
+            output.add(data)
+
+
+def _end(process: "Popen[bytes]") -> None:
+    """End all processes of the command's group, and leave no zombie of ours."""
+    for each in (signal.SIGTERM, signal.SIGKILL):
+        if not _alive(process):
+            break
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, each)
+        until = monotonic() + GRACE
+        while _alive(process) and monotonic() < until:
+            sleep(TICK / 5)
+    with suppress(TimeoutExpired):
+        process.wait(GRACE)
+
+
+def _alive(process: "Popen[bytes]") -> bool:
+    """Whether processes of the command's group still run. A zombie that nobody collects does not, where that can be
+    seen: in a container nobody may."""
+    ended = process.poll() is not None
+    try:
+        os.killpg(process.pid, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    processes = [each for each in _PROC.iterdir() if each.name.isdigit()] if ended and _PROC.is_dir() else []
+    return not processes or any(_runs_in(process.pid, each / "stat") for each in processes)
+
+
+def _runs_in(group: int, stat: Path) -> bool:
+    """Whether the process that a file `/proc/N/stat` is about is of the group, and no zombie."""
+    try:
+        state, _, found = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[:3]
+    except (OSError, ValueError):
+        return False
+    return int(found) == group and state not in "ZX"
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace").replace("\0", "\ufffd")

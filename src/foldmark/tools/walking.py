@@ -1,0 +1,148 @@
+"""Going through a folder and those below it, link by no link, within bounds; and which names a pattern means."""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from itertools import islice, pairwise
+from pathlib import PurePath
+from typing import NamedTuple
+
+from foldmark.core.errors import CommandError
+from foldmark.tools.opening import Folder, opened_folder
+
+SKIPPED = (".git", ".hg", ".svn", "node_modules", ".venv", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache")
+"""Folders that nobody means who does not name them."""
+
+MOST_ENTRIES, MOST_DEPTH = 200_000, 100
+MOST_PARTS = 40
+MOST_ALTERNATIVES = 100
+
+_SYSTEM = ("/proc", "/sys", "/dev")
+
+
+class Level(NamedTuple):
+    """One folder, still open: its path below the top, () for the top itself, and what is in it, sorted by name."""
+
+    below: tuple[str, ...]
+    folder: Folder
+    entries: list[os.DirEntry[str]]
+
+
+class Walk:
+    """Goes through `top`, a real path, folder by folder, those nearest first, and follows no link.
+
+    Ends when all was seen, after `MOST_ENTRIES` entries, `MOST_DEPTH` folders deep, or when `over` says so; `complete`
+    is whether all was seen. Folders that cannot be read are passed over. `skipped` are the names of `SKIPPED` that
+    there were.
+    """
+
+    def __init__(self, top: str, over: Callable[[], bool], deepest: int | None = None) -> None:
+        self.complete, self.skipped = True, set[str]()
+        self._top, self._over, self._deepest = top, over, deepest
+
+    def __iter__(self) -> Iterator[Level]:
+        """Raises OSError if `top` cannot be read."""
+        waiting, left = deque[tuple[str, ...]]([()]), MOST_ENTRIES
+        while waiting:
+            if left <= 0 or self._over():
+                self.complete = False
+                break
+            below = waiting.popleft()
+            try:
+                with opened_folder(str(PurePath(self._top, *below))) as folder:
+                    entries = sorted(islice(folder.entries(), left), key=lambda entry: entry.name)
+                    left -= len(entries)
+                    self.complete = self.complete and left > 0
+                    waiting.extend((*below, entry.name) for entry in entries if self._enters(below, entry))
+                    yield Level(below, folder, entries)
+            except OSError:
+                if not below:
+                    raise
+
+    def _enters(self, below: tuple[str, ...], entry: os.DirEntry[str]) -> bool:
+        if not entry.is_dir(follow_symlinks=False) or (self._deepest is not None and len(below) + 1 >= self._deepest):
+            return False
+        if entry.name in SKIPPED:
+            self.skipped.add(entry.name)
+            return False
+        if len(below) + 1 >= MOST_DEPTH:
+            self.complete = False
+            return False
+        return str(PurePath(self._top, *below, entry.name)) not in _SYSTEM
+
+
+class Pattern:
+    """Names as in a shell: `*`, `?`, `[a-z]`, `{a,b}`, and `**` for any folders between. Raises CommandError.
+
+    Each part is compared by itself, so that no pattern takes more than its length times that of the path. One of a
+    single part means files at any depth if it is `anywhere`.
+    """
+
+    def __init__(self, text: str, *, anywhere: bool = False) -> None:
+        self._alternatives = []
+        for each in _alternatives(text):
+            parts = tuple(part for part in each.split("/") if part not in ("", "."))
+            parts = (*parts, "*") if parts[-1:] == ("**",) else parts
+            if text.startswith("/") or not parts or ".." in parts or len(parts) > MOST_PARTS:
+                raise CommandError(
+                    "a pattern names what is below the path, such as *.py or src/**/*.py, in up to "
+                    f"{MOST_PARTS} parts; a folder elsewhere is given as path"
+                )
+            self._alternatives.append(("**", *parts) if anywhere and len(parts) == 1 else parts)
+
+    @property
+    def deepest(self) -> int | None:
+        """How many parts the longest path has that can fit; None for any number."""
+        return None if any("**" in each for each in self._alternatives) else max(map(len, self._alternatives))
+
+    def fits(self, parts: tuple[str, ...]) -> bool:
+        """Whether a path below the top, given in parts, is meant."""
+        return any(_fits(parts, each) for each in self._alternatives)
+
+
+def _fits(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
+    """`reached` are the numbers of parts that the pattern so far can have taken."""
+    reached = {0}
+    for each in pattern:
+        if each == "**":
+            reached = set(range(min(reached), len(parts) + 1))
+        else:
+            reached = {at + 1 for at in reached if at < len(parts) and fnmatchcase(parts[at], each)}
+        if not reached:
+            return False
+    return len(parts) in reached
+
+
+def _alternatives(text: str) -> list[str]:
+    """What `{a,b}` stands for, the outermost first. Raises CommandError for too many."""
+    done, waiting = list[str](), [text]
+    while waiting:
+        each = waiting.pop()
+        if len(done) + len(waiting) > MOST_ALTERNATIVES:
+            raise CommandError(f"a pattern stands for up to {MOST_ALTERNATIVES} alternatives of {{a,b}}; name fewer")
+        choices = _choices(each)
+        if choices is None:
+            done.append(each)
+        else:
+            waiting += choices
+    return done
+
+
+def _choices(text: str) -> list[str] | None:
+    """The texts that the first whole `{a,b}` makes of a text; None if there is none."""
+    depth, begin, commas = 0, 0, list[int]()
+    for at, char in enumerate(text):
+        if char == "{":
+            if depth == 0:
+                begin, commas = at, []
+            depth += 1
+        elif char == "," and depth == 1:
+            commas.append(at)
+        elif char == "}" and depth:
+            depth -= 1
+            if depth == 0 and commas:
+                cuts = [begin, *commas, at]
+                middles = [text[one + 1 : other] for one, other in pairwise(cuts)]
+                return [text[:begin] + middle + text[at + 1 :] for middle in middles]
+    return None

@@ -1,0 +1,222 @@
+"""What is a `### STATE` block and what only looks like one, whole and as it streams (SPEC 7)."""
+
+from time import perf_counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foldmark.core.state import Hiding, Parted, parted
+
+BLOCK = "Goal: port the parser\nContext: src/parse.py\nResolved: the lexer\nTechnical Anchors: port 8080"
+
+
+def test_the_block_of_the_seed() -> None:
+    assert parted(f"Done.\n\n### STATE\n{BLOCK}\n") == Parted("Done.", BLOCK)
+    assert parted(f"### STATE\n{BLOCK}") == Parted("", BLOCK)
+
+
+@pytest.mark.parametrize(
+    "head",
+    ["### STATE", "## STATE", "#### STATE", "### STATE:", "### STATE :", "###  STATE", "### STATE  \t", "### STATE\r"],
+)
+def test_the_first_line(head: str) -> None:
+    assert parted(f"Done.\n{head}\n{BLOCK}") == Parted("Done.", BLOCK)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        *("# STATE", "##### STATE", "###STATE", "### State", "### STATES", "### STATE of things", "STATE", "**STATE**"),
+        *(" ### STATE", "> ### STATE", "- ### STATE", "Done. ### STATE", "\u2028### STATE", "### STATE\u2028"),
+        f"### STATE{' ' * 60}",
+    ],
+)
+def test_what_is_no_first_line(head: str) -> None:
+    text = f"Done.\n{head}\n{BLOCK}\n"
+    assert parted(text) == Parted(text, None)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        *("Goal: x", "Context: a.py", "Resolved: nothing", "Technical Anchors: 10.0.0.1", "Technical anchors: 1"),
+        *("**Goal:** x", "**Goal**: x", "- Goal: x", "* **Goal:** x", "  - Goal: x", "__Goal__: x"),
+        *("Goal:\n- one\n- two", "Goal:\n\n- one\n\n- two", "Goal: x\n\n\nContext: y", "\nGoal: x"),
+        *("Goal: x\n\n    indented", "Goal: x\n\n1. first\n\n2. second", "Goal: x\n\n> quoted", "Goal: x\nmore of it"),
+        *("Goal: none", "Goal:\nContext:\nResolved: y\nTechnical Anchors:", "Notes first.\nGoal: x"),
+        *("```\nGoal: x\n\nmore\n```", "Goal: x\n```\n# a comment\n```", "Goal: x\n```\n# never closed\n\nmore"),
+        "Goal: x\n\nin between\n\nResolved: y",
+        "Goal: x\u2028# still the goal",
+    ],
+)
+def test_what_is_a_block(block: str) -> None:
+    assert parted(f"Done.\n\n### STATE\n{block}\n\n") == Parted("Done.", block.strip())
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        *("", "\n\n", "none", "All good.", "goal x", "Goals: x", "The Goal: x", "Goal", "### Goal: x"),
+        *("Goal:", "Goal:\nContext:\n\nResolved:\n**Technical Anchors:**", "- Goal:\n- Context:\n---"),
+        *("Goal: x\n\n## Next\nmore", "Goal: x\n# Title", "Goal: x\n   ###### small", "Goal: x\n#", "Goal:\n\nBye."),
+    ],
+)
+def test_what_is_malformed_stays(block: str) -> None:
+    for text in (f"Done.\n\n### STATE\n{block}", f"### STATE\n{block}\n"):
+        assert parted(text) == Parted(text, None)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        *(
+            ("```\n", "\n```"),
+            ("```markdown\n", "\n```"),
+            ("~~~\n", "\n~~~"),
+            ("~~~ a`b\n", "\n~~~"),
+            ("   ```\n", "\n  ```"),
+        ),
+        *(("````\n```\n", "\n````"), ("```\n~~~\n", "\n```"), ("```\n``\n", "\n```"), ("```\n```x\n", "\n```")),
+        *(("```\n    ```\n", "\n```"), ("```\nnever closed\n", ""), ("~~~\n```\n", "\n~~~\n"), ("`````\n````\n", "")),
+    ],
+)
+def test_in_a_code_fence_it_is_none(before: str, after: str) -> None:
+    text = f"So it looks:\n{before}### STATE\n{BLOCK}{after}"
+    assert parted(text) == Parted(text, None)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        *("```py\nx\n```\n", "```\nx\n````  \n", "``` a`b ```\n", "    ```\n", "\t```\n", "``\n", "~~\n", "> ```\n"),
+        *("```\nx\n   ```\n", "~~~x\n```\n~~~\n", "````\n```\n````\n", "text ```\n"),
+    ],
+)
+def test_behind_a_code_fence_it_is_one(before: str) -> None:
+    assert parted(f"{before}### STATE\n{BLOCK}") == Parted(before.rstrip(), BLOCK)
+
+
+def test_the_last_of_several_counts() -> None:
+    assert parted("### STATE\nGoal: a\n\n### STATE\nGoal: b") == Parted("### STATE\nGoal: a", "Goal: b")
+    malformed = "### STATE\nGoal: a\n\n### STATE\nnothing"
+    assert parted(malformed) == Parted(malformed, None)
+    fenced = "### STATE\nGoal: a\n```\n### STATE\nGoal: b\n```"
+    assert parted(f"Done.\n{fenced}") == Parted("Done.", fenced.removeprefix("### STATE\n"))
+
+
+def test_a_paragraph_behind_the_members_is_the_answers() -> None:
+    """Nobody would see it otherwise."""
+    assert parted(f"Done.\n### STATE\n{BLOCK}\n\nShall I go on?") == Parted("Done.\n\nShall I go on?", BLOCK)
+    assert parted(f"### STATE\n{BLOCK}\n\n\nDone.\n\n- a\n") == Parted("Done.\n\n- a", BLOCK)
+    assert parted(f"Done.\n### STATE\n{BLOCK}\n\n```\ncode\n```") == Parted("Done.\n\n```\ncode\n```", BLOCK)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "### STATE\n" * 300_000,
+        "### STATE\nGoal: x\n" + "- STATE\n\n" * 300_000,
+        "#" * 3_000_000 + " STATE",
+        "STATE" + "### " * 700_000,
+        "### STATE" + " " * 3_000_000 + "x",
+        "STATE\n" + " " * 3_000_000 + "Goal: x",
+        "### STATE\nGoal" + " " * 3_000_000 + "x",
+        "### STATE\n" + "`" * 3_000_000,
+        "STATE\n" + "```\n~~~ `\n" * 300_000,
+        "### STATE\n" + "\u2028### STATE" * 300_000,
+    ],
+)
+def test_huge_texts_take_their_length(text: str) -> None:
+    """A second each would be far from it."""
+    began = perf_counter()
+    parted(text)
+    hiding = Hiding()
+    for at in range(0, len(text), 4096):
+        hiding.feed(text[at : at + 4096])
+    hiding.end()
+    assert perf_counter() - began < 10
+
+
+# As it streams
+
+PIECES = st.lists(
+    st.sampled_from(
+        [
+            *(
+                "#",
+                "##",
+                "### ",
+                "### STATE",
+                "STATE",
+                "S",
+                "TATE:",
+                "\n",
+                "\n\n",
+                " ",
+                "\t",
+                "\r\n",
+                "```",
+                "~~~",
+                "`",
+            ),
+            *("Goal: x", "Context:", "- ", "Bye.", "# Title", "\n### STATE\nGoal: y\n", "\n\nMore.", "\u2028", ""),
+        ]
+    ),
+    max_size=25,
+)
+
+
+@given(PIECES)
+def test_what_is_shown_is_what_is_recorded(pieces: list[str]) -> None:
+    hiding = Hiding()
+    shown = "".join(map(hiding.feed, pieces)) + hiding.end()
+    text = "".join(pieces)
+    assert shown.rstrip() == parted(text).text.rstrip()
+    if parted(text).block is None:
+        assert shown == text
+
+
+@given(st.text(alphabet="#STAE :\n`~Gola", max_size=60), st.lists(st.integers(1, 9), min_size=1))
+def test_however_a_text_is_cut(text: str, sizes: list[int]) -> None:
+    hiding, shown, at, turn = Hiding(), "", 0, 0
+    while at < len(text):
+        size = sizes[turn % len(sizes)]
+        shown, at, turn = shown + hiding.feed(text[at : at + size]), at + size, turn + 1
+    assert (shown + hiding.end()).rstrip() == parted(text).text.rstrip()
+
+
+@given(PIECES)
+def test_nothing_else_is_held_back(pieces: list[str]) -> None:
+    """Behind every piece all is shown but a line that may still become the first of a block, or what follows one."""
+    hiding, shown, text = Hiding(), "", ""
+    for piece in pieces:
+        shown, text = shown + hiding.feed(piece), text + piece
+        held = text.removeprefix(shown)
+        assert text == shown + held
+        first, *behind = held.split("\n", 1)
+        if behind:
+            assert first.strip().rstrip(" :\r\t").endswith("STATE")
+        elif held:
+            assert "### STATE".startswith(held.replace("\t", " ").rstrip(" :\r")) or held.lstrip("#").split() in (
+                *([], ["S"], ["ST"], ["STA"], ["STAT"], ["STATE"], ["STATE:"], ["STATE", ":"]),
+            )
+            assert shown == "" or shown.endswith("\n")
+
+
+def test_what_goes_out_when() -> None:
+    hiding = Hiding()
+    said = [
+        hiding.feed(each) for each in ("Do", "ne", ".\n#", "## ", "Title", "\n##", "# STA", "TE", "\n", "Goal: x\n")
+    ]
+    assert said == ["Do", "ne", ".\n", "", "### Title", "\n", "", "", "", ""]
+    assert hiding.end() == ""
+
+
+def test_an_interrupted_answer_holds_no_block() -> None:
+    hiding = Hiding()
+    assert hiding.feed("Done.\n### STATE\nGoal: x") == "Done.\n"
+    assert hiding.end(interrupted=True) == "### STATE\nGoal: x"
+    hiding = Hiding()
+    assert hiding.feed("Done.\n##") == "Done.\n"
+    assert hiding.end(interrupted=True) == "##"

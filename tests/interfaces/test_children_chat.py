@@ -1,0 +1,432 @@
+"""Children at work beside a chat (SPEC 6; S0): typing, commands while an answer streams, leaving, tools that ask."""
+
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from string import ascii_uppercase
+from typing import Any
+
+import pytest
+from command_line import Cli, events
+from plan import Answer, Reply, Say, Use
+from playing import asked, say
+from server import Loopback
+from terminal import CTRL_C, CTRL_D, LIMIT, Terminal
+from wire_openai import OpenAIWire
+
+import foldmark
+from foldmark.conversation.doctor import examine
+
+Start = Callable[..., Terminal]
+Provide = Callable[..., Loopback]
+
+WIRE = OpenAIWire()
+PROMPT = "⚪\n> "
+CHILDREN = 20
+ECHO = 0.1
+"""Seconds in which what is typed is to be seen."""
+
+
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provide]:
+    """Starts a provider on the loopback interface, which a chat with `--model openai/gpt-5` then talks to."""
+    servers: list[Loopback] = []
+    for name in [name for name in os.environ if name.upper().endswith("_PROXY") or name.startswith("OPENAI_")]:
+        monkeypatch.delenv(name)
+
+    def provider(played: Callable[[Any], Answer], pause: float = 0.0) -> Loopback:
+        server = Loopback(WIRE, played, pause=pause)
+        monkeypatch.setenv("OPENAI_API_KEY", "test-key-7f3a91c2")
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        servers.append(server.__enter__())
+        return server
+
+    yield provider
+    for server in servers:
+        server.__exit__(None, None, None)
+        assert server.refusals == []
+
+
+def sound(log: foldmark.Log) -> None:
+    """Nothing is wrong with the log, no turn is open and nobody is at work."""
+    assert list(examine(log)) == []
+    assert [agent.open_turn for agent in log.agents()] == [None] * len(log.agents())
+    assert log.store.leases() == []
+
+
+def said(agent: foldmark.Agent) -> list[str]:
+    """What a person said, notes included, as far as it is in the context."""
+    return [each.content for each in agent.context().messages if (each.kind, each.actor) == ("user", "human")]
+
+
+def task(number: int) -> str:
+    return f"Research topic {number}. Report via /send."
+
+
+def delegate(screen: Terminal, number: int) -> None:
+    """Fork children from the prompt, each with a task of its own."""
+    for each in range(number):
+        screen.type(f"/mark GOAL\r/note {task(each)}\r/fork GOAL\r")
+        screen.until("(from GOAL)")
+        screen.until("\n> ")
+
+
+def echoes(screen: Terminal) -> list[float]:
+    """Seconds until each of some letters is seen; they stay in the line that is being typed."""
+    took = []
+    for letter in ascii_uppercase:
+        began = time.perf_counter()
+        screen.type(letter)
+        screen.until(letter)
+        took.append(time.perf_counter() - began)
+        time.sleep(0.02)  # as fast as nobody types, so that the measurement meets whatever else goes on
+    return took
+
+
+# Twenty children
+
+
+def busy(screen: Terminal) -> int:
+    """How many agents `/agents` says wait for their model."""
+    screen.type("/agents\r")
+    screen.until("/agents")
+    shown = screen.until("\n> ")
+    while "default" not in shown:
+        shown += screen.until("\n> ")
+    return shown.count("waiting for the model") + shown.count("executing tools")
+
+
+@pytest.mark.parametrize("model", ["offline", "openai/gpt-5"])
+def test_a_person_types_while_twenty_children_work(
+    terminal: Start, provider: Provide, log: foldmark.Log, capsys: pytest.CaptureFixture[str], model: str
+) -> None:
+    if model != "offline":
+        provider(lambda body: say(*(f"word {n} " for n in range(1000))), pause=0.2)
+    with terminal("chat", "--model", model, delay=1.0) as screen:
+        screen.until(PROMPT)
+        delegate(screen, CHILDREN)
+        deadline = time.monotonic() + LIMIT
+        while busy(screen) < CHILDREN:
+            assert time.monotonic() < deadline
+        for _ in range(3):  # the machine may be busy with something else
+            took = echoes(screen)
+            screen.type("\x15")  # what was typed is taken back
+            worst, median = max(took), statistics.median(took)
+            with capsys.disabled():
+                print(f" [echo {model}: median {1000 * median:.1f} ms, worst {1000 * worst:.1f} ms]", end="")
+            if worst < ECHO:
+                break
+        assert worst < ECHO
+        began = time.perf_counter()
+        assert busy(screen) > 0
+        assert time.perf_counter() - began < 2
+        screen.type("/exit\r")
+        screen.until(" still at work; Ctrl-C ends that)")
+        screen.type(CTRL_C)
+        screen.end()
+        assert "Traceback" not in screen.screen
+    agent = log.agent("default")
+    assert [said(child) for child in agent.children] == [[task(each)] for each in range(CHILDREN)]
+    assert [event for event in events(log) if event.kind == "turn_ended" and event.interrupted]
+    sound(log)
+
+
+def test_a_notice_leaves_what_is_being_typed(terminal: Start, log: foldmark.Log) -> None:
+    with terminal("chat", delay=0.02) as screen:
+        screen.until(PROMPT)
+        delegate(screen, 1)
+        screen.type("half of what")
+        screen.until("half of what")
+        shown = screen.until(" is idle)\n> half of what")
+        assert shown.count("\n") >= 1
+        screen.type(" I say\r")
+        screen.until(PROMPT)
+        screen.type(CTRL_D)
+        assert screen.end() == 0
+    assert said(log.agent("default"))[-1] == "half of what I say"
+    sound(log)
+
+
+# While an answer streams
+
+
+def long_answer(body: Any) -> Answer:
+    """Of a hundred words for a person, one for a child."""
+    heard = asked(WIRE, body)
+    return say("Done.") if heard.who else say(*(f"word{n} " for n in range(100)), "END")
+
+
+def test_commands_are_carried_out_while_an_answer_streams(
+    terminal: Start, provider: Provide, log: foldmark.Log
+) -> None:
+    provider(long_answer, pause=0.02)
+    with terminal("chat", "--model", "openai/gpt-5") as screen:
+        screen.until(PROMPT)
+        screen.type("/mark M\r")
+        screen.until("\n> ")
+        screen.type("Tell me.\r")
+        screen.until("word5 ")
+        for line, answer in (("/mark N", "Checkpoint 'N' created."), ("/agents", "waiting for the model")):
+            screen.type(f"{line}\r")
+            shown = screen.until(answer)
+            assert "END" not in shown
+            screen.until("word")
+        screen.type("/fork M\r")
+        shown = screen.until("(from M)")
+        assert "END" not in shown
+        screen.until("END")
+        screen.until(PROMPT)
+        screen.type("/wait\r")
+        screen.until("\n> ")
+        screen.type(CTRL_D)
+        assert screen.end() == 0
+    agent = log.agent("default")
+    answer = [event for event in events(log) if event.kind == "assistant" and event.agent_id == agent.id]
+    assert [(event.content.endswith("END"), event.interrupted) for event in answer] == [(True, False)]
+    assert list(agent.context().marks) == ["M", "N"]
+    (child,) = agent.children
+    assert [message.content for message in child.context().messages] == ["Tell me.", "Done."]
+    sound(log)
+
+
+@pytest.mark.parametrize("line", ["/clear", "/undo"])
+def test_a_context_operation_ends_the_answer_first(
+    terminal: Start, provider: Provide, log: foldmark.Log, line: str
+) -> None:
+    provider(long_answer, pause=0.02)
+    with terminal("chat", "--model", "openai/gpt-5") as screen:
+        screen.until(PROMPT)
+        screen.type("Tell me.\r")
+        screen.until("word5 ")
+        screen.type(f"{line}\r")
+        shown = screen.until(PROMPT)
+        assert "END" not in shown
+        assert "interrupted" in shown
+        screen.type("And now?\r")
+        screen.until("END")
+        screen.until(PROMPT)
+        screen.type(CTRL_D)
+        assert screen.end() == 0
+    kinds = [event.kind for event in events(log) if event.kind not in ("usage", "config")]
+    assert kinds[:4] == ["user", "assistant", "turn_ended", line[1:]]
+    assert [event.interrupted for event in events(log) if event.kind == "assistant"] == [True, False]
+    assert said(log.agent("default")) == ["And now?"]
+    sound(log)
+
+
+def test_what_is_said_meanwhile_waits(terminal: Start, provider: Provide, log: foldmark.Log) -> None:
+    server = provider(long_answer, pause=0.01)
+    with terminal("chat", "--model", "openai/gpt-5") as screen:
+        screen.until(PROMPT)
+        screen.type("First.\r")
+        screen.until("word5 ")
+        screen.type("Second.\r/mark AFTER\r")
+        shown = screen.until("END")
+        assert "Checkpoint" not in shown  # it was typed behind a text, and keeps its place
+        screen.until("END")
+        screen.until("Checkpoint 'AFTER' created.")
+        screen.until("\n> ")
+        screen.type(CTRL_D)
+        assert screen.end() == 0
+    assert said(log.agent("default")) == ["First.", "Second."]
+    kinds = [event.kind for event in events(log) if event.kind not in ("usage", "config")]
+    assert kinds == ["user", "assistant", "turn_ended", "user", "assistant", "turn_ended", "mark"]
+    assert len(server.asked) == 2
+    sound(log)
+
+
+def test_half_a_line_typed_meanwhile_is_gone_on_with(terminal: Start, provider: Provide, log: foldmark.Log) -> None:
+    provider(long_answer, pause=0.01)
+    with terminal("chat", "--model", "openai/gpt-5") as screen:
+        screen.until(PROMPT)
+        screen.type("First.\r")
+        screen.until("word5 ")
+        screen.type("half of")
+        screen.until("END")
+        screen.until(PROMPT)
+        screen.until("half of")
+        screen.type(" a line\r")
+        screen.until("END")
+        screen.until(PROMPT)
+        screen.type(CTRL_D)
+        assert screen.end() == 0
+    assert said(log.agent("default")) == ["First.", "half of a line"]
+    sound(log)
+
+
+# Leaving
+
+
+@pytest.mark.parametrize("end", ["/exit\r", CTRL_D], ids=["exit", "ctrl-d"])
+def test_leaving_waits_for_the_children(terminal: Start, log: foldmark.Log, end: str) -> None:
+    with terminal("chat", delay=0.02) as screen:
+        screen.until(PROMPT)
+        delegate(screen, 3)
+        screen.type(end)
+        screen.until("(3 agents still at work; Ctrl-C ends that)")
+        assert screen.end() == 0
+    assert log.store.unread_count(log.agent("default").id) == 3
+    assert not any(event.interrupted for event in events(log))
+    sound(log)
+
+
+def test_ctrl_c_ends_the_children_that_are_waited_for(terminal: Start, log: foldmark.Log) -> None:
+    with terminal("chat", delay=1.0) as screen:
+        screen.until(PROMPT)
+        delegate(screen, 3)
+        screen.type("/exit\r")
+        screen.until("(3 agents still at work; Ctrl-C ends that)")
+        began = time.monotonic()
+        screen.type(CTRL_C)
+        screen.end()
+        assert time.monotonic() - began < 5
+        assert "Traceback" not in screen.screen
+    sound(log)
+
+
+# [S0] as typed lines
+
+
+def test_parallel_research_through_a_pipe(cli: Cli, log: foldmark.Log) -> None:
+    lines = [
+        *("Good morning.", "/mark AUTH_RESEARCH", "/note Research OAuth2 implementation patterns. Report via /send."),
+        *("/fork AUTH_RESEARCH", "/mark SESSION_RESEARCH"),
+        *("/note Research session-based auth patterns. Report via /send.", "/fork SESSION_RESEARCH"),
+        *("Let us go on with something else.", "/wait", "/check-mail", "/check-mail"),
+    ]
+    talk = cli("chat", stdin="".join(f"{line}\n" for line in lines))
+    assert (talk.code, talk.err) == (0, "")
+    agent = log.agent("default")
+    one, two = agent.children
+    assert f"Forked. Child: {one.id} (from AUTH_RESEARCH)" in talk.out or f"Child: {one.id[:8]}" in talk.out
+    assert f"2 messages from {one.id[:8]}, {two.id[:8]}." in talk.out or f"{two.id[:8]}, {one.id[:8]}." in talk.out
+    assert "cannot carry out “Research OAuth2 implementation patterns”" in talk.out
+    assert "cannot carry out “Research session-based auth patterns”" in talk.out
+    assert "No mail." in talk.lines
+    assert said(one) == ["Research OAuth2 implementation patterns. Report via /send."]
+    # A mark holds what follows it, so the second child has not the first one's goal.
+    assert said(two) == ["Research session-based auth patterns. Report via /send."]
+    sound(log)
+
+
+# A tool that asks
+
+
+class Bash:
+    """A model that runs one command in each turn of a person's, and tells what came of it."""
+
+    def __init__(self, *, child: bool = False) -> None:
+        self.child = child
+
+    def __call__(self, body: Any) -> Answer:
+        heard = asked(WIRE, body)
+        kind, text = heard.newest
+        if kind == "result":
+            return say("It said: ", text.splitlines()[0])
+        if self.child and heard.who is None:
+            return say("I wait.")
+        return Reply(
+            (Say(("I run it. ",)), Use("b", "bash", {"command": f"echo ran >> ran.txt; echo {text[:3]}"})), "calls"
+        )
+
+
+def ran() -> int:
+    """How often the command ran."""
+    path = Path("ran.txt")
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+QUESTION = "[y]es, [a]lways, [N]o, ne[v]er: "
+
+
+def test_a_person_agrees_once_always_or_not(terminal: Start, provider: Provide, log: foldmark.Log) -> None:
+    provider(Bash())
+    with terminal("chat", "--model", "openai/gpt-5") as screen:
+        screen.until(PROMPT)
+        for number, (text, key, times) in enumerate(
+            [("one", "y", 1), ("two", "n", 1), ("tri", "", 1), ("for", CTRL_C, 1), ("fiv", "a", 2), ("six", None, 3)]
+        ):
+            screen.type(f"{text}\r")
+            if key is not None:
+                shown = screen.until(QUESTION)
+                assert f"echo {text}" in shown
+                assert ran() == (1 if number else 0)
+                screen.type(key if key == CTRL_C else f"{key}\r")
+            shown = screen.until(PROMPT)
+            assert ("It said: " in shown) == (key != CTRL_C)
+            assert ("did not allow" in shown) == (key in ("n", ""))
+            assert ran() == times
+        screen.type(CTRL_D)
+        assert screen.end() == 0
+    sound(log)
+
+
+def test_a_person_says_never(terminal: Start, provider: Provide, log: foldmark.Log) -> None:
+    provider(Bash())
+    with terminal("chat", "--model", "openai/gpt-5") as screen:
+        screen.until(PROMPT)
+        screen.type("one\r")
+        screen.until(QUESTION)
+        screen.type("v\r")
+        screen.until(PROMPT)
+        screen.type("two\r")
+        shown = screen.until(PROMPT)
+        assert QUESTION not in shown
+        assert "never" in shown
+        screen.type(CTRL_D)
+        assert screen.end() == 0
+    assert ran() == 0
+    sound(log)
+
+
+def test_a_childs_question_is_put_when_enter_is_pressed(terminal: Start, provider: Provide, log: foldmark.Log) -> None:
+    provider(Bash(child=True))
+    with terminal("chat", "--model", "openai/gpt-5") as screen:
+        screen.until(PROMPT)
+        screen.type("/mark GOAL\r/note job: run it.\r/fork GOAL\r")
+        screen.until("asks for approval; press Enter)")
+        assert QUESTION not in screen.screen
+        screen.press("\r", QUESTION)
+        shown = screen.screen
+        (child,) = log.agent("default").children
+        assert f"bash for agent {child.id[:8]}: run in " in shown
+        screen.type("y\r")
+        screen.until(f"(agent {child.id[:8]} is idle)")
+        screen.type("/exit\r")
+        assert screen.end() == 0
+    assert ran() == 1
+    assert [message.content for message in child.context().messages][-1].startswith("It said: ")
+    sound(log)
+
+
+def test_a_childs_question_while_an_answer_streams(terminal: Start, provider: Provide, log: foldmark.Log) -> None:
+    """It is put at once: the person is there, and the answer goes on behind it."""
+    bash = Bash(child=True)
+
+    def played(body: Any) -> Answer:
+        return long_answer(body) if asked(WIRE, body).who is None else bash(body)
+
+    provider(played, pause=0.02)
+    with terminal("chat", "--model", "openai/gpt-5") as screen:
+        screen.until(PROMPT)
+        screen.type("/mark GOAL\r")
+        screen.until("\n> ")
+        screen.type("Tell me.\r")
+        screen.until("word5 ")
+        screen.type("/fork GOAL\r")
+        screen.until(QUESTION)
+        screen.type("n\r")
+        screen.until("END")
+        screen.until(PROMPT)
+        screen.type("/wait\r")
+        screen.until("\n> ")
+        screen.type(CTRL_D)
+        assert screen.end() == 0
+    assert ran() == 0
+    answers = [
+        event for event in events(log) if event.kind == "assistant" and event.agent_id == log.agent("default").id
+    ]
+    assert [(event.content.endswith("END"), event.interrupted) for event in answers] == [(True, False)]
+    sound(log)

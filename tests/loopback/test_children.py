@@ -1,0 +1,857 @@
+"""Agents side by side, with real SDKs against a provider on the loopback interface (SPEC 3, 6; S0).
+
+The models are played, everything else is real: the runtime, the requests, which the server refuses if they are not
+valid, and what the log holds afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from threading import Barrier, Event
+from typing import Any
+
+import pytest
+from plan import Answer, Fail, Part, Reply, Say, Stalled, Use, Wire
+from playing import LIMIT, TOLD, Asked, Listening, asked, database, models, of, say, slash, until, wait_until
+from server import Loopback
+from talking import ALL, Seen, connect, messages, missing
+from wire_anthropic import AnthropicWire
+from wire_openai import OpenAIWire, ResponsesWire
+
+from foldmark import Agent, CommandError, Log
+from foldmark.core.errors import ProviderError
+from foldmark.runtime import supervisor
+from foldmark.runtime.background import Background
+from foldmark.runtime.loop import turn
+from foldmark.runtime.supervisor import Supervisor
+
+two_wires = pytest.mark.parametrize(
+    "wire", [AnthropicWire(), OpenAIWire(), ResponsesWire()], ids=lambda wire: wire.provider
+)
+every_wire = pytest.mark.parametrize("wire", ALL, ids=lambda wire: wire.provider)
+
+OAUTH = "Research OAuth2 implementation patterns. Report via /send."
+SESSIONS = "Research session-based auth patterns. Report via /send."
+
+
+def short(agent: Agent) -> str:
+    """As mail and receipts name it."""
+    return agent.id[:8]
+
+
+def delivered(log: Log, agent: Agent) -> list[tuple[int, str]]:
+    """(id, sender) of all mail that reached the agent's log, in its order."""
+    carried = [(event.data or {}).get("mail", ()) for event in of(log, "user", agent=agent)]
+    return [(each["id"], each["from"]) for mail in carried for each in mail]
+
+
+# [S0] Parallel research
+
+
+class Research:
+    """Seed 0's example, played: a parent that hands on two tasks, one call an answer, and fetches what is reported."""
+
+    def __init__(self, wire: Wire, *, at_once: bool = False) -> None:
+        self.wire, self.at_once = wire, at_once
+        self.heard = list[Asked]()
+
+    def __call__(self, body: Any) -> Answer:
+        heard = asked(self.wire, body)
+        self.heard.append(heard)
+        return self._parent(heard) if heard.who is None else self._child(heard)
+
+    def _parent(self, heard: Asked) -> Answer:
+        kind, text = heard.newest
+        if kind == "user" and ("mail" in text.lower() or TOLD in text) and "[Mail from" not in text:
+            return slash("check-mail")
+        if any("[Mail from" in each for _, each in heard.texts[-3:]):
+            return say("Both ", "are ", "told." if heard.said("sessions expire") and heard.said("use PKCE") else "due.")
+        if self.at_once and not heard.calls:
+            both = f"AUTH: {OAUTH}\nSESSION: {SESSIONS}"
+            names = ("AUTH_RESEARCH", "SESSION_RESEARCH")
+            return slash(*(f"{command} {name}" for name in names for command in ("mark", "fork")), text=both)
+        steps = {
+            0: slash("mark AUTH_RESEARCH", text="Two things are to be found out."),
+            1: slash("fork AUTH_RESEARCH", text=OAUTH),
+            2: slash("mark SESSION_RESEARCH"),
+            3: slash("fork SESSION_RESEARCH", text=SESSIONS),
+        }
+        return steps.get(heard.calls, say("Two children ", "are at work."))
+
+    def _child(self, heard: Asked) -> Answer:
+        if heard.calls:
+            return say("I have reported.")
+        finding = "use PKCE" if heard.said("mark 'AUTH_RESEARCH'") else "sessions expire"
+        return slash(f"send {heard.parent} I found out: {finding}.", text="I look it up.")
+
+
+@two_wires
+@pytest.mark.parametrize("attended", [False, True], ids=["alone", "attended"])
+def test_parallel_research(tmp_path: Path, wire: Wire, attended: bool) -> None:
+    played, audience = Research(wire), Listening()
+
+    async def talk(parent: Agent, url: str) -> None:
+        async with Supervisor(parent.log, models(wire, url), audience) as agents:
+            agents.attended = parent.id if attended else None
+            await agents.say(parent, "How should people sign in? Research both ways in parallel.")
+            if attended:
+                await agents.settled()
+                await until(lambda: audience.mailed, "the person is told of the mail")
+                assert parent.log.store.unread_count(parent.id) == 2
+                await agents.say(parent, "Any mail?")
+            await until(lambda: len(delivered(parent.log, parent)) == 2, "both reports are fetched")
+            await agents.settled()
+
+    with database(tmp_path / "log.db", wire) as parent:
+        with Loopback(wire, played) as server:
+            asyncio.run(talk(parent, server.url))
+            assert server.refusals == []
+        log, (one, two) = parent.log, parent.children
+
+        # The parent: marked, said, forked, twice; and its children's words with the name of who wrote them.
+        said = [(event.kind, event.content) for event in of(log, "assistant", agent=parent)]
+        assert [text for _, text in said][:4] == [
+            "Two things are to be found out.",
+            OAUTH,
+            SESSIONS,
+            "Two children are at work.",
+        ]
+        assert said[-1][1] == "Both are told."
+        assert [(event.kind, event.actor) for event in of(log, "mark", "fork", agent=parent)] == [
+            *(("mark", "model"), ("fork", "model")) * 2
+        ]
+        assert list(parent.context().marks) == ["AUTH_RESEARCH", "SESSION_RESEARCH"]
+        mail = delivered(log, parent)
+        assert sorted(sender for _, sender in mail) == sorted((one.id, two.id))
+        assert len({number for number, _ in mail}) == 2
+        assert log.store.unread(parent.id) == []
+        shown = "\n".join(event.content for event in of(log, "user", agent=parent))
+        assert shown.count("I found out: use PKCE.") == shown.count("I found out: sessions expire.") == 1
+        assert f"[Mail from {short(one)} " in shown
+        assert f"[Mail from {short(two)} " in shown
+        told = [event for event in of(log, "user", agent=parent) if event.content.startswith(TOLD)]
+        assert (told == []) == attended
+        if attended:
+            assert set(audience.mailed) == {parent.id}
+            assert parent.id not in audience.begun
+
+        # The children: born with their parent's words, and with nothing else of it.
+        for child, goal, mark in ((one, OAUTH, "AUTH_RESEARCH"), (two, SESSIONS, "SESSION_RESEARCH")):
+            birth, *rest = messages(child)
+            assert birth[0] == "user"
+            assert (
+                f"You are agent {short(child)}, a child of agent {short(parent)}, forked from its mark '{mark}'"
+                in birth[1]
+            )
+            assert birth[1].endswith(f"\n> {goal}")
+            assert [kind for kind, _ in rest] == ["assistant", "tool_call", "tool_result", "assistant"]
+            assert (rest[0][1], rest[2][1], rest[3][1]) == (
+                "I look it up.",
+                f"Sent to {short(parent)}.",
+                "I have reported.",
+            )
+            requests = [heard for heard in played.heard if heard.who == short(child)]
+            assert [heard.calls for heard in requests] == [0, 1]
+            assert [heard.parent for heard in requests] == [short(parent)] * 2
+            for heard in requests:
+                assert [text for kind, text in heard.texts if kind == "user"] == [birth[1]]
+            assert list(child.context().marks) == []
+        ends = of(log, "turn_ended")
+        assert not any(event.interrupted for event in ends)
+        assert sorted(agent for agent, error in audience.over if error is None and agent != parent.id) == sorted(
+            [one.id, two.id]
+        )
+
+
+@two_wires
+def test_research_that_is_handed_on_in_one_answer(tmp_path: Path, wire: Wire) -> None:
+    """Both forks stand in one answer: each child gets the words, and its mark says which part is its own."""
+    played = Research(wire, at_once=True)
+
+    async def talk(parent: Agent, url: str) -> None:
+        async with Supervisor(parent.log, models(wire, url)) as agents:
+            await agents.say(parent, "How should people sign in? Research both ways in parallel.")
+            await until(lambda: len(delivered(parent.log, parent)) == 2, "both reports are fetched")
+            await agents.settled()
+
+    with database(tmp_path / "log.db", wire) as parent:
+        with Loopback(wire, played) as server:
+            asyncio.run(talk(parent, server.url))
+            assert server.refusals == []
+        quoted = f"\n> AUTH: {OAUTH}\n> SESSION: {SESSIONS}"
+        births = [messages(child)[0][1] for child in parent.children]
+        assert [quoted in birth for birth in births] == [True, True]
+        assert ["from its mark 'AUTH_RESEARCH'" in birth for birth in births] == [True, False]
+        assert sorted(sender for _, sender in delivered(parent.log, parent)) == sorted(c.id for c in parent.children)
+
+
+# Many at once
+
+
+def delegate(parent: Agent, number: int) -> list[Agent]:
+    """As a person does it: mark, goal, fork."""
+    for each in range(number):
+        parent.do("/mark GOAL")
+        parent.do(f"/note Task number {each}.")
+        parent.do("/fork GOAL")
+    return parent.children[-number:]
+
+
+class Crowd:
+    """Children that all have to be asked before the first of them is answered; they report and end."""
+
+    def __init__(self, wire: Wire, number: int) -> None:
+        self.wire, self.together = wire, Barrier(number)
+        self.first = Counter[str]()
+
+    def __call__(self, body: Any) -> Answer:
+        heard = asked(self.wire, body)
+        if heard.who is None:
+            return say("Good.")
+        if heard.calls:
+            return say("I ", "have ", "reported.")
+        self.first[heard.who] += 1
+        self.together.wait(LIMIT)
+        text = next(text for kind, text in heard.texts if kind == "user")
+        report = Use("c", "slash", {"command": "send", "args": f"{heard.parent} Done: {text}"})
+        return Reply((Say(("I am ", "working ", "on it, ", "slowly, ", "word ", "by ", "word.")), report), "calls")
+
+
+def descriptors() -> int:
+    gc.collect()
+    there = Path("/proc/self/fd")
+    return len(list(there.iterdir())) if there.is_dir() else 0
+
+
+@two_wires
+@pytest.mark.parametrize("where", ["supervisor", "background"])
+def test_twenty_children_at_once(tmp_path: Path, wire: Wire, where: str) -> None:
+    number = 20
+
+    async def in_this_thread(parent: Agent, url: str) -> None:
+        async with Supervisor(parent.log, models(wire, url)) as agents:
+            agents.attended = parent.id
+            delegate(parent, number)
+            await until(lambda: len(agents.working) == number, "all are at work")
+            await agents.settled()
+        # The SDKs leave the end of their streams to the loop, which does it at once.
+        await until(lambda: asyncio.all_tasks() == {asyncio.current_task()}, "no task is left")
+
+    def beside(parent: Agent, url: str) -> None:
+        with Background(parent.log, models(wire, url)) as agents:
+            agents.attend(parent)
+            delegate(parent, number)
+            wait_until(lambda: len(agents.working) == number, "all are at work")
+            agents.settled().result(LIMIT)
+
+    with database(tmp_path / "log.db", wire) as parent:
+        asyncio.run(asyncio.sleep(0))  # what a first loop leaves behind is not ours
+        threads, open_before = set(threading.enumerate()), descriptors()
+        played = Crowd(wire, number)
+        with Loopback(wire, played, pause=0.002) as server:
+            if where == "supervisor":
+                asyncio.run(in_this_thread(parent, server.url))
+            else:
+                beside(parent, server.url)
+            assert server.refusals == []
+            assert not played.together.broken
+            wait_until(lambda: server.connections == 0, "all connections are closed")
+        assert set(threading.enumerate()) == threads
+        assert descriptors() == open_before
+        assert parent.log.listeners == []
+
+        children = parent.children
+        assert played.first == {short(child): 1 for child in children}
+        mail = parent.log.store.unread(parent.id)
+        assert sorted(each.sender for each in mail) == sorted(child.id for child in children)
+        assert sorted(each.content for each in mail) == sorted(f"Done: Task number {n}." for n in range(number))
+        for each, child in enumerate(children):
+            assert messages(child)[0] == ("user", f"Task number {each}.")
+            assert [kind for kind, _ in messages(child)] == [
+                "user",
+                "assistant",
+                "tool_call",
+                "tool_result",
+                "assistant",
+            ]
+        assert not any(event.interrupted for event in of(parent.log, "turn_ended", "assistant"))
+        parent.context()
+        parent.do("/check-mail")
+        assert len(delivered(parent.log, parent)) == number
+        assert parent.do("/check-mail").text == "No mail."
+
+
+@two_wires
+def test_the_parent_talks_on_while_twenty_children_wait_for_their_provider(tmp_path: Path, wire: Wire) -> None:
+    """Its turn does not wait for theirs, and the end of the program ends them all."""
+    number = 20
+
+    def played(body: Any) -> Answer:
+        return say("At once.") if asked(wire, body).who is None else Stalled((Say(("Half of ", "it")),))
+
+    with database(tmp_path / "log.db", wire) as parent:
+        threads = set(threading.enumerate())
+        with Loopback(wire, played) as server:
+            with Background(parent.log, models(wire, server.url)) as agents:
+                agents.attend(parent)
+                delegate(parent, number)
+                wait_until(lambda: server.connections == number, "all children wait")
+                agents.say(parent, "Are you there?").result(LIMIT)
+                assert len(agents.working) == number
+                began = time.monotonic()
+            assert time.monotonic() - began < 5
+            wait_until(lambda: server.connections == 0, "all connections are closed")
+            assert server.refusals == []
+        assert set(threading.enumerate()) == threads
+        assert messages(parent)[-1] == ("assistant", "At once.")
+        for child in parent.children:
+            assert [event.interrupted for event in of(parent.log, "turn_ended", agent=child)] == [True]
+
+
+def test_those_for_whom_there_is_no_room_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of them is killed before its turn has come: its provider never hears of it."""
+    monkeypatch.setattr(supervisor, "AT_ONCE", 3)
+    wire, gate, most = OpenAIWire(), Event(), list[int]()
+    heard = Counter[str]()
+
+    def played(body: Any) -> Answer:
+        who = asked(wire, body).who
+        assert who is not None
+        heard[who] += 1
+        assert gate.wait(LIMIT)
+        return say("Done.")
+
+    async def talk(parent: Agent, server: Loopback) -> None:
+        async with Supervisor(parent.log, models(wire, server.url)) as agents:
+            agents.attended = parent.id
+            children = delegate(parent, 8)
+            await until(lambda: len(agents.working) == 8 and len(server.asked) == 3, "three are asked, the rest waits")
+            parent.do(f"/kill {short(children[-1])}")
+            await until(lambda: len(agents.working) == 7, "one is gone")
+            most.append(len(server.asked))
+            gate.set()
+            await agents.settled()
+
+    with database(tmp_path / "log.db", wire) as parent:
+        with Loopback(wire, played) as server:
+            asyncio.run(talk(parent, server))
+            assert server.refusals == []
+        *others, dead = parent.children
+        assert most == [3]
+        assert heard == {short(child): 1 for child in others}
+        assert [messages(child)[-1] for child in others] == [("assistant", "Done.")] * 7
+        assert len(messages(dead)) == 1
+
+
+# Killed
+
+
+class Family:
+    """A child that forks a grandchild and then, as the grandchild itself, never ends its answer; another child goes on
+    when it is told to."""
+
+    def __init__(self, wire: Wire) -> None:
+        self.wire, self.go_on = wire, Event()
+
+    def __call__(self, body: Any) -> Answer:
+        heard = asked(self.wire, body)
+        if heard.who is None:
+            return say("Good.")
+        if heard.said("Task number 1."):
+            self.go_on.wait(LIMIT)
+            return say("I am ", "still here.")
+        if not heard.calls and not heard.said("forked"):
+            return slash("mark SUB", "fork SUB", text="A part of it.")
+        return Stalled((Say(("Half of ", "the answer")),))
+
+
+@two_wires
+@pytest.mark.parametrize("by", ["human", "model"])
+def test_killed_in_the_middle_of_a_request_with_descendants(tmp_path: Path, wire: Wire, by: str) -> None:
+    played, audience = Family(wire), Listening()
+    took = list[float]()
+
+    async def talk(parent: Agent, server: Loopback) -> None:
+        async with Supervisor(parent.log, models(wire, server.url), audience) as agents:
+            agents.attended = parent.id
+            doomed, other = delegate(parent, 2)
+            await until(lambda: server.connections == 3 and len(doomed.children) == 1, "both wait, and the other")
+            (grandchild,) = doomed.children
+            await until(lambda: len(agents.working) == 3, "three are at work")
+            await until(lambda: all(_halves(server, agent) for agent in (doomed, grandchild)), "both are half said")
+            await asyncio.sleep(0.05)  # what the server has sent comes to the client
+            began = time.monotonic()
+            text = await asyncio.to_thread(lambda: parent.do(f"/kill {short(doomed)}", actor=by).text)
+            assert text == f"Killed {short(doomed)} and 1 descendant; its log stays."
+            await until(lambda: server.connections == 1, "the connections of both are closed")
+            took.append(time.monotonic() - began)
+            await until(lambda: agents.working == [other.id], "the other one goes on")
+            for dead in (doomed, grandchild):
+                with pytest.raises(CommandError, match="nothing was sent"):
+                    other.do(f"/send {short(dead)} Are you there?")
+            played.go_on.set()
+            await agents.settled()
+
+    def _halves(server: Loopback, agent: Agent) -> bool:
+        """Whether the agent's last answer is under way."""
+        bodies = [asked(wire, received.body) for received in server.asked]
+        return any(heard.who == short(agent) and (heard.calls or heard.said("forked")) for heard in bodies)
+
+    with database(tmp_path / "log.db", wire) as parent:
+        with Loopback(wire, played) as server:
+            asyncio.run(talk(parent, server))
+            assert server.refusals == []
+        assert took[0] < 1.0
+        doomed, other = parent.children
+        (grandchild,) = doomed.children
+        for dead in (doomed, grandchild):
+            last = of(parent.log, "assistant", agent=dead)[-1]
+            assert (last.content, last.interrupted) == ("Half of the answer", True)
+            assert of(parent.log, "turn_ended", agent=dead)[-1].interrupted
+        assert messages(other)[-1] == ("assistant", "I am still here.")
+        assert parent.log.store.unread(parent.id) == []
+
+
+@two_wires
+def test_a_model_kills_a_child_in_its_own_turn(tmp_path: Path, wire: Wire) -> None:
+    """In one answer: it forks, and in the next it ends what it forked."""
+
+    def played(body: Any) -> Answer:
+        heard = asked(wire, body)
+        if heard.who is not None:
+            return Stalled((Say(("I be",)),))
+        children = [
+            text.split("Child: ")[1][:8] for kind, text in heard.texts if kind == "result" and "Child: " in text
+        ]
+        if not heard.calls:
+            return slash("fork", text="Somebody has to look.")
+        return slash(f"kill {children[0]}") if heard.calls == 1 else say("It is over.")
+
+    async def talk(parent: Agent, server: Loopback) -> None:
+        async with Supervisor(parent.log, models(wire, server.url)) as agents:
+            await agents.say(parent, "Try something.")
+            await agents.settled()
+            await until(lambda: server.connections == 0, "the connection is closed")
+
+    with database(tmp_path / "log.db", wire) as parent:
+        with Loopback(wire, played) as server:
+            asyncio.run(talk(parent, server))
+            assert server.refusals == []
+        (child,) = parent.children
+        assert messages(parent)[-1] == ("assistant", "It is over.")
+        assert parent.log.store.end(child.id) is not None
+
+
+def test_killed_while_its_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command ends with the agent; what it had printed is kept."""
+    monkeypatch.chdir(tmp_path)
+    wire = OpenAIWire()
+
+    def played(body: Any) -> Answer:
+        use = Use("b", "bash", {"command": "echo begun; echo $$ > pid; exec sleep 60"})
+        return Reply((Say(("I run it.",)), use), "calls")
+
+    async def talk(parent: Agent, url: str) -> None:
+        async with Supervisor(parent.log, models(wire, url)) as agents:
+            agents.attended = parent.id
+            (child,) = delegate(parent, 1)
+            await until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip(), "it runs")
+            parent.do(f"/kill {short(child)}")
+            began = time.monotonic()
+            await agents.settled()
+            assert time.monotonic() - began < 5
+
+    with database(tmp_path / "log.db", wire) as parent:
+        parent.configure("tool_approval", "always")
+        with Loopback(wire, played) as server:
+            asyncio.run(talk(parent, server.url))
+            assert (server.refusals, len(server.asked)) == ([], 1)
+        with pytest.raises(ProcessLookupError):
+            os.kill(int((tmp_path / "pid").read_text()), 0)
+        (child,) = parent.children
+        kind, result = messages(child)[-1]
+        assert kind == "tool_result"
+        assert result.startswith("begun")
+
+
+# A model that clears or rewinds in the middle of its own turn
+
+
+def go_on(
+    path: Path, wire: Wire, *steps: Reply, tools: dict[str, Callable[[Any], str]] | None = None
+) -> tuple[list[str], list[tuple[str, str]]]:
+    """A person asks, the model plays the steps. What each request said to the model as its user, and the context."""
+    from talking import own_tools
+
+    with database(path, wire) as agent:
+        own_tools(agent.log, tools or {})
+        agent.append("user", "An earlier question.")
+        agent.append("assistant", "An earlier answer.")
+        agent.end_turn()
+        with Loopback(wire, steps) as server:
+            asyncio.run(turn(agent, connect(wire, server.url), "What is the time in Ulm?", Seen().show))
+            assert (server.refusals, server.left) == ([], 0)
+            told = ["\n".join(text for kind, text in wire.texts(each.body) if kind == "user") for each in server.asked]
+        return told, messages(agent)
+
+
+@every_wire
+def test_a_model_that_clears(tmp_path: Path, wire: Wire) -> None:
+    told, left = go_on(tmp_path / "log.db", wire, slash("clear", text="I start afresh."), say("It is noon."))
+    assert "An earlier question." in told[0]
+    assert "An earlier question." not in told[1]
+    assert "[Foldmark: Context cleared at your request." in told[1]
+    assert "[Foldmark: With that call you had said:]\n> I start afresh." in told[1]
+    assert "gone as well, begins:]\n> What is the time in Ulm?" in told[1]
+    assert [kind for kind, _ in left] == ["user", "assistant"]
+    assert left[-1][1] == "It is noon."
+
+
+@every_wire
+def test_a_model_that_goes_back_to_its_mark(tmp_path: Path, wire: Wire) -> None:
+    look = Reply((Say(("The wrong clock?",)), Use("l", "look", {"at": "clock"})), "calls")
+    steps = [slash("mark TRY"), look, slash("clear TRY", text="The clock has stopped."), say("It is noon.")]
+    told, left = go_on(tmp_path / "log.db", wire, *steps, tools={"look": lambda _: "a stopped clock"})
+    assert "What is the time in Ulm?" in told[3]
+    assert "gone as well" not in told[3]
+    assert "[Foldmark: Rewound to 'TRY' at your request." in told[3]
+    assert "[Foldmark: With that call you had said:]\n> The clock has stopped." in told[3]
+    assert "a stopped clock" not in str(left)
+    assert left[-1] == ("assistant", "It is noon.")
+
+
+@every_wire
+def test_a_model_that_clears_after_parallel_tools(tmp_path: Path, wire: Wire) -> None:
+    """The `slash` calls run last; what the others found goes with the rest, and their results are no orphans."""
+    uses: list[Part] = [Use("s", "slash", {"command": "clear"})]
+    uses += [Use(f"l{n}", "look", {"at": f"place-{n}"}) for n in range(3)]
+    uses += [Use("m", "slash", {"command": "mark", "args": "NEW"})]
+    step = Reply((Say(("I look and clear.",)), *uses), "calls")
+    told, left = go_on(
+        tmp_path / "log.db", wire, step, say("It is noon."), tools={"look": lambda args: f"seen {args['at']}"}
+    )
+    assert "Context cleared at your request." in told[1]
+    assert "Checkpoint 'NEW' created." in told[1]
+    assert "> I look and clear." in told[1]
+    assert told[1].count("What is the time in Ulm?") == 1
+    assert [kind for kind, _ in left] == ["user", "user", "assistant"]
+
+
+@every_wire
+def test_a_model_that_goes_back_to_one_mark_twice(tmp_path: Path, wire: Wire) -> None:
+    first, second = (slash("clear TRY", text=f"Attempt {n} failed.") for n in (1, 2))
+    told, left = go_on(tmp_path / "log.db", wire, slash("mark TRY"), first, second, say("It is noon."))
+    assert "2 times in this turn" not in told[2]
+    assert "Attempt 1 failed." in told[2]
+    assert "Rewound to 'TRY' at your request, 2 times in this turn now: try something else." in told[3]
+    assert "Attempt 2 failed." in told[3]
+    assert told[3].count("What is the time in Ulm?") == 1
+    assert left[-1] == ("assistant", "It is noon.")
+
+
+@every_wire
+@pytest.mark.parametrize("command", ["clear", "clear TRY", "mark TRY, clear TRY", "clear, mark TRY"])
+def test_a_model_that_repeats_itself_until_it_is_told(tmp_path: Path, wire: Wire, command: str) -> None:
+    """It sees nothing of its attempts but what the notice says; that is enough to end the loop."""
+
+    def played(body: Any) -> Answer:
+        heard = asked(wire, body)
+        if heard.said("times in this turn"):
+            return say("I give up on that way.")
+        if command == "clear TRY" and not heard.calls:
+            return slash("mark TRY")
+        return slash(*command.split(", "), text="This did not work; once more.")
+
+    with database(tmp_path / "log.db", wire) as agent:
+        with Loopback(wire, played) as server:
+            asyncio.run(turn(agent, connect(wire, server.url), "What is the time in Ulm?", Seen().show))
+            assert server.refusals == []
+            assert len(server.asked) <= 5
+        assert messages(agent)[-1] == ("assistant", "I give up on that way.")
+        assert missing(messages(agent), [("user", "What is the time in Ulm?")]) is None
+
+
+# A provider that fails
+
+
+class Failing:
+    """A child whose provider fails; its parent reads the mail and, once, asks it to try again."""
+
+    def __init__(self, wire: Wire, *, stubborn: bool) -> None:
+        self.wire, self.stubborn = wire, stubborn
+        self.asked = Counter[str]()
+
+    def __call__(self, body: Any) -> Answer:
+        heard = asked(self.wire, body)
+        self.asked["parent" if heard.who is None else "child"] += 1
+        if heard.who is not None:
+            return Fail("request")
+        if heard.newest[1].startswith(TOLD):
+            return slash("check-mail")
+        mailed = [text for kind, text in heard.texts if "[Mail from " in text]
+        asked_again = sum(text == "Trying again." for _, text in heard.texts)
+        if self.stubborn and mailed and not asked_again:
+            child = mailed[-1].split("[Mail from ")[1][:8]
+            return slash(f"send {child} Please try again.", text="Trying again.")
+        return say("I see.")
+
+
+@two_wires
+@pytest.mark.parametrize("stubborn", [False, True], ids=["once", "again"])
+def test_a_provider_that_fails_a_child(tmp_path: Path, wire: Wire, stubborn: bool) -> None:
+    played, audience = Failing(wire, stubborn=stubborn), Listening()
+    reports = 2 if stubborn else 1
+
+    async def talk(parent: Agent, url: str) -> None:
+        async with Supervisor(parent.log, models(wire, url), audience) as agents:
+            await agents.say(parent, "Hello?")
+            delegate(parent, 1)
+            await until(lambda: len(delivered(parent.log, parent)) == reports, "the parent knows")
+            await agents.settled()
+            await asyncio.sleep(0.1)
+            await agents.settled()
+
+    with database(tmp_path / "log.db", wire) as parent:
+        with Loopback(wire, played) as server:
+            asyncio.run(talk(parent, server.url))
+            assert server.refusals == []
+        (child,) = parent.children
+        assert played.asked["child"] == reports
+        mail = [event.content for event in of(parent.log, "user", agent=parent) if (event.data or {}).get("mail")]
+        assert len(mail) == reports
+        assert all(
+            f"[Mail from {short(child)} at " in each and "\nMy turn ended with an error: " in each for each in mail
+        )
+        assert messages(child)[0] == ("user", "Task number 0.")
+        # The first time nothing had been said: what the child was born with is no turn of its own.
+        assert [event.interrupted for event in of(parent.log, "turn_ended", agent=child)] == [True] * (reports - 1)
+        assert sum(error is not None for _, error in audience.over) == reports
+        assert parent.log.store.unread(parent.id) == []
+
+
+@two_wires
+def test_a_provider_that_fails_everybody(tmp_path: Path, wire: Wire) -> None:
+    """The child's failure is mailed; the parent, told of it, fails too, and that is the end."""
+    audience = Listening()
+
+    async def talk(parent: Agent, server: Loopback) -> None:
+        async with Supervisor(parent.log, models(wire, server.url), audience) as agents:
+            with pytest.raises(ProviderError):
+                await agents.say(parent, "Hello?")
+            delegate(parent, 1)
+            await until(lambda: len(audience.over) == 2, "the child failed, and its parent")
+            await agents.settled()
+            for _ in range(3):  # it looks again, and finds nobody to tell anything new
+                agents._look_once()
+                await asyncio.sleep(0.02)
+            assert agents.working == []
+
+    with database(tmp_path / "log.db", wire) as parent:
+        with Loopback(wire, lambda body: Fail("request")) as server:
+            asyncio.run(talk(parent, server))
+            assert len(server.asked) == 3
+        assert len(parent.log.store.unread(parent.id)) == 1
+        assert messages(parent)[0] == ("user", "Hello?")
+
+
+# When mail comes
+
+
+class Mailing:
+    """A parent that answers when it may, told what to do with the news; children that never say a word."""
+
+    def __init__(self, wire: Wire, *, reads: bool = True) -> None:
+        self.wire, self.reads = wire, reads
+        self.may, self.heard = Event(), list[Asked]()
+        self.may.set()
+
+    def __call__(self, body: Any) -> Answer:
+        heard = asked(self.wire, body)
+        if heard.who is not None:
+            return say("I am idle.")
+        self.heard.append(heard)
+        assert self.may.wait(LIMIT)
+        return slash("check-mail") if self.reads and heard.newest[1].startswith(TOLD) else say("Noted.")
+
+    @property
+    def told(self) -> int:
+        """How often the parent was told of mail, by what its newest request holds."""
+        return sum(text.startswith(TOLD) for _, text in self.heard[-1].texts) if self.heard else 0
+
+
+def mailing(
+    path: Path, wire: Wire, played: Mailing, test: Callable[[Supervisor, Agent, Agent], Coroutine[Any, Any, None]]
+) -> None:
+    """A parent and an idle child, for `test` to write mail."""
+
+    async def talk(parent: Agent, url: str) -> None:
+        async with Supervisor(parent.log, models(wire, url)) as agents:
+            await agents.say(parent, "Hello.")  # mail wakes who has been asked something here
+            played.heard.clear()
+            (child,) = delegate(parent, 1)
+            await until(lambda: len(messages(child)) == 2, "the child has answered")
+            await agents.settled()
+            await test(agents, parent, child)
+            await agents.settled()
+
+    with database(path, wire) as parent, Loopback(wire, played) as server:
+        asyncio.run(talk(parent, server.url))
+        assert server.refusals == []
+
+
+@two_wires
+def test_mail_that_comes_during_a_turn_is_told_after_it(tmp_path: Path, wire: Wire) -> None:
+    played = Mailing(wire)
+
+    async def test(agents: Supervisor, parent: Agent, child: Agent) -> None:
+        played.may.clear()
+        saying = asyncio.create_task(agents.say(parent, "Go."))
+        await until(lambda: played.heard, "the parent is asked")
+        child.do(f"/send {short(parent)} News.", actor="model")
+        await asyncio.sleep(0.05)
+        assert messages(parent)[-1] == ("user", "Go.")
+        played.may.set()
+        await saying
+        await until(lambda: delivered(parent.log, parent), "the mail is fetched")
+
+    mailing(tmp_path / "log.db", wire, played, test)
+    first, second, third = played.heard
+    assert not first.said(TOLD)
+    assert second.newest[1].startswith(TOLD)
+    assert third.said("]\nNews.")
+
+
+@two_wires
+def test_mail_that_is_read_in_the_turn_in_which_it_came_is_not_told(tmp_path: Path, wire: Wire) -> None:
+    played = Mailing(wire)
+
+    async def test(agents: Supervisor, parent: Agent, child: Agent) -> None:
+        played.may.clear()
+        saying = asyncio.create_task(agents.say(parent, "Go."))
+        await until(lambda: played.heard, "the parent is asked")
+        child.do(f"/send {short(parent)} News.", actor="model")
+        await asyncio.to_thread(parent.do, "/check-mail", actor="model")
+        played.may.set()
+        await saying
+        await asyncio.sleep(0.05)
+        assert agents.working == []
+        assert len(delivered(parent.log, parent)) == 1
+
+    mailing(tmp_path / "log.db", wire, played, test)
+    assert len(played.heard) == 1
+
+
+@two_wires
+def test_mail_waits_for_the_end_of_a_planning_conversation(
+    tmp_path: Path, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "LOOK_SECONDS", 0.01)
+    played = Mailing(wire)
+
+    async def test(agents: Supervisor, parent: Agent, child: Agent) -> None:
+        parent.context()
+        parent.do("/forget the weather")
+        child.do(f"/send {short(parent)} News.", actor="model")
+        for _ in range(3):
+            agents._look_once()
+            await asyncio.sleep(0.02)
+        assert (agents.working, played.heard) == ([], [])
+        parent.context()
+        parent.do("/cancel")
+        parent.end_turn()
+        await until(lambda: delivered(parent.log, parent), "the mail is fetched")
+
+    mailing(tmp_path / "log.db", wire, played, test)
+
+
+@two_wires
+def test_the_same_mail_is_told_once(tmp_path: Path, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that leaves its mail unread is not told of it again and again; of new mail it is."""
+    monkeypatch.setattr(supervisor, "LOOK_SECONDS", 0.01)
+    played = Mailing(wire, reads=False)
+
+    async def test(agents: Supervisor, parent: Agent, child: Agent) -> None:
+        for number in (1, 2):
+            child.do(f"/send {short(parent)} News {number}.", actor="model")
+            await until(lambda: played.told == number, "the parent is told")  # noqa: B023 - awaited in the loop
+            await agents.settled()
+            await asyncio.sleep(0.1)
+            await agents.settled()
+            assert len(played.heard) == number
+        await agents.say(parent, "Anything else?")
+        await asyncio.sleep(0.1)
+        assert len(played.heard) == 3
+
+    mailing(tmp_path / "log.db", wire, played, test)
+
+
+@two_wires
+def test_agents_that_thank_each_other_come_to_rest(tmp_path: Path, wire: Wire) -> None:
+    """Each answers mail with mail, as models do, until it has nothing new to say; nobody is woken without new mail."""
+    turns = 3
+    asks = Counter[str]()
+
+    def played(body: Any) -> Answer:
+        heard = asked(wire, body)
+        asks["parent" if heard.who is None else "child"] += 1
+        newest = heard.newest[1]
+        if newest.startswith(TOLD):
+            return slash("check-mail")
+        mailed = sum(text.count("[Mail from ") for _, text in heard.texts)
+        sent = sum(text.startswith("Sent to ") for kind, text in heard.texts if kind == "result")
+        if heard.who is None:
+            if mailed > sent and sent < turns:
+                child = next(text for _, text in heard.texts if "[Mail from " in text).split("[Mail from ")[1][:8]
+                return slash(f"send {child} Thank you {sent}.")
+            return say("Enough.")
+        return slash(f"send {heard.parent} You are welcome {sent}.") if mailed >= sent else say("Good.")
+
+    async def talk(parent: Agent, url: str) -> None:
+        async with Supervisor(parent.log, models(wire, url)) as agents:
+            await agents.say(parent, "Go.")
+            delegate(parent, 1)
+            await until(lambda: len(delivered(parent.log, parent)) == turns + 1, "they are done")
+            await agents.settled()
+            await asyncio.sleep(0.05)
+            await agents.settled()
+
+    with database(tmp_path / "log.db", wire) as parent:
+        with Loopback(wire, played) as server:
+            asyncio.run(talk(parent, server.url))
+            assert server.refusals == []
+        (child,) = parent.children
+        assert len(delivered(parent.log, child)) == turns
+        assert asks["parent"] <= 1 + 3 * (turns + 1)
+        assert asks["child"] <= 2 + 3 * turns
+
+
+@two_wires
+def test_a_person_is_told_of_mail_for_an_agent_that_has_said_nothing_here(tmp_path: Path, wire: Wire) -> None:
+    """Its children were forked by commands alone, and nobody has asked its model yet."""
+    audience = Listening()
+
+    def played(body: Any) -> Answer:
+        heard = asked(wire, body)
+        return say("Reported.") if heard.calls else slash(f"send {heard.parent} Found.")
+
+    async def talk(parent: Agent, url: str) -> None:
+        async with Supervisor(parent.log, models(wire, url), audience) as agents:
+            agents.attended = parent.id
+            delegate(parent, 1)
+            await until(lambda: audience.mailed == [parent.id], "the person is told")
+            await agents.settled()
+            assert audience.mailed == [parent.id]
+
+    with database(tmp_path / "log.db", wire) as parent:
+        with Loopback(wire, played) as server:
+            asyncio.run(talk(parent, server.url))
+            assert server.refusals == []
+        assert parent.id not in audience.begun
+        assert parent.log.store.unread_count(parent.id) == 1

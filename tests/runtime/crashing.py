@@ -1,0 +1,232 @@
+"""A turn with everything in it, played by a process that kills itself at a given step; for tests of what is left.
+
+As a program it reads lines "STEP DATABASE TOLD". For each it forks a process that plays the turn in the database, which
+`prepare` has made, and is killed at the step with that number (0: at none); it prints how that ended, the exit code or
+less than 0 the signal. Steps are: just before and just behind every COMMIT, before, inside and behind every answer of
+the model and every tool. The process tells in the file TOLD what it was told itself, one JSON value in a line:
+
+    ["event", id, kind, content]    a transaction that recorded this has returned
+    ["sent", text]                  mail that was sent, likewise
+    ["asked", n] ["ran", call]      the n-th request reached the model, a tool began
+    ["step", n, where]              step n was reached; the last one is where it was killed
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import foldmark
+from foldmark import Agent, Log
+from foldmark.conversation.asking import Asking
+from foldmark.core.answer import Kept, Piece, Stopped, Thought, Usage
+from foldmark.core.request import Request, ToolCall, ToolSpec
+from foldmark.runtime.supervisor import Supervisor
+
+PARENT, SIBLING, HOLDER, CHILD = (f"{n}0000000-0000-4000-8000-000000000000" for n in range(1, 5))
+MODEL = "anthropic/claude-test"
+MAIL = {"to-child": CHILD, "to-sibling": SIBLING, "to-parent": PARENT}
+"""The mail of the turn: its text and who gets it."""
+
+THINKING = {"type": "thinking", "thinking": "Two files.", "signature": "c2ln"}
+STATE = "\n\n### STATE\nGoal: look\nContext: two files\nResolved: both\nTechnical Anchors: none"
+
+
+def prepare(path: Path) -> None:
+    """A conversation with a turn behind it, and an idle child that nobody runs."""
+    with foldmark.open(path) as log:
+        log.new_id = _ids(1)
+        agent = log.agent("default")
+        agent.do(f"/model {MODEL}")
+        agent.do("/config set warn_threshold=1")
+        agent.append("user", "Earlier. " + "word " * 1000)
+        agent.append("assistant", f"Yes.{STATE}")
+        agent.end_turn()
+        agent.do("/fork")
+
+
+class Steps:
+    """Counts the steps, tells of them, and kills the process at step `last`."""
+
+    def __init__(self, told: int, last: int) -> None:
+        self._told, self._last, self._lock, self._count = told, last, Lock(), 0
+
+    def tell(self, *what: Any) -> None:
+        os.write(self._told, (json.dumps(what) + "\n").encode())
+
+    def __call__(self, where: str) -> None:
+        with self._lock:
+            self._count += 1
+            self.tell("step", self._count, where)
+            if self._count == self._last:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def watch(self, log: Log) -> None:
+        """Make steps of what the log's connection commits, and tell what its transactions have recorded."""
+        store: Any = log.store
+        whole, seen = store._transaction, {"events": _newest(store, "events"), "mail": 0}
+
+        @contextmanager
+        def transaction() -> Iterator[None]:
+            with whole():
+                yield
+            for id, *event in store._db.execute(
+                "SELECT id, kind, content FROM events WHERE id > ? ORDER BY id", [seen["events"]]
+            ):
+                seen["events"] = id
+                self.tell("event", id, *event)
+            for id, content in store._db.execute("SELECT id, content FROM mail WHERE id > ?", [seen["mail"]]):
+                seen["mail"] = id
+                self.tell("sent", content)
+
+        def committing() -> bool:
+            self("before COMMIT")
+            return False
+
+        def committed(*_: Any) -> int:
+            self("behind COMMIT")
+            return 0
+
+        # What is flushed to the disk outlasts the machine; a process that is killed loses nothing of what it wrote.
+        store._db.execute("PRAGMA synchronous = OFF")
+        store._transaction = transaction
+        store._db.set_commit_hook(committing)
+        store._db.set_wal_hook(committed)
+
+
+class Playing:
+    """The model of both agents: each plays its answers, one after another."""
+
+    def __init__(self, log: Log, steps: Steps) -> None:
+        self._log, self._steps, self._asked = log, steps, count(1)
+        self._left = {PARENT: iter(self._parent()), CHILD: iter(self._child())}
+
+    async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
+        self._steps("before a request")
+        self._steps.tell("asked", next(self._asked))
+        born = "You are agent 40000000" in json.dumps(request.body["messages"])
+        pieces = next(self._left[CHILD if born else PARENT])
+        for number, piece in enumerate(pieces):
+            if number == len(pieces) // 2:
+                self._steps("inside an answer")
+            if callable(piece):
+                await piece()
+            else:
+                yield piece
+        self._steps("behind an answer")
+
+    async def count(self, request: Request) -> int:
+        raise NotImplementedError
+
+    def _parent(self) -> Iterator[Sequence["_Played"]]:
+        looks = [ToolCall(f"look-{n}", "look", {"n": n}) for n in (1, 2)]
+        usage = Usage(1000, 500, 50, 20)
+        yield [Thought("Two"), Kept(THINKING), "I look ", "at both.", *looks, usage, Stopped("calls", "tool_use")]
+        yield ["I mark.", slash("mark", "BEFORE")]
+        yield ["You, child, look again.", slash("fork")]
+        yield [slash("send", f"{CHILD} to-child"), slash("send", f"{SIBLING} to-sibling")]
+        yield ["I wait.", self._mail(PARENT), slash("check-mail"), ToolCall("look-3", "look", {"n": 3})]
+        yield [Kept(THINKING), "That led nowhere.", slash("clear", "BEFORE"), usage]
+        yield ["Both ", f"are good.{STATE}", Usage(9000, 0, 0, 30), Stopped("end", "end_turn")]
+
+    def _child(self) -> Iterator[Sequence["_Played"]]:
+        yield ["I look.", ToolCall("look-4", "look", {"n": 4})]
+        yield [self._mail(CHILD), slash("check-mail")]
+        yield ["I report.", slash("send", f"{PARENT} to-parent")]
+        yield [f"Reported.{STATE}", Usage(9000, 0, 0, 30)]
+
+    def _mail(self, agent_id: str) -> Callable[[], Awaitable[None]]:
+        async def come() -> None:
+            while not self._log.store.unread_count(agent_id):
+                await asyncio.sleep(0.001)
+
+        return come
+
+
+_Played = Piece | Callable[[], Awaitable[None]]
+
+
+class Look:
+    """A tool of the program's own, which may run beside others."""
+
+    spec = ToolSpec("look", "Looks.", {"type": "object", "properties": {"n": {"type": "integer"}}})
+    together = True
+
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
+
+    def __call__(self, agent: Agent, args: Mapping[str, Any], asking: Asking) -> str:
+        self._steps("inside a tool")
+        return f"look {args['n']} " + "x" * 700
+
+
+def slash(command: str, args: str = "") -> ToolCall:
+    """A call of `slash` whose id says what it is."""
+    return ToolCall(f"{command}-{args[-10:]}", "slash", {"command": command, "args": args})
+
+
+def play(path: str, told: str, last: int) -> None:
+    """The turn, and that of the child beside it, under a supervisor."""
+    steps = Steps(os.open(told, os.O_WRONLY | os.O_CREAT | os.O_APPEND), last)
+    with foldmark.open(path, create=False) as log:
+        log.new_id = _ids(3)
+        log.add_tool(Look(steps))
+        run = log.call_tool
+
+        def call_tool(agent: Agent, name: str, args: Mapping[str, Any], asking: Asking) -> str:
+            steps("before a tool")
+            steps.tell("ran", name, args)
+            try:
+                return run(agent, name, args, asking)
+            finally:
+                steps("behind a tool")
+
+        log.call_tool = call_tool  # type: ignore[method-assign]
+        steps.watch(log)
+        asyncio.run(_play(log, steps))
+
+
+async def _play(log: Log, steps: Steps) -> None:
+    model = Playing(log, steps)
+    async with Supervisor(log, lambda _: model) as supervisor:
+        supervisor.attended = PARENT
+        await supervisor.say(log.agent(PARENT), "Go.")
+        await supervisor.settled()
+
+
+def _ids(first: int) -> Callable[[], str]:
+    numbers = count(first)
+    return lambda: f"{next(numbers)}0000000-0000-4000-8000-000000000000"
+
+
+def _newest(store: Any, table: str) -> int:
+    ((newest,),) = store._db.execute(f"SELECT coalesce(max(id), 0) FROM {table}")
+    return int(newest)
+
+
+def main() -> None:
+    """Fork a process for each line; this one has everything imported, and no thread of its own."""
+    import foldmark.commands
+    import foldmark.conversation.request
+    import foldmark.conversation.sent
+    import foldmark.providers.wires
+    import foldmark.tokens.calibration
+    import foldmark.tools  # noqa: F401
+
+    for line in sys.stdin:
+        step, path, told = line.split()
+        if (process := os.fork()) == 0:
+            play(path, told, int(step))
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
+
+
+if __name__ == "__main__":
+    main()

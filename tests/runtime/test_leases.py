@@ -1,0 +1,575 @@
+"""An agent has one writer [SPEC 2, 6]: real processes on one database, killed, stopped, racing."""
+
+import asyncio
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import foldmark
+from foldmark import Agent, CommandError, Log
+from foldmark.conversation.doctor import examine
+from foldmark.conversation.presence import here
+from foldmark.core.answer import Piece
+from foldmark.core.codec import timestamp
+from foldmark.core.events import Event
+from foldmark.core.leases import MODEL, TOOLS, Lease
+from foldmark.core.request import Request
+from foldmark.interfaces.cli import run
+from foldmark.runtime.lease import SECONDS, LeaseError, interrupt, take
+from foldmark.runtime.supervisor import Supervisor
+
+LIMIT = 30.0
+"""Seconds after which a test gives up what it waits for."""
+
+
+class Process:
+    """`working` as a process of its own."""
+
+    def __init__(self, path: Path, *options: str) -> None:
+        program = [sys.executable, str(Path(__file__).with_name("working.py")), str(path), *options]
+        self._process = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        self.id, self._unread = self._process.pid, b""
+        self.until("ready")
+
+    def tell(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n".encode())
+
+    def heard(self) -> str:
+        """The next line that it prints."""
+        assert self._process.stdout is not None
+        while b"\n" not in self._unread:
+            ready, _, _ = select.select([self._process.stdout], [], [], LIMIT)
+            assert ready, "it says nothing"
+            more = os.read(self._process.stdout.fileno(), 1 << 16)
+            assert more, "it has ended"
+            self._unread += more
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line.decode()
+
+    def until(self, wanted: str) -> None:
+        assert self.heard() == wanted
+
+    def say(self, name: str, text: str) -> None:
+        """Begin a turn, and come back when its model is asked."""
+        self.tell(f"say {name} {text}")
+        self.until("asked")
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    def stopped(self) -> None:
+        """Wait until a signal has stopped it."""
+        _, status = os.waitpid(self.id, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
+
+    def kill(self, *, reaped: bool = True) -> None:
+        """As `kill -9` does it."""
+        self._process.kill()
+        if reaped:
+            self._process.wait(LIMIT)
+        else:
+            os.waitid(os.P_PID, self.id, os.WEXITED | os.WNOWAIT)
+
+    def close(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(LIMIT)
+        finally:
+            self._process.kill()
+            assert self._process.stdout is not None
+            self._process.stdout.close()
+
+
+class Model:
+    """Says one sentence."""
+
+    async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
+        yield "Here I am."
+
+    async def count(self, request: Request) -> int:
+        raise NotImplementedError
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A database with the conversation `default`, which the command line uses, too."""
+    path = tmp_path / "log.db"
+    monkeypatch.setenv("FOLDMARK_DB", str(path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    with foldmark.open(path) as log:
+        log.agent("default").append("user", "Earlier.")
+        log.agent("default").end_turn()
+    return path
+
+
+@pytest.fixture
+def start(path: Path) -> Iterator[Callable[..., Process]]:
+    """Starts processes."""
+    with ExitStack() as stack:
+
+        def start(*options: str) -> Process:
+            process = Process(path, *options)
+            stack.callback(process.close)
+            return process
+
+        yield start
+
+
+@pytest.fixture
+def log(path: Path) -> Iterator[Log]:
+    """The database in this process, which is the second one."""
+    with foldmark.open(path) as log:
+        yield log
+        assert list(examine(log)) == []
+
+
+@pytest.fixture
+def agent(log: Log) -> Agent:
+    return log.agent("default")
+
+
+def say(agent: Agent, text: str = "Hello?") -> None:
+    """A turn of an agent in this process."""
+
+    async def one() -> None:
+        async with Supervisor(agent.log, lambda _: Model()) as supervisor:
+            supervisor.attended = agent.id
+            await supervisor.say(agent, text)
+
+    asyncio.run(one())
+
+
+def chat(typed: str) -> "subprocess.CompletedProcess[str]":
+    """A chat in a process of its own."""
+    program = [Path(sys.executable).with_name("foldmark"), "chat", "default"]
+    return subprocess.run(program, input=typed, capture_output=True, text=True, timeout=LIMIT, check=False)
+
+
+def events(agent: Agent) -> list[Event]:
+    """The agent's own events; nothing of what this process knows is brought up to date."""
+    found = (agent.log.store.event(number) for number in range(1, agent.standing().newest + 1))
+    return [event for event in found if event is not None and event.agent_id == agent.id]
+
+
+def last(agent: Agent, number: int) -> list[tuple[str, str, bool]]:
+    return [(event.kind, event.content, event.interrupted) for event in events(agent)[-number:]]
+
+
+def later(log: Log, seconds: float) -> None:
+    """Let this process's clock be ahead."""
+    log.clock = lambda: timestamp(datetime.now(UTC) + timedelta(seconds=seconds))
+
+
+def lease(agent: Agent) -> Lease:
+    found = agent.log.store.lease(agent.id)
+    assert found is not None
+    return found
+
+
+def wait(condition: Callable[[], bool]) -> None:
+    """Until something is so."""
+    deadline = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < deadline, "it does not come"
+        time.sleep(0.005)
+
+
+# The second is told who holds it
+
+
+def test_the_second_is_told_who_runs_it_and_records_nothing(start: Callable[..., Process], agent: Agent) -> None:
+    first = start()
+    first.say("default", "Go.")
+    before = events(agent)
+    host, taken = here().host.partition(" ")[0], lease(agent).taken_at[:16].replace("T", " ")
+    who = f"conversation 'default' is being run by process {first.id} on {host} (since {taken} UTC)"
+    for state in (MODEL, TOOLS):
+        if state == TOOLS:
+            first.tell("call hold")
+            first.until("holding")
+            before = events(agent)
+        with pytest.raises(LeaseError) as caught:
+            say(agent)
+        assert str(caught.value) == f"{who}, {state}; wait until it is idle, or end it there. Nothing was recorded"
+        assert events(agent) == before
+        assert lease(agent).process == first.id
+    first.tell("result ok")
+    first.until("asked")
+    first.tell("answer Done.")
+    first.until("done default")
+    say(agent)
+    assert last(agent, 3) == [
+        *(("user", "Hello?", False), ("assistant", "Here I am.", False), ("turn_ended", "", False))
+    ]
+
+
+def test_a_chat_in_a_second_process_is_told_as_well(start: Callable[..., Process], agent: Agent) -> None:
+    first = start()
+    first.say("default", "Go.")
+    before = events(agent)
+    done = chat("Hello?\n")
+    assert f"conversation 'default' is being run by process {first.id} on " in done.stderr
+    assert (done.returncode, events(agent)) == (1, before)
+    first.tell("answer Done.")
+    first.until("done default")
+    assert "Hello?" in chat("Hello?\n").stdout
+
+
+def test_another_agent_may_be_run_meanwhile(start: Callable[..., Process], log: Log) -> None:
+    first = start()
+    first.say("default", "Go.")
+    say(log.agent("other"))
+    assert last(log.agent("other"), 2)[0] == ("assistant", "Here I am.", False)
+    first.tell("answer Done.")
+    first.until("done default")
+
+
+def test_the_agents_of_another_process_are_seen_at_work(
+    start: Callable[..., Process], agent: Agent, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = start()
+
+    def seen() -> str:
+        assert run(["do", "default", "/agents"]) == 0
+        return capsys.readouterr().out.partition("default  ")[2].partition(" · ")[0]
+
+    assert seen() == "idle"
+    first.say("default", "Go.")
+    assert seen() == "waiting for the model"
+    first.tell("call hold")
+    first.until("holding")
+    assert seen() == "executing tools"
+    first.tell("result ok")
+    first.until("asked")
+    assert seen() == "waiting for the model"
+    first.kill()
+    assert seen() == "turn open"
+
+
+def test_appends_of_another_program_are_not_refused(start: Callable[..., Process], agent: Agent) -> None:
+    first = start()
+    first.say("default", "Go.")
+    agent.context()
+    agent.append("user", "And this.")
+    agent.append_tool_call("read", {}, call_id="mine")
+    agent.append_tool_result("mine", "text")
+    first.tell("call hold")
+    first.until("holding")
+    agent.context()
+    agent.append("user", "And that.")
+    first.tell("result held")
+    first.until("asked")
+    first.tell("answer Done.")
+    first.until("done default")
+    opened = next(event for event in events(agent) if event.content == "Go.")
+    mine = [event for event in events(agent) if event.turn_id == opened.id]
+    assert [event.content for event in mine] == [
+        *("Go.", "And this.", "{}", "text", "{}", "And that.", "held", "Done.", "")
+    ]
+    assert [event.interrupted for event in mine] == [False] * 9
+
+
+# A person interrupts
+
+
+def clear_with_do() -> None:
+    assert run(["do", "default", "/clear"]) == 0
+
+
+def clear_in_a_chat() -> None:
+    done = chat("/clear\n")
+    assert "Context cleared." in done.stdout
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("clear", [clear_with_do, clear_in_a_chat])
+@pytest.mark.parametrize("state", [MODEL, TOOLS])
+def test_an_operation_in_another_process_interrupts(
+    start: Callable[..., Process], agent: Agent, clear: Callable[[], None], state: str
+) -> None:
+    first = start()
+    first.say("default", "Go.")
+    if state == TOOLS:
+        first.tell("call hold")
+        first.until("holding")
+    clear()
+    first.until("cancelled default")
+    kinds = [(kind, interrupted) for kind, _, interrupted in last(agent, 2)]
+    assert kinds == [("turn_ended", True), ("clear", False)]
+    assert (list(agent.context().messages), agent.open_turn, agent.log.store.leases()) == ([], None, [])
+    first.say("default", "Again.")  # it was not told for good
+    first.tell("answer Yes.")
+    first.until("done default")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("/mark M", "/note And this.", "/fork", "/agents", "/context show"),
+        "/clear A B",
+    ],
+)
+def test_other_commands_interrupt_nothing(start: Callable[..., Process], agent: Agent, command: str) -> None:
+    first = start("0.01", "30")
+    first.say("default", "Go.")
+    assert run(["do", "default", command]) == (2 if command == "/clear A B" else 0)
+    assert not lease(agent).interrupt
+    if command == "/fork":
+        first.until("asked")  # the child is run where its parent is
+        first.tell("answer Done.")
+    first.tell("answer Done.")
+    first.until("done default")
+    assert last(agent, 2) == [("assistant", "Done.", False), ("turn_ended", "", False)]
+
+
+def test_whoever_does_not_end_its_turn_is_named(start: Callable[..., Process], agent: Agent) -> None:
+    first = start()
+    first.say("default", "Go.")
+    first.signal(signal.SIGSTOP)
+    with pytest.raises(LeaseError, match=f"is run by process {first.id} on .*, which does not end its turn"):
+        interrupt(agent, patience=0.1)
+    first.signal(signal.SIGCONT)
+    first.until("cancelled default")
+
+
+def test_a_killed_child_of_another_process_ends_with_its_descendants(
+    start: Callable[..., Process], agent: Agent
+) -> None:
+    child = agent.log.agent(agent.do("/fork").data["child"])
+    grandchild = agent.log.agent(child.do("/fork").data["child"])
+    first = start()
+    for each in (agent, child, grandchild):
+        first.say(each.id, "Go.")
+    began = time.monotonic()
+    agent.context()
+    agent.do(f"/kill {child.id}")
+    assert {first.heard(), first.heard()} == {f"cancelled {child.id}", f"cancelled {grandchild.id}"}
+    assert time.monotonic() - began < 5.0  # about one second where the machine has time
+    for each in (child, grandchild):
+        assert last(each, 2) == [("user", "Go.", False), ("turn_ended", "", True)]
+        with pytest.raises(CommandError, match="is dead"):
+            say(each)
+    assert [each.agent for each in agent.log.store.leases()] == [agent.id]
+    first.tell("answer Done.")
+    first.until(f"done {agent.id}")
+
+
+# Taking over
+
+
+@pytest.mark.parametrize("reaped", [True, False])
+def test_what_a_killed_process_ran_is_taken_over_at_once(
+    start: Callable[..., Process], agent: Agent, reaped: bool
+) -> None:
+    """Also before its parent has taken note of its end."""
+    first = start()
+    first.say("default", "Go.")
+    first.kill(reaped=reaped)
+    say(agent)
+    assert last(agent, 5) == [
+        *(("user", "Go.", False), ("turn_ended", "", True)),
+        *(("user", "Hello?", False), ("assistant", "Here I am.", False), ("turn_ended", "", False)),
+    ]
+    assert agent.log.store.leases() == []
+
+
+def test_a_command_closes_what_a_killed_process_left_open(start: Callable[..., Process], agent: Agent) -> None:
+    """Or what it says would join the dead turn, and be interrupted by the answer to it."""
+    first = start()
+    first.say("default", "Go.")
+    first.kill()
+    assert run(["do", "default", "/forget everything"]) == 0
+    ends = [event.interrupted for event in events(agent) if event.kind == "turn_ended"]
+    assert ends == [False, True, False]
+    asked = next(event for event in events(agent) if event.content == "/forget everything")
+    assert asked.turn_id == asked.id
+    assert {event.turn_id for event in events(agent) if event.id > asked.id} == {asked.id}
+    assert agent.log.store.leases() == []
+
+
+def test_what_a_stopped_process_runs_is_taken_over_when_its_lease_has_run_out(
+    start: Callable[..., Process], agent: Agent
+) -> None:
+    first = start()
+    first.say("default", "Go.")
+    first.signal(signal.SIGSTOP)
+    with pytest.raises(LeaseError):
+        say(agent)
+    later(agent.log, SECONDS - 5)
+    with pytest.raises(LeaseError):
+        say(agent)
+    later(agent.log, SECONDS)
+    say(agent)
+    assert last(agent, 5)[:3] == [("user", "Go.", False), ("turn_ended", "", True), ("user", "Hello?", False)]
+
+
+@pytest.mark.parametrize("ended", [True, False])
+@pytest.mark.parametrize("state", [MODEL, TOOLS])
+def test_a_process_that_was_stopped_for_too_long_records_nothing_any_more(
+    start: Callable[..., Process], agent: Agent, ended: bool, state: str
+) -> None:
+    first = start()
+    first.say("default", "Go.")
+    if state == TOOLS:
+        first.tell("call hold + call slash mark M")
+        first.until("holding")
+    first.signal(signal.SIGSTOP)
+    first.stopped()
+    later(agent.log, SECONDS)
+    if ended:
+        say(agent)
+    else:
+        take(agent, "this one")
+    before, sent = events(agent), agent.log.store.newest_sent(agent.id, 10)
+    first.signal(signal.SIGCONT)
+    first.tell("answer Late." if state == MODEL else "result late")
+    who = "nobody" if ended else f"process {os.getpid()} on {here().host.partition(' ')[0]}"
+    heard = first.heard()
+    assert heard.startswith(f"error default LeaseError conversation 'default' is not run here any more but by {who}")
+    assert "this process was stopped for longer than 30 seconds. What it had recorded by then is kept." in heard
+    assert (events(agent), agent.log.store.newest_sent(agent.id, 10)) == (before, sent)
+    assert [each.holder for each in agent.log.store.leases()] == ([] if ended else ["this one"])
+
+
+@pytest.mark.parametrize("command", ["mark M", "clear", "fork", "check-mail"])
+def test_a_process_that_was_stopped_before_a_command_does_not_carry_it_out(
+    start: Callable[..., Process], agent: Agent, command: str
+) -> None:
+    agent.log.agent("other").do("/send default hello")
+    first = start()
+    first.say("default", "Go.")
+    first.tell("stop-before")
+    first.tell(f"call slash {command}")
+    first.stopped()
+    later(agent.log, SECONDS)
+    say(agent)
+    before, agents = events(agent), agent.log.agents()
+    first.signal(signal.SIGCONT)
+    assert first.heard().startswith("error default LeaseError")
+    assert (events(agent), agent.log.agents()) == (before, agents)
+    assert agent.log.store.unread_count(agent.id) == 1
+
+
+# Whose lease it is
+
+
+def lend(agent: Agent, host: str, process: int, seconds: float) -> None:
+    """A lease that holds for so many seconds, and the open turn that goes with it."""
+    agent.append("user", "Cut off.")
+    now = datetime.now(UTC)
+    until = timestamp(now + timedelta(seconds=seconds))
+    agent.log.store.lend(Lease(agent.id, "somebody", host, process, MODEL, timestamp(now), until))
+
+
+def test_a_process_id_that_another_program_has_now(agent: Agent) -> None:
+    """It cannot be told from the one that had the lease: that has to run out."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        lend(agent, here().host, other.pid, 20)
+        with pytest.raises(LeaseError, match=f"process {other.pid} "):
+            say(agent)
+        later(agent.log, 20)
+        say(agent)
+        assert last(agent, 5)[:2] == [("user", "Cut off.", False), ("turn_ended", "", True)]
+        later(agent.log, 0)
+        lend(agent, here().host, other.pid, -0.001)
+        say(agent)
+        assert last(agent, 5)[:2] == [("user", "Cut off.", False), ("turn_ended", "", True)]
+
+
+def test_the_lease_of_another_machine_holds_until_it_runs_out(agent: Agent) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        pass
+    lend(agent, "elsewhere 1234abcd pid:[1]", gone.pid, 20)
+    with pytest.raises(LeaseError, match=f"process {gone.pid} on elsewhere "):
+        say(agent)
+    later(agent.log, 20)
+    say(agent)
+    assert last(agent, 5)[:2] == [("user", "Cut off.", False), ("turn_ended", "", True)]
+
+
+def test_the_doctor_looks_at_leases(agent: Agent) -> None:
+    """One that a dead process has left is no damage; one on an agent that is not there is."""
+    log = agent.log
+    lend(agent, "elsewhere", 1, -20)
+    assert list(examine(log)) == []
+    log.store._db.execute("PRAGMA foreign_keys = OFF")  # type: ignore[attr-defined]
+    log.store._db.execute("UPDATE leases SET agent = 99")  # type: ignore[attr-defined]
+    assert [each.text for each in examine(log)] == [
+        "database: row 99 of leases names a row of agents that is not there"
+    ]
+    log.store._db.execute("DELETE FROM leases")  # type: ignore[attr-defined]
+
+
+def test_a_lease_is_renewed_while_a_turn_lasts(start: Callable[..., Process], agent: Agent) -> None:
+    first = start("0.01", "0.05")
+    first.say("default", "Go.")
+    begun = lease(agent)
+    for _ in range(3):
+        before = lease(agent).until
+        wait(lambda before=before: lease(agent).until > before)  # type: ignore[misc]
+    assert (lease(agent).taken_at, lease(agent).holder) == (begun.taken_at, begun.holder)
+    first.tell("answer Done.")
+    first.until("done default")
+
+
+@pytest.mark.parametrize("line", ["answer Done.", "fail", None])
+def test_a_lease_is_given_back(start: Callable[..., Process], agent: Agent, line: str | None) -> None:
+    """After the turn, after an error, after it was interrupted."""
+    first = start("0.01", "30")
+    first.say("default", "Go.")
+    if line is None:
+        interrupt(agent)
+        assert first.heard() == "cancelled default"
+    else:
+        first.tell(line)
+        heard = "error default ProviderError The line is dead." if line == "fail" else "done default"
+        assert first.heard() == heard
+    assert (agent.log.store.leases(), agent.open_turn) == ([], None)
+
+
+def test_of_two_that_take_an_agent_at_the_same_moment_one_gets_it(
+    start: Callable[..., Process], agent: Agent, tmp_path: Path
+) -> None:
+    """Whether it was free or a dead process's; that one's turn is closed once."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        pass
+    both, flag, winners = (start(), start()), tmp_path / "flag", set()
+    flag.write_bytes(b"\0")
+    for number in range(1, 51):
+        if number % 2:
+            agent.context()
+            lend(agent, here().host, gone.pid, 20)
+        before = len(events(agent))
+        for process in both:
+            process.tell(f"take default {flag} {number}")
+        for process in both:
+            process.until("waiting")
+        with flag.open("r+b") as file:
+            file.write(bytes([number]))
+        heard = [process.heard() for process in both]
+        winner = heard.index("took")
+        assert heard[1 - winner].startswith(
+            f"error LeaseError conversation 'default' is being run by process {both[winner].id} "
+        )
+        assert [kind for kind, _, _ in last(agent, len(events(agent)) - before or -999)] == ["turn_ended"] * (
+            number % 2
+        )
+        assert lease(agent).process == both[winner].id
+        for process in both:
+            process.tell("give-back")
+            process.until("gone")
+        winners.add(winner)
+    assert agent.log.store.leases() == []

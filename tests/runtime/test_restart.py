@@ -1,0 +1,251 @@
+"""A process that is killed loses nothing, whatever step of a turn it is killed at [SPEC 2, 6].
+
+`crashing` plays one turn with everything in it and is killed at its first step, its second, and so on to its last.
+What is found afterwards is examined, and the next runtime goes on from there.
+"""
+
+import asyncio
+import json
+import shutil
+import subprocess
+import sys
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from crashing import CHILD, MAIL, PARENT, SIBLING, prepare, slash
+from request_validators import VALIDATORS
+
+import foldmark
+from foldmark import Log
+from foldmark.conversation.doctor import examine
+from foldmark.core.answer import Piece
+from foldmark.core.events import Event
+from foldmark.core.request import Request
+from foldmark.runtime.supervisor import Supervisor
+
+MESSAGES = ("user", "assistant", "tool_call", "tool_result")
+MODELS = {"anthropic": "claude-test", "openai": "gpt-5", "gemini": "gemini-3-pro"}
+
+
+class Told(NamedTuple):
+    """What a process has told before it ended, and how that was: an exit code, or less than 0 a signal."""
+
+    code: int
+    lines: list[list[Any]]
+
+    def of(self, what: str) -> list[list[Any]]:
+        return [rest for kind, *rest in self.lines if kind == what]
+
+    @property
+    def step(self) -> tuple[int, str]:
+        number, where = self.of("step")[-1]
+        return number, where
+
+
+class Player:
+    """The program that plays the turn, each time on a copy of the same database."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._prepared = folder, folder / "prepared.db"
+        prepare(self._prepared)
+        program = [sys.executable, str(Path(__file__).with_name("crashing.py"))]
+        self._process = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def play(self, steps: Iterable[int]) -> Iterator[tuple[int, Path, Told]]:
+        """Play it, killed at each of these steps (0: at none); the next one while the last one is looked at."""
+        waiting: deque[int] = deque()
+        for step in steps:
+            self._begin(step)
+            waiting.append(step)
+            if len(waiting) > 1:
+                yield self._told(waiting.popleft())
+        while waiting:
+            yield self._told(waiting.popleft())
+
+    def _begin(self, step: int) -> None:
+        shutil.copy(self._prepared, self._folder / f"{step}.db")
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{step} {self._folder / f'{step}.db'} {self._folder / f'{step}.told'}\n")
+        self._process.stdin.flush()
+
+    def _told(self, step: int) -> tuple[int, Path, Told]:
+        assert self._process.stdout is not None
+        code = int(self._process.stdout.readline())
+        lines = (self._folder / f"{step}.told").read_text().splitlines()
+        return step, self._folder / f"{step}.db", Told(code, [json.loads(line) for line in lines])
+
+    def close(self) -> None:
+        self._process.communicate()
+
+
+@contextmanager
+def reopened(path: Path) -> Iterator[Log]:
+    with foldmark.open(path, create=False) as log:
+        log.store._db.execute("PRAGMA synchronous = OFF")  # type: ignore[attr-defined]
+        yield log
+
+
+@pytest.fixture
+def player(tmp_path: Path) -> Iterator[Player]:
+    with closing(Player(tmp_path)) as player:
+        yield player
+
+
+def test_killed_at_every_step(player: Player) -> None:
+    ((_, _, whole),) = player.play([0])
+    assert whole.code == 0
+    killed, last = [], whole.step[0]
+    for step, path, told in player.play(range(1, last + 1)):
+        if told.code == 0:  # the agents have met each other at other moments, which saved a few steps
+            continue
+        killed.append(told.step[1])
+        try:
+            come_back(path, told)
+        except BaseException as error:
+            error.add_note(f"killed at step {step} of {last}: {told.step[1]}, after {told.lines[-3:]}")
+            raise
+        for file in path.parent.glob(f"{step}.*"):
+            file.unlink()
+    assert len(killed) >= last - 8
+    reached, there = Counter(killed), Counter(where for _, where in whole.of("step"))
+    assert {where: 4 * reached[where] >= number for where, number in there.items()} == dict.fromkeys(there, True)
+
+
+def test_the_turn_has_everything_in_it(player: Player) -> None:
+    """Or the test above would show less than it says."""
+    ((_, path, told),) = player.play([0])
+    kinds = Counter(kind for _, kind, _ in told.of("event"))
+    assert kinds.keys() >= {*MESSAGES, "mark", "fork", "rewind", "state", "usage", "config", "turn_ended"}
+    contents = [content for _, _, content in told.of("event")]
+    for beginning in ("[Foldmark: your context is ", "[Foldmark: You are agent 40000000", "[Foldmark: Rewound to"):
+        assert sum(content.startswith(beginning) for content in contents) >= 1, beginning
+    assert {text for (text,) in told.of("sent")} == set(MAIL)
+    with reopened(path) as log:
+        sound(log)
+        assert [agent.id for agent in log.agents()] == [PARENT, SIBLING, CHILD]
+        assert {text for ((_, text),) in carried_mail(log).values()} == {"to-child", "to-parent"}
+        assert [text for _, text in unread_mail(log).values()] == ["to-sibling"]
+        assert (open_turns(log), log.store.leases()) == ({}, [])
+        assert any((event.data or {}).get("blocks") for event in events(log)), "thinking is kept"
+
+
+def come_back(path: Path, told: Told) -> None:
+    """What the killed process has left is whole, and a turn of the next one ends well."""
+    assert told.code == -9
+    with reopened(path) as log:
+        sound(log)
+        nothing_lost(log, told)
+        before, opened = heads(log), open_turns(log)
+        asyncio.run(again(log, opened))
+        sound(log)
+        nothing_lost(log, told)
+        assert open_turns(log) == {}
+        assert not unread_mail(log), "whoever has been asked to go on has read its mail"
+        assert {text for ((_, text),) in carried_mail(log).values()} >= {text for (text,) in told.of("sent")}
+        for agent_id, turn in opened.items():
+            assert ended(log, turn) == [True], "the turn that was cut off is marked"
+            newer = [event for event in events(log) if event.agent_id == agent_id and event.id > before[agent_id]]
+            assert next(event.kind for event in newer) == "turn_ended"
+            assert {event.turn_id for event in newer if event.kind in MESSAGES}.isdisjoint({turn})
+
+
+class GoingOn:
+    """A model that reads its mail and says one sentence."""
+
+    def __init__(self) -> None:
+        self._asked = 0
+
+    async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
+        self._asked += 1
+        yield slash("check-mail") if self._asked == 1 else "I go on."
+
+    async def count(self, request: Request) -> int:
+        raise NotImplementedError
+
+
+async def again(log: Log, opened: dict[str, int]) -> None:
+    """Another process: nothing runs until somebody asks, and then it is the agent that is asked."""
+    before = heads(log)
+    async with Supervisor(log, lambda _: GoingOn()) as supervisor:
+        supervisor._look_once()
+        assert (supervisor.working, heads(log)) == ([], before)
+        supervisor.attended = PARENT
+        await supervisor.say(log.agent(PARENT), "go on")
+        supervisor._look_once()
+        assert supervisor.working == []
+        assert {**heads(log), PARENT: 0} == {**before, PARENT: 0}, "the children are idle"
+        for agent in log.agents():
+            if agent.id != PARENT:
+                supervisor.attended = agent.id
+                await supervisor.say(agent, "go on")
+        await supervisor.settled()
+
+
+def sound(log: Log) -> None:
+    """The stores agree, every request would be taken, and no mail is lost or doubled."""
+    assert list(examine(log)) == []
+    for agent in log.agents():
+        for provider, model in MODELS.items():
+            request = agent.request(provider, model)
+            assert VALIDATORS[provider](json.loads(request.bytes)) == [], (agent, provider)
+    unread, carried = unread_mail(log), carried_mail(log)
+    assert set(unread).isdisjoint(carried)
+    assert all(len(each) == 1 for each in carried.values()), "delivered once"
+    ((sent,),) = log.store._db.execute("SELECT count(*) FROM mail")  # type: ignore[attr-defined]
+    assert len(unread) + len(carried) == sent
+    for agent_id, content in [*unread.values(), *(each for (each,) in carried.values())]:
+        assert MAIL[content] == agent_id
+
+
+def unread_mail(log: Log) -> dict[int, tuple[str, str]]:
+    """The mail that waits: its id -> for whom, and what it says."""
+    return {mail.id: (mail.recipient, mail.content) for agent in log.agents() for mail in log.store.unread(agent.id)}
+
+
+def carried_mail(log: Log) -> dict[int, list[tuple[str, str]]]:
+    """The mail that messages hold: its id -> of each such message, whose it is and what it says."""
+    found: dict[int, list[tuple[str, str]]] = {}
+    for event in events(log):
+        for mail in (event.data or {}).get("mail", []) if event.kind == "user" else []:
+            (_, text) = event.content.split("\n")
+            found.setdefault(mail["id"], []).append((event.agent_id, text))
+    return found
+
+
+def nothing_lost(log: Log, told: Told) -> None:
+    """Everything that the process had been given an id for is there, and what it did was recorded before."""
+    there = {event.id: [event.id, event.kind, event.content] for event in events(log)}
+    acknowledged = told.of("event")
+    assert [there.get(event[0]) for event in acknowledged] == acknowledged
+    requests = sum(len(log.store.newest_sent(agent.id, 100)) for agent in log.agents())
+    assert requests >= len(told.of("asked"))
+    calls = Counter(content for _, kind, content in there.values() if kind == "tool_call")
+    ran = Counter(json.dumps(args, separators=(",", ":")) for _, args in told.of("ran"))
+    assert ran <= calls, "no tool began that was not recorded"
+    answers = Counter(content for _, kind, content in there.values() if kind == "assistant" and content != "I go on.")
+    assert set(answers.values()) == {1}, "no answer was recorded twice"
+
+
+def events(log: Log) -> list[Event]:
+    """All events of the database."""
+    found: list[Event] = []
+    while (event := log.store.event(len(found) + 1)) is not None:
+        found.append(event)
+    return found
+
+
+def heads(log: Log) -> dict[str, int]:
+    return {agent.id: agent.standing().record.head for agent in log.agents()}
+
+
+def open_turns(log: Log) -> dict[str, int]:
+    return {agent.id: turn for agent in log.agents() if (turn := agent.open_turn) is not None}
+
+
+def ended(log: Log, turn: int) -> list[bool]:
+    """Of each end of a turn, whether it was interrupted."""
+    return [event.interrupted for event in events(log) if event.kind == "turn_ended" and event.turn_id == turn]

@@ -1,0 +1,162 @@
+"""A process that runs agents at command, for tests of who may: working.py DATABASE [LOOK_SECONDS LEASE_SECONDS].
+
+It reads lines and prints what happens, each with the agent it happens to:
+
+    say NAME TEXT       a turn; "asked NAME" once its model is asked, and at its end "done", "cancelled" or
+                        "error CLASS MESSAGE", each with NAME
+    answer TEXT         what the model that is asked answers, to the end; "fail": that it breaks off;
+                        "call TOOL ARGS": calls of it, for `slash` as typed. Several may be put together with " + "
+    result TEXT         what the tool `hold` answers, which says "holding" once it runs
+    stop-before         the next tool that begins stops the process, as SIGSTOP does it
+    take NAME FILE N    takes the lease as soon as the first byte of FILE is N: "took", or "error CLASS MESSAGE"
+    give-back           gives that back: "gone"
+
+At the end of the lines it ends its turns and itself.
+"""
+
+import asyncio
+import mmap
+import signal
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from itertools import count
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread, get_ident
+from typing import Any
+
+import foldmark
+from foldmark import Agent, FoldmarkError, Log
+from foldmark.conversation.asking import Asking
+from foldmark.conversation.interruption import CURRENT
+from foldmark.core.answer import Piece
+from foldmark.core.errors import ProviderError
+from foldmark.core.request import Request, ToolCall, ToolSpec
+from foldmark.runtime import supervisor
+from foldmark.runtime.lease import Held, take
+
+NUMBERS = count(1)
+
+
+class Hold:
+    """A tool that answers when it is told to, or when its turn is interrupted."""
+
+    spec = ToolSpec("hold", "Waits.", {"type": "object", "properties": {}})
+    together = False
+
+    def __init__(self) -> None:
+        self.results: SimpleQueue[str] = SimpleQueue()
+
+    def __call__(self, agent: Agent, args: Mapping[str, Any], asking: Asking) -> str:
+        with CURRENT.get().ended_by(lambda: self.results.put("interrupted")):
+            print("holding", flush=True)
+            return self.results.get()
+
+
+class Model:
+    """Answers as it is told to."""
+
+    def __init__(self) -> None:
+        self.answers: asyncio.Queue[str] = asyncio.Queue()
+
+    async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
+        print("asked", flush=True)
+        for line in (await self.answers.get()).split(" + "):
+            kind, _, text = line.partition(" ")
+            if kind == "fail":
+                raise ProviderError("network", "The line is dead.")
+            if kind == "answer":
+                yield text
+                continue
+            tool, _, args = text.partition(" ")
+            command, _, rest = args.partition(" ")
+            given = {"command": command, "args": rest} if tool == "slash" else {}
+            yield ToolCall(f"call-{next(NUMBERS)}", tool, given)
+
+    async def count(self, request: Request) -> int:
+        raise NotImplementedError
+
+
+class Working:
+    """What a line has done."""
+
+    def __init__(self, log: Log, agents: supervisor.Supervisor, model: Model, hold: Hold) -> None:
+        self._log, self._agents, self._model, self._hold = log, agents, model, hold
+        self._held: Held | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._run_tool, self._stopping = log.call_tool, False
+        log.call_tool = self._call_tool  # type: ignore[method-assign]
+
+    def line(self, line: str) -> None:
+        kind, _, rest = line.partition(" ")
+        if kind == "say":
+            task = asyncio.create_task(self._say(*rest.split(" ", 1)))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        elif kind == "result":
+            self._hold.results.put(rest)
+        elif kind == "stop-before":
+            self._stopping = True
+        elif kind == "take":
+            self._take(*rest.split(" "))
+        elif kind == "give-back":
+            if self._held is not None:
+                self._held.give_back()
+            print("gone", flush=True)
+        else:
+            self._model.answers.put_nowait(line)
+
+    async def _say(self, name: str, text: str) -> None:
+        agent = self._log.find(name)
+        self._agents.attended = agent.id
+        try:
+            await self._agents.say(agent, text)
+        except asyncio.CancelledError:
+            print("cancelled", name, flush=True)
+        except FoldmarkError as error:
+            print("error", name, type(error).__name__, error, flush=True)
+        else:
+            print("done", name, flush=True)
+
+    def _take(self, name: str, path: str, number: str) -> None:
+        agent, self._held = self._log.find(name), None
+        with Path(path).open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as shared:
+            print("waiting", flush=True)
+            while shared[0] != int(number):
+                pass
+        try:
+            self._held = take(agent, self._log.new_id())
+        except FoldmarkError as error:
+            print("error", type(error).__name__, error, flush=True)
+        else:
+            print("took", flush=True)
+
+    def _call_tool(self, agent: Agent, name: str, args: Mapping[str, Any], asking: Asking) -> str:
+        if self._stopping:
+            self._stopping = False
+            signal.pthread_kill(get_ident(), signal.SIGSTOP)  # this thread goes no further
+        return self._run_tool(agent, name, args, asking)
+
+
+async def main(path: str) -> None:
+    """Do what the lines say."""
+    with foldmark.open(path, create=False) as log:
+        model, hold, over = Model(), Hold(), asyncio.Event()
+        log.add_tool(hold)
+        async with supervisor.Supervisor(log, lambda _: model) as agents:
+            working, loop = Working(log, agents, model, hold), asyncio.get_running_loop()
+
+            def read() -> None:
+                for line in sys.stdin:
+                    loop.call_soon_threadsafe(working.line, line.strip())
+                loop.call_soon_threadsafe(over.set)
+
+            Thread(target=read, daemon=True).start()
+            print("ready", flush=True)
+            await over.wait()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        supervisor.LOOK_SECONDS, supervisor.SECONDS = map(float, sys.argv[2:])
+    asyncio.run(main(sys.argv[1]))
