@@ -1,8 +1,8 @@
 """What a model may call [SPEC 4.1]: each tool once, as the model is shown it and as it runs.
 
 `slash.py` is the door to the commands, `filter_context.py` the model's part of a planning conversation,
-`scratchpad.py`, `memos.py` and `recall.py` what it keeps and finds again; `approval.py` says what a person has to agree
-to.
+`scratchpad.py`, `memos.py` and `recall.py` what it keeps and finds again, `query_db.py` its SQL over its own log;
+`approval.py` says what a person has to agree to.
 """
 
 from collections.abc import Mapping
