@@ -85,6 +85,18 @@ def test_there_is_no_input_and_no_terminal(place: Place) -> None:
     assert run(place, f"[ $(ps -o sid= -p $$) != {own} ]") == "[exit code 0]"
 
 
+def test_the_programs_own_input_is_not_the_commands(place: Place) -> None:
+    reading, writing = os.pipe()
+    own = os.dup(0)
+    try:
+        os.dup2(reading, 0)
+        assert run(place, "cat", 1) == "[exit code 0]"
+    finally:
+        os.dup2(own, 0)
+        for each in (own, reading, writing):
+            os.close(each)
+
+
 def test_a_person_is_always_asked_and_sees_the_command_as_it_is(place: Place) -> None:
     place.answer = "no"
     told = place.refused("bash", command="echo hi\r\x1b[2K\x1b[1Als\t#\u202e\u200b\necho '\\n' é\n\nrm x")
@@ -192,6 +204,11 @@ def test_a_time_limit_ends_all_of_it(place: Place) -> None:
     assert gone(*pids(place, 3))
 
 
+def test_what_is_written_at_the_end_is_kept(place: Place) -> None:
+    command = ("bash", "-c", "trap 'echo bye; exit 5' TERM; echo ready; while :; do :; done")
+    assert running.run(command, str(place.folder), os.environ, 0.3) == ("ready\nbye\n", "late", 5)
+
+
 HOLDING = {
     "plain": "sleep 1000",
     "a loop": "while true; do sleep 0.01; done",
@@ -248,7 +265,7 @@ def test_what_ends_soon_by_itself_is_waited_for(place: Place) -> None:
 @pytest.mark.parametrize("more", ["", " > /dev/null 2>&1"])
 def test_who_leaves_the_session_stays_and_is_not_waited_for(place: Place, more: str) -> None:
     begin = monotonic()
-    assert run(place, f"setsid sleep 1000{more} & echo $! > pids; echo out") == "out\n[exit code 0]"
+    assert run(place, f"setsid sleep 20{more} & echo $! > pids; echo out") == "out\n[exit code 0]"
     assert monotonic() - begin < 2
     ((pid),) = pids(place, 1)
     assert runs(pid)

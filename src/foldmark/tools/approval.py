@@ -92,11 +92,9 @@ def _remember(root: Agent, tool: str, answer: str) -> None:
 
 
 def _with(root: Agent, tool: str, answer: str) -> str:
-    """The conversation's setting with another answer for one tool; nothing that goes before it gets into it."""
-    at = root.standing()
-    own = at.given.without("tool_approval").config(at.settings).tool_approval
+    """The conversation's setting with another answer for one tool."""
     try:
-        return approved(own, tool, answer)
+        return approved(root.standing().config.tool_approval, tool, answer)
     except ValueError:
         return approved("ask", tool, answer)
 
