@@ -187,6 +187,9 @@ def tool(agent: Agent, name: str, **args: Any) -> str:
 def spoken(agent: Agent) -> None:
     agent.append("user", f"My keys: {ALL}", data={"note": ALL, ALL: [ALL]})
     agent.append("assistant", f"They are {ALL}.\n\n### STATE\nGoal: {ALL}")
+    agent.append(
+        "user", "In other forms.", data={"set": {KEY}, "struct": ToolSpec(KEY, ALL, {KEY: (KEY,)}), "some": None}
+    )
     agent.append("system", ALL)
     agent.append("tool", ALL)
     agent.end_turn()
@@ -372,6 +375,19 @@ def test_settings_from_outside_hold_a_key(place: Path, monkeypatch: pytest.Monke
         agent = log.agent("default")
         asyncio.run(turn(agent, provider("offline", log.given), "hello", Seen().show))
         clean(log, place)
+
+
+def test_what_is_no_json_is_refused_as_without_keys(log: Log) -> None:
+    endless: dict[str, Any] = {}
+    endless["again"] = endless
+    agent = log.agent("default")
+    for data in (endless, {"x": object()}):
+        with pytest.raises(CommandError, match="cannot be recorded"):
+            agent.append("user", "hello", data=data)
+    with pytest.raises(CommandError):
+        agent.append_tool_call("look", endless, call_id="c1")
+    with pytest.raises(FoldmarkError):
+        agent.call_tool("slash", endless)
 
 
 # Errors that repeat what was typed

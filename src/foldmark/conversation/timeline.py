@@ -263,9 +263,9 @@ class Timeline:
         if not isinstance(content, str):
             raise CommandError(f"the text of a {kind.replace('_', ' ')} is a str, not {type(content).__name__}")
         secrets = self.log.secrets
-        if secrets:
-            content, data = secrets.hidden(content), secrets.hidden_in(data)
         try:
+            if secrets:
+                content, data = secrets.hidden(content), secrets.hidden_in(data)
             draft = Draft(
                 kind=kind,
                 created_at=self.log.clock() if created_at is None else codec.timestamp(created_at),

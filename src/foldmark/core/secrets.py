@@ -28,16 +28,21 @@ class Secrets:
         return text
 
     def hidden_in(self, value: Any) -> Any:
-        """A JSON value without keys, in its members' names as well."""
+        """A JSON value without keys, in its members' names as well. Raises TypeError for what is none."""
         match value:
             case str():
                 return self.hidden(value)
             case Mapping():
-                return {self.hidden(str(key)): self.hidden_in(each) for key, each in value.items()}
+                return {
+                    self.hidden(key) if isinstance(key, str) else key: self.hidden_in(each)
+                    for key, each in value.items()
+                }
             case list() | tuple():
                 return [self.hidden_in(each) for each in value]
-            case _:
+            case None | bool() | int() | float():
                 return value
+            case _:  # what JSON can be made of: sets, structs, times
+                return self.hidden_in(msgspec.to_builtins(value))
 
 
 def _written(key: str) -> Iterator[str]:
