@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -356,3 +357,16 @@ def test_pins(agent: Agent) -> None:
     assert not [part for part in agent.request().manifest.parts if part.layer == "pinned"]
     agent.do(f"/restore {clear}")
     assert [part.turn for part in agent.request().manifest.parts if part.layer == "pinned"] == [two, two]
+
+
+def test_what_tools_may_do_is_the_conversations(tmp_path: Path) -> None:
+    with foldmark.open(tmp_path / "log.db", settings={}) as log:
+        root = log.agent("default")
+        child = log.agent(root.do("/fork").data["child"])
+        told = child.do("/config set tool_approval=ask, bash=always").text
+        assert told.endswith("(for conversation 'default', which this agent belongs to)")
+        assert root.standing().config.tool_approval == "ask, bash=always"
+        for agent in (root, child):
+            assert agent.do("/config get tool_approval").text == "tool_approval = ask, bash=always (this agent)"
+        child.do("/config set context_size=3")
+        assert root.do("/config get context_size").text == "context_size = 0 (default)"

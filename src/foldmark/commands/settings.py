@@ -3,7 +3,8 @@
 from typing import Any
 
 from foldmark.commands.registry import Call, Command
-from foldmark.conversation import Result
+from foldmark.conversation import Agent, Result, tree
+from foldmark.conversation.standing import Standing
 from foldmark.core.config import KEYS, key_of, parse
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import count
@@ -11,8 +12,12 @@ from foldmark.core.wording import count
 
 def _set(call: Call, key: str, value: Any, text: str) -> Result:
     """Record the agent's settings with one of them changed: the newest `config` event holds them all."""
-    at = call.agent.standing()
-    event_id = call.agent.configure(key, value, actor=call.actor)
+    agent = _owner(call.agent, key)
+    at = agent.standing()
+    if agent != call.agent:
+        agent.context()
+        text = f"{text} (for {tree.label(agent)}, which this agent belongs to)"
+    event_id = agent.configure(key, value, actor=call.actor)
     data = {"key": key, "value": value, "event": event_id}
     if (over := at.given.overrides.get(key)) is None:
         return Result(text, None, data)
@@ -20,6 +25,11 @@ def _set(call: Call, key: str, value: Any, text: str) -> Result:
     now = f"{key} = {told}" if "\n" not in told else f"another {key}"
     text = f"Kept for this agent, but {over.source} goes before it: {now}"
     return Result(text, None, {**data, "overridden": {"value": over.value, "source": over.source}})
+
+
+def _owner(agent: Agent, key: str) -> Agent:
+    """Whose setting a key is: what tools may do is the whole conversation's."""
+    return tree.root(agent) if key == "tool_approval" else agent
 
 
 def _window(call: Call) -> Result:
@@ -35,14 +45,18 @@ def _budget(call: Call) -> Result:
 
 
 def _get(call: Call) -> Result:
-    at = call.agent.standing()
-    config, own, inherited = at.config, at.settings, at.inherited
     keys = KEYS if call.get("KEY") is None else (key_of(call.arguments["KEY"]),)
-    values = {key: getattr(config, key) for key in keys}
-    sources = {key: at.given.source(key, own, inherited) for key in keys}
+    owners = {key: _owner(call.agent, key) for key in keys}
+    standing = {owner: owner.standing() for owner in set(owners.values())}
+    values = {key: getattr(standing[owner].config, key) for key, owner in owners.items()}
+    sources = {key: _source(standing[owner], key) for key, owner in owners.items()}
     shown = {key: f"{key} = {_typed(value)}".rstrip() for key, value in values.items()}
     text = "\n".join(f"{line} ({sources[key]})" for key, line in shown.items())
     return Result(text, None, {"settings": values, "sources": sources})
+
+
+def _source(at: Standing, key: str) -> str:
+    return at.given.source(key, at.settings, at.inherited)
 
 
 def _typed(value: Any) -> str:
