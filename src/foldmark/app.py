@@ -8,6 +8,8 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from foldmark.conversation import Agent, Log, Result
 from foldmark.conversation.asking import Asking
 from foldmark.core.codec import timestamp
@@ -15,7 +17,7 @@ from foldmark.core.errors import FoldmarkError, ProviderError, StoreError
 from foldmark.core.ports import Provider
 from foldmark.core.request import Request, ToolSpec
 from foldmark.core.secrets import Secrets
-from foldmark.settings import Settings
+from foldmark.settings import Settings, Value
 from foldmark.stores.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -37,7 +39,9 @@ def open(
         raise StoreError("PostgreSQL is not there yet; name an SQLite file")
     given = settings if isinstance(settings, Settings) else read_settings() if settings is None else _given(settings)
     store, complete, count = SqliteStore(path, create=create), partial(_complete, given), partial(_count, given)
-    return Log(store, _now, _new_id, _commands, _tools, _call_tool, complete, count, given, _secrets(given))
+    secrets = _secrets(given)
+    given = _without_keys(given, secrets) if secrets else given
+    return Log(store, _now, _new_id, _commands, _tools, _call_tool, complete, count, given, secrets)
 
 
 def read_settings(options: Mapping[str, Any] = {}) -> Settings:
@@ -55,11 +59,31 @@ def read_settings(options: Mapping[str, Any] = {}) -> Settings:
     return load(os.environ, working, user_folder(), options)
 
 
+def known_keys() -> Secrets:
+    """The keys of all providers, for a text that is about to be shown; those of wrong settings are not among them."""
+    try:
+        return _secrets(read_settings())
+    except FoldmarkError:
+        return _secrets(Settings())
+
+
 def _secrets(settings: Settings) -> Secrets:
     """The keys of all providers that stand in the environment of this process."""
     from foldmark.settings.access import keys  # 4 ms
 
     return Secrets(keys(os.environ, settings))
+
+
+def _without_keys(settings: Settings, secrets: Secrets) -> Settings:
+    """The settings as the log may hold them: a system prompt may stand in a file or in the environment."""
+
+    def told(values: Mapping[str, Value]) -> dict[str, Value]:
+        return {
+            key: each._replace(value=secrets.hidden(each.value)) if isinstance(each.value, str) else each
+            for key, each in values.items()
+        }
+
+    return structs.replace(settings, defaults=told(settings.defaults), overrides=told(settings.overrides))
 
 
 def _given(keys: Mapping[str, Any]) -> Settings:

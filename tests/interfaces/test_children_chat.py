@@ -353,7 +353,10 @@ def test_a_person_agrees_once_always_or_not(terminal: Start, provider: Provide, 
                 shown = screen.until(QUESTION)
                 assert f"echo {text}" in shown
                 assert ran() == (1 if number else 0)
-                screen.type(key if key == CTRL_C else f"{key}\r")
+                if key == CTRL_C:
+                    screen.press(CTRL_C, "(interrupted;")
+                else:
+                    screen.type(f"{key}\r")
             shown = screen.until(PROMPT)
             assert ("It said: " in shown) == (key != CTRL_C)
             assert ("did not allow" in shown) == (key in ("n", ""))

@@ -30,9 +30,9 @@ from foldmark.core.answer import Kept, Piece, Stopped, Thought, Usage
 from foldmark.core.request import Request, ToolCall, ToolSpec
 from foldmark.runtime.supervisor import Supervisor
 
-PARENT, SIBLING, HOLDER, CHILD = (f"{n}0000000-0000-4000-8000-000000000000" for n in range(1, 5))
+PARENT, OTHER, HOLDER, CHILD = (f"{n}0000000-0000-4000-8000-000000000000" for n in range(1, 5))
 MODEL = "anthropic/claude-test"
-MAIL = {"to-child": CHILD, "to-sibling": SIBLING, "to-parent": PARENT}
+MAIL = {"to-child": CHILD, "to-another": OTHER, "to-parent": PARENT}
 """The mail of the turn: its text and who gets it."""
 
 THINKING = {"type": "thinking", "thinking": "Two files.", "signature": "c2ln"}
@@ -40,7 +40,7 @@ STATE = "\n\n### STATE\nGoal: look\nContext: two files\nResolved: both\nTechnica
 
 
 def prepare(path: Path) -> None:
-    """A conversation with a turn behind it, and an idle child that nobody runs."""
+    """A conversation with a turn behind it, and another one that nobody runs."""
     with foldmark.open(path) as log:
         log.new_id = _ids(1)
         agent = log.agent("default")
@@ -49,7 +49,7 @@ def prepare(path: Path) -> None:
         agent.append("user", "Earlier. " + "word " * 1000)
         agent.append("assistant", f"Yes.{STATE}")
         agent.end_turn()
-        agent.do("/fork")
+        log.agent("another")
 
 
 class Steps:
@@ -131,7 +131,7 @@ class Playing:
         yield [Thought("Two"), Kept(THINKING), "I look ", "at both.", *looks, usage, Stopped("calls", "tool_use")]
         yield ["I mark.", slash("mark", "BEFORE")]
         yield ["You, child, look again.", slash("fork")]
-        yield [slash("send", f"{CHILD} to-child"), slash("send", f"{SIBLING} to-sibling")]
+        yield [slash("send", f"{CHILD} to-child"), slash("send", f"{OTHER} to-another")]
         yield ["I wait.", self._mail(PARENT), slash("check-mail"), ToolCall("look-3", "look", {"n": 3})]
         yield [Kept(THINKING), "That led nowhere.", slash("clear", "BEFORE"), usage]
         yield ["Both ", f"are good.{STATE}", Usage(9000, 0, 0, 30), Stopped("end", "end_turn")]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from crashing import CHILD, MAIL, PARENT, SIBLING, prepare, slash
+from crashing import CHILD, MAIL, OTHER, PARENT, prepare, slash
 from request_validators import VALIDATORS
 
 import foldmark
@@ -126,9 +126,9 @@ def test_the_turn_has_everything_in_it(player: Player) -> None:
     assert {text for (text,) in told.of("sent")} == set(MAIL)
     with reopened(path) as log:
         sound(log)
-        assert [agent.id for agent in log.agents()] == [PARENT, SIBLING, CHILD]
+        assert [agent.id for agent in log.agents()] == [PARENT, OTHER, CHILD]
         assert {text for ((_, text),) in carried_mail(log).values()} == {"to-child", "to-parent"}
-        assert [text for _, text in unread_mail(log).values()] == ["to-sibling"]
+        assert [text for _, text in unread_mail(log).values()] == ["to-another"]
         assert (open_turns(log), log.store.leases()) == ({}, [])
         assert any((event.data or {}).get("blocks") for event in events(log)), "thinking is kept"
 

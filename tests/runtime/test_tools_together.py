@@ -1,6 +1,7 @@
 """Tools of one answer (SPEC 3, 4.1): which run side by side, in what order results stand, what happens at a cancel."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from threading import Barrier, Event, Lock
@@ -158,6 +159,23 @@ def test_an_error_of_one_is_told_and_the_others_answer(log: Log) -> None:
         bool((each.data or {}).get("is_error")) for each in agent.context().messages if each.kind == "tool_result"
     ]
     assert errors == [False, True, False]
+
+
+def test_a_tool_that_fails_in_its_own_way_does_not_end_the_turn(log: Log) -> None:
+    def leaves() -> str:
+        sys.exit(3)
+
+    add(log, "odd", lambda: [][0], together=True)
+    add(log, "leaves", leaves, together=True)
+    add(log, "none", lambda: None, together=True)  # type: ignore[arg-type, return-value]
+    agent = log.agent("default")
+    play(agent, "odd", "leaves", "none")
+    assert [text for _, text in results(agent)] == [
+        "Error: odd failed: IndexError: list index out of range",
+        "Error: leaves failed: SystemExit: 3",
+        "Error: none answered with a NoneType and not with a text",
+    ]
+    assert agent.open_turn is None
 
 
 def test_a_database_that_fails_in_one_ends_the_turn_and_the_others_are_told(log: Log) -> None:

@@ -125,7 +125,9 @@ class Agent(Timeline):
         """Carry out a command as it is typed, "/mark BEFORE". Raises CommandError; nothing was written then.
 
         `asking` reaches whoever typed it: a command that erases asks first, one that takes long says how far it is.
+        A provider's key in it is taken for its name, also where an error repeats the line.
         """
+        line = self.log.secrets.hidden(line) if isinstance(line, str) else line
         return self.log.commands(self, line, actor, asking)
 
     def apply_filter(
@@ -298,7 +300,10 @@ class Agent(Timeline):
         offered = [spec.name for spec in self.tools()]
         if name not in offered:
             raise CommandError(f"there is no tool '{str(name)[:40]}'; there is: {listing(offered, 40) or 'none'}")
-        return self.log.call_tool(self, name, args, asking)
+        answer: Any = self.log.call_tool(self, name, args, asking)
+        if not isinstance(answer, str):  # a tool of somebody's own
+            raise CommandError(f"{name} answered with a {type(answer).__name__} and not with a text")
+        return self.log.secrets.hidden(answer)
 
     def at(self, event_id: int) -> Context:
         """The context as it was after event `event_id`, whosever it is. What was erased since stays erased.

@@ -21,8 +21,10 @@ def append_answer(
     """Record an answer and return its messages' ids; nothing for an answer of nothing.
 
     A state block at the end of the text goes behind what it said. No dialect repeats text in the blocks it wants back.
+    A block with a provider's key in it is left out: without the key it is not the one that was signed.
     """
-    found = []
+    found, secrets = [], agent.log.secrets
+    kept = [block for block in kept if not secrets or secrets.hidden_in(block) == block]
     with agent.batch():
         if text or kept:
             data, own = ({"blocks": list(kept)}, dialect) if kept else (None, None)

@@ -103,7 +103,7 @@ class Log:
 
     def tools(self) -> list[ToolSpec]:
         """All tools there are; what one agent's model is offered of them is `Agent.tools`."""
-        return [*self._tools(), *(tool.spec for tool in self.added.values())]
+        return [*self._tools(), *(self._without_keys(tool.spec) for tool in self.added.values())]
 
     def call_tool(self, agent: Agent, name: str, args: Mapping[str, Any], asking: Asking) -> str:
         """Run a tool for an agent (see `Agent.call_tool`)."""
@@ -214,10 +214,14 @@ class Log:
 
     def _named(self, name: str) -> AgentRecord | None:
         # A name that is not printable is nobody's, and may hold what a database cannot (lone surrogates).
-        return self.store.named(name) if name.isprintable() else None
+        return self.store.named(self.secrets.hidden(name)) if name.isprintable() else None
 
     def _root(self, name: str) -> AgentRecord:
-        return AgentRecord(self.new_id(), name, None, 0, self.clock())
+        return AgentRecord(self.new_id(), self.secrets.hidden(name), None, 0, self.clock())
+
+    def _without_keys(self, spec: ToolSpec) -> ToolSpec:
+        hidden = self.secrets.hidden_in
+        return replace(spec, description=hidden(spec.description), parameters=hidden(spec.parameters))
 
     def _object(self, record: AgentRecord) -> Agent:
         if record.deleted and (end := self.store.end(record.id)):

@@ -131,7 +131,7 @@ class Timeline:
         data: Mapping[str, Any] | None,
     ) -> int:
         _check_call_id(call_id)
-        at, call_id = self.standing(), codec.well_formed(call_id)
+        at, call_id = self.standing(), self.log.secrets.hidden(codec.well_formed(call_id))
         waiting = self._store.waiting_call(self.id, call_id)
         call, answered = (waiting, False) if waiting else awaiting(at, call_id)
         if call is not None and not shown(at, call, waits=waiting is not None):

@@ -18,6 +18,7 @@ from foldmark.conversation import Agent, Result, tree
 from foldmark.conversation.asking import Asking, Decision
 from foldmark.conversation.fullness import fullness, rule
 from foldmark.conversation.planning import planning
+from foldmark.conversation.presence import running
 from foldmark.core.errors import CommandError, ConflictError, FoldmarkError, StoreError
 from foldmark.core.ports import Provider
 from foldmark.core.pressure import is_full
@@ -32,6 +33,8 @@ from foldmark.runtime.background import Background
 from foldmark.runtime.lease import interrupt
 from foldmark.runtime.supervisor import Supervisor
 
+FOLLOWED = ("edit", "switch", "answer", "wait", "exit")
+"""What a command's result may leave to the interface."""
 FULL = "⚠️  Context full. Use /clear to continue."
 
 Models = Callable[[str], Provider]
@@ -111,7 +114,7 @@ class _Chat:
             step()
         except FoldmarkError as error:
             self.code = error.exit_code
-            print(f"foldmark: {error}", file=sys.stderr)
+            print(f"foldmark: {self.agent.log.secrets.hidden(str(error))}", file=sys.stderr)
             if isinstance(error, ConflictError):
                 self.agent.context()
             elif isinstance(error, StoreError):
@@ -127,7 +130,9 @@ class _Chat:
         what = f"{count(len(context.messages), 'message')} in the context" if context.messages else "nothing said yet"
         model = agent.standing().config.model
         print(harmless(f"Conversation '{agent.name or agent.id}', {what}; model: {model}. /help lists the commands."))
-        if agent.open_turn is not None and agent.id not in self.agents.working:
+        if (lease := running(agent)) is not None:
+            print(f"It is being answered at the moment, {lease.state}.")
+        elif agent.open_turn is not None:
             print("The last turn was cut off; what was recorded of it is kept.")
         request = agent.request()
         self._edge = request.manifest.edge.first
@@ -163,7 +168,7 @@ class _Chat:
             show_text(text)
         if self._running is None:
             self._after(result)
-        else:
+        elif any(map(result.data.get, FOLLOWED)):
             self._follow.append(partial(self._after, result))
 
     def _interrupt(self) -> None:
@@ -235,7 +240,7 @@ class _Chat:
     def _look(self) -> None:
         """Take up what is typed while an answer streams: commands at once, unless something is waiting to be said."""
         for line in self._keyboard.ahead():
-            if line.lstrip().startswith("/") and not self._waiting:
+            if line.lstrip().startswith("/") and not self._waiting and not self._follow:
                 self._told(partial(self._command, line))
             elif line.strip():
                 self._waiting.append(line)
@@ -251,18 +256,20 @@ class _Chat:
     def _approved(self, agent: Agent, tool: str, question: str) -> Decision:
         """Put a tool's question in the main thread; called in the tool's own."""
         who = "" if agent == self.agent else f" for {tree.label(agent)}"
-        if agent != self.agent and self._running is None:
-            self._notice(f"({tree.label(agent)} asks for approval; press Enter)")
+
+        def announce() -> None:
+            if agent != self.agent and self._running is None:
+                self._notice(f"({tree.label(agent)} asks for approval; press Enter)")
 
         def put() -> Decision:
             self._screen.end_line()
             return _decided(f"{tool}{who}", question)
 
-        return self._front.ask(put, "no")
+        return self._front.ask(put, "no", announce)
 
     def _notice(self, text: str) -> None:
         """Print a line of its own: above the prompt, or once the answer that streams is over; from any thread."""
-        shown = harmless(text)
+        shown = harmless(self.agent.log.secrets.hidden(text))
         if not self._keyboard.notice(shown):
             self._front.put(lambda: self._noticed(shown))
 

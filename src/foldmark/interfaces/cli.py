@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 import foldmark
-from foldmark.app import provider
+from foldmark.app import known_keys, provider
 from foldmark.conversation import Result
 from foldmark.conversation.asking import Asking
 from foldmark.conversation.log import check_name
@@ -66,7 +66,7 @@ def _give_up_output() -> None:
 
 
 def _fail(text: str, code: int) -> int:
-    print(f"foldmark: {one_line(text)}", file=sys.stderr)
+    print(f"foldmark: {known_keys().hidden(one_line(text))}", file=sys.stderr)
     return code
 
 

@@ -27,13 +27,15 @@ class Foreground:
         """Have something done in the main thread."""
         self._actions.put(action)
 
-    def ask(self, question: Callable[[], _T], otherwise: _T) -> _T:
-        """Put a question in the main thread and wait for its answer; from another thread.
+    def ask(self, question: Callable[[], _T], otherwise: _T, announce: Callable[[], object] = lambda: None) -> _T:
+        """Put a question in the main thread and wait for its answer; from another thread. `announce` is called once it
+        waits there.
 
         The answer is `otherwise` if the turn is interrupted before there is one, or the person presses Ctrl-C.
         """
         answer: Future[_T] = Future()
         self.put(partial(_put, question, otherwise, answer))
+        announce()
         with CURRENT.get().ended_by(answer.cancel):
             try:
                 return answer.result()

@@ -5,8 +5,10 @@ on. Tools run in threads of their own, so that the turn stays responsive: those 
 one after another, `slash` calls last; results are recorded in the order of the calls.
 """
 
-from asyncio import CancelledError, Task, create_task, to_thread, wait
+from asyncio import CancelledError, Future, get_running_loop, wait
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from contextvars import copy_context
 from functools import partial
 from itertools import groupby
 from typing import NamedTuple, Protocol, TypeVar
@@ -23,12 +25,17 @@ from foldmark.core.errors import ConflictError, FoldmarkError, StoreError
 from foldmark.core.leases import MODEL, TOOLS
 from foldmark.core.ports import Provider
 from foldmark.core.request import Request, ToolCall
+from foldmark.core.wording import one_line
 from foldmark.runtime.asking import Answer, ask
 
 _T = TypeVar("_T")
 
 ATTEMPTS = 5
 """How often an answer is recorded anew when others write to the same agent meanwhile."""
+
+
+MOST = 1000
+"""Characters of what an unexpected error of a tool says."""
 
 
 class Shown(NamedTuple):
@@ -74,22 +81,26 @@ async def turn(
     show: Shown,
     asking: Asking = NOBODY,
     writing: Writing = _Unshared(),  # noqa: B008 - it holds nothing
+    threads: Executor | None = None,
 ) -> None:
     """Record `text` and answer it, step by step, until the model is done; without a text go on in the open turn.
 
     The user's text is recorded before the model is asked. When the turn is cancelled, or the model fails, what there is
     of the answer is kept, marked as interrupted, and the turn is closed; the exception goes on. A turn that a crash
     left open is closed first. `writing` is asked before anything is recorded: when somebody else has taken the agent
-    over, nothing is recorded any more.
+    over, nothing is recorded any more. Tools run in `threads`, by default those of the event loop.
     """
-    await _Turn(agent, provider, show, asking, writing).run(text)
+    await _Turn(agent, provider, show, asking, writing, threads).run(text)
 
 
 class _Turn:
     """A turn under way; `_opened` is its id, None until there is one."""
 
-    def __init__(self, agent: Agent, provider: Provider, show: Shown, asking: Asking, writing: Writing) -> None:
-        self._agent, self._provider, self._show, self._asking, self._writing = agent, provider, show, asking, writing
+    def __init__(
+        self, agent: Agent, provider: Provider, show: Shown, asking: Asking, writing: Writing, threads: Executor | None
+    ) -> None:
+        self._agent, self._provider, self._show, self._asking = agent, provider, show, asking
+        self._writing, self._threads = writing, threads
         self._opened: int | None = None
         self._limit: int | None = None
 
@@ -154,10 +165,10 @@ class _Turn:
                 await self._run_batch(batch, answer.dialect, interruption)
 
     async def _run_batch(self, calls: Sequence[ToolCall], dialect: str | None, interruption: Interruption) -> None:
-        works: list[Task[tuple[str, bool]]] = []
+        works: list[Future[tuple[str, bool]]] = []
         for call in calls:
             self._show.call(call)
-            works.append(create_task(to_thread(self._call, call)))
+            works.append(in_thread(self._threads, partial(self._call, call)))
         cancelled = False
         try:
             for call, work in zip(calls, works, strict=True):
@@ -191,6 +202,8 @@ class _Turn:
             raise
         except FoldmarkError as error:
             return f"Error: {error}", True
+        except (Exception, SystemExit) as error:  # a tool of somebody's own; the turn goes on without it
+            return f"Error: {call.name} failed: {one_line(f'{type(error).__name__}: {error}'[:MOST])}", True
 
     def _result(self, call_id: str, text: str, failed: bool, dialect: str | None) -> None:
         self._agent.append_tool_result(call_id, text, dialect=dialect, is_error=failed)
@@ -228,7 +241,12 @@ class _Turn:
         return _retried(self._agent, checked)
 
 
-async def _waited_for(work: Task[tuple[str, bool]], interruption: Interruption) -> bool:
+def in_thread(threads: Executor | None, work: Callable[[], _T]) -> "Future[_T]":
+    """Begin `work` in one of `threads`, with the context variables of whoever asks."""
+    return get_running_loop().run_in_executor(threads, partial(copy_context().run, work))
+
+
+async def _waited_for(work: "Future[tuple[str, bool]]", interruption: Interruption) -> bool:
     """Wait for the end of a tool; whether the turn was cancelled meanwhile, which the tool is told."""
     cancelled = False
     while not work.done():

@@ -25,7 +25,7 @@ from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.ports import Provider
 from foldmark.runtime.birth import born
 from foldmark.runtime.lease import SECONDS, LeaseError, renew, take
-from foldmark.runtime.loop import Shown, turn
+from foldmark.runtime.loop import Shown, in_thread, turn
 
 AT_ONCE = 32
 """Agents that run at the same time in the background; more wait for their turn."""
@@ -92,7 +92,6 @@ class Supervisor:
     async def __aenter__(self) -> "Supervisor":
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadPoolExecutor(2 * AT_ONCE, thread_name_prefix="foldmark-tool")
-        self._loop.set_default_executor(self._threads)
         self.log.listeners.append(self._happened)
         self._watch = asyncio.create_task(self._look())
         return self
@@ -112,7 +111,7 @@ class Supervisor:
             for interruption, _ in summing:
                 interruption.happen()
             await asyncio.wait([task for _, task in summing])
-        await self._loop.shutdown_default_executor()
+        self._threads.shutdown()  # what ran in them has ended
 
     # Turns
 
@@ -192,7 +191,7 @@ class Supervisor:
             if not begin(agent):
                 return
             model = self._models(agent.standing().config.model)
-            await turn(agent, model, text, show, asking, held)
+            await turn(agent, model, text, show, asking, held, self._threads)
         finally:
             held.give_back()
         self._sum_up(agent)
@@ -202,9 +201,13 @@ class Supervisor:
         if not agent.standing().config.window_summary or agent.id in self._summing:
             return
         interruption = Interruption()
-        task = asyncio.create_task(_in_thread(interruption, partial(_summed_up, agent)))
+        task = asyncio.create_task(self._in_thread(interruption, partial(_summed_up, agent)))
         self._summing[agent.id] = interruption, task
         task.add_done_callback(lambda _: self._summing.pop(agent.id))
+
+    async def _in_thread(self, interruption: Interruption, work: Callable[[], None]) -> None:
+        CURRENT.set(interruption)
+        await in_thread(self._threads, work)
 
     # In the background
 
@@ -300,11 +303,6 @@ def _cancel(task: Task[None]) -> None:
     """Cancel a task once: a second time would cut short how the first one is ended."""
     if not task.cancelling():
         task.cancel()
-
-
-async def _in_thread(interruption: Interruption, work: Callable[[], None]) -> None:
-    CURRENT.set(interruption)
-    await asyncio.to_thread(work)
 
 
 def _summed_up(agent: Agent) -> None:

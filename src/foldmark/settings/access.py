@@ -46,6 +46,9 @@ BUILT_IN = {
 }
 """Provider -> what the environment says of it. The offline model needs nothing."""
 
+SDKS = ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_IDENTITY_TOKEN", "OPENAI_ADMIN_KEY")
+"""Keys that SDKs take from the environment by themselves."""
+
 
 def access(provider: str, environment: Mapping[str, str], settings: Settings) -> Reach:
     """How `provider` is reached: environment before settings before what is known.
@@ -78,7 +81,7 @@ def access(provider: str, environment: Mapping[str, str], settings: Settings) ->
 def keys(environment: Mapping[str, str], settings: Settings) -> dict[str, str]:
     """Variable -> key, of every provider for which there is one in the environment."""
     names = [name for each in BUILT_IN.values() for name in each.keys]
-    names += [server.key_env for server in settings.providers.values() if server.key_env]
+    names += [*SDKS, *(server.key_env for server in settings.providers.values() if server.key_env)]
     return {name: value for name in names if (value := _said(environment, name))}
 
 
