@@ -111,7 +111,7 @@ class Working:
         self._agents.attended = agent.id
         try:
             await self._agents.say(agent, text)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, supervisor.TurnInterruptedError):
             print("cancelled", name, flush=True)
         except FoldmarkError as error:
             print("error", name, type(error).__name__, error, flush=True)

@@ -86,6 +86,7 @@ def delete(conversation: Agent, actor: str, erase: Callable[[Agent], None]) -> l
             store.delete(agent.id, actor, log.clock())
     for agent in gone:
         agent.name = None
+        log.tell("killed", agent.id)
     return gone
 
 

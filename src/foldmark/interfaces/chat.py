@@ -31,7 +31,7 @@ from foldmark.interfaces.screen import Screen
 from foldmark.interfaces.servers import mcp_servers
 from foldmark.runtime.background import Background
 from foldmark.runtime.lease import interrupt
-from foldmark.runtime.supervisor import Supervisor
+from foldmark.runtime.supervisor import Supervisor, TurnInterruptedError
 
 FOLLOWED = ("edit", "switch", "answer", "wait", "exit")
 """What a command's result may leave to the interface."""
@@ -128,8 +128,8 @@ class _Chat:
         self.agents.attend(agent)
         context = agent.context()
         what = f"{count(len(context.messages), 'message')} in the context" if context.messages else "nothing said yet"
-        model = agent.standing().config.model
-        print(harmless(f"Conversation '{agent.name or agent.id}', {what}; model: {model}. /help lists the commands."))
+        model, label = agent.standing().config.model, tree.label(agent)
+        print(harmless(f"{label[0].upper()}{label[1:]}, {what}; model: {model}. /help lists the commands."))
         if (lease := running(agent)) is not None:
             print(f"It is being answered at the moment, {lease.state}.")
         elif agent.open_turn is not None:
@@ -139,9 +139,9 @@ class _Chat:
         print(fullness(agent, request))
 
     def line(self, line: str) -> None:
-        """Carry out a command, or say something; first what others have handed over."""
-        self._front.drain()
+        """Carry out a command, or say something; then what others have handed over."""
         self._line(line)
+        self._front.drain()
 
     def settle(self) -> None:
         """Wait for the agents that still work; Ctrl-C ends them."""
@@ -169,6 +169,7 @@ class _Chat:
         if self._running is None:
             self._after(result)
         elif any(map(result.data.get, FOLLOWED)):
+            print("(at the end of this turn)", flush=True)
             self._follow.append(partial(self._after, result))
 
     def _interrupt(self) -> None:
@@ -209,12 +210,14 @@ class _Chat:
     def _answered(self, text: str | None) -> None:
         self._screen = screen = Screen()
         agent = self.agent
+        if agent.id in self.agents.working:
+            print(f"({tree.label(agent)} is at work; this waits for the end of its turn)", flush=True)
         self._running = self.agents.say(agent, text, screen.shown(self._front.put), self._asking())
         try:
             self._until(self._running)
             if screen.blank:
                 print("(the model answered nothing)")
-        except (CancelledError, asyncio.CancelledError):
+        except (CancelledError, asyncio.CancelledError, TurnInterruptedError):
             screen.interrupted()
         finally:
             self._running = None
@@ -258,7 +261,7 @@ class _Chat:
         who = "" if agent == self.agent else f" for {tree.label(agent)}"
 
         def announce() -> None:
-            if agent != self.agent and self._running is None:
+            if self._running is None:
                 self._notice(f"({tree.label(agent)} asks for approval; press Enter)")
 
         def put() -> Decision:

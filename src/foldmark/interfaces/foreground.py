@@ -74,7 +74,7 @@ def _put(question: Callable[[], _T], otherwise: _T, answer: "Future[_T]") -> Non
             answer.set_result(question())
     except KeyboardInterrupt:
         answer.set_result(otherwise)
-        if callable(before):
+        if callable(before) and before is not signal.default_int_handler:
             before(signal.SIGINT, None)
 
 

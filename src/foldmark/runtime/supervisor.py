@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
-from foldmark.conversation import Agent, Log
+from foldmark.conversation import Agent, Log, tree
 from foldmark.conversation.asking import NOBODY, Asking
 from foldmark.conversation.interruption import CURRENT, Interruption
 from foldmark.conversation.log import Happening
@@ -37,6 +37,10 @@ Begin = Callable[[Agent], bool]
 """What is recorded before an agent's model is asked in the background; whether there is something to ask it."""
 
 SILENT = Shown(lambda _: None, lambda _: None)
+
+
+class TurnInterruptedError(FoldmarkError):
+    """The turn was ended by somebody else than its caller: by `/kill`, by a person's command, by another process."""
 
 
 class Audience(Protocol):
@@ -85,6 +89,7 @@ class Supervisor:
         self._holder, self._since = log.new_id(), log.clock()
         self._tasks: dict[str, Task[None]] = {}
         self._hosted: dict[str, Agent] = {}
+        self._waiting: dict[str, Task[Any]] = {}
         self._told: dict[str, int] = {}
         self._summing: dict[str, tuple[Interruption, Task[None]]] = {}
         self._room = asyncio.Semaphore(AT_ONCE)
@@ -116,12 +121,19 @@ class Supervisor:
     # Turns
 
     async def say(self, agent: Agent, text: str | None, show: Shown = SILENT, asking: Asking = NOBODY) -> None:
-        """One turn of an agent, to its end; without a text it goes on in the open turn. Raises as `turn`, LeaseError.
+        """One turn of an agent, to its end; without a text it goes on in the open turn.
 
-        If the agent works in the background, that is waited for.
+        If the agent works in the background, that is waited for. Raises as `turn`, LeaseError, TurnInterruptedError if
+        somebody else ends the turn.
         """
+        caller = asyncio.current_task()
+        assert caller is not None
         while (running := self._tasks.get(agent.id)) is not None:
-            await asyncio.wait({running})
+            self._waiting[agent.id] = caller
+            try:
+                await asyncio.wait({running})
+            finally:
+                self._waiting.pop(agent.id, None)
         task = asyncio.create_task(self._turn(agent, text, show, asking))
         self._enter(agent, task)
         try:
@@ -130,11 +142,18 @@ class Supervisor:
             await self._ended(task)
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error from None
-            raise
+            if caller.cancelling():
+                raise
+            end = self.log.store.end(agent.id)
+            why = f": {end.told}" if end is not None else "; what had been said is kept"
+            raise TurnInterruptedError(f"the turn of {tree.label(agent)} was interrupted{why}") from None
 
     def cancel(self, agent: Agent) -> None:
-        """End the agent's turn; what there is of it will be recorded."""
-        if (task := self._tasks.get(agent.id)) is not None:
+        """End the agent's turn; what there is of it will be recorded. If somebody waits for its end to say something,
+        end that instead."""
+        if (waiting := self._waiting.get(agent.id)) is not None:
+            waiting.cancel()
+        elif (task := self._tasks.get(agent.id)) is not None:
             _cancel(task)
 
     def cancel_all(self) -> None:
@@ -215,27 +234,34 @@ class Supervisor:
         self._enter(agent, asyncio.create_task(self._work(agent, begin)))
 
     async def _work(self, agent: Agent, begin: Begin) -> None:
+        began, failed = False, None
+
+        def begun(agent: Agent) -> bool:
+            nonlocal began
+            began = begin(agent)
+            if began:
+                self.audience.began(agent)
+            return began
+
         async with self._room:
-            self.audience.began(agent)
-            failed: Exception | None = None
             try:
-                await self._turn(agent, None, SILENT, self.audience.asking(agent), begin)
+                await self._turn(agent, None, SILENT, self.audience.asking(agent), begun)
             except LeaseError:  # another process was faster, or took over
                 pass
             except Exception as error:  # nobody waits for this task
                 failed = error
                 self._report(agent, error)
             except CancelledError:
-                failed = FoldmarkError("interrupted")
+                failed = TurnInterruptedError("interrupted")
                 raise
             finally:
-                self.audience.ended(agent, failed)
+                if began:
+                    self.audience.ended(agent, failed)
 
     def _report(self, agent: Agent, error: Exception) -> None:
         """Let the parent know that its child's turn failed; nobody looks at a child."""
-        parent = agent.parent
-        if parent is not None:
-            with suppress(FoldmarkError):  # one of them is dead
+        with suppress(FoldmarkError):  # one of them is dead
+            if (parent := agent.parent) is not None:
                 send(agent, parent, f"My turn ended with an error: {error}", "system")
 
     def _happened(self, what: Happening, agent_id: str) -> None:

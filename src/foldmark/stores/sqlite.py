@@ -72,13 +72,20 @@ class SqliteStore(SqliteTowards, SqliteLeases, SqliteMemos, SqliteReading, Sqlit
             appender.finish()
 
     def create_agent(self, record: AgentRecord, born: Fold, start: Size) -> None:
-        with self._lock, nullcontext() if self._db.in_transaction else self._transaction():
+        with self._lock, nullcontext() if self._in_transaction else self._transaction():
             parent = None if record.parent is None else self._key(record.parent)
             self._run("create_agent", record.id, record.name, parent, record.fork_event, record.created_at)
             self.save_fold(born, start)
 
     def save_fold(self, fold: Fold, beside: Size) -> None:
         self._run("save_fold", self._key(fold.agent), msgspec.json.encode(fold).decode(), *beside)
+
+    @property
+    def _in_transaction(self) -> bool:
+        try:
+            return self._db.in_transaction
+        except apsw.Error as error:  # it is closed
+            raise explain(error, self.path) from error
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -242,7 +249,10 @@ class SqliteStore(SqliteTowards, SqliteLeases, SqliteMemos, SqliteReading, Sqlit
     def search(self, query: str, limit: int) -> list[Hit]:
         from foldmark.stores.sqlite_search import hits, terms, tokenizers  # 3 ms, for whoever searches
 
-        wanted = terms(query, *tokenizers(self._db))
+        try:
+            wanted = terms(query, *tokenizers(self._db))
+        except apsw.Error as error:
+            raise explain(error, self.path) from error
         return hits(wanted, limit, partial(self._run, "search"), partial(self._run, "searched_text"))
 
     def turns_after(self, agent_id: str, event_id: int, limit: int) -> list[int]:

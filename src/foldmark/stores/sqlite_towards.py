@@ -29,10 +29,14 @@ class SqliteTowards:
     def exclusive(self) -> AbstractContextManager[object]:
         raise NotImplementedError
 
+    @property
+    def _in_transaction(self) -> bool:
+        raise NotImplementedError
+
     @contextmanager
     def writing(self) -> Iterator[None]:
         with self.exclusive():
-            if self._db.in_transaction:
+            if self._in_transaction:
                 yield
                 return
             with self._transaction():
@@ -45,7 +49,7 @@ class SqliteTowards:
     @contextmanager
     def _batching(self) -> Iterator[None]:
         """The transaction of one batch: its own, or that of `writing`, in which one batch may follow another."""
-        if self._db.in_transaction and not self._sharing:
+        if self._in_transaction and not self._sharing:
             raise StoreError("a batch is under way for another agent; append to this one when it has ended")
         if not self._sharing:
             with self._transaction():
