@@ -147,6 +147,13 @@ def test_lines_as_they_come(cli: Cli, log: foldmark.Log, stdin: bytes, texts: li
     closed(log)
 
 
+def test_a_chat_in_a_folder_that_was_removed(cli: Cli, log: foldmark.Log) -> None:
+    Path.cwd().rmdir()
+    talk = cli("chat", stdin="hello there\n")
+    assert (talk.code, talk.err) == (0, "")
+    assert said(log) == ["hello there"]
+
+
 def test_a_text_may_begin_with_white_space_but_a_command_is_one(cli: Cli, log: foldmark.Log) -> None:
     cli("chat", stdin="  indented\n\t/mark A\n")
     assert said(log) == ["  indented"]

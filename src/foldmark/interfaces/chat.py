@@ -30,10 +30,10 @@ from foldmark.interfaces.render import harmless, result_text
 from foldmark.interfaces.screen import Screen
 from foldmark.interfaces.servers import mcp_servers
 from foldmark.runtime.background import Background
-from foldmark.runtime.lease import interrupt
-from foldmark.runtime.supervisor import Supervisor, TurnInterruptedError
+from foldmark.runtime.lease import interrupt, settled
+from foldmark.runtime.supervisor import WAKES, Supervisor, TurnInterruptedError
 
-FOLLOWED = ("edit", "switch", "answer", "wait", "exit")
+FOLLOWED = ("edit", "switch", "answer", "exit")
 """What a command's result may leave to the interface."""
 FULL = "⚠️  Context full. Use /clear to continue."
 
@@ -163,6 +163,12 @@ class _Chat:
             self._interrupt()
         self.agent.context()
         result = self.agent.do(line, asking=self._asking())
+        if (others := result.data.get("wait")) is not None:
+            if self._running is not None:
+                self._waiting.append(line)  # it waits for this turn, too
+                return
+            self._until(self.agents.settled())
+            settled(map(self.agent.log.agent, others))
         if text := result_text(result):
             self._screen.end_line()
             show_text(text)
@@ -186,8 +192,6 @@ class _Chat:
             self.greet()
         if result.data.get("answer"):
             self._answered(None)
-        if result.data.get("wait"):
-            self._until(self.agents.settled())
         self.left = self.left or bool(result.data.get("exit"))
 
     # What is said
@@ -243,7 +247,8 @@ class _Chat:
     def _look(self) -> None:
         """Take up what is typed while an answer streams: commands at once, unless something is waiting to be said."""
         for line in self._keyboard.ahead():
-            if line.lstrip().startswith("/") and not self._waiting and not self._follow:
+            at_once = not self._waiting and not self._follow
+            if line.lstrip().startswith("/") and at_once:
                 self._told(partial(self._command, line))
             elif line.strip():
                 self._waiting.append(line)
@@ -291,8 +296,11 @@ class _Chat:
         self._notice(f"({tree.label(agent)} {how})")
 
     def mail(self, agent: Agent) -> None:
-        """Mail has come for the agent that is talked to."""
-        self._notice("(mail has come; /check-mail reads it)")
+        """Mail has come that wakes nobody."""
+        if agent == self.agent:
+            self._notice("(mail has come; /check-mail reads it)")
+        else:
+            self._notice(f"({tree.label(agent)} has mail, and was woken {WAKES} times; /switch there to go on)")
 
     def asking(self, agent: Agent) -> Asking:
         """How a tool of an agent in the background reaches the person."""

@@ -159,9 +159,8 @@ def do(setup: Setup, name: str, command: tuple[str, ...], as_json: bool) -> None
             if not (command_line := edit_command(edit)):
                 return
             result = agent.do(command_line)
+        settled(map(log.agent, result.data.get("wait", ())))
         _show(result, as_json)
-        for uuid in result.data.get("wait", ()):
-            settled([log.agent(uuid)])
         if result.data.get("answer"):
             from foldmark.interfaces.chat import answer
 

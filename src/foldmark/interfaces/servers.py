@@ -16,8 +16,8 @@ FILE = ".mcp.json"
 @contextmanager
 def mcp_servers(agent: Agent, asking: Asking) -> Iterator[None]:
     """While the block runs, the tools of the folder's servers are among the log's; without its file nothing happens."""
-    folder = Path.cwd()
-    if not (folder / FILE).exists():
+    folder = _working()
+    if folder is None or not (folder / FILE).exists():
         yield
         return
     from foldmark.tools.mcp_client import Servers  # 1 s for whoever has servers
@@ -36,3 +36,11 @@ def mcp_servers(agent: Agent, asking: Asking) -> Iterator[None]:
         finally:
             for name in names:
                 del added[name]
+
+
+def _working() -> Path | None:
+    """The working folder; None if it was removed."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return None

@@ -7,6 +7,7 @@ asked for: after a crash an agent waits until somebody talks to it.
 
 import asyncio
 from asyncio import CancelledError, Task
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -29,6 +30,9 @@ from foldmark.runtime.loop import Shown, in_thread, turn
 
 AT_ONCE = 32
 """Agents that run at the same time in the background; more wait for their turn."""
+
+WAKES = 20
+"""How often mail wakes an agent until a person says something again: agents that thank each other have no end."""
 
 LOOK_SECONDS = 1.0
 """How often the database is looked at for what other processes ask: to interrupt, to kill, mail."""
@@ -53,7 +57,7 @@ class Audience(Protocol):
         """It is idle again, or dead; `error` is what ended its turn before its time."""
 
     def mail(self, agent: Agent) -> None:
-        """Mail has come for an agent that a person talks to."""
+        """Mail has come for an agent that it does not wake: a person talks to it, or it was woken WAKES times."""
 
     def asking(self, agent: Agent) -> Asking:
         """How a tool of an agent in the background reaches a person."""
@@ -91,6 +95,7 @@ class Supervisor:
         self._hosted: dict[str, Agent] = {}
         self._waiting: dict[str, Task[Any]] = {}
         self._told: dict[str, int] = {}
+        self._woken: Counter[str] = Counter()
         self._summing: dict[str, tuple[Interruption, Task[None]]] = {}
         self._room = asyncio.Semaphore(AT_ONCE)
 
@@ -126,6 +131,7 @@ class Supervisor:
         If the agent works in the background, that is waited for. Raises as `turn`, LeaseError, TurnInterruptedError if
         somebody else ends the turn.
         """
+        self._woken.clear()
         caller = asyncio.current_task()
         assert caller is not None
         while (running := self._tasks.get(agent.id)) is not None:
@@ -291,7 +297,8 @@ class Supervisor:
         if planning(agent.standing()) is not None:  # mail waits until it is over; a later look finds it
             return
         self._told[agent.id] = mail[-1].id
-        if agent.id == self.attended:
+        self._woken[agent.id] += 1
+        if agent.id == self.attended or self._woken[agent.id] > WAKES:
             self.audience.mail(agent)
             return
         self._background(agent, _told)

@@ -1,0 +1,191 @@
+"""What runs agents (SPEC 6), as a program uses it: again and again, from several tasks, ended by somebody else."""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncGenerator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import foldmark
+from foldmark import Agent, Log
+from foldmark.conversation.doctor import examine
+from foldmark.core.answer import Piece
+from foldmark.core.request import Request, ToolCall, ToolSpec
+from foldmark.runtime.supervisor import WAKES, TurnInterruptedError, Unheard
+
+
+class Played:
+    """A model that answers by what is in the request's newest message."""
+
+    def __init__(self, answer: Callable[[Request, str], Piece]) -> None:
+        self._answer, self.requests = answer, 0
+
+    async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
+        self.requests += 1
+        await asyncio.sleep(0)
+        yield self._answer(request, str(request.body["messages"][-1]))
+
+    async def count(self, request: Request) -> int:
+        return 1
+
+
+class Stalled:
+    """A model that says something and then no more."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+
+    async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
+        yield "Wait"
+        self.asked.set()
+        await asyncio.Event().wait()
+
+    async def count(self, request: Request) -> int:
+        return 1
+
+
+class Heard(Unheard):
+    """Whom mail was told of instead of waking it."""
+
+    def __init__(self) -> None:
+        self.agents: list[str] = []
+
+    def mail(self, agent: Agent) -> None:
+        self.agents.append(agent.id)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Log]:
+    with foldmark.open(tmp_path / "log.db", settings={"model": "openai/gpt-5"}) as log:
+        yield log
+        assert list(examine(log)) == []
+        assert log.store.leases() == []
+        assert [agent.open_turn for agent in log.agents()] == [None] * len(log.agents())
+
+
+class Add:
+    """A tool of a test's own."""
+
+    spec = ToolSpec("add", "Adds.", {"type": "object", "properties": {}})
+    together = True
+
+    def __call__(self, agent: Agent, args: object, asking: object) -> str:
+        return "2"
+
+
+def test_again_and_again_in_one_event_loop(log: Log) -> None:
+    log.add_tool(Add())
+    agent = log.agent("default")
+
+    def answer(_: Request, newest: str) -> Piece:
+        return ToolCall(f"c{len(agent.context().messages)}", "add", {}) if "go" in newest else "Done."
+
+    async def program() -> str:
+        for _ in range(2):
+            async with foldmark.supervise(log, lambda _: Played(answer)) as agents:
+                await agents.say(agent, "go")
+        return await asyncio.to_thread(lambda: "the loop's own threads work")
+
+    assert asyncio.run(program()) == "the loop's own threads work"
+    assert [message.content for message in agent.context().messages if message.kind == "tool_result"] == ["2", "2"]
+
+
+def test_two_tasks_talk_to_one_agent_one_after_the_other(log: Log) -> None:
+    agent = log.agent("default")
+
+    async def program() -> None:
+        async with foldmark.supervise(log, lambda _: Played(lambda *_: "Yes.")) as agents:
+            await asyncio.gather(*(agents.say(agent, f"text {number}") for number in range(4)))
+
+    asyncio.run(program())
+    messages = [(message.kind, message.turn_id) for message in agent.context().messages]
+    assert [kind for kind, _ in messages] == ["user", "assistant"] * 4
+    assert [messages[n][1] == messages[n + 1][1] for n in range(0, 8, 2)] == [True] * 4
+
+
+@pytest.mark.parametrize("how", ["kill", "interrupt", "cancel"])
+def test_whoever_waits_for_a_turn_is_told_that_somebody_else_ended_it(log: Log, how: str) -> None:
+    root = log.agent("default")
+    agent = log.agent(root.do("/fork").data["child"])
+
+    async def program() -> None:
+        model = Stalled()
+        async with foldmark.supervise(log, lambda _: model) as agents:
+            said = asyncio.create_task(agents.say(agent, "Hello"))
+            await model.asked.wait()
+            if how == "kill":
+                root.do(f"/kill {agent.id}")
+            elif how == "interrupt":
+                await agents.interrupt(agent)
+            else:
+                agents.cancel(agent)
+            with pytest.raises(
+                TurnInterruptedError, match="is dead" if how == "kill" else "what had been said is kept"
+            ):
+                await said
+
+    asyncio.run(program())
+    assert [(each.content, each.interrupted) for each in agent.context().messages] == [("Hello", False), ("Wait", True)]
+
+
+def test_who_cancels_the_waiting_itself_gets_a_cancellation(log: Log) -> None:
+    agent = log.agent("default")
+
+    async def program() -> None:
+        model = Stalled()
+        async with foldmark.supervise(log, lambda _: model) as agents:
+            said = asyncio.create_task(agents.say(agent, "Hello"))
+            await model.asked.wait()
+            said.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await said
+
+    asyncio.run(program())
+
+
+def test_agents_that_thank_each_other_are_not_woken_for_ever(log: Log) -> None:
+    root = log.agent("default")
+    root.do("/note Be polite.")
+
+    def thanks(request: Request, newest: str) -> Piece:
+        body = json.dumps(request.body["messages"])
+        child = re.search(r"You are agent (\w{8}), a child of agent (\w{8})", body)
+        to = child[2] if child else root.children[0].id[:8]
+        if "Mail has come" in newest:
+            return ToolCall(f"check-{len(body)}", "slash", {"command": "check-mail"})
+        if "message from" in newest or "[Mail from" in newest:
+            return ToolCall(f"send-{len(body)}", "slash", {"command": "send", "args": f"{to} Thank you!"})
+        return "Done."
+
+    heard, model = Heard(), Played(thanks)
+
+    async def program() -> None:
+        async with foldmark.supervise(log, lambda _: model, heard) as agents:
+            child = log.agent(root.do("/fork").data["child"])
+            await agents.say(root, "Hello.")
+            child.do(f"/send {root.id} Hi!")
+            await agents.settled()
+
+    asyncio.run(program())
+    assert 3 * WAKES < model.requests < 10 * WAKES
+    assert len(heard.agents) == 1
+    assert sum(log.store.unread_count(agent.id) for agent in log.agents()) == 1
+
+
+def test_a_conversation_that_is_deleted_ends_its_agents(log: Log, caplog: pytest.LogCaptureFixture) -> None:
+    other, root = log.agent("other"), log.agent("default")
+    root.do("/note Wait.")
+
+    async def program() -> None:
+        model = Stalled()
+        async with foldmark.supervise(log, lambda _: model) as agents:
+            root.do("/fork")
+            await model.asked.wait()
+            assert len(agents.working) == 1
+            other.do("/session delete default --yes")
+            await asyncio.wait_for(agents.settled(), 20)
+
+    asyncio.run(program())
+    assert caplog.text == ""
