@@ -366,7 +366,33 @@ def test_what_tools_may_do_is_the_conversations(tmp_path: Path) -> None:
         told = child.do("/config set tool_approval=ask, bash=always").text
         assert told.endswith("(for conversation 'default', which this agent belongs to)")
         assert root.standing().config.tool_approval == "ask, bash=always"
-        for agent in (root, child):
-            assert agent.do("/config get tool_approval").text == "tool_approval = ask, bash=always (this agent)"
+        for agent, source in ((root, "this agent"), (child, "conversation 'default'")):
+            assert agent.do("/config get tool_approval").text == f"tool_approval = ask, bash=always ({source})"
         child.do("/config set context_size=3")
         assert root.do("/config get context_size").text == "context_size = 0 (default)"
+
+
+def test_which_tools_a_model_is_offered(tmp_path: Path) -> None:
+    with foldmark.open(tmp_path / "log.db", settings={}) as log:
+        agent = log.agent("default")
+        everything = [spec.name for spec in agent.tools()]
+        with pytest.raises(CommandError, match="there is no tool 'gerp'; there is: slash, "):
+            agent.do("/config set tools=slash, gerp")
+        agent.do("/config set tools=grep, slash")
+        assert [spec.name for spec in agent.tools()] == ["slash", "grep"]
+        with pytest.raises(CommandError, match="there is no tool 'bash'; there is: slash, grep"):
+            agent.call_tool("bash", {"command": "true"})
+        agent.append("user", "About tabs.")
+        agent.end_turn()
+        agent.do("/forget tabs")
+        # Nobody could preview or apply what is planned without it.
+        assert [spec.name for spec in agent.tools()] == ["slash", "filter_context", "grep"]
+        agent.do("/cancel")
+        agent.do("/config set model_commands=mark, clear")
+        (slash,) = [spec for spec in agent.tools() if spec.name == "slash"]
+        assert slash.parameters["properties"]["command"]["enum"] == ["mark", "clear"]
+        agent.do("/config set model_commands=none")
+        agent.end_turn()
+        assert [spec.name for spec in agent.tools()] == ["grep"]
+        agent.do("/config set tools=all")
+        assert [spec.name for spec in agent.tools()] == [name for name in everything if name != "slash"]

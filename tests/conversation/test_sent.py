@@ -394,7 +394,7 @@ def test_nothing_is_sent_for_an_agent_deleted_meanwhile(log: Log, agent: Agent) 
 def test_other_guidelines(log: Log, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are kept, so the request is still what was sent."""
     say(agent, "hello")
-    monkeypatch.setattr(prompt, "GUIDELINES", "### HISTORY\nRead it well.")
+    monkeypatch.setattr(prompt, "_HISTORY", "### HISTORY\nRead it well.")
     ((_, found),) = all_sent(log)
     assert found.verdict == "identical"
     assert "with the guidelines of then, which Foldmark words otherwise now" in found.said

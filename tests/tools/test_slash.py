@@ -405,7 +405,7 @@ def test_model_commands_narrows_what_a_model_may_run(agent: Agent) -> None:
         slash(agent, "clear")
     agent.do("/clear")
     agent.do("/config set model_commands=")
-    with pytest.raises(CommandError, match=r"there is: none$"):
+    with pytest.raises(CommandError, match=r"^there is no tool 'slash'; there is: filter_context, "):
         slash(agent, "mark", "B")
     with pytest.raises(CommandError, match=r"^model_commands are 'all', 'none' or any of mark, .*, unlike 'undo'$"):
         agent.do("/config set model_commands=mark, undo")

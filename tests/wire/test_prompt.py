@@ -14,7 +14,7 @@ from foldmark.conversation import Agent
 from foldmark.conversation.request import prepare
 from foldmark.core.config import Config
 from foldmark.core.events import Event
-from foldmark.core.prompt import EMPTY, GO_ON, GUIDELINES, OMITTED, Layer, Prompt, assemble, layers
+from foldmark.core.prompt import EMPTY, GO_ON, GUIDELINES, OMITTED, Layer, Prompt, assemble, guidelines, layers
 from foldmark.core.request import Request, ToolSpec
 from foldmark.core.segments import Segment
 from foldmark.core.view import Calls, Said, view
@@ -22,6 +22,7 @@ from foldmark.providers.wires import WIRES
 from foldmark.tokens.counting import count
 
 READ = ToolSpec("read_file", "Reads a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
+QUERY, SAVE = (ToolSpec(name, "Looks.", READ.parameters) for name in ("query_db", "save_memo"))
 
 
 @pytest.fixture
@@ -47,7 +48,13 @@ def test_the_layers_stand_in_order_and_each_is_named(agent: Agent) -> None:
     state = agent.record("state", "Goal: greet")
     pad = agent.record("scratchpad", "1. greet")
     request = made(agent, Config(system="Be kind."), tools=[READ])
-    expected = ["Be kind.", "Imported rule.", GUIDELINES, "### STATE\nGoal: greet", "### SCRATCHPAD\n1. greet"]
+    expected = [
+        "Be kind.",
+        "Imported rule.",
+        guidelines([READ.name]),
+        "### STATE\nGoal: greet",
+        "### SCRATCHPAD\n1. greet",
+    ]
     assert system_of(request) == "\n\n".join(expected)
     parts = [(part.layer, part.event, part.kind) for part in request.manifest.parts]
     assert parts == [
@@ -86,8 +93,11 @@ def test_with_everything_off_the_request_is_the_context(agent: Agent) -> None:
 
 def test_guidelines_come_with_tools(agent: Agent) -> None:
     agent.append("user", "Hello.")
-    assert system_of(made(agent, tools=[READ])) == GUIDELINES
+    assert system_of(made(agent, tools=[READ, QUERY, SAVE])) == GUIDELINES
     assert system_of(made(agent)) is None
+    # What there is no tool for is not asked of a model.
+    few = system_of(made(agent, tools=[READ])) or ""
+    assert [word in few for word in ("query_db", "memos", "### STATE")] == [False, False, True]
     for said in ("TRUNCATED", "ORDER BY id DESC", "status != 'dropped'", "### STATE", "memos"):
         assert said in GUIDELINES
 
@@ -125,7 +135,7 @@ def test_system_messages_that_left_the_context_are_not_sent(agent: Agent) -> Non
 
 def test_layers_without_text_are_not_sent_and_blank_system_messages_are_named() -> None:
     blank = message(3, "system", " \n", None)
-    found = layers(Config(system=" "), [blank], tools=False, state=message(4, "state", ""), scratchpad=" ")
+    found = layers(Config(system=" "), [blank], guidelines=None, state=message(4, "state", ""), scratchpad=" ")
     prompt = assemble(found, view([], "openai", Config()))
     assert prompt.system == ""
     assert [(each.event, each.why) for each in prompt.left_out] == [(3, "empty")]

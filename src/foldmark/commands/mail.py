@@ -32,7 +32,7 @@ def _check_mail(call: Call) -> Result:
 
 def _wait(call: Call) -> Result:
     agents = [place.agent.id for place in tree.family(tree.root(call.agent)) if place.agent != call.agent]
-    return Result("The other agents are idle.", None, {"wait": agents})
+    return Result("The other agents are idle.", None, {"waits_for": agents})
 
 
 def _kill(call: Call) -> Result:

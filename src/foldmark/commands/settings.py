@@ -7,7 +7,7 @@ from foldmark.conversation import Agent, Result, tree
 from foldmark.conversation.standing import Standing
 from foldmark.core.config import KEYS, key_of, parse
 from foldmark.core.errors import CommandError
-from foldmark.core.wording import count
+from foldmark.core.wording import count, listing
 
 
 def _set(call: Call, key: str, value: Any, text: str) -> Result:
@@ -50,6 +50,9 @@ def _get(call: Call) -> Result:
     standing = {owner: owner.standing() for owner in set(owners.values())}
     values = {key: getattr(standing[owner].config, key) for key, owner in owners.items()}
     sources = {key: _source(standing[owner], key) for key, owner in owners.items()}
+    for key, owner in owners.items():
+        if owner != call.agent and sources[key] == "this agent":
+            sources[key] = tree.label(owner)
     shown = {key: f"{key} = {_typed(value)}".rstrip() for key, value in values.items()}
     text = "\n".join(f"{line} ({sources[key]})" for key, line in shown.items())
     return Result(text, None, {"settings": values, "sources": sources})
@@ -71,6 +74,10 @@ def _set_any(call: Call) -> Result:
     key = key_of(name.strip())
     if key == "model":
         call.agent.log.check_model(value.strip())
+    if key == "tools" and value.strip() not in ("all", "none"):
+        there = [spec.name for spec in call.agent.log.tools()]
+        if unknown := [name for name in parse(key, value.strip()).split(", ") if name not in there]:
+            raise CommandError(f"there is no tool '{unknown[0][:40]}'; there is: {listing(there, 40)}")
     return _set(call, key, parse(key, value.strip()), f"{key} = {value.strip()}")
 
 

@@ -280,12 +280,16 @@ class Agent(Timeline):
         return request
 
     def tools(self) -> list[ToolSpec]:
-        """The tools that this agent's model is offered: those of its setting `tools`."""
-        wanted = self.standing().config.tools
-        if wanted == "none":
-            return []
-        there = self.log.tools()
-        return there if wanted == "all" else [spec for spec in there if spec.name in wanted.split(", ")]
+        """The tools that this agent's model is offered: those of its setting `tools`, what an open planning
+        conversation needs, and `slash` with the commands of `model_commands` only."""
+        at, there = self.standing(), self.log.tools()
+        if (wanted := at.config.tools) != "all":
+            names = {*wanted.split(", "), *(["filter_context"] if talk(at) else [])}
+            there = [spec for spec in there if spec.name in names]
+        commands = at.config.model_commands
+        if commands == "none":
+            return [spec for spec in there if spec.name != "slash"]
+        return there if commands == "all" else [_with_commands(spec, commands.split(", ")) for spec in there]
 
     @property
     def window(self) -> int:
@@ -337,3 +341,12 @@ class Agent(Timeline):
         record = AgentRecord(operation.child, None, self.id, event_id, self.log.clock())
         born = birth(record.id, event_id, operation.start, operation.pins)
         self._store.create_agent(record, born, self._store.size(operation.start))
+
+
+def _with_commands(spec: ToolSpec, commands: list[str]) -> ToolSpec:
+    """`slash` with these commands; any other tool as it is."""
+    if spec.name != "slash":
+        return spec
+    properties = spec.parameters["properties"]
+    narrowed = {**properties, "command": {**properties["command"], "enum": commands}}
+    return replace(spec, parameters={**spec.parameters, "properties": narrowed})

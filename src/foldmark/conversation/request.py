@@ -44,7 +44,7 @@ def prepare(
     config = msgspec.structs.replace(config, isolation=False) if name == "offline" else config
     last = config.sliding_context_low_water < 1 if anchors_last is None else anchors_last
     target = Target(name, wire, model, tuple(unique.values()), Options(output, config.thinking))
-    windowing = Windowing(Sources(at, config, tools=bool(unique)), config, target, instruction, anchors_last=last)
+    windowing = Windowing(Sources(at, config, tools=unique), config, target, instruction, anchors_last=last)
     prompt, edge = windowing.planning(only) if only is not None else windowing.windowed(limit)
     body, data, size = windowing.encoded(prompt)
     return Request(

@@ -7,7 +7,7 @@ window: a window is chosen by sizes, and what was erased since has none.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -191,7 +191,8 @@ def rebuilt(agent: "Agent", sent_id: int) -> Rebuilt:
 
     Raises CommandError for an id that is not one of this agent's requests, StoreError.
     """
-    from foldmark.core.prompt import GUIDELINES
+    from foldmark.core.birth import identity
+    from foldmark.core.prompt import guidelines
     from foldmark.providers.wires import wire_of
 
     store = agent.log.store
@@ -208,8 +209,9 @@ def rebuilt(agent: "Agent", sent_id: int) -> Rebuilt:
     if sha256(request.bytes).hexdigest() != sent.sha256:
         return Rebuilt(sent, request, "differs", _differences(sent, request), how)
     said = f"the same {sent.bytes:,} bytes as were sent, SHA-256 {sent.sha256[:16]}"
-    kept = sent.makings.hashes.get("guidelines")
-    if kept is not None and not store.kept_text(kept).startswith(GUIDELINES):
+    kept, parent = sent.makings.hashes.get("guidelines"), agent.standing().record.parent
+    now = guidelines(remake.tools, identity(agent.id, parent) if parent else None)
+    if kept is not None and store.kept_text(kept) != now:
         said += "; with the guidelines of then, which Foldmark words otherwise now"
     return Rebuilt(sent, request, "identical", said, how)
 
@@ -232,12 +234,13 @@ def _differences(sent: SentRequest, request: Request) -> str:
 
 class _Remake:
     """Makes one request again; `erased` are the events whose content is gone, `removed` the memos, `wordless` whether
-    its question is."""
+    its question is; `tools` are the names of those that were offered."""
 
     def __init__(self, agent: "Agent", sent: SentRequest) -> None:
         self._agent, self._store, self._sent, self._makings = agent, agent.log.store, sent, sent.makings
         self.erased: set[int] = set()
         self.removed: set[int] = set()
+        self.tools: Collection[str] = ()
         self.wordless = self._makings.quoted is not None and self._makings.question is None
 
     def losses(self) -> str:
@@ -262,21 +265,18 @@ class _Remake:
         config = config_of(msgspec.json.decode(self._store.kept_text(hashes["config"])))
         config = replace(config, isolation=False) if sent.provider == "offline" else config
         kept = self._store.kept_text(hashes["tools"]) if "tools" in hashes else "[]"
-        unique = on_the_wire(msgspec.json.decode(kept, type=list[ToolSpec]))
+        self.tools = unique = on_the_wire(msgspec.json.decode(kept, type=list[ToolSpec]))
         system = [self._event(each) for each in makings.layers.get("system", ())]
         window = [event for event in self._messages(makings.window) if event.kind != "system"]
         layers = prompts.layers(
             config,
             system,
-            tools="guidelines" in hashes,
+            guidelines=self._store.kept_text(hashes["guidelines"]) if "guidelines" in hashes else None,
             state=self._state(),
             scratchpad=self._scratchpad(),
             memos=self._memos(window),
         )
         layers += [prompts.summed_up(self._event(each)) for each in makings.layers.get("window_summary", ())]
-        if "guidelines" in hashes:
-            then = self._store.kept_text(hashes["guidelines"])
-            layers = [each._replace(text=then) if each.layer == "guidelines" else each for each in layers]
         pinned = sorted(map(self._event, makings.pinned), key=lambda event: (event.turn_id or 0, event.id))
         shown = view([*pinned, *window], wire.dialect, config, makings.edge.first or 0)
         last = config.sliding_context_low_water < 1

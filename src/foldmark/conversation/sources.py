@@ -1,6 +1,6 @@
 """What the request of an agent can be made of: its turns, its pinned turns and the layers in front of them [SPEC 5]."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -26,9 +26,9 @@ class Pinned(NamedTuple):
 
 
 class Sources:
-    """Reads what is asked for from where an agent stands, and no more; `tools` says whether there are some."""
+    """Reads what is asked for from where an agent stands, and no more; `tools` are the names of those offered."""
 
-    def __init__(self, at: Standing, config: Config, *, tools: bool) -> None:
+    def __init__(self, at: Standing, config: Config, *, tools: Collection[str]) -> None:
         self._at, self._config, self._tools = at, config, tools
         self._store, self.visible = at.store, at.visible
         self._before: list[int] = []
@@ -92,10 +92,9 @@ class Sources:
         if anchors:
             notes = self._store.newest("scratchpad", (Segment(at.record.id, 1, at.newest),)) or at.scratchpad
         told = None if at.record.parent is None else identity(at.record.id, at.record.parent)
+        guidelines = prompts.guidelines(self._tools, told)
         memos = self._memos if anchors else ()
-        return prompts.layers(
-            self._config, events, tools=self._tools, state=state, scratchpad=notes, identity=told, memos=memos
-        )
+        return prompts.layers(self._config, events, guidelines=guidelines, state=state, scratchpad=notes, memos=memos)
 
     @cached_property
     def _memos(self) -> list[Layer]:

@@ -6,7 +6,7 @@ text that opened the active turn.
 Pinned turns and the window are the messages. The first is a user's, the last one a user's or a tool's result.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from foldmark.core.config import Config
@@ -19,20 +19,32 @@ OMITTED = "[Earlier conversation omitted.]"
 GO_ON = "[Go on.]"
 EMPTY = "[The conversation is empty.]"
 
-GUIDELINES = """\
-### HISTORY
-Parts of this conversation may be missing or shortened. A tool result that ends in "[TRUNCATED. ...]" is whole in the \
-database; the query named there shows it. Look for older messages with query_db: ORDER BY id DESC, and only rows with \
-status != 'dropped'.
-Before you assume something, look into the memos. Save decisions and their reasons as memos, not what the code itself \
-shows.
-End every answer with a block of this form, and keep in it what must survive a change of model or a shortened history:
-### STATE
-Goal: what is being done
-Context: files and parts being worked on
-Resolved: what is finished
-Technical Anchors: names, addresses, numbers that must not be lost"""
+_HISTORY = "### HISTORY\nParts of this conversation may be missing or shortened."
+_QUERY = (
+    ' A tool result that ends in "[TRUNCATED. ...]" is whole in the database; the query named there shows it. Look for '
+    "older messages with query_db: ORDER BY id DESC, and only rows with status != 'dropped'."
+)
+_MEMOS = (
+    "\nBefore you assume something, look into the memos. Save decisions and their reasons as memos, not what the code "
+    "itself shows."
+)
+_END = (
+    "\nEnd every answer with a block of this form, and keep in it what must survive a change of model or a shortened "
+    "history:\n### STATE\nGoal: what is being done\nContext: files and parts being worked on\n"
+    "Resolved: what is finished\nTechnical Anchors: names, addresses, numbers that must not be lost"
+)
+GUIDELINES = f"{_HISTORY}{_QUERY}{_MEMOS}{_END}"
 """How the model reads its history, and what it owes to it [S2]; sent when the model has tools."""
+
+
+def guidelines(tools: Collection[str], identity: str | None = None) -> str | None:
+    """The guidelines for a model that is offered these tools, None without any: what it has no tool for is not asked of
+    it. `identity` is what a child is told of itself."""
+    if not tools:
+        return None
+    parts = [_HISTORY, _QUERY if "query_db" in tools else "", _MEMOS if "save_memo" in tools else "", _END]
+    return "".join(parts) + (f"\n{identity}" if identity is not None and "slash" in tools else "")
+
 
 _STATE, _SCRATCHPAD, _EARLIER = "### STATE", "### SCRATCHPAD", "### EARLIER CONVERSATION"
 
@@ -87,22 +99,19 @@ def layers(
     config: Config,
     system: Iterable[Event],
     *,
-    tools: bool,
+    guidelines: str | None,
     state: Event | None,
     scratchpad: Event | str | None,
-    identity: str | None = None,
     memos: Sequence[Layer] = (),
 ) -> list[Layer]:
     """The layers in front of the messages, in order; `system` are the visible `system` messages.
 
-    `scratchpad` is its event, or its text where it was handed down; `identity` is what a child is told of itself,
-    `memos` are the layers of those that were picked.
+    `scratchpad` is its event, or its text where it was handed down; `memos` are the layers of those that were picked.
     """
     found = [Layer("system", "system", config.system)]
     found += [Layer("system", "system", event.content, event.id, event.turn_id) for event in system]
-    if tools:
-        told = GUIDELINES if identity is None else f"{GUIDELINES}\n{identity}"
-        found.append(Layer("guidelines", "guidelines", told))
+    if guidelines is not None:
+        found.append(Layer("guidelines", "guidelines", guidelines))
     if state is not None and state.content.strip():
         found.append(Layer("state", "state", _headed(_STATE, state.content), state.id, state.turn_id))
     if isinstance(scratchpad, Event) and scratchpad.content.strip():

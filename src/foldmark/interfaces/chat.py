@@ -24,7 +24,7 @@ from foldmark.core.ports import Provider
 from foldmark.core.pressure import is_full
 from foldmark.core.wording import count
 from foldmark.interfaces.foreground import Foreground
-from foldmark.interfaces.keyboard import Lines, Typed
+from foldmark.interfaces.keyboard import PROMPT, Lines, Typed
 from foldmark.interfaces.person import decides, edit_command, reading, show_text
 from foldmark.interfaces.render import harmless, result_text
 from foldmark.interfaces.screen import Screen
@@ -107,7 +107,7 @@ class _Chat:
         """Do one thing, and then whatever was typed or asked for meanwhile; what goes wrong is told."""
         self._told(step)
         while (self._follow or self._waiting) and not self.left:
-            self._told(self._follow.popleft() if self._follow else partial(self._line, self._waiting.popleft()))
+            self._told(self._follow.popleft() if self._follow else partial(self._waited, self._waiting.popleft()))
 
     def _told(self, step: Callable[[], None]) -> None:
         try:
@@ -150,6 +150,11 @@ class _Chat:
             print(f"({count(working, 'agent')} still at work; Ctrl-C ends that)", flush=True)
             self._until(self.agents.settled())
 
+    def _waited(self, line: str) -> None:
+        """What was typed while something else streamed, shown where it is carried out."""
+        print(f"{PROMPT}{harmless(line)}", flush=True)
+        self._line(line)
+
     def _line(self, line: str) -> None:
         if line.lstrip().startswith("/"):
             self._command(line)
@@ -163,7 +168,7 @@ class _Chat:
             self._interrupt()
         self.agent.context()
         result = self.agent.do(line, asking=self._asking())
-        if (others := result.data.get("wait")) is not None:
+        if (others := result.data.get("waits_for")) is not None:
             if self._running is not None:
                 self._waiting.append(line)  # it waits for this turn, too
                 return
@@ -216,11 +221,14 @@ class _Chat:
         agent = self.agent
         if agent.id in self.agents.working:
             print(f"({tree.label(agent)} is at work; this waits for the end of its turn)", flush=True)
+        before = agent.standing().newest
         self._running = self.agents.say(agent, text, screen.shown(self._front.put), self._asking())
         try:
             self._until(self._running)
             if screen.blank:
-                print("(the model answered nothing)")
+                state = agent.standing().state
+                wrote = state is not None and state.id > before
+                print("(a state block only; /state shows it)" if wrote else "(the model answered nothing)")
         except (CancelledError, asyncio.CancelledError, TurnInterruptedError):
             screen.interrupted()
         finally:
@@ -239,10 +247,15 @@ class _Chat:
     def _until(self, end: "Future[Any]") -> Any:
         """Wait for something in the supervisor's thread, and do meanwhile what it hands over. Raises what that does."""
         if end is self._running:
-            self._front.until(end, partial(self.agents.cancel, self.agent), self._look)
+            self._front.until(end, self._cancel, self._look)
         else:
             self._front.until(end, self.agents.cancel_all, lambda: None)
         return end.result()
+
+    def _cancel(self) -> None:
+        """Ctrl-C ends the turn, and what was typed ahead goes with it."""
+        self._waiting.clear()
+        self.agents.cancel(self.agent)
 
     def _look(self) -> None:
         """Take up what is typed while an answer streams: commands at once, unless something is waiting to be said."""

@@ -159,7 +159,7 @@ def do(setup: Setup, name: str, command: tuple[str, ...], as_json: bool) -> None
             if not (command_line := edit_command(edit)):
                 return
             result = agent.do(command_line)
-        settled(map(log.agent, result.data.get("wait", ())))
+        settled(map(log.agent, result.data.get("waits_for", ())))
         _show(result, as_json)
         if result.data.get("answer"):
             from foldmark.interfaces.chat import answer
