@@ -384,6 +384,28 @@ def test_a_person_says_never(terminal: Start, provider: Provide, log: foldmark.L
     sound(log)
 
 
+def test_a_yes_answers_the_question_that_stands_there_and_no_other(
+    terminal: Start, provider: Provide, log: foldmark.Log
+) -> None:
+    def played(body: Any) -> Answer:
+        if asked(WIRE, body).newest[0] == "result":
+            return say("It said.")
+        return Reply(tuple(Use(f"b{n}", "bash", {"command": "echo ran >> ran.txt"}) for n in range(2)), "calls")
+
+    provider(played)
+    with terminal("chat", "--model", "openai/gpt-5") as screen:
+        screen.until(PROMPT)
+        screen.type("two\r")
+        screen.until(QUESTION)
+        screen.type("y\ry\r")
+        screen.until(QUESTION)
+        screen.press("\r", PROMPT)
+        screen.type(CTRL_D)
+        assert screen.end() == 0
+    assert ran() == 1
+    sound(log)
+
+
 def test_a_childs_question_is_put_when_enter_is_pressed(terminal: Start, provider: Provide, log: foldmark.Log) -> None:
     provider(Bash(child=True))
     with terminal("chat", "--model", "openai/gpt-5") as screen:

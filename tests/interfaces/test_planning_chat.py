@@ -209,6 +209,21 @@ def test_a_program_killed_before_the_yes(terminal: Start, log: foldmark.Log, his
     assert there(log) == flat([turn for index, turn in enumerate(history) if index not in SCHEMA])
 
 
+def test_cancelling_while_the_model_plans(terminal: Start, log: foldmark.Log, history: list[list[int]]) -> None:
+    with terminal("chat", delay=0.1) as screen:
+        screen.until("⚪\n> ")
+        screen.type("/forget database schema\r")
+        screen.until("I found ")
+        screen.type("/cancel\r")
+        screen.until("Cancelled. Nothing was forgotten")
+        screen.until("(interrupted; what had been said is kept)")
+        screen.until("⚪\n> ")
+        screen.type(CTRL_D)
+        assert screen.end() == 0
+    assert [event.interrupted for event in events(log) if event.kind in ("assistant", "turn_ended")][-2:] == [True] * 2
+    assert there(log) == flat(history)
+
+
 def test_a_program_killed_while_it_says_done(terminal: Start, log: foldmark.Log, history: list[list[int]]) -> None:
     """The filter holds; the next program closes the turn, and the planning conversation with it."""
     left = flat([turn for index, turn in enumerate(history) if index not in SCHEMA])

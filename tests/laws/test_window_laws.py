@@ -138,7 +138,7 @@ def asked(at: Standing, config: Config, provider: str, *, tools: bool = True, **
 
 def windowing(at: Standing, config: Config, provider: str) -> Windowing:
     target = Target(provider, WIRES[provider], MODELS[provider], (READ,), PLAIN)
-    return Windowing(Sources(at, config, tools=True), config, target, None, anchors_last=False)
+    return Windowing(Sources(at, config, tools=("query_db", "save_memo")), config, target, None, anchors_last=False)
 
 
 # Tokens
@@ -190,7 +190,7 @@ def test_one_more_turn_would_pass_the_budget(steps: list[tuple[str, str, int]], 
         request = asked(at, config, provider)
         messages = [m for m in agent.context().messages if m.kind != "system"]
         units: list[set[int | None]] = []
-        source = Sources(at, config, tools=True)
+        source = Sources(at, config, tools=("query_db", "save_memo"))
         while source.units.reach(len(units) + 1):
             units.append(set(source.units[len(units)].turns))
         visible = tuple(sorted({m.turn_id for m in messages if m.turn_id in at.fold.pins}))

@@ -141,7 +141,7 @@ def test_forbidden_by_a_setting(agent: Agent, setting: str) -> None:
 
 def test_a_childs_own_setting_allows_nothing(agent: Agent) -> None:
     child = child_of(agent)
-    child.do("/config set tool_approval=always")
+    child.configure("tool_approval", "always")
     assert "nobody is there to ask" in refused(lambda: paint(child))
 
 

@@ -54,5 +54,5 @@ PLANNING = (
         partial(_plan, "remember"),
         interrupts=True,
     ),
-    Command("cancel", "", "End the planning conversation; nothing is forgotten.", _cancel),
+    Command("cancel", "", "End the planning conversation; nothing is forgotten.", _cancel, interrupts=True),
 )

@@ -22,6 +22,7 @@ from foldmark.conversation.presence import running
 from foldmark.core.errors import CommandError, ConflictError, FoldmarkError, StoreError
 from foldmark.core.ports import Provider
 from foldmark.core.pressure import is_full
+from foldmark.core.segments import END, Segment
 from foldmark.core.wording import count
 from foldmark.interfaces.foreground import Foreground
 from foldmark.interfaces.keyboard import PROMPT, Lines, Typed
@@ -59,6 +60,12 @@ def chat(agent: Agent, models: Models, lines: Iterable[str], ask: Callable[[str]
         if not talk.broken:
             talk.carry_out(talk.settle)
     return talk.code
+
+
+def _said(agent: Agent, before: int) -> bool:
+    """Whether a person has said something to the agent since event `before`."""
+    since = agent.log.store.messages((Segment(agent.id, before + 1, END),))
+    return any(event.kind == "user" and event.actor == "human" for event in since)
 
 
 def _decided(tool: str, question: str) -> Decision:
@@ -230,7 +237,7 @@ class _Chat:
                 wrote = state is not None and state.id > before
                 print("(a state block only; /state shows it)" if wrote else "(the model answered nothing)")
         except (CancelledError, asyncio.CancelledError, TurnInterruptedError):
-            screen.interrupted()
+            screen.interrupted(kept=text is None or _said(agent, before))
         finally:
             self._running = None
             screen.end_line()

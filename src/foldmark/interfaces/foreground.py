@@ -2,7 +2,7 @@
 
 import signal
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, InvalidStateError
 from contextlib import contextmanager, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -66,16 +66,18 @@ class Foreground:
 
 
 def _put(question: Callable[[], _T], otherwise: _T, answer: "Future[_T]") -> None:
-    if not answer.set_running_or_notify_cancel():
+    if answer.cancelled():
         return
     before = signal.getsignal(signal.SIGINT)
     try:
         with _at_interrupt(signal.default_int_handler):
-            answer.set_result(question())
+            said = question()
     except KeyboardInterrupt:
-        answer.set_result(otherwise)
+        said = otherwise
         if callable(before) and before is not signal.default_int_handler:
             before(signal.SIGINT, None)
+    with suppress(InvalidStateError):  # nobody waits any more: the turn was interrupted while the question stood there
+        answer.set_result(said)
 
 
 @contextmanager

@@ -26,7 +26,14 @@ def asks(question: str) -> bool:
 
 
 def decides(question: str) -> Decision:
-    """Whether a tool may do something: once, always in this conversation, not now, never; anything else is a no."""
+    """Whether a tool may do something: once, always in this conversation, not now, never; anything else is a no.
+
+    What was typed before the question can be read is no answer to it, and is thrown away.
+    """
+    if os.name == "posix" and sys.stdin.isatty():
+        import termios
+
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
     try:
         said = input(f"{harmless(question)}\n[y]es, [a]lways, [N]o, ne[v]er: ").strip().lower()
     except EOFError:

@@ -41,9 +41,9 @@ class Screen:
         self.end_line()
         print(text, flush=True)
 
-    def interrupted(self) -> None:
-        """Say that the turn was cut short; the terminal has just echoed ^C."""
-        print("\n(interrupted; what had been said is kept)", flush=True)
+    def interrupted(self, *, kept: bool = True) -> None:
+        """Say that the turn was cut short; the terminal has just echoed ^C. Not `kept` is what was never sent."""
+        print(f"\n(interrupted; {'what had been said is kept' if kept else 'nothing was sent'})", flush=True)
         self._mid_line = False
 
     def _text(self, piece: str) -> None:

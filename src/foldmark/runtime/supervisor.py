@@ -24,6 +24,7 @@ from foldmark.conversation.planning import planning
 from foldmark.core.birth import mail_told
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.ports import Provider
+from foldmark.providers.late import Late
 from foldmark.runtime.birth import born
 from foldmark.runtime.lease import SECONDS, LeaseError, renew, take
 from foldmark.runtime.loop import Shown, in_thread, turn
@@ -94,6 +95,7 @@ class Supervisor:
         self._tasks: dict[str, Task[None]] = {}
         self._hosted: dict[str, Agent] = {}
         self._waiting: dict[str, Task[Any]] = {}
+        self._watch: Task[None] | None = None
         self._told: dict[str, int] = {}
         self._woken: Counter[str] = Counter()
         self._summing: dict[str, tuple[Interruption, Task[None]]] = {}
@@ -110,6 +112,7 @@ class Supervisor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.log.listeners.remove(self._happened)
+        assert self._watch is not None
         self._watch.cancel()
         with suppress(CancelledError):
             await self._watch
@@ -129,8 +132,12 @@ class Supervisor:
         """One turn of an agent, to its end; without a text it goes on in the open turn.
 
         If the agent works in the background, that is waited for. Raises as `turn`, LeaseError, TurnInterruptedError if
-        somebody else ends the turn.
+        somebody else ends the turn, CommandError for an agent of another log or where there is nothing to answer.
         """
+        if not self._on:
+            raise CommandError("agents are run inside of `async with foldmark.supervise(log) as agents:`")
+        if agent.log is not self.log:
+            raise CommandError(f"{tree.label(agent)} is of another log; supervise that one")
         self._woken.clear()
         caller = asyncio.current_task()
         assert caller is not None
@@ -140,6 +147,8 @@ class Supervisor:
                 await asyncio.wait({running})
             finally:
                 self._waiting.pop(agent.id, None)
+        if text is None and agent.open_turn is None:
+            raise CommandError(f"there is nothing to answer: no turn of {tree.label(agent)} is open; give a text")
         task = asyncio.create_task(self._turn(agent, text, show, asking))
         self._enter(agent, task)
         try:
@@ -186,6 +195,10 @@ class Supervisor:
             await asyncio.wait(tasks)
 
     @property
+    def _on(self) -> bool:
+        return self._watch is not None and not self._watch.done()
+
+    @property
     def working(self) -> list[str]:
         """The uuids of the agents that work."""
         return list(self._tasks)
@@ -215,7 +228,7 @@ class Supervisor:
         try:
             if not begin(agent):
                 return
-            model = self._models(agent.standing().config.model)
+            model = Late(partial(self._models, agent.standing().config.model))
             await turn(agent, model, text, show, asking, held, self._threads)
         finally:
             held.give_back()
@@ -268,7 +281,8 @@ class Supervisor:
         """Let the parent know that its child's turn failed; nobody looks at a child."""
         with suppress(FoldmarkError):  # one of them is dead
             if (parent := agent.parent) is not None:
-                send(agent, parent, f"My turn ended with an error: {error}", "system")
+                said = str(error) if isinstance(error, FoldmarkError) else f"{type(error).__name__}: {error}"
+                send(agent, parent, f"My turn ended with an error: {said}", "system")
 
     def _happened(self, what: Happening, agent_id: str) -> None:
         with suppress(RuntimeError):  # the loop has just closed
@@ -288,7 +302,7 @@ class Supervisor:
 
     def _tell(self, agent: Agent) -> None:
         """Tell an idle agent of the mail that has come since it was told last; a person, if one talks to it."""
-        if agent.id in self._tasks or self._watch.done():
+        if agent.id in self._tasks or not self._on:
             return
         store = self.log.store
         mail = store.unread(agent.id)
