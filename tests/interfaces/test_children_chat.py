@@ -1,6 +1,7 @@
 """Children at work beside a chat (SPEC 6; S0): typing, commands while an answer streams, leaving, tools that ask."""
 
 import os
+import signal
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -455,3 +456,16 @@ def test_a_childs_question_while_an_answer_streams(terminal: Start, provider: Pr
     ]
     assert [(event.content.endswith("END"), event.interrupted) for event in answers] == [(True, False)]
     sound(log)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=["told to end", "the terminal is gone"])
+def test_a_chat_that_is_told_to_end_closes_its_turn(terminal: Start, log: foldmark.Log, number: int) -> None:
+    with terminal("chat", delay=0.05) as screen:
+        screen.until(PROMPT)
+        screen.type("first\r")
+        screen.until("I am the ")
+        os.kill(screen.process.pid, number)
+        assert screen.end() == 128 + number
+    ended = [(event.kind, event.interrupted) for event in events(log)]
+    assert ended == [("user", False), ("assistant", True), ("turn_ended", True)]
+    assert log.store.leases() == []

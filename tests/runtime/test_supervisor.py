@@ -5,11 +5,13 @@ import json
 import re
 from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
 import foldmark
 from foldmark import Agent, Log
+from foldmark.commands import context
 from foldmark.conversation.doctor import examine
 from foldmark.core.answer import Piece
 from foldmark.core.request import Request, ToolCall, ToolSpec
@@ -189,3 +191,76 @@ def test_a_conversation_that_is_deleted_ends_its_agents(log: Log, caplog: pytest
 
     asyncio.run(program())
     assert caplog.text == ""
+
+
+def test_models_fork_so_deep_and_so_often(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context, "AGENTS", 7)
+    agent = root = log.agent("default")
+    root.append("user", "Delegate.")
+
+    def fork(agent: Agent) -> Agent:
+        agent.call_tool("slash", {"command": "fork"})
+        return agent.children[-1]
+
+    for _ in range(context.GENERATIONS):
+        agent = fork(agent)
+    with pytest.raises(foldmark.CommandError, match="down to generation 4, which this is; do it yourself"):
+        fork(agent)
+    fork(root)
+    last = fork(root)
+    with pytest.raises(foldmark.CommandError, match="has 7 living agents, the most there are; `kill` ends one"):
+        fork(root)
+    root.call_tool("slash", {"command": "kill", "args": last.id[:8]})
+    fork(root)
+    agent.do("/fork")  # a person may
+    root.end_turn()
+
+
+@pytest.mark.parametrize("tool", [object(), print, type("Wrong", (), {"spec": "x", "__call__": lambda *_: ""})()])
+def test_what_is_no_tool_is_not_added(log: Log, tool: Any) -> None:
+    with pytest.raises(foldmark.CommandError, match="a tool has a spec and can be called"):
+        log.add_tool(tool)
+    log.add_tool(Add())
+    with pytest.raises(foldmark.CommandError, match="there is a tool 'add' already"):
+        log.add_tool(Add())
+    log.remove_tool("add")
+    assert "add" not in [spec.name for spec in log.tools()]
+
+
+def test_what_cannot_be_run_is_said(log: Log, tmp_path: Path) -> None:
+    agent = log.agent("default")
+
+    async def program() -> None:
+        agents = foldmark.supervise(log, lambda _: Played(lambda *_: "Yes."))
+        with pytest.raises(foldmark.CommandError, match="inside of `async with"):
+            await agents.say(agent, "Hello")
+        async with agents:
+            with pytest.raises(foldmark.CommandError, match="no turn of conversation 'default' is open; give a text"):
+                await agents.say(agent, None)
+            with (
+                foldmark.open(tmp_path / "other.db") as other,
+                pytest.raises(foldmark.CommandError, match="of another log"),
+            ):
+                await agents.say(other.agent("default"), "Hello")
+
+    asyncio.run(program())
+    assert not agent.context().messages
+
+
+def test_a_text_is_kept_when_there_is_no_model_to_answer_it(log: Log) -> None:
+    agent = log.agent("default")
+
+    def nobody(name: str) -> NoReturn:
+        raise KeyError(name)
+
+    async def program() -> None:
+        async with foldmark.supervise(log, nobody) as agents:
+            with pytest.raises(KeyError):
+                await agents.say(agent, "Hello")
+            agent.do("/note Do it.")
+            agent.do("/fork")
+            await agents.settled()
+
+    asyncio.run(program())
+    assert [each.content for each in agent.context().messages if each.actor == "human"] == ["Hello", "Do it."]
+    assert agent.do("/check-mail").text.endswith("My turn ended with an error: KeyError: 'openai/gpt-5'")

@@ -7,8 +7,8 @@ from foldmark.conversation.asking_model import summarized
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Clear, Drop, Fork, Mark, Rewind, Undo
 
-GENERATIONS, CHILDREN = 4, 32
-"""How deep models fork, and how many living children of one agent they make. A person may fork as often as wanted."""
+GENERATIONS, AGENTS = 4, 100
+"""How deep models fork, and up to how many living agents of one conversation. A person may fork as often as wanted."""
 
 
 def _mark(call: Call) -> Result:
@@ -44,9 +44,10 @@ def _check_room(agent: Agent) -> None:
     """Models that fork in models that fork would have no end. Raises CommandError."""
     if len(list(tree.ancestors(agent))) >= GENERATIONS:
         raise CommandError(f"agents fork down to generation {GENERATIONS}, which this is; do it yourself")
-    living = sum(agent.log.store.end(child.id) is None for child in agent.children)
-    if living >= CHILDREN:
-        raise CommandError(f"this agent has {living} children that live, the most there are; `kill` ends one")
+    family = tree.family(tree.root(agent))
+    living = sum(agent.log.store.end(place.agent.id) is None for place in family)
+    if living >= AGENTS:
+        raise CommandError(f"this conversation has {living} living agents, the most there are; `kill` ends one")
 
 
 def _undo(call: Call) -> Result:

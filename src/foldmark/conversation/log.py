@@ -97,9 +97,15 @@ class Log:
     def add_tool(self, tool: AddedTool) -> None:
         """Offer one more tool to the models of all conversations, as long as this log is open. Raises CommandError if
         there is one of that name."""
+        if not isinstance(getattr(tool, "spec", None), ToolSpec) or not callable(tool):
+            raise CommandError(f"a tool has a spec and can be called, unlike {tool!r:.80}; docs/agents.md shows one")
         if tool.spec.name in [spec.name for spec in self.tools()]:
             raise CommandError(f"there is a tool '{tool.spec.name}' already; give yours another name")
         self.added[tool.spec.name] = tool
+
+    def remove_tool(self, name: str) -> None:
+        """Offer a tool that was added no more; nothing if there is none of that name."""
+        self.added.pop(name, None)
 
     def tools(self) -> list[ToolSpec]:
         """All tools there are; what one agent's model is offered of them is `Agent.tools`."""

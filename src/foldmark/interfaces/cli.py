@@ -98,6 +98,7 @@ def chat(setup: Setup, name: str, model: str | None) -> int:
     It is made if there is none. Lines are read from the terminal or a pipe; /help lists the commands.
     """
     from foldmark.interfaces.chat import chat as talk
+    from foldmark.interfaces.foreground import leaving
     from foldmark.interfaces.keyboard import Typed, piped
     from foldmark.interfaces.person import asks
     from foldmark.providers.wires import check_model
@@ -115,7 +116,8 @@ def chat(setup: Setup, name: str, model: str | None) -> int:
         if model is not None and agent.standing().config.model != model:
             agent.configure("model", model)
         lines = Typed() if typed else piped(sys.stdin.buffer)
-        return talk(agent, lambda name: provider(name, given, setup.delay), lines, asks if typed else None)
+        with leaving():
+            return talk(agent, lambda name: provider(name, given, setup.delay), lines, asks if typed else None)
 
 
 class _WithCommands(click.Command):

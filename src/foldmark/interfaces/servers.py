@@ -22,7 +22,6 @@ def mcp_servers(agent: Agent, asking: Asking) -> Iterator[None]:
         return
     from foldmark.tools.mcp_client import Servers  # 1 s for whoever has servers
 
-    added = agent.log.added
     with Servers(folder, agent.log.secrets) as servers:
         for wrong in servers.connect(agent, asking):
             print(f"foldmark: {harmless(wrong)}", file=sys.stderr)
@@ -35,7 +34,7 @@ def mcp_servers(agent: Agent, asking: Asking) -> Iterator[None]:
             yield
         finally:
             for name in names:
-                del added[name]
+                agent.log.remove_tool(name)
 
 
 def _working() -> Path | None:
