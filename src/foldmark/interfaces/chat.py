@@ -155,7 +155,7 @@ class _Chat:
         self._front.drain()
         if working := len(self.agents.working):
             print(f"({count(working, 'agent')} still at work; Ctrl-C ends that)", flush=True)
-            self._until(self.agents.settled())
+        self._until(self.agents.settled())  # summaries of what the window cut, too
 
     def _waited(self, line: str) -> None:
         """What was typed while something else streamed, shown where it is carried out."""

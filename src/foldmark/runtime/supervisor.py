@@ -172,9 +172,11 @@ class Supervisor:
             _cancel(task)
 
     def cancel_all(self) -> None:
-        """End the turns of all agents."""
+        """End the turns of all agents, and what is made in the background."""
         for task in self._tasks.values():
             _cancel(task)
+        for interruption, _ in self._summing.values():
+            interruption.happen()
 
     def start(self, agent: Agent) -> None:
         """Let an agent work in the background with what stands in its context: a child that was just forked."""
