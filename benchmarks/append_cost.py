@@ -17,10 +17,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import apsw
+
 import foldmark
 from foldmark.stores.queries import queries
 from foldmark.stores.sqlite import SqliteStore
-from foldmark.stores.sqlite_file import open_file
+from foldmark.stores.sqlite_file import open_file, place_of
 
 LIMIT = 2.5
 TEXT = "The parser reads a line, decides which of the open blocks it continues and closes the others. " * 4
@@ -32,6 +34,11 @@ INSERT_PLAIN = INSERT.replace("INTO events", "INTO plain")
 Row = tuple[Any, ...]
 
 
+def opened(path: Path) -> apsw.Connection:
+    """A database of Foldmark's, with nothing around it."""
+    return open_file(str(path), True, place_of(str(path)))
+
+
 class Contest:
     """The three databases, and how long each append took."""
 
@@ -41,7 +48,7 @@ class Contest:
         assert isinstance(self.log.store, SqliteStore)
         self.db = self.log.store._db
         self.agent = self.log.agent("bench")
-        self.bare, self.plain = open_file(str(folder / "bare.db"), True), open_file(str(folder / "plain.db"), True)
+        self.bare, self.plain = opened(folder / "bare.db"), opened(folder / "plain.db")
         self.plain.execute(PLAIN)
         self.bare.execute("INSERT INTO agents (key, id, created_at) VALUES (1, '', '')")
         self.number = 0
