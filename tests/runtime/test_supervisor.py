@@ -15,7 +15,8 @@ from foldmark.commands import context
 from foldmark.conversation.doctor import examine
 from foldmark.core.answer import Piece
 from foldmark.core.request import Request, ToolCall, ToolSpec
-from foldmark.runtime.supervisor import WAKES, TurnInterruptedError, Unheard
+from foldmark.runtime.supervisor import TurnInterruptedError, Unheard
+from foldmark.runtime.telling import WAKES
 
 
 class Played:

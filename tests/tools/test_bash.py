@@ -14,8 +14,8 @@ from place import Place, in_turn, place_in
 import foldmark
 from foldmark.conversation.asking import Asking
 from foldmark.conversation.interruption import Interruption
-from foldmark.tools import running
-from foldmark.tools.running import HEAD, TAIL, Output
+from foldmark.tools.working import running
+from foldmark.tools.working.running import HEAD, TAIL, Output
 
 
 @pytest.fixture
@@ -287,7 +287,7 @@ def test_nothing_is_left_open(place: Place) -> None:
 
 
 def test_what_cannot_be_started(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("foldmark.tools.bash.shutil.which", lambda name: str(place.folder / "nowhere"))
+    monkeypatch.setattr("foldmark.tools.working.bash.shutil.which", lambda name: str(place.folder / "nowhere"))
     assert place.refused("bash", command="true") == "the command cannot be started: No such file or directory"
 
 

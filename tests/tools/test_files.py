@@ -12,7 +12,7 @@ from place import Place, in_turn, place_in
 
 from foldmark import CommandError
 from foldmark.conversation.interruption import Interruption
-from foldmark.tools import files, opening, places, walking
+from foldmark.tools.working import files, opening, places, walking
 
 
 @pytest.fixture

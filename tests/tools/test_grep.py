@@ -12,7 +12,7 @@ import pytest
 from place import Place, in_turn, place_in
 
 from foldmark.conversation.interruption import Interruption
-from foldmark.tools import grep, walking
+from foldmark.tools.working import grep, walking
 
 NEVER_ENDING = r"(a|a)+$"
 

@@ -20,7 +20,7 @@ from foldmark import Agent, CommandError, Log
 from foldmark.conversation.asking import NOBODY, Asking, Decision
 from foldmark.conversation.interruption import CURRENT, Interruption
 from foldmark.core.secrets import Secrets
-from foldmark.tools.mcp_client import Servers
+from foldmark.tools.mcp.client import Servers
 
 HERE = Path(__file__).parent
 SDK, RAW = HERE / "mcp_server.py", HERE / "mcp_raw_server.py"
@@ -292,7 +292,7 @@ def test_nobody_is_there(tmp_path: Path, lone: Agent) -> None:
 def test_a_folder_without_a_file_imports_nothing(tmp_path: Path) -> None:
     script = (
         "import sys, foldmark; from pathlib import Path; from foldmark.conversation.asking import NOBODY\n"
-        "from foldmark.tools.mcp_client import Servers\n"
+        "from foldmark.tools.mcp.client import Servers\n"
         "with foldmark.open(':memory:') as log, Servers(Path()) as servers:\n"
         "    assert servers.connect(log.agent('a'), NOBODY) == []\n"
         "    assert not {'mcp', 'anyio', 'jsonschema'} & {*sys.modules}\n"
@@ -353,7 +353,7 @@ def test_a_crash_in_a_call(
     before = running(places[0]["stdio"])
     with pytest.raises(CommandError, match="Field required"):
         agent.call_tool("mcp__stdio__echo", {})  # which the server writes to its standard error, too
-    monkeypatch.setattr("foldmark.tools.mcp_connection.MOST_LOGGED", 0)
+    monkeypatch.setattr("foldmark.tools.mcp.connection.MOST_LOGGED", 0)
     with pytest.raises(CommandError) as caught:
         agent.call_tool("mcp__stdio__crash", {})
     assert str(caught.value) == (

@@ -32,7 +32,8 @@ from foldmark.interfaces.screen import Screen
 from foldmark.interfaces.servers import mcp_servers
 from foldmark.runtime.background import Background
 from foldmark.runtime.lease import interrupt, settled
-from foldmark.runtime.supervisor import WAKES, Supervisor, TurnInterruptedError
+from foldmark.runtime.supervisor import Supervisor, TurnInterruptedError
+from foldmark.runtime.telling import WAKES
 
 FOLLOWED = ("edit", "switch", "answer", "exit")
 """What a command's result may leave to the interface."""

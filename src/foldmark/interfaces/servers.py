@@ -20,7 +20,7 @@ def mcp_servers(agent: Agent, asking: Asking) -> Iterator[None]:
     if folder is None or not (folder / FILE).exists():
         yield
         return
-    from foldmark.tools.mcp_client import Servers  # 1 s for whoever has servers
+    from foldmark.tools.mcp.client import Servers  # 1 s for whoever has servers
 
     with Servers(folder, agent.log.secrets) as servers:
         for wrong in servers.connect(agent, asking):

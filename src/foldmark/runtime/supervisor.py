@@ -7,7 +7,6 @@ asked for: after a crash an agent waits until somebody talks to it.
 
 import asyncio
 from asyncio import CancelledError, Task
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -17,23 +16,19 @@ from typing import Any, Protocol
 
 from foldmark.conversation import Agent, Log, tree
 from foldmark.conversation.asking import NOBODY, Asking
-from foldmark.conversation.interruption import CURRENT, Interruption
 from foldmark.conversation.log import Happening
 from foldmark.conversation.mail import send
-from foldmark.conversation.planning import planning
-from foldmark.core.birth import mail_told
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.ports import Provider
 from foldmark.providers.late import Late
 from foldmark.runtime.birth import born
 from foldmark.runtime.lease import SECONDS, LeaseError, renew, take
-from foldmark.runtime.loop import Shown, in_thread, turn
+from foldmark.runtime.loop import Shown, turn
+from foldmark.runtime.summing import Summing
+from foldmark.runtime.telling import Telling, told
 
 AT_ONCE = 32
 """Agents that run at the same time in the background; more wait for their turn."""
-
-WAKES = 20
-"""How often mail wakes an agent until a person says something again: agents that thank each other have no end."""
 
 LOOK_SECONDS = 1.0
 """How often the database is looked at for what other processes ask: to interrupt, to kill, mail."""
@@ -96,9 +91,7 @@ class Supervisor:
         self._hosted: dict[str, Agent] = {}
         self._waiting: dict[str, Task[Any]] = {}
         self._watch: Task[None] | None = None
-        self._told: dict[str, int] = {}
-        self._woken: Counter[str] = Counter()
-        self._summing: dict[str, tuple[Interruption, Task[None]]] = {}
+        self._telling, self._summing = Telling(), Summing()
         self._room = asyncio.Semaphore(AT_ONCE)
 
     async def __aenter__(self) -> "Supervisor":
@@ -120,10 +113,9 @@ class Supervisor:
             for task in tasks:
                 _cancel(task)
             await asyncio.wait(tasks)
-        while summing := list(self._summing.values()):
-            for interruption, _ in summing:
-                interruption.happen()
-            await asyncio.wait([task for _, task in summing])
+        while summing := self._summing.tasks:
+            self._summing.interrupt()
+            await asyncio.wait(summing)
         self._threads.shutdown()  # what ran in them has ended
 
     # Turns
@@ -138,7 +130,7 @@ class Supervisor:
             raise CommandError("agents are run inside of `async with foldmark.supervise(log) as agents:`")
         if agent.log is not self.log:
             raise CommandError(f"{tree.label(agent)} is of another log; supervise that one")
-        self._woken.clear()
+        self._telling.person_said()
         caller = asyncio.current_task()
         assert caller is not None
         while (running := self._tasks.get(agent.id)) is not None:
@@ -175,8 +167,7 @@ class Supervisor:
         """End the turns of all agents, and what is made in the background."""
         for task in self._tasks.values():
             _cancel(task)
-        for interruption, _ in self._summing.values():
-            interruption.happen()
+        self._summing.interrupt()
 
     def start(self, agent: Agent) -> None:
         """Let an agent work in the background with what stands in its context: a child that was just forked."""
@@ -193,7 +184,7 @@ class Supervisor:
     async def settled(self) -> None:
         """Wait until no agent works, and what is made in the background is made."""
         await asyncio.sleep(0)  # a child that was forked just now is taken note of
-        while tasks := [*self._tasks.values(), *(task for _, task in self._summing.values())]:
+        while tasks := [*self._tasks.values(), *self._summing.tasks]:
             await asyncio.wait(tasks)
 
     @property
@@ -234,20 +225,7 @@ class Supervisor:
             await turn(agent, model, text, show, asking, held, self._threads)
         finally:
             held.give_back()
-        self._sum_up(agent)
-
-    def _sum_up(self, agent: Agent) -> None:
-        """Have the model sum up what the window has passed, while everything else goes on [SPEC 5.1]."""
-        if not agent.standing().config.window_summary or agent.id in self._summing:
-            return
-        interruption = Interruption()
-        task = asyncio.create_task(self._in_thread(interruption, partial(_summed_up, agent)))
-        self._summing[agent.id] = interruption, task
-        task.add_done_callback(lambda _: self._summing.pop(agent.id))
-
-    async def _in_thread(self, interruption: Interruption, work: Callable[[], None]) -> None:
-        CURRENT.set(interruption)
-        await in_thread(self._threads, work)
+        self._summing.begin(agent, self._threads)
 
     # In the background
 
@@ -306,18 +284,13 @@ class Supervisor:
         """Tell an idle agent of the mail that has come since it was told last; a person, if one talks to it."""
         if agent.id in self._tasks or not self._on:
             return
-        store = self.log.store
-        mail = store.unread(agent.id)
-        if not mail or mail[-1].id <= self._told.get(agent.id, 0) or store.end(agent.id) is not None:
-            return
-        if planning(agent.standing()) is not None:  # mail waits until it is over; a later look finds it
-            return
-        self._told[agent.id] = mail[-1].id
-        self._woken[agent.id] += 1
-        if agent.id == self.attended or self._woken[agent.id] > WAKES:
-            self.audience.mail(agent)
-            return
-        self._background(agent, _told)
+        match self._telling.wanted(agent, attended=agent.id == self.attended):
+            case "wake":
+                self._background(agent, told)
+            case "person":
+                self.audience.mail(agent)
+            case None:
+                pass
 
     async def _look(self) -> None:
         """Do what other processes ask for, and keep the leases."""
@@ -352,20 +325,3 @@ def _cancel(task: Task[None]) -> None:
     """Cancel a task once: a second time would cut short how the first one is ended."""
     if not task.cancelling():
         task.cancel()
-
-
-def _summed_up(agent: Agent) -> None:
-    from foldmark.conversation.window_summary import due, make
-
-    with suppress(FoldmarkError):  # it is tried again after the next turn
-        if (wanted := due(agent)) is not None:
-            make(agent, wanted)
-
-
-def _told(agent: Agent) -> bool:
-    """Tell an agent that mail has come; whether there is some still."""
-    mail = agent.log.store.unread(agent.id)
-    if mail:
-        senders = list(dict.fromkeys(each.sender for each in mail))
-        agent.append("user", mail_told(senders), actor="system")
-    return bool(mail)

@@ -2,7 +2,8 @@
 
 `slash.py` is the door to the commands, `filter_context.py` the model's part of a planning conversation,
 `scratchpad.py`, `memos.py` and `recall.py` what it keeps and finds again, `query_db.py` its SQL over its own log;
-`approval.py` says what a person has to agree to.
+`working/` the files of a folder and a shell, `mcp/` the tools of other programs' servers. `approval.py` says what a
+person has to agree to.
 """
 
 from collections.abc import Mapping
@@ -12,16 +13,16 @@ from foldmark.conversation import Agent
 from foldmark.conversation.asking import NOBODY, Asking
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import listing
-from foldmark.tools.bash import BASH
-from foldmark.tools.files import LIST_FILES, READ_FILE
 from foldmark.tools.filter_context import FILTER_CONTEXT
-from foldmark.tools.grep import GREP
 from foldmark.tools.memos import RETRIEVE_MEMOS, SAVE_MEMO
 from foldmark.tools.query_db import DESCRIBE_DB, QUERY_DB
 from foldmark.tools.recall import RECALL
 from foldmark.tools.scratchpad import MANAGE_SCRATCHPAD
 from foldmark.tools.slash import SLASH
 from foldmark.tools.tool import Tool
+from foldmark.tools.working.bash import BASH
+from foldmark.tools.working.files import LIST_FILES, READ_FILE
+from foldmark.tools.working.grep import GREP
 
 TOOLS: dict[str, Tool] = {
     tool.spec.name: tool

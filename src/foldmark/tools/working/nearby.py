@@ -4,8 +4,8 @@ from itertools import islice
 from pathlib import PurePath
 
 from foldmark.core.wording import listing
-from foldmark.tools.opening import opened_folder
-from foldmark.tools.places import inside, shown
+from foldmark.tools.working.opening import opened_folder
+from foldmark.tools.working.places import inside, shown
 
 MOST_NAMES = 1000
 """Names of a folder that are compared."""

@@ -20,7 +20,7 @@ from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.secrets import Secrets
 from foldmark.core.wording import listing, one_line
-from foldmark.tools.mcp_variables import Expanded, expanded, secret
+from foldmark.tools.mcp.variables import Expanded, expanded, secret
 
 FILE = ".mcp.json"
 MOST_BYTES = 256 * 1024

@@ -17,8 +17,8 @@ from foldmark.core.request import ToolSpec
 from foldmark.core.wire import tool_name
 from foldmark.core.wording import one_line
 from foldmark.tools.approval import approve
-from foldmark.tools.mcp_results import cut, result_text
-from foldmark.tools.mcp_schemas import parameters
+from foldmark.tools.mcp.results import cut, result_text
+from foldmark.tools.mcp.schemas import parameters
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult

@@ -14,10 +14,10 @@ from typing import Any, BinaryIO, NamedTuple
 
 from foldmark.conversation.interruption import CURRENT
 from foldmark.core.errors import CommandError
-from foldmark.tools import matcher, opening
-from foldmark.tools.kinds import binary
-from foldmark.tools.places import secret, shown
-from foldmark.tools.walking import Pattern, Walk
+from foldmark.tools.working import matcher, opening
+from foldmark.tools.working.kinds import binary
+from foldmark.tools.working.places import secret, shown
+from foldmark.tools.working.walking import Pattern, Walk
 
 MOST_FILE = 16 << 20
 """Bytes of a file that is searched."""

@@ -16,7 +16,7 @@ from mcp.types import CONNECTION_CLOSED, CallToolRequestParams, CallToolResult
 from pydantic import ValidationError
 
 from foldmark.core.wording import one_line
-from foldmark.tools.mcp_servers import McpServer, Program
+from foldmark.tools.mcp.servers import McpServer, Program
 
 MOST_PAGES = 20
 MOST_LISTED = 200

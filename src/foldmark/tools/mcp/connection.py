@@ -19,8 +19,8 @@ from pydantic import ValidationError
 from foldmark.conversation.interruption import CURRENT
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import one_line
-from foldmark.tools.mcp_servers import McpServer
-from foldmark.tools.mcp_session import called, connected, lost, reason, tools_of
+from foldmark.tools.mcp.servers import McpServer
+from foldmark.tools.mcp.session import called, connected, lost, reason, tools_of
 
 MOST_SAID = 300
 """Characters of what a server wrote to its standard error, in an error."""

@@ -18,9 +18,9 @@ from foldmark.core.request import ToolSpec
 from foldmark.core.secrets import SHORTEST
 from foldmark.core.wording import one_line
 from foldmark.settings.access import keys
-from foldmark.tools.places import working
-from foldmark.tools.running import Ran, run
 from foldmark.tools.tool import Tool
+from foldmark.tools.working.places import working
+from foldmark.tools.working.running import Ran, run
 
 LONGEST = 100_000
 """Bytes of a command; systems take up to 128 KB."""

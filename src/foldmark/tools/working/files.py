@@ -18,12 +18,12 @@ from foldmark.conversation.interruption import CURRENT
 from foldmark.core.errors import CommandError
 from foldmark.core.request import ToolSpec
 from foldmark.core.wording import count, one_line
-from foldmark.tools import opening
-from foldmark.tools.kinds import binary
-from foldmark.tools.nearby import missing
-from foldmark.tools.places import agreed, shown, working
 from foldmark.tools.tool import Tool
-from foldmark.tools.walking import Level, Pattern, Walk
+from foldmark.tools.working import opening
+from foldmark.tools.working.kinds import binary
+from foldmark.tools.working.nearby import missing
+from foldmark.tools.working.places import agreed, shown, working
+from foldmark.tools.working.walking import Level, Pattern, Walk
 
 MOST_BYTES = 256 * 1024
 """Of one answer."""

@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from foldmark.core.errors import CommandError
-from foldmark.tools.opening import Folder, opened_folder
+from foldmark.tools.working.opening import Folder, opened_folder
 
 SKIPPED = (".git", ".hg", ".svn", "node_modules", ".venv", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache")
 """Folders that nobody means who does not name them."""

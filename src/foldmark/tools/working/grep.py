@@ -11,12 +11,12 @@ from foldmark.conversation.asking import Asking
 from foldmark.core.errors import CommandError
 from foldmark.core.request import ToolSpec
 from foldmark.core.wording import count
-from foldmark.tools import opening
-from foldmark.tools.nearby import missing
-from foldmark.tools.places import agreed, working
-from foldmark.tools.searching import MOST_FILE, Files, Found, search
 from foldmark.tools.tool import Tool
-from foldmark.tools.walking import Pattern, Walk
+from foldmark.tools.working import opening
+from foldmark.tools.working.nearby import missing
+from foldmark.tools.working.places import agreed, working
+from foldmark.tools.working.searching import MOST_FILE, Files, Found, search
+from foldmark.tools.working.walking import Pattern, Walk
 
 SECONDS = 10.0
 """How long a search takes at most."""

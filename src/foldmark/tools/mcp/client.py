@@ -16,11 +16,11 @@ from foldmark.core.errors import CommandError
 from foldmark.core.secrets import Secrets
 from foldmark.core.wording import listing, one_line
 from foldmark.tools.approval import approve
-from foldmark.tools.mcp_servers import McpServer, Program, configured
-from foldmark.tools.mcp_tools import offered
+from foldmark.tools.mcp.servers import McpServer, Program, configured
+from foldmark.tools.mcp.tools import offered
 
 if TYPE_CHECKING:
-    from foldmark.tools.mcp_connection import Connection
+    from foldmark.tools.mcp.connection import Connection
 
 MOST_TOOLS = 100
 """Of all servers together; OpenAI takes 128 in a request, and Foldmark has its own."""
@@ -89,7 +89,7 @@ class Servers:
         try:
             from anyio.from_thread import start_blocking_portal
 
-            from foldmark.tools.mcp_connection import Connection
+            from foldmark.tools.mcp.connection import Connection
         except ImportError as error:
             return [_missing(servers, str(error))]  # an older one
         errors = self._opened.enter_context(TemporaryDirectory(prefix="foldmark-mcp-", ignore_cleanup_errors=True))

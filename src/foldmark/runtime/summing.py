@@ -1,0 +1,51 @@
+"""Summaries of what the window has passed, made in the background while everything else goes on [SPEC 5.1]."""
+
+import asyncio
+from asyncio import Task
+from concurrent.futures import Executor
+from contextlib import suppress
+from functools import partial
+
+from foldmark.conversation import Agent
+from foldmark.conversation.interruption import CURRENT, Interruption
+from foldmark.core.errors import FoldmarkError
+from foldmark.runtime.loop import in_thread
+
+
+class Summing:
+    """The summaries that are being made, one at a time for each agent, in threads of `threads`."""
+
+    def __init__(self) -> None:
+        self._under_way: dict[str, tuple[Interruption, Task[None]]] = {}
+
+    def begin(self, agent: Agent, threads: Executor) -> None:
+        """Have the agent's model sum up what the window has passed, if that is asked for and something is due."""
+        if not agent.standing().config.window_summary or agent.id in self._under_way:
+            return
+        interruption = Interruption()
+        task = asyncio.create_task(_made(agent, interruption, threads))
+        self._under_way[agent.id] = interruption, task
+        task.add_done_callback(lambda _: self._under_way.pop(agent.id))
+
+    @property
+    def tasks(self) -> list[Task[None]]:
+        """What is being made."""
+        return [task for _, task in self._under_way.values()]
+
+    def interrupt(self) -> None:
+        """Have everything end without a summary."""
+        for interruption, _ in self._under_way.values():
+            interruption.happen()
+
+
+async def _made(agent: Agent, interruption: Interruption, threads: Executor) -> None:
+    CURRENT.set(interruption)
+    await in_thread(threads, partial(_make, agent))
+
+
+def _make(agent: Agent) -> None:
+    from foldmark.conversation.window_summary import due, make
+
+    with suppress(FoldmarkError):  # it is tried again after the next turn
+        if (wanted := due(agent)) is not None:
+            make(agent, wanted)
