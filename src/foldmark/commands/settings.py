@@ -74,11 +74,13 @@ def _set_any(call: Call) -> Result:
     key = key_of(name.strip())
     if key == "model":
         call.agent.log.check_model(value.strip())
+    there: list[str] = []
+    unknown: list[str] = []
     if key == "tools" and value.strip() not in ("all", "none"):
         there = [spec.name for spec in call.agent.log.tools()]
-        if unknown := [name for name in parse(key, value.strip()).split(", ") if name not in there]:
-            raise CommandError(f"there is no tool '{unknown[0][:40]}'; there is: {listing(there, 40)}")
-    return _set(call, key, parse(key, value.strip()), f"{key} = {value.strip()}")
+        unknown = [name for name in parse(key, value.strip()).split(", ") if name not in there]
+    told = f" ({listing(unknown)}: not there now; there is: {listing(there, 40)})" if unknown else ""
+    return _set(call, key, parse(key, value.strip()), f"{key} = {value.strip()}{told}")
 
 
 def _model(call: Call) -> Result:

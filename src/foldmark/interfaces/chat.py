@@ -26,14 +26,14 @@ from foldmark.core.segments import END, Segment
 from foldmark.core.wording import count
 from foldmark.interfaces.foreground import Foreground
 from foldmark.interfaces.keyboard import PROMPT, Lines, Typed
-from foldmark.interfaces.person import decides, edit_command, reading, show_text
+from foldmark.interfaces.notices import Notices
+from foldmark.interfaces.person import decides, edit_command, show_text
 from foldmark.interfaces.render import harmless, result_text
 from foldmark.interfaces.screen import Screen
 from foldmark.interfaces.servers import mcp_servers
 from foldmark.runtime.background import Background
 from foldmark.runtime.lease import interrupt, settled
 from foldmark.runtime.supervisor import Supervisor, TurnInterruptedError
-from foldmark.runtime.telling import WAKES
 
 FOLLOWED = ("edit", "switch", "answer", "exit")
 """What a command's result may leave to the interface."""
@@ -52,7 +52,7 @@ def chat(agent: Agent, models: Models, lines: Iterable[str], ask: Callable[[str]
     keyboard = lines if isinstance(lines, Typed | Lines) else Lines(lines)
     talk = _Chat(agent, keyboard, ask)
     approving = Asking(approve=_decided) if ask else Asking()
-    with mcp_servers(agent, approving), Background(agent.log, models, talk) as talk.agents:
+    with mcp_servers(agent, approving), Background(agent.log, models, talk.notices) as talk.agents:
         talk.carry_out(talk.greet)
         for line in keyboard:
             talk.carry_out(partial(talk.line, line))
@@ -93,21 +93,18 @@ def answer(agent: Agent, models: Models, asking: Asking, *, shown: bool) -> None
 
 
 class _Chat:
-    """Where a chat stands: the agent that is talked to, what waits to be said, and whether it is over.
-
-    It is the supervisor's audience, too: those methods are called in another thread.
-    """
+    """Where a chat stands: the agent that is talked to, what waits to be said, and whether it is over."""
 
     agents: Background
 
     def __init__(self, agent: Agent, keyboard: Typed | Lines, ask: Callable[[str], bool] | None) -> None:
-        self.agent, self._keyboard, self._ask = agent, keyboard, ask
+        self.agent, self._keyboard = agent, keyboard
         self.left, self.code, self.broken = False, 0, False
         self._front = Foreground()
+        self.notices = Notices(agent, self._front, keyboard, ask, lambda: self._screen.end_line())
         self._running: Future[None] | None = None
         self._waiting: deque[str] = deque()
         self._follow: deque[Callable[[], None]] = deque()
-        self._notices: deque[str] = deque()
         self._edge: int | None = None
         self._screen = Screen()
 
@@ -175,7 +172,7 @@ class _Chat:
         if REGISTRY.interrupts(line):
             self._interrupt()
         self.agent.context()
-        result = self.agent.do(line, asking=self._asking())
+        result = self.agent.do(line, asking=self.notices.asking(self.agent))
         if (others := result.data.get("waits_for")) is not None:
             if self._running is not None:
                 self._waiting.append(line)  # it waits for this turn, too
@@ -188,7 +185,8 @@ class _Chat:
         if self._running is None:
             self._after(result)
         elif any(map(result.data.get, FOLLOWED)):
-            print("(at the end of this turn)", flush=True)
+            if not self._running.done():  # the command may just have ended it
+                print("(at the end of this turn)", flush=True)
             self._follow.append(partial(self._after, result))
 
     def _interrupt(self) -> None:
@@ -199,9 +197,9 @@ class _Chat:
     def _after(self, result: Result) -> None:
         """What a command leaves to the interface."""
         if (edit := result.data.get("edit")) and (command := edit_command(edit)):
-            print(result_text(self.agent.do(command, asking=self._asking())))
+            print(result_text(self.agent.do(command, asking=self.notices.asking(self.agent))))
         if switch := result.data.get("switch"):
-            self.agent = self.agent.log.agent(switch)
+            self.agent = self.notices.agent = self.agent.log.agent(switch)
             self.greet()
         if result.data.get("answer"):
             self._answered(None)
@@ -230,7 +228,8 @@ class _Chat:
         if agent.id in self.agents.working:
             print(f"({tree.label(agent)} is at work; this waits for the end of its turn)", flush=True)
         before = agent.standing().newest
-        self._running = self.agents.say(agent, text, screen.shown(self._front.put), self._asking())
+        self.notices.streams = True
+        self._running = self.agents.say(agent, text, screen.shown(self._front.put), self.notices.asking(self.agent))
         try:
             self._until(self._running)
             if screen.blank:
@@ -242,8 +241,7 @@ class _Chat:
         finally:
             self._running = None
             screen.end_line()
-            while self._notices:
-                print(self._notices.popleft(), flush=True)
+            self.notices.streamed()
         agent.context()
         request = agent.request()
         edge = request.manifest.edge
@@ -273,56 +271,3 @@ class _Chat:
                 self._told(partial(self._command, line))
             elif line.strip():
                 self._waiting.append(line)
-
-    # The person
-
-    def _asking(self) -> Asking:
-        here = self._ask
-        if here is None:
-            return Asking(None, reading())
-        return Asking(here, reading(), partial(self._approved, self.agent))
-
-    def _approved(self, agent: Agent, tool: str, question: str) -> Decision:
-        """Put a tool's question in the main thread; called in the tool's own."""
-        who = "" if agent == self.agent else f" for {tree.label(agent)}"
-
-        def announce() -> None:
-            if self._running is None:
-                self._notice(f"({tree.label(agent)} asks for approval; press Enter)")
-
-        def put() -> Decision:
-            self._screen.end_line()
-            return _decided(f"{tool}{who}", question)
-
-        return self._front.ask(put, "no", announce)
-
-    def _notice(self, text: str) -> None:
-        """Print a line of its own: above the prompt, or once the answer that streams is over; from any thread."""
-        shown = harmless(self.agent.log.secrets.hidden(text))
-        if not self._keyboard.notice(shown):
-            self._front.put(lambda: self._noticed(shown))
-
-    def _noticed(self, shown: str) -> None:
-        if self._running is None:
-            print(shown, flush=True)
-        else:
-            self._notices.append(shown)
-
-    def began(self, agent: Agent) -> None:
-        """A child is seen in `/agents`; nothing is printed for it."""
-
-    def ended(self, agent: Agent, error: Exception | None) -> None:
-        """An agent in the background is idle again."""
-        how = "is idle" if error is None else f"ended its turn: {error}"
-        self._notice(f"({tree.label(agent)} {how})")
-
-    def mail(self, agent: Agent) -> None:
-        """Mail has come that wakes nobody."""
-        if agent == self.agent:
-            self._notice("(mail has come; /check-mail reads it)")
-        else:
-            self._notice(f"({tree.label(agent)} has mail, and was woken {WAKES} times; /switch there to go on)")
-
-    def asking(self, agent: Agent) -> Asking:
-        """How a tool of an agent in the background reaches the person."""
-        return Asking() if self._ask is None else Asking(approve=partial(self._approved, agent))

@@ -1,0 +1,87 @@
+"""What agents in the background have to say to the person at a chat: that they are done, have mail, need approval."""
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from foldmark.conversation import Agent, tree
+from foldmark.conversation.asking import Asking, Decision
+from foldmark.interfaces.foreground import Foreground
+from foldmark.interfaces.keyboard import Lines, Typed
+from foldmark.interfaces.person import decides, reading
+from foldmark.interfaces.render import harmless
+from foldmark.runtime.telling import WAKES
+
+
+class Notices:
+    """The supervisor's audience (`foldmark.runtime.supervisor.Audience`), called in other threads than the main one.
+
+    `agent` is whom the person talks to, `streams` whether its answer is on the screen at the moment: then notices wait
+    for its end. `confirm` puts a question of a command; None if nobody is there. `end_line` begins a line of its own.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        front: Foreground,
+        keyboard: Typed | Lines,
+        confirm: Callable[[str], bool] | None,
+        end_line: Callable[[], None],
+    ) -> None:
+        self.agent, self.streams = agent, False
+        self._front, self._keyboard, self._confirm, self._end_line = front, keyboard, confirm, end_line
+        self._kept: deque[str] = deque()
+
+    def streamed(self) -> None:
+        """The answer on the screen is over: print what waited for that."""
+        self.streams = False
+        while self._kept:
+            print(self._kept.popleft(), flush=True)
+
+    def asking(self, agent: Agent) -> Asking:
+        """How a tool of an agent reaches the person; only the agent that is talked to may ask for a yes or no."""
+        if self._confirm is None:
+            return Asking(progress=reading()) if agent == self.agent else Asking()
+        approve = partial(self._approved, agent)
+        return Asking(self._confirm, reading(), approve) if agent == self.agent else Asking(approve=approve)
+
+    def began(self, agent: Agent) -> None:
+        """A child is seen in `/agents`; nothing is printed for it."""
+
+    def ended(self, agent: Agent, error: Exception | None) -> None:
+        """An agent in the background is idle again."""
+        how = "is idle" if error is None else f"ended its turn: {error}"
+        self._notice(f"({tree.label(agent)} {how})")
+
+    def mail(self, agent: Agent) -> None:
+        """Mail has come that wakes nobody."""
+        if agent == self.agent:
+            self._notice("(mail has come; /check-mail reads it)")
+        else:
+            self._notice(f"({tree.label(agent)} has mail, and was woken {WAKES} times; /switch there to go on)")
+
+    def _approved(self, agent: Agent, tool: str, question: str) -> Decision:
+        """Put a tool's question in the main thread; called in the tool's own."""
+        who = "" if agent == self.agent else f" for {tree.label(agent)}"
+
+        def announce() -> None:
+            if not self.streams:
+                self._notice(f"({tree.label(agent)} asks for approval; press Enter)")
+
+        def put() -> Decision:
+            self._end_line()
+            return decides(f"{tool}{who}: {question}")
+
+        return self._front.ask(put, "no", announce)
+
+    def _notice(self, text: str) -> None:
+        """Print a line of its own: above the prompt, or once the answer that streams is over; from any thread."""
+        shown = harmless(self.agent.log.secrets.hidden(text))
+        if not self._keyboard.notice(shown):
+            self._front.put(partial(self._noticed, shown))
+
+    def _noticed(self, shown: str) -> None:
+        if self.streams:
+            self._kept.append(shown)
+        else:
+            print(shown, flush=True)
