@@ -240,9 +240,9 @@ class NaiveAgent:
     # -- exchanges and positions ------------------------------------------------------------------
 
     def exchanges(self) -> list[list[Message]]:
-        """SPEC 1: runs of consecutive calls of one turn, each with every result of theirs."""
-        keys = dict.fromkeys(m.exchange for m in self.lineage() if m.exchange is not None)
-        return [[m for m in self.lineage() if m.exchange == key] for key in keys]
+        """SPEC 1: runs of consecutive calls of one turn, each with every result of theirs. What was erased is none."""
+        there = [m for m in self.lineage() if m.exchange is not None and m.turn not in self.erased]
+        return [[m for m in there if m.exchange == key] for key in dict.fromkeys(m.exchange for m in there)]
 
     def open_exchanges(self) -> list[list[Message]]:
         """Those that wait, in the turn that is open, for the result of a call that is still visible.
