@@ -10,6 +10,7 @@ from msgspec import Struct
 
 import foldmark
 from foldmark import Agent, CommandError, Log
+from foldmark.conversation import standing
 from foldmark.conversation.asking import Asking, Decision
 from foldmark.conversation.interruption import CURRENT, Interruption
 from foldmark.core.request import ToolSpec
@@ -124,7 +125,7 @@ def test_what_is_remembered_keeps_the_rest(tmp_path: Path) -> None:
     with opened(tmp_path / "other.db", {"tool_approval": "ask, burn=never"}) as log:
         agent = log.agent("home")
         paint(agent, Person("always"))
-        assert agent.standing().settings == {"tool_approval": "ask, burn=never, paint=always"}
+        assert agent.standing().settings["tool_approval"] == "ask, burn=never, paint=always"
 
 
 @pytest.mark.parametrize("setting", ["always", "ask, paint=always", "never, paint=always"])
@@ -319,3 +320,19 @@ def test_whoever_asks_and_fails_leaves_the_way_free(agent: Agent) -> None:
     with pytest.raises(EOFError):
         agent.call_tool("paint", {"what": "one"}, asking=Asking(approve=approve))
     assert paint(agent, Person("yes")) == "painted a wall"
+
+
+def test_what_was_agreed_on_another_machine_counts_for_nothing(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log may be somebody else's, who allowed everything."""
+    agent.do("/config set tool_approval=always")
+    assert paint(agent) == "painted a wall"
+    monkeypatch.setattr(standing, "machine", lambda: "elsewhere")
+    assert "nobody is there to ask" in refused(lambda: paint(agent))
+    assert agent.do("/config get tool_approval").text == "tool_approval = ask (default)"
+    child = child_of(agent)
+    assert "nobody is there to ask" in refused(lambda: paint(child))
+    monkeypatch.setattr("foldmark.conversation.agent.machine", lambda: "elsewhere")
+    agent.do("/config set tool_approval=ask, paint=always")
+    assert paint(child) == "painted a wall"

@@ -59,7 +59,7 @@ def _get(call: Call) -> Result:
 
 
 def _source(at: Standing, key: str) -> str:
-    return at.given.source(key, at.settings, at.inherited)
+    return at.given.source(key, at.counting, at.inherited)
 
 
 def _typed(value: Any) -> str:

@@ -16,7 +16,7 @@ from foldmark.conversation.decide import recorded
 from foldmark.conversation.planning import talk
 from foldmark.conversation.receipts import CachedPrefix, Change, Result, cached_prefix, change
 from foldmark.conversation.redaction import Erasure, erasable, heirs
-from foldmark.conversation.standing import Standing
+from foldmark.conversation.standing import AGREED_AT, Standing
 from foldmark.conversation.timeline import Timeline
 from foldmark.conversation.usage import usage_data
 from foldmark.core import codec
@@ -34,6 +34,7 @@ from foldmark.core.replay import Fold, advance, birth, replay
 from foldmark.core.request import Request, ToolCall, ToolSpec
 from foldmark.core.segments import Segments, normal, subtract, until
 from foldmark.core.wording import listing
+from foldmark.settings.machine import machine
 
 if TYPE_CHECKING:
     from foldmark.conversation.log import Log
@@ -236,6 +237,8 @@ class Agent(Timeline):
         """
         with self._store.exclusive():
             settings = {**self.standing().settings, key: value}
+            if key == "tool_approval":
+                settings[AGREED_AT] = machine()
             return self.record("config", f"{key} = {value}", data={"settings": settings}, actor=actor)
 
     # Reading

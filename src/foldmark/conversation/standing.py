@@ -11,6 +11,10 @@ from foldmark.core.ports import AgentRecord, Size, Store
 from foldmark.core.replay import Fold, birth
 from foldmark.core.segments import Segment, Segments, until
 from foldmark.settings import Settings
+from foldmark.settings.machine import machine
+
+AGREED_AT = "tool_approval_at"
+"""Beside the setting `tool_approval`: the machine where a person set it."""
 
 
 class Standing(Struct, frozen=True):
@@ -56,15 +60,24 @@ class Standing(Struct, frozen=True):
         return self.inherited
 
     @property
+    def counting(self) -> dict[str, Any]:
+        """Those of its settings that count here. What tools may do without asking counts only where a person agreed to
+        it: the log may be somebody else's."""
+        own = self.settings
+        if "tool_approval" in own and own.get(AGREED_AT) != machine():
+            del own["tool_approval"]
+        return own
+
+    @property
     def inherited(self) -> dict[str, Any]:
         """What was set for its parent when this agent was forked; nothing of it came from outside."""
         born = _fork(self.store, self.record.fork_event)
-        return born.settings if born else {}
+        return dict(born.settings) if born else {}
 
     @property
     def config(self) -> Config:
         """The settings, and what was given from outside and is built in for all that was not set [SPEC 10]."""
-        return self.given.config(self.settings)
+        return self.given.config(self.counting)
 
     @property
     def scratchpad(self) -> str | None:
