@@ -120,12 +120,16 @@ def _complete(given: Settings, request: Request) -> str:
 
     from foldmark.conversation.interruption import CURRENT
     from foldmark.core.answer import Stopped
+    from foldmark.providers.closing import streams_closed
 
     async def whole() -> str:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
         with CURRENT.get().ended_by(partial(loop.call_soon_threadsafe, task.cancel)):
-            return await asked()
+            try:
+                return await asked()
+            finally:
+                await streams_closed()
 
     async def asked() -> str:
         said, stopped = [], Stopped("end", "")

@@ -3,6 +3,7 @@
 On the wire a request is `request.bytes` with `stream` as its last field.
 """
 
+from asyncio import get_running_loop, timeout
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from foldmark.core.answer import Piece, Thought
+from foldmark.core.errors import ProviderError
 from foldmark.core.ports import Provider
 from foldmark.core.request import Request, ToolCall
 from foldmark.providers.access import Access
@@ -18,6 +20,8 @@ from foldmark.providers.openai_responses import APART, parse
 
 _COUNTED = ("model", "input", "instructions", "tools", "reasoning")
 """What of a request the counting endpoint takes."""
+END_SECONDS = 1.0
+"""How long the end of a stream is waited for behind the whole response."""
 _ENDS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
 
 
@@ -34,14 +38,22 @@ class _Responses:
 
     async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
         """Stream the answer. Raises ProviderError, ContextOverflowError."""
-        so_far = _SoFar()
-        async with aclosing(self._server.events("/responses", {**request.body, "stream": True})) as events:
-            async for event in events:
-                self._server.refuse(event)
-                for shown in so_far.add(event):
-                    yield shown
-                if so_far.response is not None:
-                    break
+        so_far, stream = _SoFar(), self._server.events("/responses", {**request.body, "stream": True})
+        # Read to the end, which comes at once: leaving a stream in the middle leaves the SDK's generators to the
+        # collector, which has no time for them where the program ends.
+        try:
+            async with timeout(None) as patience, aclosing(stream) as events:
+                async for event in events:
+                    if so_far.whole():
+                        continue
+                    self._server.refuse(event)
+                    for shown in so_far.add(event):
+                        yield shown
+                    if so_far.whole():
+                        patience.reschedule(get_running_loop().time() + END_SECONDS)
+        except (TimeoutError, ProviderError):
+            if not so_far.whole():
+                raise
         if so_far.response is None:
             raise self._server.broke_off()
         self._server.refuse(so_far.response)
@@ -82,6 +94,10 @@ class _SoFar:
             self._end(event["response"])
         elif kind is None and "output" in event:
             self._end(event)  # from a server that does not stream
+
+    def whole(self) -> bool:
+        """Whether all of the response has come."""
+        return self.response is not None
 
     def unsaid(self, text: str) -> str:
         """What of the whole text has not been shown."""

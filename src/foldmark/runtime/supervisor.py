@@ -20,6 +20,7 @@ from foldmark.conversation.log import Happening
 from foldmark.conversation.mail import send
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.ports import Provider
+from foldmark.providers.closing import streams_closed
 from foldmark.providers.late import Late
 from foldmark.runtime.birth import born
 from foldmark.runtime.lease import SECONDS, LeaseError, renew, take
@@ -117,6 +118,7 @@ class Supervisor:
             self._summing.interrupt()
             await asyncio.wait(summing)
         self._threads.shutdown()  # what ran in them has ended
+        await streams_closed()
 
     # Turns
 
