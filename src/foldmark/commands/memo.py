@@ -35,7 +35,7 @@ def _list(call: Call) -> Result:
 def _add(call: Call) -> Result:
     content, tags = tagged(call.arguments["TEXT"])
     memo = save(call.agent, content, tags, call.actor)
-    return Result(f"Memo {memo.id} saved{_tags(memo)}.", None, _json(memo))
+    return Result(f"Memo {memo.id} saved{memo.labels}.", None, _json(memo))
 
 
 def tagged(text: str) -> tuple[str, list[str]]:
@@ -52,7 +52,7 @@ def _show(call: Call) -> Result:
     memo = known(call.agent.log.store, call.number("ID"))
     record = None if memo.agent is None else call.agent.log.store.agent(memo.agent)
     whose = "" if record is None else f" in {record.name or record.id[:8]}"
-    head = f"Memo {memo.id}{_tags(memo)}, saved by a {memo.actor}{whose} on {minute(memo.created_at)}:"
+    head = f"Memo {memo.id}{memo.labels}, saved by a {memo.actor}{whose} on {minute(memo.created_at)}:"
     return Result(f"{head}\n{memo.content}", None, _json(memo))
 
 
@@ -80,11 +80,7 @@ def _remove(call: Call) -> Result:
 
 
 def _line(memo: Memo) -> str:
-    return f"{memo.id:>6} · {memo.created_at[:10]}{_tags(memo)} · {title(memo.content)}"
-
-
-def _tags(memo: Memo) -> str:
-    return f" [{', '.join(memo.tags)}]" if memo.tags else ""
+    return f"{memo.id:>6} · {memo.created_at[:10]}{memo.labels} · {title(memo.content)}"
 
 
 def _json(memo: Memo) -> dict[str, Any]:

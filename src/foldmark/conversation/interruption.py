@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from threading import Lock
+from threading import Event, Lock
 
 
 class Interruption:
@@ -38,3 +38,11 @@ class Interruption:
 NEVER = Interruption()
 CURRENT: ContextVar[Interruption] = ContextVar("interruption", default=NEVER)
 """The interruption of the turn that a thread works for; one that never happens where there is none."""
+
+
+@contextmanager
+def watched() -> Iterator[Event]:
+    """While the block runs, the event is set once the turn that this thread works for is interrupted."""
+    cut = Event()
+    with CURRENT.get().ended_by(cut.set):
+        yield cut

@@ -6,11 +6,10 @@ the same again: so the notice quotes what went as well.
 
 from foldmark.conversation.decide import recorded
 from foldmark.conversation.standing import Standing
-from foldmark.core.birth import quoted
 from foldmark.core.events import Clear, Drop, Event, Filter, Operation, Rewind, Summary, Undo
 from foldmark.core.segments import contains
 from foldmark.core.turns import Message
-from foldmark.core.wording import one_line
+from foldmark.core.wording import one_line, quoted
 
 _ASKED = {"model": "at your request", "human": "by the user", "system": "by the system"}
 

@@ -1,7 +1,6 @@
 """Who runs an agent at the moment: a lease in force, whose holder is still there as far as one can tell [SPEC 2, 6]."""
 
 import os
-import socket
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -54,7 +53,9 @@ def _gone(process: int) -> bool:
 
 @cache
 def _host() -> str:
-    marks = [socket.gethostname()]
+    from socket import gethostname  # 2 ms, for whoever runs agents or looks who does
+
+    marks = [gethostname()]
     with suppress(OSError):  # containers may share a name, and each has processes of its own
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()
         marks += [boot.strip()[:8], str(Path("/proc/self/ns/pid").readlink())]

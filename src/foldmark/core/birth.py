@@ -2,10 +2,7 @@
 
 from collections.abc import Sequence
 
-from foldmark.core.wording import listing, one_line
-
-QUOTED = 1000
-"""Characters of the words that a child was forked with."""
+from foldmark.core.wording import listing, one_line, quoted
 
 
 def identity(agent_id: str, parent_id: str) -> str:
@@ -35,8 +32,3 @@ def birth_message(agent_id: str, parent_id: str, mark: str | None, words: str = 
 def mail_told(senders: Sequence[str]) -> str:
     """What an idle agent is told when mail has come; telling is not delivering."""
     return f"[Foldmark: Mail has come from {listing(sender[:8] for sender in senders)}. slash check-mail reads it.]"
-
-
-def quoted(text: str) -> str:
-    """The beginning of a text, each line behind a `>`: it must not pass for words of Foldmark's."""
-    return "\n".join(f"> {line}" for line in text[:QUOTED].splitlines())

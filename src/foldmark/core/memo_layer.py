@@ -7,7 +7,7 @@ from foldmark.core.events import Event
 from foldmark.core.keywords import standing_in
 from foldmark.core.memos import Memo
 from foldmark.core.prompt import Layer
-from foldmark.core.wording import listing
+from foldmark.core.wording import listing, quoted
 
 HEADING = "### MEMOS"
 _MAIL = re.compile(r"^\[Mail from [0-9a-f]+ at [^\]\n]*\]$", re.MULTILINE)
@@ -24,10 +24,7 @@ def asked(opener: Event | None) -> str:
 
 def entry(memo: Memo) -> str:
     """A memo as the model reads it. No line of what it says begins a line: it must not pass for another heading."""
-    tags = f" [{', '.join(memo.tags)}]" if memo.tags else ""
-    return "\n".join(
-        (f"Memo {memo.id}, {memo.created_at[:10]}{tags}", *(f"> {line}" for line in memo.content.splitlines()))
-    )
+    return f"Memo {memo.id}, {memo.created_at[:10]}{memo.labels}\n{quoted(memo.content, len(memo.content))}"
 
 
 def memo_layers(entries: Iterable[tuple[int, str]], words: Sequence[str]) -> list[Layer]:

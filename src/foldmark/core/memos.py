@@ -21,6 +21,11 @@ class Memo(Struct, frozen=True):
     actor: str
     created_at: str
 
+    @property
+    def labels(self) -> str:
+        """The tags as they stand behind something: ` [arch-decision, gotcha]`; empty without any."""
+        return f" [{', '.join(self.tags)}]" if self.tags else ""
+
 
 class Memos(Protocol):
     """The part of a `Store` that holds memos. Methods that write take part in the transaction under way."""

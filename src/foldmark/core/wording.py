@@ -1,6 +1,6 @@
 """Small pieces of what a person reads."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def one_line(text: str) -> str:
@@ -29,3 +29,13 @@ def listing(names: Iterable[object], limit: int = 12) -> str:
 def count(number: int, noun: str) -> str:
     """`1 turn`, `2 turns`, `1,000 turns`."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def quoted(text: str, most: int = 1000) -> str:
+    """The beginning of a text, so many characters, each line behind a `>`: it must not pass for words of Foldmark's."""
+    return "\n".join(f"> {line}" for line in text[:most].splitlines())
+
+
+def remarks(told: Sequence[str]) -> list[str]:
+    """What is said about an answer, as its last line: `[2 more; a higher limit. Not looked into: .git.]`."""
+    return [f"[{'. '.join(each[0].upper() + each[1:] for each in told)}.]"] if told else []

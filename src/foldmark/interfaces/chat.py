@@ -15,7 +15,7 @@ from typing import Any
 
 from foldmark.commands import REGISTRY
 from foldmark.conversation import Agent, Result, tree
-from foldmark.conversation.asking import Asking, Decision
+from foldmark.conversation.asking import Asking
 from foldmark.conversation.fullness import fullness, rule
 from foldmark.conversation.planning import planning
 from foldmark.conversation.presence import running
@@ -51,7 +51,7 @@ def chat(agent: Agent, models: Models, lines: Iterable[str], ask: Callable[[str]
     """
     keyboard = lines if isinstance(lines, Typed | Lines) else Lines(lines)
     talk = _Chat(agent, keyboard, ask)
-    approving = Asking(approve=_decided) if ask else Asking()
+    approving = Asking(approve=decides) if ask else Asking()
     with mcp_servers(agent, approving), Background(agent.log, models, talk.notices) as talk.agents:
         talk.carry_out(talk.greet)
         for line in keyboard:
@@ -67,10 +67,6 @@ def _said(agent: Agent, before: int) -> bool:
     """Whether a person has said something to the agent since event `before`."""
     since = agent.log.store.messages((Segment(agent.id, before + 1, END),))
     return any(event.kind == "user" and event.actor == "human" for event in since)
-
-
-def _decided(tool: str, question: str) -> Decision:
-    return decides(f"{tool}: {question}")
 
 
 def answer(agent: Agent, models: Models, asking: Asking, *, shown: bool) -> None:
@@ -98,7 +94,7 @@ class _Chat:
     agents: Background
 
     def __init__(self, agent: Agent, keyboard: Typed | Lines, ask: Callable[[str], bool] | None) -> None:
-        self.agent, self._keyboard = agent, keyboard
+        self._keyboard = keyboard
         self.left, self.code, self.broken = False, 0, False
         self._front = Foreground()
         self.notices = Notices(agent, self._front, keyboard, ask, lambda: self._screen.end_line())
@@ -107,6 +103,11 @@ class _Chat:
         self._follow: deque[Callable[[], None]] = deque()
         self._edge: int | None = None
         self._screen = Screen()
+
+    @property
+    def agent(self) -> Agent:
+        """Whom the person talks to."""
+        return self.notices.agent
 
     def carry_out(self, step: Callable[[], None]) -> None:
         """Do one thing, and then whatever was typed or asked for meanwhile; what goes wrong is told."""
@@ -199,7 +200,7 @@ class _Chat:
         if (edit := result.data.get("edit")) and (command := edit_command(edit)):
             print(result_text(self.agent.do(command, asking=self.notices.asking(self.agent))))
         if switch := result.data.get("switch"):
-            self.agent = self.notices.agent = self.agent.log.agent(switch)
+            self.notices.agent = self.agent.log.agent(switch)
             self.greet()
         if result.data.get("answer"):
             self._answered(None)

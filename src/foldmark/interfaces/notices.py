@@ -70,7 +70,7 @@ class Notices:
 
         def put() -> Decision:
             self._end_line()
-            return decides(f"{tool}{who}: {question}")
+            return decides(f"{tool}{who}", question)
 
         return self._front.ask(put, "no", announce)
 

@@ -25,8 +25,8 @@ def asks(question: str) -> bool:
         return False
 
 
-def decides(question: str) -> Decision:
-    """Whether a tool may do something: once, always in this conversation, not now, never; anything else is a no.
+def decides(tool: str, question: str) -> Decision:
+    """Whether a tool may do what is asked: once, always in this conversation, not now, never; anything else is a no.
 
     What was typed before the question can be read is no answer to it, and is thrown away.
     """
@@ -35,7 +35,7 @@ def decides(question: str) -> Decision:
 
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
     try:
-        said = input(f"{harmless(question)}\n[y]es, [a]lways, [N]o, ne[v]er: ").strip().lower()
+        said = input(f"{harmless(f'{tool}: {question}')}\n[y]es, [a]lways, [N]o, ne[v]er: ").strip().lower()
     except EOFError:
         print()
         return "no"

@@ -33,7 +33,6 @@ _T = TypeVar("_T")
 ATTEMPTS = 5
 """How often an answer is recorded anew when others write to the same agent meanwhile."""
 
-
 MOST = 1000
 """Characters of what an unexpected error of a tool says."""
 

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from foldmark.conversation import Agent, Log, tree
 from foldmark.conversation.asking import Asking
-from foldmark.conversation.interruption import CURRENT
+from foldmark.conversation.interruption import watched
 from foldmark.core.config import approvals, approved
 from foldmark.core.errors import CommandError
 
@@ -48,8 +48,7 @@ def approve(agent: Agent, tool: str, question: str, asking: Asking) -> None:
             f"{tool} needs a person's approval for this, and nobody is there to ask; "
             f"a person can allow it beforehand{_beforehand(root, tool)}"
         )
-    cut = Event()
-    with CURRENT.get().ended_by(cut.set), _alone(_conversation(root).asking, cut):
+    with watched() as cut, _alone(_conversation(root).asking, cut):
         if _allowed(root, tool):
             return
         answer = asking.approve(tool, question + _limits(root))

@@ -33,7 +33,7 @@ class _Retrieve(Struct, frozen=True, forbid_unknown_fields=True):
 
 def _save(agent: Agent, arguments: _Save, asking: Asking) -> str:
     memo = save(agent, arguments.content, _several(arguments.tags), "model")
-    return f"Memo {memo.id} saved{f' [{listing(memo.tags)}]' if memo.tags else ''}."
+    return f"Memo {memo.id} saved{memo.labels}."
 
 
 def _retrieve(agent: Agent, arguments: _Retrieve, asking: Asking) -> str:

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from foldmark.conversation import Agent
 from foldmark.conversation.asking import Asking
-from foldmark.conversation.interruption import CURRENT
+from foldmark.conversation.interruption import watched
 from foldmark.core.reading import VIEWS, Limits, Rows, Scope
 from foldmark.core.request import ToolSpec
 from foldmark.tools.tool import Tool
@@ -61,8 +61,7 @@ class _Cut(NamedTuple):
 
 
 def _run(agent: Agent, arguments: _Sql, asking: Asking) -> str:
-    flag = Flag()
-    with CURRENT.get().ended_by(flag.set):
+    with watched() as flag:
         find = partial(_find, agent, flag)
         found = find(arguments.sql)
         shown = agent.standing().config.truncate_recent

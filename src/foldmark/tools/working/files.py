@@ -14,14 +14,14 @@ from msgspec import Meta, Struct
 
 from foldmark.conversation import Agent
 from foldmark.conversation.asking import Asking
-from foldmark.conversation.interruption import CURRENT
+from foldmark.conversation.interruption import watched
 from foldmark.core.errors import CommandError
 from foldmark.core.request import ToolSpec
-from foldmark.core.wording import count, one_line
+from foldmark.core.wording import count, one_line, remarks
 from foldmark.tools.tool import Tool
 from foldmark.tools.working import opening
 from foldmark.tools.working.kinds import binary
-from foldmark.tools.working.nearby import missing
+from foldmark.tools.working.nearby import explained
 from foldmark.tools.working.places import agreed, shown, working
 from foldmark.tools.working.walking import Level, Pattern, Walk
 
@@ -43,23 +43,18 @@ class _Read(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _read(agent: Agent, arguments: _Read, asking: Asking) -> str:
-    real, cut = agreed(agent, "read_file", "read", arguments.path, asking), Event()
-    try:
-        with CURRENT.get().ended_by(cut.set), opening.opened_file(real) as file:
-            beginning = file.read(8192) or b""
-            size = max(os.fstat(file.fileno()).st_size, len(beginning))
-            if kind := binary(beginning):
-                raise CommandError(
-                    f"{shown(real)} is no text ({kind}, {count(size, 'byte')}); a program can look into it, with bash"
-                )
-            if not beginning:
-                return "[The file is empty.]"
-            file.seek(0)
-            return _lines(file, arguments, size, cut)
-    except FileNotFoundError:
-        raise CommandError(missing(real, working(agent.log))) from None
-    except OSError as error:
-        raise CommandError(opening.why(error, real)) from None
+    real = agreed(agent, "read_file", "read", arguments.path, asking)
+    with explained(real, working(agent.log)), watched() as cut, opening.opened_file(real) as file:
+        beginning = file.read(8192) or b""
+        size = max(os.fstat(file.fileno()).st_size, len(beginning))
+        if kind := binary(beginning):
+            raise CommandError(
+                f"{shown(real)} is no text ({kind}, {count(size, 'byte')}); a program can look into it, with bash"
+            )
+        if not beginning:
+            return "[The file is empty.]"
+        file.seek(0)
+        return _lines(file, arguments, size, cut)
 
 
 def _lines(file: BinaryIO, arguments: _Read, size: int, cut: Event) -> str:
@@ -129,18 +124,14 @@ class _List(Struct, frozen=True, forbid_unknown_fields=True):
 def _list(agent: Agent, arguments: _List, asking: Asking) -> str:
     pattern = Pattern(arguments.pattern)
     real, folder = agreed(agent, "list_files", "list", arguments.path, asking), working(agent.log)
-    cut, until, found = Event(), monotonic() + SECONDS, list[str]()
-    walk = Walk(real, lambda: cut.is_set() or monotonic() > until, pattern.deepest)
-    try:
-        with CURRENT.get().ended_by(cut.set):
+    until, found = monotonic() + SECONDS, list[str]()
+    with explained(real, folder), watched() as cut:
+        walk = Walk(real, lambda: cut.is_set() or monotonic() > until, pattern.deepest)
+        try:
             for level in walk:
                 found += _fitting(level, pattern, folder)
-    except FileNotFoundError:
-        raise CommandError(missing(real, folder)) from None
-    except NotADirectoryError:
-        raise CommandError(f"{shown(real, folder)} is no folder; read_file reads files") from None
-    except OSError as error:
-        raise CommandError(opening.why(error, real)) from None
+        except NotADirectoryError:
+            raise CommandError(f"{shown(real, folder)} is no folder; read_file reads files") from None
     _check_going_on(cut)
     return "\n".join([*found[: arguments.limit], *_told(len(found), arguments, walk)])
 
@@ -177,7 +168,7 @@ def _told(found: int, arguments: _List, walk: Walk) -> list[str]:
         told.append("not everything was looked at, there is too much; a narrower path or pattern")
     if walk.skipped and "**" in arguments.pattern:
         told.append(f"not looked into: {', '.join(sorted(walk.skipped))}")
-    return [f"[{'. '.join(each[0].upper() + each[1:] for each in told)}.]"] if told else []
+    return remarks(told)
 
 
 READ_FILE = Tool(

@@ -10,10 +10,9 @@ from foldmark.conversation import Agent
 from foldmark.conversation.asking import Asking
 from foldmark.core.errors import CommandError
 from foldmark.core.request import ToolSpec
-from foldmark.core.wording import count
+from foldmark.core.wording import count, remarks
 from foldmark.tools.tool import Tool
-from foldmark.tools.working import opening
-from foldmark.tools.working.nearby import missing
+from foldmark.tools.working.nearby import explained
 from foldmark.tools.working.places import agreed, working
 from foldmark.tools.working.searching import MOST_FILE, Files, Found, search
 from foldmark.tools.working.walking import Pattern, Walk
@@ -39,12 +38,8 @@ def _run(agent: Agent, arguments: _Arguments, asking: Asking) -> str:
     cut, late, found = Event(), Event(), Found([], [], [])
     walk = Walk(real, lambda: cut.is_set() or late.is_set(), glob.deepest if glob else None)
     files, asked = Files(real, folder, glob, walk), {**structs.asdict(arguments), "most": MOST_CHARACTERS}
-    try:
+    with explained(real, folder):
         failed = search(files, asked, found, SECONDS, cut, late)
-    except FileNotFoundError:
-        raise CommandError(missing(real, folder)) from None
-    except OSError as error:
-        raise CommandError(opening.why(error, real)) from None
     if cut.is_set():
         raise CommandError("the turn was interrupted")
     if found.wrong:
@@ -80,7 +75,7 @@ def _told(files: Files, found: Found, late: bool) -> list[str]:
         told.append(f"{count(files.large, 'file')} of more than {MOST_FILE >> 20} MB not searched")
     if files.walk.skipped and not found.lines:
         told.append(f"not looked into: {', '.join(sorted(files.walk.skipped))}")
-    return [f"[{'. '.join(each[0].upper() + each[1:] for each in told)}.]"] if told else []
+    return remarks(told)
 
 
 GREP = Tool(

@@ -1,14 +1,28 @@
-"""What a model may have meant by a path that there is not."""
+"""What is wrong with a path, and what a model may have meant by one that there is not."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import PurePath
 
+from foldmark.core.errors import CommandError
 from foldmark.core.wording import listing
-from foldmark.tools.working.opening import opened_folder
+from foldmark.tools.working.opening import opened_folder, why
 from foldmark.tools.working.places import inside, shown
 
 MOST_NAMES = 1000
 """Names of a folder that are compared."""
+
+
+@contextmanager
+def explained(real: str, folder: str) -> Iterator[None]:
+    """While the block runs, what the system says of a real path is a CommandError, in words for a model."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise CommandError(missing(real, folder)) from None
+    except OSError as error:
+        raise CommandError(why(error, real)) from None
 
 
 def missing(real: str, folder: str) -> str:

@@ -14,7 +14,7 @@ from threading import Event
 from time import monotonic, sleep
 from typing import Literal, NamedTuple
 
-from foldmark.conversation.interruption import CURRENT
+from foldmark.conversation.interruption import watched
 from foldmark.core.errors import CommandError
 
 HEAD, TAIL = 64 * 1024, 64 * 1024
@@ -72,8 +72,8 @@ _INSIDE = bytes(range(0x80, 0xC0))
 
 def run(command: Sequence[str | bytes], folder: str, environment: Mapping[str, str], timeout: float) -> Ran:
     """Run a command without input; `timeout` in seconds. Raises CommandError if it cannot be started."""
-    cut, output = Event(), Output()
-    with CURRENT.get().ended_by(cut.set):
+    output = Output()
+    with watched() as cut:
         if cut.is_set():
             raise CommandError("the turn was interrupted; nothing was run")
         try:
