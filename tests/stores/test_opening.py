@@ -18,7 +18,15 @@ from foldmark.conversation.doctor import examine
 from foldmark.core.errors import StoreError
 from foldmark.core.ports import AgentRecord, Size
 from foldmark.core.replay import birth
-from foldmark.stores import sqlite, sqlite_appender, sqlite_leases, sqlite_memos, sqlite_sent, sqlite_towards
+from foldmark.stores import (
+    sqlite,
+    sqlite_appender,
+    sqlite_leases,
+    sqlite_lineage,
+    sqlite_memos,
+    sqlite_sent,
+    sqlite_towards,
+)
 from foldmark.stores.queries import migrations, queries
 from foldmark.stores.sqlite_file import weight_of
 
@@ -504,7 +512,7 @@ def named(module: Any) -> set[str]:
 
 
 def test_every_query_is_used_and_every_used_one_exists() -> None:
-    modules = (sqlite, sqlite_towards, sqlite_leases, sqlite_memos, sqlite_sent, sqlite_appender)
+    modules = (sqlite, sqlite_towards, sqlite_leases, sqlite_memos, sqlite_sent, sqlite_lineage, sqlite_appender)
     used = set[str]().union(*map(named, modules))
     assert used <= queries("sqlite").keys() <= set[str]().union(*map(strings, modules))
     assert len(used) > 15

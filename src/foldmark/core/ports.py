@@ -9,6 +9,7 @@ from msgspec import Struct
 from foldmark.core.answer import Piece
 from foldmark.core.events import Draft, Event
 from foldmark.core.leases import Leases
+from foldmark.core.lineage import Lineage
 from foldmark.core.memos import Memos
 from foldmark.core.reading import Reading
 from foldmark.core.replay import Fold
@@ -128,7 +129,7 @@ class Appender(Protocol):
         """
 
 
-class Store(Towards, Leases, Memos, Reading, Sent, Protocol):
+class Store(Towards, Leases, Memos, Reading, Sent, Lineage, Protocol):
     """The log of many agents. Every method raises StoreError when the database fails."""
 
     path: str

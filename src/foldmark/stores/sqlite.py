@@ -25,6 +25,7 @@ from foldmark.stores.queries import queries
 from foldmark.stores.sqlite_appender import Appender
 from foldmark.stores.sqlite_file import explain, open_file, place_of
 from foldmark.stores.sqlite_leases import SqliteLeases
+from foldmark.stores.sqlite_lineage import SqliteLineage
 from foldmark.stores.sqlite_memos import SqliteMemos
 from foldmark.stores.sqlite_reading import SqliteReading
 from foldmark.stores.sqlite_sent import SqliteSent
@@ -33,7 +34,7 @@ from foldmark.stores.sqlite_towards import SqliteTowards
 _FIRST_PAGE, _PAGE = 8, 256
 
 
-class SqliteStore(SqliteTowards, SqliteLeases, SqliteMemos, SqliteReading, SqliteSent):
+class SqliteStore(SqliteTowards, SqliteLeases, SqliteMemos, SqliteReading, SqliteSent, SqliteLineage):
     """A `Store` over one SQLite database (see `foldmark.core.ports.Store` for the methods)."""
 
     def __init__(self, path: str, *, create: bool = True) -> None:
@@ -281,6 +282,7 @@ class SqliteStore(SqliteTowards, SqliteLeases, SqliteMemos, SqliteReading, Sqlit
         yield from self._damaged_towards()
         yield from self._damaged_sent()
         yield from self._damaged_memos()
+        yield from self._damaged_lineage()
         for agent_id, *row in self._run("wrong_rows"):
             names, said, given = ("newest event", "messages", "tokens", "open turn"), row[:4], row[4:]
             for name, says, gives in zip(names, said, given, strict=True):

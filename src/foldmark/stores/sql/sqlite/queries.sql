@@ -578,3 +578,31 @@ SELECT memo, tag FROM memo_tags WHERE tag = '' OR tag <> lower(tag) OR tag GLOB 
 -- name: wrong_memo_index
 -- Fails if a word of the index is not in its memo, or the other way round; changes nothing.
 INSERT INTO memo_words (memo_words, rank) VALUES ('integrity-check', 0)
+
+-- name: coding_session
+-- What is known of one session of a coding agent.
+SELECT kind, session_id, file, parent, session_number, worker_id, issue,
+    started_at, ended_at, end_reason, context_at_end, summary, id
+FROM sessions WHERE kind = ? AND session_id = ?
+
+-- name: coding_sessions
+-- All sessions of coding agents, in the order in which they became known.
+SELECT kind, session_id, file, parent, session_number, worker_id, issue,
+    started_at, ended_at, end_reason, context_at_end, summary, id
+FROM sessions ORDER BY id
+
+-- name: save_coding_session
+-- Adds a session of a coding agent, or replaces what is known of it.
+INSERT INTO sessions (kind, session_id, file, parent, session_number, worker_id, issue,
+    started_at, ended_at, end_reason, context_at_end, summary)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (kind, session_id) DO UPDATE SET file = excluded.file, parent = excluded.parent,
+    session_number = excluded.session_number, worker_id = excluded.worker_id, issue = excluded.issue,
+    started_at = excluded.started_at, ended_at = excluded.ended_at, end_reason = excluded.end_reason,
+    context_at_end = excluded.context_at_end, summary = excluded.summary
+RETURNING id
+
+-- name: wrong_lineage
+-- Sessions whose number is not one more than their parent's, as far as that is known.
+SELECT s.kind, s.session_id, s.session_number FROM sessions s JOIN sessions p ON p.kind = s.kind AND p.session_id = s.parent
+WHERE s.session_number <> p.session_number + 1

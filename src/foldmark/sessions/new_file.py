@@ -1,0 +1,89 @@
+"""Writing a file that is there whole or not at all: session files are other people's work [SPEC 8]."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from foldmark.core.errors import FoldmarkError
+from foldmark.core.wording import one_line
+
+PREFIX, SUFFIX = ".foldmark-", ".tmp"
+"""Of a file that is being written: no program takes one for a session; what a killed process leaves may be removed."""
+
+_PIECE = 1 << 20
+
+
+class WriteError(FoldmarkError):
+    """A file cannot be written, or is there already."""
+
+
+@contextmanager
+def new_file(path: Path, mode: int = 0o600) -> Iterator[IO[bytes]]:
+    """A new file `path`, which is there once the block has ended, and is not if the block raises or the process dies.
+
+    Raises WriteError if it exists, and for what the system says.
+    """
+    with _beside(path, mode) as (file, name):
+        yield file
+        file.close()
+        try:
+            os.link(name, path)  # unlike a rename, this replaces nothing
+        except FileExistsError:
+            raise WriteError(f"{one_line(str(path))} exists already, and is left as it is") from None
+        except OSError:  # a file system without links
+            _claim(path)
+            Path(name).replace(path)
+
+
+@contextmanager
+def replaced_file(path: Path, mode: int = 0o600) -> Iterator[IO[bytes]]:
+    """New content for `path`, in its place once the block has ended and the disk has it; as long it is as it was.
+
+    `mode` counts where there is no file yet. Raises WriteError for what the system says.
+    """
+    with suppress(OSError):
+        mode = path.stat().st_mode & 0o777
+    with _beside(path, mode) as (file, name):
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+        file.close()
+        Path(name).replace(path)
+        _flush_folder(path.parent)
+
+
+@contextmanager
+def _beside(path: Path, mode: int) -> Iterator[tuple[IO[bytes], str]]:
+    name = None
+    try:
+        descriptor, name = tempfile.mkstemp(SUFFIX, PREFIX, path.parent)
+        with os.fdopen(descriptor, "wb", buffering=_PIECE) as file:
+            if hasattr(os, "fchmod"):
+                os.fchmod(descriptor, mode)
+            yield file, name
+    except OSError as error:
+        raise WriteError(f"cannot write {one_line(str(path))}: {error.strerror or error}") from None
+    finally:
+        if name is not None:
+            with suppress(OSError):
+                os.unlink(name)  # noqa: PTH108 - a plain name
+
+
+def _claim(path: Path) -> None:
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        raise WriteError(f"{one_line(str(path))} exists already, and is left as it is") from None
+
+
+def _flush_folder(folder: Path) -> None:
+    """The rename itself reaches the disk, where the system can say so."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
