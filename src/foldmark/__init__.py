@@ -10,17 +10,16 @@ for message in agent.context().messages:
     print(message.id, message.role, message.content)
 """
 
-from typing import TYPE_CHECKING, Any
-
-from foldmark.app import open, supervise
-from foldmark.conversation import Agent, Context, Log, Result
-from foldmark.conversation.asking import Asking
-from foldmark.core.errors import CommandError, ConflictError, DamagedError, FoldmarkError, StoreError
-from foldmark.core.events import Event
-from foldmark.core.request import ToolSpec
-from foldmark.core.segments import Segment
+TYPE_CHECKING = False  # as in `typing`, whose import takes longer than all that a hook of a coding agent does
 
 if TYPE_CHECKING:
+    from foldmark.app import open, supervise
+    from foldmark.conversation import Agent, Context, Log, Result
+    from foldmark.conversation.asking import Asking
+    from foldmark.core.errors import CommandError, ConflictError, DamagedError, FoldmarkError, StoreError
+    from foldmark.core.events import Event
+    from foldmark.core.request import ToolSpec
+    from foldmark.core.segments import Segment
     from foldmark.runtime.loop import Shown
 
 __version__ = "0.1.0"
@@ -44,10 +43,27 @@ __all__ = [
     "supervise",
 ]
 
+if not TYPE_CHECKING:
+    _HOMES = {
+        "app": ("open", "supervise"),
+        "conversation": ("Agent", "Context", "Log", "Result"),
+        "conversation.asking": ("Asking",),
+        "core.errors": ("CommandError", "ConflictError", "DamagedError", "FoldmarkError", "StoreError"),
+        "core.events": ("Event",),
+        "core.request": ("ToolSpec",),
+        "core.segments": ("Segment",),
+        "runtime.loop": ("Shown",),
+    }
 
-def __getattr__(name: str) -> Any:
-    if name == "Shown":  # 25 ms, for whoever runs agents
-        from foldmark.runtime.loop import Shown
+    def __getattr__(name):
+        """What `__all__` names is imported when it is first asked for."""
+        for module, names in _HOMES.items():
+            if name in names:
+                from importlib import import_module
 
-        return Shown
-    raise AttributeError(f"module 'foldmark' has no attribute '{name}'")
+                found = globals()[name] = getattr(import_module(f"foldmark.{module}"), name)
+                return found
+        raise AttributeError(f"module 'foldmark' has no attribute '{name}'")
+
+    def __dir__():
+        return sorted({*globals(), *__all__} - {"_HOMES"})

@@ -1,0 +1,187 @@
+"""Trimming a large session: its time against that of a plain copy and of claude-code-tools, and its memory [SPEC 8].
+
+Makes two session files of `--size` MB: one with few and long results, as sessions are, and one with many short ones.
+Each is copied line by line by Python (`for line in file: out.write(line)`) and trimmed, in turn, so that whatever else
+the machine does falls on both alike; printed is the median of the rounds' ratios. `--sample` takes a session file of
+your own for the first instead, repeated until it is as large.
+
+claude-code-tools trims the first once, in a process of its own, where `--claude-code-tools` names a Python that has it;
+`pip install claude-code-tools` into an environment of its own, for it is no part of Foldmark.
+
+Memory is the highest of a process that trims a file of `--size` MB, and one of five times that.
+
+Exit code 1 if a trim takes more than twice the time of a copy, more than a third of claude-code-tools' time, or more
+than 100 MB.
+"""
+
+import argparse
+import json
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from foldmark.sessions.places import session_path
+from foldmark.sessions.trim_session import trim
+from foldmark.sessions.trimming import Wish
+
+COPY, THEIRS, MEMORY = 2.0, 1 / 3, 100
+WISH = Wish(500, ("Read", "Bash", "Grep", "Glob"))
+
+OUTPUT = '   {number:4}→    def step_{number}(self, value: "int | None") -> str:\n        return f"{{value}}\\n"\n'
+OTHER = """
+import sys, time
+from pathlib import Path
+from claude_code_tools.trim_session_claude import build_tool_name_mapping, process_claude_session
+source, target = Path(sys.argv[1]), Path(sys.argv[2])
+begin = time.perf_counter()
+process_claude_session(source, target, build_tool_name_mapping(source), {"read", "bash", "grep", "glob"}, 500,
+    lambda name, length: "", new_session_id="11111111-2222-4333-8444-555555555555")
+print(time.perf_counter() - begin)
+"""
+"""What claude-code-tools does for `trim-session`."""
+
+MEASURED = """
+import re, resource, sys
+from datetime import UTC, datetime
+from pathlib import Path
+from foldmark.sessions.places import session_path
+from foldmark.sessions.trim_session import trim
+from foldmark.sessions.trimming import Wish
+trim(session_path(Path(sys.argv[1])), Wish(500, ("Read", "Bash", "Grep", "Glob")), sys.argv[2], datetime.now(UTC))
+if Path("/proc/self/status").exists():  # what getrusage says there includes the process that started this one
+    print(int(re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text())[1]) // 1024)
+else:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 20)
+"""
+
+
+def records(longest: int) -> Iterator[dict[str, Any]]:
+    """A session without end; its results have up to `longest` lines."""
+    chance = random.Random(1)
+    session = str(uuid.UUID(int=chance.getrandbits(128)))
+    common = {"isSidechain": False, "userType": "external", "cwd": "/work", "sessionId": session, "version": "2.1.0"}
+    parent, number = None, 0
+    while True:
+        number += 1
+        call, answer, back = f"toolu_{number:024}", *(str(uuid.UUID(int=chance.getrandbits(128))) for _ in range(2))
+        name = chance.choice(("Read", "Bash", "Grep", "Edit"))
+        usage = {"input_tokens": number % 7, "cache_read_input_tokens": number, "service_tier": "standard"}
+        text = "".join(OUTPUT.format(number=line) for line in range(chance.randrange(1, longest)))
+        said = [{"type": "tool_use", "id": call, "name": name, "input": {"file_path": f"/work/{number}.py"}}]
+        message = {"model": "claude-x", "id": f"msg_{number}", "role": "assistant", "content": said, "usage": usage}
+        times = {"timestamp": "2026-01-02T03:04:05.678Z"}
+        yield {"parentUuid": parent, **common, "message": message, "type": "assistant", "uuid": answer, **times}
+        result = [{"tool_use_id": call, "type": "tool_result", "content": text}]
+        shown = {"stdout": text} if name == "Bash" else {"type": "text", "file": {"filePath": "/work", "content": text}}
+        message = {"role": "user", "content": result}
+        parent = back
+        yield {"parentUuid": answer, **common, "type": "user", "message": message, "uuid": back, **times,
+               "toolUseResult": shown}  # fmt: skip
+
+
+def generated(path: Path, size: int, longest: int) -> Path:
+    with path.open("wb") as file:
+        for record in records(longest):
+            file.write(json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode() + b"\n")
+            if file.tell() >= size:
+                return path
+    raise AssertionError("records do not end")
+
+
+def repeated(path: Path, size: int, sample: Path) -> Path:
+    """The lines of a sample, with other ids of calls each time."""
+    lines = [line for line in sample.read_bytes().splitlines(keepends=True) if line.strip()]
+    with path.open("wb") as file:
+        for turn in range(1, 1 << 30):
+            for line in lines:
+                file.write(line.replace(b"toolu_0", b"toolu_%x" % turn))
+                if file.tell() >= size:
+                    return path
+    raise AssertionError("not reached")
+
+
+def copied(source: Path, target: Path) -> None:
+    with source.open("rb") as file, target.open("wb") as out:
+        for line in file:
+            out.write(line)
+
+
+def seconds(work: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def trimmed(source: Path) -> Path:
+    return trim(session_path(source), WISH, str(uuid.uuid4()), datetime.now(UTC)).session.path
+
+
+def against_a_copy(source: Path, rounds: int) -> tuple[float, float, float]:
+    """The medians of seconds for a copy, seconds for a trim, and of their ratio."""
+    times = []
+    for _ in range(rounds + 1):
+        target = source.with_suffix(".copy")
+        copy = seconds(lambda target=target: copied(source, target))  # type: ignore[misc]
+        target.unlink()
+        made: list[Path] = []
+        own = seconds(lambda made=made: made.append(trimmed(source)))  # type: ignore[misc]
+        made[0].unlink()
+        times.append((copy, own, own / copy))
+    return tuple(statistics.median(column) for column in zip(*times[1:], strict=True))  # type: ignore[return-value]
+
+
+def child(*command: object) -> float:
+    """What a process prints: a number."""
+    return float(subprocess.run([str(each) for each in command], capture_output=True, check=True, text=True).stdout)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", type=int, default=100, help="MB")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--sample", type=Path)
+    parser.add_argument("--claude-code-tools", metavar="PYTHON")
+    options = parser.parse_args()
+    size, good = options.size * 1_000_000, True
+    with tempfile.TemporaryDirectory() as folder:
+        whole = Path(folder, f"{uuid.uuid4()}.jsonl")
+        if options.sample:
+            repeated(whole, size, options.sample)
+        else:
+            generated(whole, size, 200)
+        small = generated(Path(folder, f"{uuid.uuid4()}.jsonl"), size, 8)
+        ours = 0.0
+        for source, what in ((whole, "long results"), (small, "short results")):
+            copy, own, ratio = against_a_copy(source, options.rounds)
+            ours = ours or own
+            good &= ratio <= COPY
+            print(f"{what:14}copy {copy:.3f} s, trim {own:.3f} s: {ratio:.2f} times (at most {COPY:g})")
+        small.unlink()
+        if options.claude_code_tools:
+            theirs = child(options.claude_code_tools, "-c", OTHER, whole, Path(folder, "theirs"))
+            good &= ours <= theirs * THEIRS
+            print(f"claude-code-tools {theirs:.3f} s: a trim takes {ours / theirs:.2f} of that (at most {THEIRS:.2f})")
+        else:
+            print("claude-code-tools: not compared, --claude-code-tools names no Python that has it")
+        for times in (1, 5):
+            large = whole if times == 1 else Path(folder, f"{uuid.uuid4()}.jsonl")
+            if times > 1:
+                with large.open("wb") as out:
+                    for _ in range(times):
+                        out.write(whole.read_bytes())
+            memory = child(sys.executable, "-c", MEASURED, large, uuid.uuid4())
+            good &= memory <= MEMORY
+            print(f"memory for {options.size * times} MB: {memory:.0f} MB (at most {MEMORY})")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

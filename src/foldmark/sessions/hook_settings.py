@@ -1,0 +1,98 @@
+"""The settings of reminders [SPEC 10, S4] as a hook reads them: `settings.loading` takes several times its time.
+
+The same places in the same order; but a hook fails nobody, so what is wrong there counts as if it were not there.
+"""
+
+import os
+import stat
+
+from foldmark.sessions.user_folders import config_folder, home
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+DEFAULTS = {"warn_threshold": 60, "recommend_threshold": 75, "urgent_threshold": 85, "check_interval_seconds": 60}
+
+MOST_BYTES = 256 * 1024
+"""Of a file of settings, as in `settings.file`."""
+
+_MOST = {"check_interval_seconds": 10**9}
+_MOST_PERCENT = 100
+
+
+def reminder_settings(environment: "Mapping[str, str]", folder: str) -> dict[str, int]:
+    """The keys of `DEFAULTS` with what counts for a session whose working folder is `folder`."""
+    project = _project(folder, home(environment)) if os.path.isabs(folder) else {}
+    user = _context(read(os.path.join(config_folder(environment), "config.toml"))) or {}
+    found = {}
+    for key, default in DEFAULTS.items():
+        said = _from_environment(environment, key)
+        for table in (project, user):
+            said = _checked(key, table.get(key)) if said is None else said
+        found[key] = default if said is None else said
+    return found
+
+
+def _from_environment(environment: "Mapping[str, str]", key: str) -> int | None:
+    name = key.upper()
+    text = environment.get(f"FOLDMARK_{name}") or environment.get(f"IKIGAI_{name}") or ""
+    return _checked(key, text.strip())
+
+
+def _checked(key: str, value: "Any") -> int | None:
+    """The number that a value stands for; None if it cannot be one of this key."""
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value.lstrip("0")[:11] or 0)
+    return value if type(value) is int and 0 <= value <= _MOST.get(key, _MOST_PERCENT) else None
+
+
+def _project(folder: str, home: str) -> "Mapping[str, Any]":
+    """What the project's own file says in `[context]`, or `.work.toml` where it has no such table."""
+    try:
+        folder, home = os.path.realpath(folder), os.path.realpath(home)
+    except (OSError, ValueError):  # a NUL or half a character
+        return {}
+    own, work = _nearest(".foldmark.toml", folder, home), _nearest(".work.toml", folder, home)
+    if not any(key.encode() in text for text in (own, work) for key in DEFAULTS):
+        return {}
+    found = _context(own)
+    return (_context(work) or {}) if found is None else found
+
+
+def _nearest(name: str, folder: str, home: str) -> bytes:
+    """The text of the file of this name in `folder`, or in the next one above that has it, up to the home folder."""
+    while True:
+        path = os.path.join(folder, name)
+        if os.path.lexists(path):
+            return read(path)
+        above = os.path.dirname(folder)
+        if folder == home or above == folder:
+            return b""
+        folder = above
+
+
+def read(path: str) -> bytes:
+    """A file's text; nothing if it is none, or too long."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return b""
+        with open(path, "rb") as file:
+            text = file.read(MOST_BYTES + 1)
+    except (OSError, ValueError):
+        return b""
+    return text if len(text) <= MOST_BYTES else b""
+
+
+def _context(text: bytes) -> "Mapping[str, Any] | None":
+    """The table `[context]` of a TOML file; None if it has none."""
+    if b"context" not in text:
+        return None
+    import tomllib  # 10 ms
+
+    try:
+        table = tomllib.loads(text.decode("utf-8-sig").replace("\r\n", "\n")).get("context")
+    except (ValueError, RecursionError):
+        return {}
+    return table if isinstance(table, dict) else None

@@ -1,0 +1,137 @@
+"""A folder of a test's own in which hooks run: environment, transcripts, events, and hooks as they are installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from session_records import TIME, assistant, jsonl
+
+import foldmark
+from foldmark.sessions import hook, hook_state
+from foldmark.sessions.hook_input import Told
+
+PROGRAM = str(Path(sys.executable).with_name("foldmark"))
+ID = "0a1b2c3d-0000-4000-8000-000000000001"
+
+
+def usage(tokens: int, **more: int) -> dict[str, int]:
+    """What Claude Code records where the context has so many tokens."""
+    return {
+        "input_tokens": 7,
+        "cache_creation_input_tokens": 1_000,
+        "cache_read_input_tokens": tokens - 1_107,
+        "output_tokens": 100,
+        **more,
+    }
+
+
+def answer(tokens: int, model: str = "claude-sonnet-4-5-20250929", **fields: Any) -> dict[str, Any]:
+    return assistant([{"type": "text", "text": "Done."}], "a", usage=usage(tokens), model=model, **fields)
+
+
+def boundary(**metadata: Any) -> dict[str, Any]:
+    return {"type": "system", "subtype": "compact_boundary", "timestamp": TIME, "compactMetadata": metadata}
+
+
+class HookPlace:
+    """`session` is the transcript; `environment` all that hooks see, set in this process where `patch` is given."""
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch | None = None) -> None:
+        self.folder, self.state = folder, folder / "state" / "foldmark"
+        self.session = folder / "project" / f"{ID}.jsonl"
+        self.session.parent.mkdir()
+        self.environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder / "home"),
+            "XDG_STATE_HOME": str(folder / "state"),
+            "XDG_CONFIG_HOME": str(folder / "config"),
+            "XDG_DATA_HOME": str(folder / "data"),
+        }
+        if patch:
+            for name, value in self.environment.items():
+                patch.setenv(name, value)
+
+    def write(self, *records: Any) -> Path:
+        self.session.write_bytes(jsonl(*records))
+        return self.session
+
+    def event(self, name: str, **more: Any) -> dict[str, Any]:
+        return {
+            "session_id": ID,
+            "transcript_path": str(self.session),
+            "cwd": str(self.session.parent),
+            "hook_event_name": name,
+            **more,
+        }
+
+    def answered(self, name: str, environment: Mapping[str, str] = {}, **more: Any) -> str | None:
+        """What the model is told after an event, in this process."""
+        told = hook.answered(Told(self.event(name, **more)), self.log, {**self.environment, **environment})
+        if told is None:
+            return None
+        inner = json.loads(told)["hookSpecificOutput"]
+        assert inner["hookEventName"] == name
+        assert json.loads(told) == {"hookSpecificOutput": {"hookEventName": name, **inner}}
+        return str(inner["additionalContext"])
+
+    def forget_reminder(self) -> None:
+        """As if the last reminder had been long ago."""
+        for file in self.state.glob("session-*"):
+            file.unlink()
+
+    @contextmanager
+    def log(self) -> Iterator[foldmark.Log]:
+        with foldmark.open(self.folder / "log.db", settings={}) as log:
+            yield log
+
+    def never(self) -> AbstractContextManager[foldmark.Log]:
+        raise AssertionError("no database is needed")
+
+    def ran(
+        self, stdin: Any, *words: str, program: str = "hook", **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        """`foldmark hook` as it is installed; an event, bytes or None for no input."""
+        given = stdin if isinstance(stdin, bytes) else b"" if stdin is None else json.dumps(stdin).encode()
+        done = subprocess.run(
+            [PROGRAM, program, *words],
+            input=given,
+            capture_output=True,
+            env={**self.environment, **environment},
+            cwd=self.folder,
+        )
+        return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    @property
+    def logged(self) -> list[str]:
+        """The lines of the log of hooks, without their times."""
+        path = self.state / "hook.log"
+        return [line.partition(" ")[2] for line in path.read_text().splitlines()] if path.exists() else []
+
+    def remembered(self, session: str = ID) -> hook_state.SessionState:
+        return hook_state.SessionState(self.environment, session)
+
+
+@contextmanager
+def fed(data: bytes, folder: Path) -> Iterator[Path]:
+    """Standard input holds `data`; what is written to standard output goes to the file that this gives."""
+    given, written = folder / "stdin", folder / "stdout"
+    given.write_bytes(data)
+    saved = os.dup(0), os.dup(1)
+    try:
+        with given.open("rb") as source, written.open("wb") as target:
+            os.dup2(source.fileno(), 0)
+            os.dup2(target.fileno(), 1)
+        yield written
+    finally:
+        os.dup2(saved[0], 0)
+        os.dup2(saved[1], 1)
+        for descriptor in saved:
+            os.close(descriptor)
