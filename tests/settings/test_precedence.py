@@ -17,7 +17,8 @@ from foldmark.core.config import KEYS, Config
 from foldmark.settings import Settings
 from foldmark.settings.about import ABOUT, row
 from foldmark.settings.given import Value
-from foldmark.settings.loading import ALL_KEYS, load
+from foldmark.settings.loading import ALL_KEYS, PERSONS_OWN, load
+from foldmark.settings.trim import TRIM
 
 CONTEXT = "[context]\ncontext_size = {}\n"
 
@@ -81,13 +82,13 @@ def test_every_key_stands_in_files_and_environment(place: Place, key: str) -> No
         "tool_approval": "ask, grep=always",
         "window_summary": "on",
     }.get(key, "7")
-    own = key == "tool_approval"
+    own = key in PERSONS_OWN
     (place.user_file if own else place.project_file)(f'[context]\n{key} = "{typed}"\n')
     filed = place.load().defaults[key]
     said = place.load({f"FOLDMARK_{key.upper()}": typed}).overrides[key]
     assert filed == Value(said.value, "user file" if own else ".foldmark.toml")
     assert said.source == f"environment FOLDMARK_{key.upper()}"
-    before = {**{name: getattr(Config(), name) for name in KEYS}, "trim_threshold_chars": 500, "trim_target_tools": ()}
+    before = {**{name: getattr(Config(), name) for name in KEYS}, **TRIM}
     assert filed.value != before[key]
     if key in KEYS:
         assert getattr(place.load().config({}), key) == filed.value

@@ -66,17 +66,21 @@ class SessionFile:
     """An open session file, to be used as a context manager. Raises SessionFileError wherever the file fails.
 
     What is appended to the file after it was opened is not read, so every pass sees the same lines. UTF-16 and UTF-32
-    with a byte order mark are read through a temporary copy in UTF-8; `size` (in bytes) and offsets are the copy's.
+    with a byte order mark are read through a temporary copy in UTF-8; then `wide` is true, and `size` (in bytes) and
+    offsets are the copy's.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self.line_count = 0
+        self.whole = (0, 0)
         with self._reading():
             _check_regular(self.path)
             self._file: IO[bytes] = self.path.open("rb", buffering=_PIECE)
             try:
-                self._file = _as_utf8(self._file)
+                own = self._file
+                self._file = _as_utf8(own)
+                self.wide = self._file is not own
                 self.size = self._file.seek(0, os.SEEK_END)
             except BaseException:
                 self._file.close()
@@ -95,10 +99,15 @@ class SessionFile:
         """The path as it may be shown."""
         return one_line(str(self.path))
 
-    def lines(self) -> Iterator[Record | Broken]:
-        """Every line but the blank ones, in order. Afterwards `line_count` is the number of lines, blank ones too."""
-        number = offset = 0
+    def lines(self, number: int = 0, offset: int = 0) -> Iterator[Record | Broken]:
+        """Every line but the blank ones, in order. Afterwards `line_count` is the number of lines, blank ones too.
+
+        `whole` is always how many lines lie before the one just given, and where it begins; at the end, behind the last
+        line that has a line end. With these, a later pass goes on there.
+        """
+        self.whole = (number, offset)
         while offset < self.size:
+            self.whole = (number, offset)
             with self._reading():
                 self._file.seek(offset)
                 line = self._file.readline(min(MAX_LINE + 1, self.size - offset))
@@ -111,6 +120,8 @@ class SessionFile:
             elif found := _parse(line, number, offset):
                 yield found
             offset += length
+            if line.endswith(b"\n"):
+                self.whole = (number, offset)
         self.line_count = number
 
     def reread(self, line: int, offset: int) -> Record:
@@ -122,6 +133,12 @@ class SessionFile:
         if not isinstance(found, Record):
             raise SessionFileError(f"{self.label} was changed while it was being read; import it again")
         return found
+
+    def raw(self, offset: int) -> bytes:
+        """The bytes of the line at `offset` with its line end; of one that is too long only its beginning."""
+        with self._reading():
+            self._file.seek(offset)
+            return self._file.readline(min(MAX_LINE + 1, self.size - offset))
 
     def _skip(self, start: bytes, offset: int) -> int:
         """How many bytes of a line follow `start`, which lies at `offset`; they are read in pieces and forgotten."""

@@ -71,6 +71,11 @@ def claude_sessions(environment: Mapping[str, str]) -> Iterator[Path]:
     yield from _files(projects(environment), "*/*.jsonl")
 
 
+def claude_subagents(environment: Mapping[str, str]) -> Iterator[Path]:
+    """All session files of subagents of Claude Code's, where they lie apart from their sessions."""
+    yield from _files(projects(environment), "*/*/subagents/*.jsonl")
+
+
 def codex_sessions(environment: Mapping[str, str]) -> Iterator[Path]:
     """All session files of Codex's."""
     yield from _files(codex_folder(environment) / "sessions", "**/rollout-*.jsonl")
@@ -78,7 +83,7 @@ def codex_sessions(environment: Mapping[str, str]) -> Iterator[Path]:
 
 def session_path(path: Path, kind: Kind | None = None) -> SessionPath:
     """A session file by its path; whose it is follows from its name and place, unless `kind` says so."""
-    codex = _CODEX_FILE.fullmatch(path.stem)
+    codex = _CODEX_FILE.fullmatch(Path(path.stem).stem if path.suffix == ".zst" else path.stem)  # compressed
     kind = kind or ("codex" if codex else "claude")
     return SessionPath(path, kind, codex[1] if codex and kind == "codex" else path.stem)
 
@@ -91,10 +96,14 @@ def find(named: str | None, cwd: str | os.PathLike[str], environment: Mapping[st
     """
     if named is None:
         return _current(cwd, environment)
-    path = Path(named)
-    if path.is_file() or path.suffix == ".jsonl" or os.sep in named:
-        return session_path(Path(os.path.abspath(path)))  # noqa: PTH100 - a link stays what it is
+    if names_file(named):
+        return session_path(Path(os.path.abspath(named)))  # noqa: PTH100 - a link stays what it is
     return _by_id(named, environment)
+
+
+def names_file(named: str) -> bool:
+    """Whether a file is meant and not a session's id."""
+    return named.endswith(".jsonl") or os.sep in named or os.path.lexists(named)
 
 
 def _current(cwd: str | os.PathLike[str], environment: Mapping[str, str]) -> SessionPath:

@@ -42,6 +42,7 @@ ABOUT = {
     "window_summary": About("Whether the model sums up what the window has passed.", "S3"),
     "trim_threshold_chars": About("Characters from which `foldmark trim` cuts a result. Not per agent.", "S4"),
     "trim_target_tools": About("The tools whose results it cuts. Not per agent.", "S4"),
+    "sync_exclude": About("Folders whose sessions `foldmark sync` passes over. Not in a project's file.", "+"),
 }
 
 

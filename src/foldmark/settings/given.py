@@ -61,6 +61,11 @@ class Settings(Struct, frozen=True):
         """The tools whose results are cut [S4]."""
         return tuple(self._outside("trim_target_tools"))
 
+    @property
+    def sync_exclude(self) -> tuple[str, ...]:
+        """Folders whose sessions `foldmark sync` passes over, as patterns."""
+        return tuple(self._outside("sync_exclude"))
+
     def config(self, own: Mapping[str, Any]) -> Config:
         """The config of an agent for which `own` was set: default < files < agent < environment < command line."""
         defaults = {key: each.value for key, each in self.defaults.items()}

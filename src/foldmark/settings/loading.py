@@ -24,8 +24,11 @@ from foldmark.settings.trim import TRIM
 USER, PROJECT, WORK = "config.toml", ".foldmark.toml", ".work.toml"
 PREFIXES = ("FOLDMARK_", "IKIGAI_")
 ALL_KEYS = (*KEYS, *TRIM)
-PERSONS_OWN = ("tool_approval",)
-"""Keys that no project's file may hold."""
+PERSONS_OWN = {
+    "tool_approval": "a project does not say what runs without asking",
+    "sync_exclude": "a project does not say which of your sessions are kept",
+}
+"""Keys that no project's file may hold, and why."""
 
 
 def load(
@@ -94,7 +97,7 @@ def _context(file: File, source: str, providers: Collection[str], *, lenient: bo
         if key in PERSONS_OWN and source != "user file":
             if lenient:
                 continue
-            why = f"stands in your own {USER}: a project does not say what runs without asking"
+            why = f"stands in your own {USER}: {PERSONS_OWN[key]}"
             raise file.wrong(("context", key), f"{key} {why}")
         if key in ALL_KEYS or not lenient:
             try:

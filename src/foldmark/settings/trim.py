@@ -1,14 +1,22 @@
-"""The settings of `foldmark trim` [S4]: given from outside only, for coding sessions have no agent."""
+"""The settings of `foldmark trim` and `sync` [S4]: given from outside only, for coding sessions have no agent."""
 
 from typing import Any
 
 from foldmark.core.config import MOST, described
 from foldmark.core.errors import CommandError
 
-TRIM: dict[str, Any] = {"trim_threshold_chars": 500, "trim_target_tools": ("Read", "Bash", "Grep", "Glob")}
+TRIM: dict[str, Any] = {
+    "trim_threshold_chars": 500,
+    "trim_target_tools": ("Read", "Bash", "Grep", "Glob"),
+    "sync_exclude": (),
+}
 """Key -> default [S4]."""
 
-TAKES = {"trim_threshold_chars": f"a number from 0 to {MOST:,}", "trim_target_tools": "a list of tools' names"}
+TAKES = {
+    "trim_threshold_chars": f"a number from 0 to {MOST:,}",
+    "trim_target_tools": "a list of tools' names",
+    "sync_exclude": "a list of folders, with * and ?",
+}
 
 
 def checked(key: str, value: Any) -> Any:

@@ -125,6 +125,17 @@ def snippet(text: str, wanted: Sequence[Term]) -> str:
     return f"{'…' if text[:start].strip() else ''}{line}{'…' if text[end:].strip() else ''}"
 
 
+def spans(text: str, wanted: Sequence[Term]) -> list[tuple[int, int]]:
+    """Where in a short text terms stand: beginning and end of each, to the end of its last word."""
+    found = []
+    for match in _pattern(wanted).finditer(text):
+        start, end = match.span()
+        while end < len(text) and text[end].isalnum():
+            end += 1
+        found.append((start, end))
+    return found
+
+
 def hits(wanted: Sequence[Term], limit: int, search: Rows, text: Rows) -> list[Hit]:
     """The best hits, given the queries `search` (expression, limit) and `searched_text` (limits, id)."""
     found = {row[1]: (row, True) for row in search(expression(wanted, "AND"), limit)}

@@ -1,0 +1,176 @@
+"""How archive, search and lineage of coding agents' sessions are shown."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from foldmark.core.wording import count, one_line
+from foldmark.interfaces.render import harmless
+from foldmark.sessions.archive_reading import Passage, Spoken
+from foldmark.sessions.archive_search import Found
+from foldmark.sessions.forest import Node, walk
+from foldmark.sessions.syncing import Synced
+from foldmark.stores.sqlite_search import Term, spans
+
+NEIGHBOUR = 2000
+"""Characters that are shown of a message next to the one that was asked for."""
+
+_BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
+_PROGRAMS = {"claude": "Claude Code", "codex": "Codex"}
+
+
+def synced_text(report: Synced) -> str:
+    """What a sync did."""
+    changed = [f"{number:,} {word}" for word in ("new", "grown") if (number := getattr(report, word))]
+    if report.apart:
+        changed.append(f"{report.apart:,} rewritten, kept beside what was there")
+    lines = [f"{count(report.sessions, 'session')}: {', '.join(changed) or 'nothing new'}"]
+    if report.excluded:
+        lines[0] += f"; {report.excluded:,} not to be archived"
+    lines.append(f"{count(report.messages, 'message')} indexed in {one_line(report.archive)}")
+    return "\n".join(lines)
+
+
+def synced_data(report: Synced) -> dict[str, Any]:
+    """The same as JSON."""
+    problems = [{"file": file, "reason": why} for file, why in report.problems]
+    return {**msgspec.to_builtins(report), "problems": problems}
+
+
+def hits_text(hits: Sequence[Found], terms: Sequence[Term], *, bold: bool) -> str:
+    """Hits by session or conversation, that with the best hit first."""
+    if not hits:
+        return "Nothing was said with these words."
+    groups: dict[tuple[str, str], list[Found]] = {}
+    for hit in hits:
+        groups.setdefault((hit.source, hit.id), []).append(hit)
+    return "\n\n".join("\n".join(_group(group, terms, bold)) for group in groups.values())
+
+
+def passage_text(passage: Passage) -> str:
+    """What was said, message by message; neighbours of the line that was asked for are cut."""
+    lines = [one_line(passage.file)]
+    any_asked = any(each.asked for each in passage.records)
+    for spoken in passage.records:
+        lines += _spoken(passage, spoken, cut=any_asked and not spoken.asked)
+    return "\n".join(lines)
+
+
+def forest_text(trees: Sequence[Node], others: Sequence[Node], all_others: int) -> str:
+    """Trees first, then what continues nothing."""
+    blocks = []
+    for tree in trees:
+        blocks.append("\n".join("   " * depth + ("└─ " if depth else "") + _line(node) for depth, node in walk([tree])))
+    if others:
+        lines = ["Archived, continuing no other:", *(_line(node) for node in others)]
+        if all_others > len(others):
+            lines.append(f"{count(all_others - len(others), 'session')} more; --limit shows them")
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks) or "No session is known yet; `foldmark sync` archives those of Claude Code and Codex."
+
+
+def forest_data(trees: Sequence[Node], others: Sequence[Node], all_others: int) -> dict[str, Any]:
+    """The trees as flat lists, parents before children."""
+    return {
+        "lineages": [_data(depth, node) for tree in trees for depth, node in walk([tree])],
+        "others": [_data(0, node) for node in others],
+        "more": all_others - len(others),
+    }
+
+
+def _group(hits: Sequence[Found], terms: Sequence[Term], bold: bool) -> list[str]:
+    first = hits[0]
+    date = (first.at or "no date")[:10]
+    if first.source == "conversation":
+        lines = [f"{date}  conversation '{one_line(first.name)}', agent {first.id[:8]}"]
+    else:
+        lines = [f"{date}  {one_line(first.name)}  {_PROGRAMS[first.source]} session {one_line(first.id)}"]
+    for hit in hits:
+        who = f"{hit.role} {hit.tool}" if hit.tool else hit.role
+        lines.append(f"  {one_line(who)}: {_marked(harmless(hit.snippet), terms, bold)}")
+        if hit.event_id is not None:
+            lines.append(f"    event {hit.event_id}, {'' if hit.visible else 'not '}in the context")
+        else:
+            lines.append(f"    {one_line(hit.file or '')}:{hit.line}")
+    return lines
+
+
+def _marked(text: str, terms: Sequence[Term], bold: bool) -> str:
+    if not bold:
+        return text
+    shown, at = "", 0
+    for start, end in spans(text, terms):
+        shown += f"{text[at:start]}{_BOLD}{text[start:end]}{_PLAIN}"
+        at = end
+    return shown + text[at:]
+
+
+def _spoken(passage: Passage, spoken: Spoken, *, cut: bool) -> Iterable[str]:
+    for message in spoken.messages:
+        who = f"{message.role} {message.tool}" if message.tool else message.role
+        when = f", {_minute(spoken.at)}" if spoken.at else ""
+        yield ""
+        yield f"{'>' if spoken.asked else '-'} line {spoken.line}, {one_line(who)}{when}:"
+        yield message.text[:NEIGHBOUR] if cut else message.text
+        if cut and len(message.text) > NEIGHBOUR:
+            left = count(len(message.text) - NEIGHBOUR, "more character")
+            yield f"[{left}: foldmark search --read {one_line(passage.id)}:{spoken.line}]"
+
+
+def _line(node: Node) -> str:
+    """One session: its number, id, folder, times, and why it ended."""
+    known, archived = node.known, node.archived
+    parts = [f"{known.session_number}." if known else "", node.session_id]
+    if node.kind != "claude":
+        parts.append(_PROGRAMS.get(node.kind, node.kind))
+    if archived and archived.project:
+        parts.append(archived.project)
+    began, ended = _times(node)
+    if began or ended:
+        parts.append(f"{_minute(began or '?')} to {_minute(ended or '?')}")
+    if known and known.end_reason:
+        full = "" if known.context_at_end is None else f" at {known.context_at_end}%"
+        parts.append(f"ended by {known.end_reason}{full}" if known.end_reason != "completed" else f"completed{full}")
+    elif archived and archived.parent:
+        parts.append(f"continues {archived.parent} ({archived.why})")
+    parts += [f"issue {known.issue}"] if known and known.issue else []
+    parts += [f"worker {known.worker_id}"] if known and known.worker_id is not None else []
+    parts += [count(node.subagents, "subagent")] if node.subagents else []
+    parts += ["not archived"] if not archived else [f"“{archived.title}”"] if archived.title else []
+    return "  ".join(one_line(each) for each in parts if each)
+
+
+def _times(node: Node) -> tuple[str | None, str | None]:
+    known, archived = node.known, node.archived
+    began = (known and known.started_at) or (archived and archived.first) or None
+    return began, (known and known.ended_at) or (archived and archived.last) or None
+
+
+def _minute(time: str) -> str:
+    return one_line(time[:16].replace("T", " "))
+
+
+def _data(depth: int, node: Node) -> dict[str, Any]:
+    known, archived = node.known, node.archived
+    began, ended = _times(node)
+    return {
+        "depth": depth,
+        "kind": node.kind,
+        "session_id": node.session_id,
+        "parent": (known and known.parent) or (archived and archived.parent) or None,
+        "session_number": known.session_number if known else None,
+        "project": archived.project if archived else None,
+        "title": archived.title if archived else None,
+        "started_at": began,
+        "ended_at": ended,
+        "end_reason": known.end_reason if known else None,
+        "context_at_end": known.context_at_end if known else None,
+        "continues_by": archived.why if archived else None,
+        "worker_id": known.worker_id if known else None,
+        "issue": known.issue if known else None,
+        "summary": known.summary if known else None,
+        "subagents": node.subagents,
+        "file": archived.file if archived else known.file if known else None,
+        "archived": archived is not None,
+    }

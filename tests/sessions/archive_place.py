@@ -1,0 +1,83 @@
+"""A throw-away home with sessions of Claude Code and Codex in it, and what the index of its archive holds."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import apsw
+from session_records import REAL, jsonl
+
+from foldmark.sessions.syncing import Synced, sync
+
+CODEX = {
+    "agentcmd-old-output-shape": "2025/09/25/rollout-2025-09-25T21-12-14-019982b8-3422-79e0-8b3b-05abaf4f3c3e",
+    "traceforge-new-output-shape": "2026/06/28/rollout-2026-06-28T09-28-15-019f0d8e-dd86-7cc0-b5e5-83e435aaf326",
+}
+
+
+class Home:
+    """The home folder; `archive` is its archive, `projects` where its Claude Code keeps sessions."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.archive = folder / "archive"
+        self.projects = folder / ".claude" / "projects"
+        self.environment = {"HOME": str(folder), "FOLDMARK_ARCHIVE": str(self.archive)}
+
+    def session(self, name: str, *records: Any, project: str = "-home-me-app") -> Path:
+        """A session with these records (bytes as they are)."""
+        path = self.projects / project / f"{name}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(jsonl(*records))
+        return path
+
+    def samples(self) -> None:
+        """The real samples, each in the place that its program would give it."""
+        for path in REAL.glob("*.jsonl"):
+            to = self.projects / "-home-me-real" / path.name
+            to.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, to)
+        for name, place in CODEX.items():
+            to = self.folder / ".codex" / "sessions" / f"{place}.jsonl"
+            to.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(REAL.parent / "codex" / f"{name}.jsonl", to)
+
+    def sync(self, *patterns: str, only: Sequence[Path] = ()) -> Synced:
+        return sync(self.environment, patterns, only)
+
+    def archived(self) -> dict[str, bytes]:
+        """Every archived file with its bytes."""
+        return {
+            str(path.relative_to(self.archive)): path.read_bytes() for path in sorted(self.archive.rglob("*.jsonl"))
+        }
+
+    def index(self) -> dict[str, Any]:
+        """All that the index says, without the numbers that the order of its making decides."""
+        db = apsw.Connection(str(self.archive / "index.db"))
+        try:
+            told = "path, kind, session, project, state, line, offset, cwd, title, parent, why, first, last, calls"
+            messages = (
+                "SELECT f.path, m.line, m.offset, m.part, m.role, m.tool, m.moment, m.key FROM messages m "
+                "JOIN files f ON f.id = m.file ORDER BY 1, 3, 4"
+            )
+            db.execute("CREATE VIRTUAL TABLE temp.vocabulary USING fts5vocab(main, words, instance)")
+            words = (
+                "SELECT f.path, m.offset, m.part, v.offset, v.term FROM vocabulary v JOIN messages m ON m.id = v.doc "
+                "JOIN files f ON f.id = m.file ORDER BY 1, 2, 3, 4, 5"
+            )
+            loose = "SELECT count(*) FROM vocabulary WHERE doc NOT IN (SELECT id FROM messages)"
+            return {
+                "files": list(db.execute(f"SELECT {told} FROM files ORDER BY path")),
+                "messages": list(db.execute(messages)),
+                "words": list(db.execute(words)),
+                "words of nothing": list(db.execute(loose)),
+            }
+        finally:
+            db.close()
+
+
+def codex_item(payload: dict[str, Any], at: str = "2026-01-02T03:04:05.000Z") -> dict[str, Any]:
+    return {"timestamp": at, "type": "response_item", "payload": payload}

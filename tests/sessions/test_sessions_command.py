@@ -1,0 +1,166 @@
+"""`foldmark sessions`: who continued whom, from the database and from the sessions themselves [S4, SPEC 8]."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from archive_place import Home
+from session_records import user
+
+import foldmark
+from foldmark.core.lineage import CodingSession
+from foldmark.interfaces.archive_render import forest_data, forest_text
+from foldmark.interfaces.cli import run
+from foldmark.sessions.forest import Archived, Node, archived_sessions, forest, walk
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home")
+
+
+@pytest.fixture
+def listed(home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """What `foldmark sessions` prints."""
+    home.folder.mkdir(exist_ok=True)
+    for name, value in {**home.environment, "FOLDMARK_DB": str(home.folder / "log.db")}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(home.folder)
+
+    def listed(*arguments: str) -> str:
+        capsys.readouterr()
+        assert run(["sessions", *arguments]) == 0
+        return capsys.readouterr().out
+
+    return listed
+
+
+def known(id: str, parent: str | None = None, **fields: Any) -> CodingSession:
+    return CodingSession("claude", id, f"/p/{id}.jsonl", parent=parent, **fields)
+
+
+def archived(id: str, parent: str | None = None, why: str | None = None, last: str | None = None) -> Archived:
+    return Archived("claude", id, f"/a/{id}.jsonl", "/p", None, parent, why, None, last)
+
+
+def shape(roots: list[Node]) -> list[tuple[int, str]]:
+    return [(depth, node.session_id) for depth, node in walk(roots)]
+
+
+def test_nothing_known(listed: Callable[..., str]) -> None:
+    assert "`foldmark sync`" in listed()
+    assert json.loads(listed("--json")) == {"lineages": [], "others": [], "more": 0}
+
+
+def test_a_lineage(home: Home, listed: Callable[..., str]) -> None:
+    home.session("one", user("Begin", "u1", cwd="/p"))
+    home.session("two", user("Go on", "u2", timestamp="2025-10-02T10:00:00Z"))
+    home.session("alone", user("Something else", "u3", timestamp="2025-10-03T10:00:00Z"))
+    home.sync()
+    with foldmark.open(str(home.folder / "log.db")) as log:
+        for session in (
+            known(
+                "one",
+                ended_at="2025-10-02T09:00:00.000000Z",
+                end_reason="rollover",
+                context_at_end=78,
+                issue="ABC-1",
+                worker_id=42,
+            ),
+            known("two", "one", session_number=2, end_reason="completed"),
+            known("three", "one", session_number=2, started_at="2025-10-04T09:00:00.000000Z"),
+        ):
+            log.store.save_coding_session(session)
+    assert listed().splitlines() == [
+        "1.  one  /p  2025-10-01 10:00 to 2025-10-02 09:00  ended by rollover at 78%  issue ABC-1  worker 42  “Begin”",
+        "   └─ 2.  three  2025-10-04 09:00 to ?  not archived",
+        "   └─ 2.  two  -home-me-app  2025-10-02 10:00 to 2025-10-02 10:00  completed  “Go on”",
+        "",
+        "Archived, continuing no other:",
+        "alone  -home-me-app  2025-10-03 10:00 to 2025-10-03 10:00  “Something else”",
+    ]
+    told = json.loads(listed("--json"))
+    assert [(each["depth"], each["session_id"], each["parent"]) for each in told["lineages"]] == [
+        (0, "one", None),
+        (1, "three", "one"),
+        (1, "two", "one"),
+    ]
+    assert (told["lineages"][0]["end_reason"], told["lineages"][0]["context_at_end"]) == ("rollover", 78)
+    assert [each["session_id"] for each in told["others"]] == ["alone"]
+
+
+def test_the_first_line_tells_a_parent_that_no_row_does(home: Home, listed: Callable[..., str]) -> None:
+    home.session("one", user("Begin", "u1"))
+    trim = {"parent_file": "/home/me/.claude/projects/-p/one.jsonl", "trimmed_at": "2026-01-18T12:00:00Z"}
+    home.session("two", {**user("Begin", "u1"), "trim_metadata": trim})
+    rollover = {"parent_session_file": "/home/me/.claude/projects/-p/gone.jsonl", "reason": "rollover"}
+    home.session("three", {**user("Continue", "u2"), "continue_metadata": rollover})
+    home.sync()
+    shown = listed()
+    assert "   └─ two  -home-me-app  2025-10-01 10:00 to 2025-10-01 10:00  continues one (trim)" in shown
+    assert "gone  not archived\n   └─ three" in shown
+    assert "Archived, continuing no other" not in shown
+
+
+def test_a_codex_trim(home: Home) -> None:
+    id, parent = "019982b8-3422-79e0-8b3b-05abaf4f3c3e", "019f0d8e-dd86-7cc0-b5e5-83e435aaf326"
+    path = home.folder / f".codex/sessions/2026/01/02/rollout-2026-01-02T03-04-05-{id}.jsonl"
+    path.parent.mkdir(parents=True)
+    told = {"parent_file": f"/c/rollout-2026-01-01T03-04-05-{parent}.jsonl"}
+    path.write_text(json.dumps({"type": "session_meta", "payload": {"id": id}, "trim_metadata": told}) + "\n")
+    home.sync()
+    (root,) = forest([], archived_sessions(home.archive))
+    assert shape([root]) == [(0, parent), (1, id)]
+
+
+def test_subagents_are_counted(home: Home, listed: Callable[..., str]) -> None:
+    home.session("one", user("Begin", "u1"))
+    home.session("agent-7", user("In the agent", "s1", sessionId="one"))
+    home.sync()
+    assert listed().count("agent-7") == 0
+    assert "1 subagent" in listed()
+
+
+def test_a_limit(home: Home, listed: Callable[..., str]) -> None:
+    for number in range(5):
+        home.session(f"s{number}", user("Hello", timestamp=f"2025-10-0{number + 1}T10:00:00Z"))
+    home.sync()
+    lines = listed("--limit", "2").splitlines()
+    assert [line.split()[0] for line in lines] == ["Archived,", "s4", "s3", "3"]
+    assert json.loads(listed("-n", "2", "--json"))["more"] == 3
+
+
+def test_the_row_goes_before_the_first_line() -> None:
+    assert shape(forest([known("b", "a")], [archived("b", "x", "trim")])) == [(0, "a"), (1, "b")]
+
+
+def test_loops_and_long_lines() -> None:
+    loop = forest([known("a", "b"), known("b", "a"), known("c", "c"), known("d", "a")], [])
+    assert sorted(shape(loop)) == [(0, "a"), (0, "b"), (0, "c"), (1, "d")]
+    long = forest([known(str(number), str(number - 1) if number else None) for number in range(3000)], [])
+    assert shape(long)[-1] == (2999, "2999")
+    assert len(forest_text(long, [], 0).splitlines()) == 3000
+    assert len(forest_data(long, [], 0)["lineages"]) == 3000
+
+
+def test_the_tree_in_which_something_happened_last_is_first() -> None:
+    roots = forest(
+        [],
+        [
+            archived("a", last="2025-01-01"),
+            archived("b", last="2025-01-02"),
+            archived("c", "a", "trim", last="2025-01-03"),
+            archived("d", "a", "trim", last="2025-01-04"),
+        ],
+    )
+    assert shape(roots) == [(0, "a"), (1, "d"), (1, "c"), (0, "b")]
+
+
+def test_what_would_steer_a_terminal_does_not() -> None:
+    node = Node("claude", "a\x1b[2J", known("a", issue="x\ny\x07"))
+    assert "\x1b" not in forest_text([node], [], 0)
+    assert len(forest_text([node], [], 0).splitlines()) == 1
