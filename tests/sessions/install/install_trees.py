@@ -1,0 +1,29 @@
+"""What the tests of the installer share: a home folder to install into, and its content as a value."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+from foldmark.sessions.install.parts import Wanted
+from foldmark.sessions.install.where import Places, user_places
+
+PROGRAM = "/opt/fold mark/bin/foldmark"
+WANTED = Wanted(PROGRAM, mcp=True)
+
+
+def tree(folder: Path) -> dict[str, tuple[int, object]]:
+    """Everything below a folder: path -> mode, and content, or where a link leads, or None of a folder."""
+    found: dict[str, tuple[int, object]] = {}
+    for path in sorted(folder.rglob("*")):
+        content = str(path.readlink()) if path.is_symlink() else None if path.is_dir() else path.read_bytes()
+        found[str(path.relative_to(folder))] = stat.S_IMODE(path.lstat().st_mode), content
+    return found
+
+
+def environment(home: Path) -> dict[str, str]:
+    return {"HOME": str(home)}
+
+
+def places(home: Path) -> Places:
+    return user_places(home, environment(home))

@@ -1,0 +1,162 @@
+"""`foldmark install` and `foldmark uninstall` as processes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from install_trees import tree
+
+SCRIPT = Path(sys.executable).with_name("foldmark")
+pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="Foldmark is not installed beside this Python")
+
+
+def foldmark(home: Path, *arguments: str, cwd: Path | None = None, script: Path = SCRIPT) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [script, *arguments],
+        cwd=cwd or home,
+        env={"HOME": str(home), "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_there_and_back(home: Path) -> None:
+    before = tree(home)
+    code, out, err = foldmark(home, "install", "claude")
+    assert (code, err) == (0, "")
+    assert "Restart Claude Code" in out
+    assert "/hooks" in out
+    assert "left out" in out
+    hooks = json.loads((home / ".claude/settings.json").read_text())["hooks"]
+    assert hooks["SessionEnd"] == [{"hooks": [{"type": "command", "command": f"{SCRIPT} hook || true", "timeout": 60}]}]
+    installed = tree(home)
+    code, out, _ = foldmark(home, "install", "claude", "--user")
+    assert (code, tree(home)) == (0, installed)
+    assert "All of it was there already; nothing was written." in out
+    code, out, _ = foldmark(home, "uninstall", "claude")
+    assert (code, tree(home)) == (0, before)
+    assert "restored" in out
+    code, out, _ = foldmark(home, "uninstall", "claude")
+    assert (code, out) == (0, f"Nothing of Foldmark's is in {home}/.claude\n")
+
+
+def test_json(home: Path) -> None:
+    _, out, _ = foldmark(home, "install", "claude", "--json", "--mcp")
+    made = {each["file"].removeprefix(f"{home}/"): each["action"] for each in json.loads(out)}
+    assert made == {
+        ".claude/settings.json": "changed",
+        ".claude/skills/trim/SKILL.md": "created",
+        ".claude/skills/rollover/SKILL.md": "created",
+        ".claude/CLAUDE.md": "changed",
+        ".claude.json": "changed",
+        ".claude/settings.json.foldmark-backup": "created",
+        ".claude/CLAUDE.md.foldmark-backup": "created",
+        ".claude.json.foldmark-backup": "created",
+        ".claude/foldmark-install.json": "created",
+    }
+    _, out, _ = foldmark(home, "uninstall", "claude", "--json")
+    actions = {each["file"].removeprefix(f"{home}/"): each["action"] for each in json.loads(out)}
+    assert {name for name, action in actions.items() if action == "restored"} == {
+        ".claude/settings.json",
+        ".claude/CLAUDE.md",
+        ".claude.json",
+    }
+    assert actions.keys() == made.keys()
+
+
+@pytest.mark.parametrize("named", [[], ["claude"]])
+def test_print_writes_nothing(home: Path, named: list[str]) -> None:
+    before = tree(home)
+    code, out, _ = foldmark(home, "install", *named, "--print", "--mcp")
+    assert (code, tree(home)) == (0, before)
+    assert f"+++ {home}/.claude/settings.json" in out
+    assert f"--- /dev/null\n+++ {home}/.claude/skills/trim/SKILL.md" in out
+    assert f"would be changed {home}/.claude/settings.json" in out
+    assert "Nothing was written" in out
+    _, out, _ = foldmark(home, "install", "--print", "--json")
+    first = json.loads(out)[0]
+    assert first["action"] == "changed"
+    assert "hook || true" in first["difference"]
+
+
+def test_a_project_of_the_working_folder(home: Path, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / "deep/er").mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", project], check=True)
+    before = tree(tmp_path)
+    code, out, _ = foldmark(home, "install", "claude", "--project", cwd=project / "deep/er")
+    assert code == 0
+    assert f"Restart Claude Code, in {project}" in out
+    assert tree(home) == {name[5:]: value for name, value in before.items() if name.startswith("home/")}
+    assert "foldmark hook || true" in (project / ".claude/settings.json").read_text()
+    assert str(SCRIPT) not in "".join(path.read_text() for path in (project / ".claude").rglob("*.*"))
+    assert foldmark(home, "uninstall", "claude", "--project", cwd=project)[0] == 0
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "why"),
+    [
+        (["install", "codex"], 2, "there is no install for 'codex'; there is: claude"),
+        (["uninstall", "codex"], 2, "there is no uninstall for 'codex'; there is: claude"),
+        (["install"], 2, "say what for: `foldmark install claude`"),
+        (["uninstall"], 2, "say what for: `foldmark uninstall claude`"),
+        (["install", "claude", "--user", "--project"], 2, "--user and --project exclude each other"),
+        (["install", "claude", "--project"], 2, "is not a project"),
+    ],
+)
+def test_wrong_requests(home: Path, arguments: list[str], code: int, why: str) -> None:
+    before = tree(home)
+    found, _, err = foldmark(home, *arguments)
+    assert (found, err.count("\n")) == (code, 1)
+    assert why in err
+    assert tree(home) == before
+
+
+def test_broken_settings_are_one_line(home: Path) -> None:
+    (home / ".claude/settings.json").write_bytes(b'{"a": 1,\n "a": 2}')
+    code, _, err = foldmark(home, "install", "claude")
+    assert code == 1
+    assert (
+        err == f'foldmark: {home}/.claude/settings.json: it has the key "a" twice in one object; nothing was changed\n'
+    )
+
+
+@pytest.mark.parametrize("script", ["#!/bin/sh\nexit 2\n", "#!/no/such/python\n", None])
+def test_a_script_that_is_gone_or_old_blocks_nothing(home: Path, tmp_path: Path, script: str | None) -> None:
+    """Exit code 2 would block the person's prompt: that is what an older Foldmark without `hook` ends with."""
+    other = tmp_path / "with space" / "foldmark"
+    other.parent.mkdir()
+    shutil.copy(SCRIPT, other)
+    foldmark(home, "install", "claude", script=other)
+    command = json.loads((home / ".claude/settings.json").read_text())["hooks"]["Stop"][-1]["hooks"][0]["command"]
+    assert str(other) in command
+    other.unlink()
+    if script is not None:
+        other.write_text(script)
+        other.chmod(0o755)
+    assert subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=False).returncode == 0
+
+
+def test_the_skills_are_shell_that_runs(home: Path, tmp_path: Path) -> None:
+    """The rollover skill's command hands the summary over in a private file, and leaves none behind."""
+    said = tmp_path / "said"
+    program = tmp_path / "foldmark"
+    program.write_text(f'#!/bin/sh\nstat -c %a "$4" > {said}; echo "$1 $2 $3" >> {said}; cat "$4" >> {said}\n')
+    program.chmod(0o755)
+    foldmark(home, "install", "claude", "--project", cwd=tmp_path)
+    text = (tmp_path / ".claude/skills/rollover/SKILL.md").read_text()
+    command = next(part for part in text.split("```bash\n")[1:] if "mktemp" in part).split("```")[0]
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "TMPDIR": str(tmp_path), "CLAUDE_SESSION_ID": "abc"}
+    names = set(tmp_path.iterdir())
+    subprocess.run(["/bin/sh", "-c", command], env=environment, check=True)
+    assert said.read_text() == "600\nrollover abc --summary-file\n[your summary]\n"
+    assert set(tmp_path.iterdir()) == names | {said}

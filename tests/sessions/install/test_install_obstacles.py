@@ -1,0 +1,266 @@
+"""What is in the way of an installation: one line that says so, and every file as it was; also after a kill."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from install_trees import PROGRAM, WANTED, environment, places, tree
+from msgspec.structs import replace
+
+from foldmark.core.errors import FoldmarkError
+from foldmark.sessions.install.changes import InstallError, alone
+from foldmark.sessions.install.installing import install, uninstall
+
+resource = pytest.importorskip("resource", reason="limits of a process are set")
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
+
+NOBODY = 65534
+WRITING = {"os.mkdir", "os.rename", "os.link", "os.remove", "os.rmdir", "os.chmod"}
+
+
+def in_a_child(work: Callable[[], object]) -> str:
+    """What a forked process says of its work: "done", an error's text, or "killed"."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            work()
+            told = "done"
+        except BaseException as error:
+            told = f"{'' if isinstance(error, FoldmarkError) else repr(type(error))}{error}"
+        os.write(write, told.encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        told = pipe.read().decode()
+    return told if os.waitpid(child, 0)[1] == 0 else "killed"
+
+
+def killed_at(number: int, work: Callable[[], object]) -> str:
+    """As `in_a_child`; the process is killed just before it changes the file system for the `number`th time."""
+    left = number
+
+    def watch(event: str, arguments: tuple[object, ...]) -> None:
+        nonlocal left
+        made = event == "open" and isinstance(arguments[2], int) and arguments[2] & os.O_CREAT
+        if event in WRITING or made:
+            left -= 1
+            if not left:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def watched() -> None:
+        sys.addaudithook(watch)
+        work()
+
+    return in_a_child(watched)
+
+
+def fresh(home: Path, source: Path) -> None:
+    shutil.rmtree(home, ignore_errors=True)
+    shutil.copytree(source, home, symlinks=True)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_killed_while_installing(home: Path, tmp_path: Path, again: bool) -> None:
+    source = home.rename(tmp_path / "source")
+    before = tree(source)
+    for number in range(1, 200):
+        fresh(home, source)
+        told = killed_at(number, lambda: install(places(home), WANTED, environment(home)))
+        if again:
+            install(places(home), WANTED, environment(home))
+        uninstall(places(home), environment(home))
+        assert tree(home) == before, number
+        if told == "done":
+            break
+        assert told == "killed"
+    assert number > 20
+
+
+def test_killed_while_uninstalling(home: Path, tmp_path: Path) -> None:
+    before = tree(home)
+    install(places(home), WANTED, environment(home))
+    source = home.rename(tmp_path / "source")
+    for number in range(1, 200):
+        fresh(home, source)
+        told = killed_at(number, lambda: uninstall(places(home), environment(home)))
+        uninstall(places(home), environment(home))
+        assert tree(home) == before, number
+        if told == "done":
+            break
+        assert told == "killed"
+    assert number > 8
+
+
+def test_killed_while_the_program_moves(home: Path, tmp_path: Path) -> None:
+    before = tree(home)
+    install(places(home), WANTED, environment(home))
+    source = home.rename(tmp_path / "source")
+    moved = replace(WANTED, program="/new/foldmark")
+    for number in range(1, 200):
+        fresh(home, source)
+        told = killed_at(number, lambda: install(places(home), moved, environment(home)))
+        uninstall(places(home), environment(home))
+        assert tree(home) == before, number
+        if told == "done":
+            break
+    assert number > 8
+
+
+def test_a_write_that_fails_half_way_takes_the_others_back(home: Path) -> None:
+    memory = home / ".claude/CLAUDE.md"
+    memory.write_bytes(b"x" * 100_000)
+    before = tree(home)
+
+    def full() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_001, 100_001))  # the backup fits, what is written does not
+        install(places(home), WANTED, environment(home))
+
+    told = in_a_child(full)
+    assert told.startswith(f"cannot write {memory}: File too large")
+    assert told.endswith("; nothing was changed")
+    assert tree(home) == before
+
+
+def test_a_removal_that_fails_half_way_takes_the_others_back(home: Path) -> None:
+    memory = home / ".claude/CLAUDE.md"
+    memory.write_bytes(b"x" * 100_000)
+    install(places(home), WANTED, environment(home))
+    before = tree(home)
+
+    def full() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (90_000, 90_000))
+        uninstall(places(home), environment(home))
+
+    told = in_a_child(full)
+    assert told.startswith(f"cannot write {memory}: File too large")
+    assert tree(home) == before
+
+
+def put_a_folder(home: Path) -> None:
+    (home / ".claude/settings.json").unlink()
+    (home / ".claude/settings.json").mkdir()
+
+
+def put_a_pipe(home: Path) -> None:
+    (home / ".claude/settings.json").unlink()
+    os.mkfifo(home / ".claude/settings.json")
+
+
+def put_a_file_for_a_folder(home: Path) -> None:
+    (home / ".claude/skills").write_text("no folder")
+
+
+def put_a_ring(home: Path) -> None:
+    (home / ".claude/settings.json").unlink()
+    (home / ".claude/settings.json").symlink_to("settings.json")
+
+
+def put_broken(home: Path) -> None:
+    (home / ".claude.json").write_text('{"a": 1,')
+
+
+def put_comments(home: Path) -> None:
+    (home / ".claude/settings.json").write_text('{\n  /* mine */ "a": 1}')
+
+
+def put_half_a_block(home: Path) -> None:
+    (home / ".claude/CLAUDE.md").write_text("<!-- foldmark:begin -->\nno end\n")
+
+
+def put_a_dead_link(home: Path) -> None:
+    (home / ".claude/CLAUDE.md").unlink()
+    (home / ".claude/CLAUDE.md").symlink_to("/nowhere/at/all/CLAUDE.md")
+
+
+@pytest.mark.parametrize(
+    ("obstacle", "why"),
+    [
+        (put_a_folder, "settings.json is a folder"),
+        (put_a_pipe, "settings.json is not a regular file"),
+        (put_a_file_for_a_folder, "Not a directory"),
+        (put_a_ring, "Too many levels of symbolic links"),
+        (put_broken, r"\.claude\.json: it is not JSON"),
+        (put_comments, "it is not JSON, which has no comments"),
+        (put_half_a_block, "are not one pair"),
+        (put_a_dead_link, "CLAUDE.md: No such file or directory"),
+    ],
+)
+def test_obstacles(home: Path, obstacle: Callable[[Path], None], why: str) -> None:
+    obstacle(home)
+    before = tree(home) if obstacle is not put_a_pipe else {}
+    with pytest.raises(InstallError, match=why) as raised:
+        install(places(home), WANTED, environment(home))
+    assert str(raised.value).endswith("nothing was changed")
+    assert obstacle is put_a_pipe or tree(home) == before
+
+
+@pytest.fixture
+def open_home(home: Path) -> Iterator[Path]:
+    """A home folder that any user reaches, and owns if we may give it away."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    open_home = Path(shutil.move(home, folder / "home"))
+    if os.geteuid() == 0:
+        for path in (open_home, *open_home.rglob("*")):
+            os.chown(path, NOBODY, NOBODY)
+    yield open_home
+    for path in open_home.rglob("*"):
+        if path.is_dir():
+            path.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "why"),
+    [
+        (".claude", 0o555, "Permission denied"),
+        (".claude", 0o000, "cannot read .*Permission denied"),
+        (".claude/settings.json", 0o444, "is write-protected"),
+        (".claude/settings.json", 0o000, "cannot read .*Permission denied"),
+        (".", 0o555, "Permission denied"),
+    ],
+)
+def test_what_is_not_permitted(open_home: Path, name: str, mode: int, why: str) -> None:
+    before = tree(open_home)
+    usual = (open_home / name).stat().st_mode
+    (open_home / name).chmod(mode)
+
+    def work() -> None:
+        if os.geteuid() == 0:
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+        install(places(open_home), WANTED, environment(open_home))
+
+    told = in_a_child(work)
+    (open_home / name).chmod(usual)
+    assert re.search(why, told)
+    assert told.endswith("nothing was changed")
+    assert tree(open_home) == before
+
+
+def test_a_file_that_changes_meanwhile_is_not_overwritten(home: Path) -> None:
+    from foldmark.sessions.install.changes import carry_out
+    from foldmark.sessions.install.plan import plan_install
+
+    plan = plan_install(places(home), WANTED, environment(home))
+    (home / ".claude.json").write_text('{"mine": 1}')
+    before = tree(home)
+    with pytest.raises(InstallError, match=r"claude\.json was changed by somebody else just now; nothing was changed"):
+        carry_out(plan.steps)
+    assert tree(home) == before
+
+
+def test_one_installation_at_a_time(home: Path) -> None:
+    with alone(home / ".claude"):
+        told = in_a_child(lambda: install(places(home), WANTED, environment(home)))
+    assert told == "another installation is at work; try again when it is done"
+    assert PROGRAM.encode() not in (home / ".claude/settings.json").read_bytes()
