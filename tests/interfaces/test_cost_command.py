@@ -146,7 +146,7 @@ def test_a_file_that_is_no_session(cli: Cli, tmp_path: Path) -> None:
     path.write_text("Dear all,\n")
     done = cli("cost", str(path))
     assert done.code == 1
-    assert "is not a Claude Code session" in done.err
+    assert "is not a session of Claude Code or Codex" in done.err
 
 
 def test_a_plot_without_matplotlib(cli: Cli, agent: foldmark.Agent, monkeypatch: pytest.MonkeyPatch) -> None:

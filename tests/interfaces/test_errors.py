@@ -157,19 +157,19 @@ USAGE = [
     Wrong(("doctor", "x"), rf"Got unexpected extra argument \(x\){HELP}"),
     Wrong(("doctor", "--json=yes"), rf"Option '--json' does not take a value{HELP}"),
     Wrong(("demo", "x"), rf"Got unexpected extra argument \(x\){HELP}"),
-    Wrong(("import",), rf"Missing argument 'FILE'{HELP}"),
+    Wrong(("import",), rf"Missing argument 'FILE\|ID'{HELP}"),
     Wrong(("import", "a", "b"), rf"Got unexpected extra argument \(b\){HELP}"),
     Wrong(("import", "notes.jsonl", "--as"), rf"Option '--as' requires an argument{HELP}"),
     Wrong(("import", "--frob", "x"), rf"No such option '?:? ?'?--frob'?{HELP}"),
 ]
 
-NO_SESSION = r"{} is not a Claude Code session: {}"
+NO_SESSION = r"{} is not a session of Claude Code or Codex: {}"
 IMPORTS = [
     Wrong(("import", "missing.jsonl"), r"there is no file missing\.jsonl", 1),
     Wrong(("import", "no/such/folder.jsonl"), r"there is no file no/such/folder\.jsonl", 1),
     Wrong(("import", "notes.jsonl/x"), r"(there is no file|cannot read) notes\.jsonl/x.*", 1),
-    Wrong(("import", "x\n\x1b[31m"), r"there is no file x\\n\\x1b\[31m", 1),
-    Wrong(("import", "x" * 300), r"cannot read x{300}: File name too long", 1),
+    Wrong(("import", "x\n\x1b[31m"), r"there is no file and no session 'x\\n\\x1b\[31m' \(.*", 2),
+    Wrong(("import", "x" * 300), r"there is no file and no session 'x{100}' \(.*", 2),
     Wrong(("import", "."), r"\. is a directory; name a session file in it \(\*\.jsonl\)", 1),
     Wrong(("import", "/dev/null"), r"/dev/null is not a regular file; write its content to one first", 1),
     Wrong(("import", "nothing.jsonl"), NO_SESSION.format(r"nothing\.jsonl", "it is empty"), 1),

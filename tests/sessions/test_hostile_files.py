@@ -308,7 +308,7 @@ def test_very_long_chains_and_many_branches(session):
 def test_a_file_that_is_no_session(content, why, log, tmp_path):
     path = tmp_path / "session.jsonl"
     path.write_bytes(content)
-    with pytest.raises(SessionFileError, match="is not a Claude Code session: ") as caught:
+    with pytest.raises(SessionFileError, match="is not a session of Claude Code or Codex: ") as caught:
         import_session(log, path)
     assert why in str(caught.value)
     assert caught.value.exit_code == 1

@@ -1,6 +1,7 @@
 """`Agent`: one timeline. Everything that happens to it is appended; its context is what comes out [SPEC 2, 3, 9]."""
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -155,20 +156,26 @@ class Agent(Timeline):
         actor: str = "human",
         content: str = "",
         erasing: Segments = (),
+        created_at: str | datetime | None = None,
     ) -> Receipt:
         """Record the operation that `decision` makes of where the agent stands; its receipt says what changed.
 
         The event carries the receipt, too. `content` is the text of a summary, `erasing` what a redaction is about to
-        erase.
+        erase; `created_at` is by default now.
         """
         with self._store.exclusive():
-            receipt = self._operate(decision, actor, content, erasing)
+            receipt = self._operate(decision, actor, content, erasing, created_at)
         if isinstance(receipt.operation, Fork):
             self.log.tell("born", receipt.operation.child)
         return receipt
 
     def _operate(
-        self, decision: Callable[[Standing], Operation], actor: str, content: str, erasing: Segments
+        self,
+        decision: Callable[[Standing], Operation],
+        actor: str,
+        content: str,
+        erasing: Segments,
+        created_at: str | datetime | None,
     ) -> Receipt:
         at = self.standing()
         if self._batch is None and at.record.head != self._head:
@@ -185,7 +192,7 @@ class Agent(Timeline):
             receipt = Receipt(at, event_id, operation, actor, changed, prefix)
             # Not what is left afterwards: a summary would have to know its own size.
             told = {key: value for key, value in receipt.data().items() if key not in ("operation", "actor", "after")}
-            self._append(kind, content, {**data, "receipt": told}, None, actor=actor)
+            self._append(kind, content, {**data, "receipt": told}, created_at, actor=actor)
             after = self._save(fold)
             if isinstance(operation, Fork):
                 self._bear(at, operation, event_id)

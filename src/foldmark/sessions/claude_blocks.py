@@ -7,6 +7,7 @@ Blocks keep their order. Where the format leaves a choice:
   message without content; images and documents in the first user message of their record; everything but text in the
   result of a tool.
 - `data={"response": id}` names the API message of what an assistant said or called: one spans several records.
+- A record that an export made up (`MADE_UP`) says nothing.
 - Nothing else of a record is kept with a message: no uuids, paths or copies of a result (`toolUseResult`).
 """
 
@@ -15,6 +16,9 @@ from typing import Any
 from msgspec import Struct
 
 Data = dict[str, Any]
+
+MADE_UP = "foldmark_made_up"
+"""The mark of a record that only completes an exported session: nothing of it was in the conversation."""
 
 _USER_BLOCKS = frozenset({"image", "document", "search_result"})
 _ASSISTANT_BLOCKS = frozenset({"thinking", "redacted_thinking"})
@@ -67,7 +71,9 @@ NOTHING = Reading((), complete=False)
 def read_message(record: Any) -> Reading:
     """The messages of a record; `NOTHING` for one that is neither a user's nor an assistant's, or not usable."""
     role = record.get("type") if isinstance(record, dict) else None
-    message = record.get("message") if role in ("user", "assistant") else None
+    if role not in ("user", "assistant") or record.get(MADE_UP) is True:
+        return NOTHING
+    message = record.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]

@@ -9,6 +9,8 @@
 - Branches stay whole: each abandoned branch and each sidechain becomes turns of its own, which stand behind the turn of
   the main chain in which it began. Records that hold no message stay where they are, with the main chain.
 - A result that was written before its own call (parallel calls race) stands behind it.
+- A compaction (a summary in place of what was before) on the main chain ends a turn and is one of its own: see
+  `claude_compaction`. In another branch it is a message.
 - A turn begins with a prompt, when the turn before it has been answered and none of its calls still gets a result.
   What Claude Code itself injects directly after a tool's result, and its note that a person interrupted, do not begin
   one: the model was not idle.
@@ -19,6 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from foldmark.sessions.claude_compaction import Compaction, compactions, parted
 from foldmark.sessions.claude_index import Entry, Usage
 
 
@@ -38,20 +41,24 @@ class PlannedTurn(Struct, frozen=True):
     """Records of one turn in order.
 
     `shown` unless it leaves the context; `interrupted` if a person stopped it or a call of it never gets its result.
+    `keeps` is None but for a compaction, whose summary is the only step: lines before it that it does not stand for.
     """
 
     steps: list[Step]
     shown: bool
     interrupted: bool
+    keeps: frozenset[int] | None = None
 
 
 def plan(entries: Sequence[Entry]) -> Iterator[PlannedTurn]:
     """Everything in the order in which it is to be imported; every entry appears exactly once."""
-    main, others = _branches(entries)
+    found = compactions(entries)
+    main, others = _branches(entries, found)
     homes = Counter(call for branch in (main, *others) for call in _calls(branch))
-    waiting = [(branch[0].line, turn) for branch in others for turn in _turns(branch, False, homes)]
+    none: frozenset[str] = frozenset()
+    waiting = [(branch[0].line, turn) for branch in others for turn in _turns(branch, False, homes, none)]
     waiting.reverse()
-    for turn in _turns(main, True, homes):
+    for turn in _main_turns(main, found, homes):
         while waiting and waiting[-1][0] < turn.steps[0].entry.line:
             yield waiting.pop()[1]
         yield turn
@@ -59,9 +66,19 @@ def plan(entries: Sequence[Entry]) -> Iterator[PlannedTurn]:
         yield waiting.pop()[1]
 
 
-def _branches(entries: Sequence[Entry]) -> tuple[list[Entry], list[list[Entry]]]:
+def _main_turns(
+    main: Sequence[Entry], found: Mapping[int, Compaction], homes: Mapping[str, int]
+) -> Iterator[PlannedTurn]:
+    own = _calls(main)
+    for section in parted(main, found):
+        if section.summary is not None:
+            yield PlannedTurn([Step(section.summary)], True, False, section.keeps)
+        yield from _turns(section.entries, True, homes, own)
+
+
+def _branches(entries: Sequence[Entry], found: Mapping[int, Compaction]) -> tuple[list[Entry], list[list[Entry]]]:
     """The main chain, and every other branch in the order in which they begin."""
-    parents = _parents(entries)
+    parents = _parents(entries, found)
     active = _active(entries, parents)
     main: list[Entry] = []
     others: dict[object, list[Entry]] = {}
@@ -86,8 +103,11 @@ def _branches(entries: Sequence[Entry]) -> tuple[list[Entry], list[list[Entry]]]
     return _calls_first(main), [_calls_first(branch) for branch in others.values()]
 
 
-def _parents(entries: Sequence[Entry]) -> list[int]:
-    """For each entry the position of the one that it continues, -1 for none; always a smaller one, of its own kind."""
+def _parents(entries: Sequence[Entry], found: Mapping[int, Compaction]) -> list[int]:
+    """For each entry the position of the one that it continues, -1 for none; always a smaller one, of its own kind.
+
+    What continues a record that a compaction left behind its summary continues the summary: there that stands.
+    """
     known: dict[tuple[bool, str], int] = {}
     parents = []
     previous = -1
@@ -97,6 +117,8 @@ def _parents(entries: Sequence[Entry]) -> list[int]:
         parents.append(previous if on_main and parent < 0 else parent)
         if entry.uuid is not None:
             known[on_main, entry.uuid] = at
+        if on_main and entry.line in found and found[entry.line].behind:
+            known.update(dict.fromkeys(((True, uuid) for uuid in found[entry.line].stays), at))
         if on_main and (entry.uuid is not None or entry.role):
             previous = at
     return parents
@@ -137,10 +159,11 @@ def _calls_first(branch: list[Entry]) -> list[Entry]:
     return ordered
 
 
-def _turns(branch: Sequence[Entry], shown: bool, homes: Mapping[str, int]) -> Iterator[PlannedTurn]:
+def _turns(
+    branch: Sequence[Entry], shown: bool, homes: Mapping[str, int], own: frozenset[str]
+) -> Iterator[PlannedTurn]:
     last_result = {call: at for at, entry in enumerate(branch) for call in entry.results}
     last_record = {entry.response: at for at, entry in enumerate(branch)}
-    own = _calls(branch) if shown else frozenset()
     open_calls: Counter[str] = Counter()
     usages: dict[str | None, Usage] = {}
     steps: list[Step] = []

@@ -29,6 +29,18 @@ class Usage(NamedTuple):
     cache_write: int
 
 
+class Preserved(Struct, frozen=True, gc=False):
+    """What a compaction leaves as it was: records by their `uuids`, or the way from `tail` up to `head`.
+
+    `anchor` is the record that they are to stand behind: the summary, or the boundary in front of it.
+    """
+
+    anchor: str | None
+    uuids: tuple[str, ...] = ()
+    head: str | None = None
+    tail: str | None = None
+
+
 class Entry(Struct, frozen=True, kw_only=True, gc=False):
     """What is known of a record without its texts.
 
@@ -36,7 +48,8 @@ class Entry(Struct, frozen=True, kw_only=True, gc=False):
     has). `side` is None on the main chain, otherwise the agent's id, or "" where the record names none. `role` is user
     or assistant if there is a message in it. `prompt`: a person's text, so that it can open a turn; `injected`: text
     that Claude Code put there itself (isMeta); `interruption`: one of `INTERRUPTIONS`. `calls` and `results` are tool
-    call ids; `prompted_by` is the call that made Claude Code inject this record.
+    call ids; `prompted_by` is the call that made Claude Code inject this record. `compacts`: it is the summary that a
+    compaction puts in place of what was before. `preserved` is what the boundary of a compaction says of it.
     """
 
     line: int
@@ -54,6 +67,8 @@ class Entry(Struct, frozen=True, kw_only=True, gc=False):
     results: tuple[str, ...] = ()
     prompted_by: str | None = None
     usage: Usage | None = None
+    compacts: bool = False
+    preserved: Preserved | None = None
 
 
 def index(records: Iterable[Record]) -> list[Entry]:
@@ -88,7 +103,7 @@ def _entries(records: Iterable[Record]) -> Iterator[Entry]:
             offset=record.offset,
             moment=moment,
             uuid=_text(value.get("uuid")),
-            parent=_text(value.get("parentUuid")),
+            parent=_text(value.get("parentUuid")) or _text(value.get("logicalParentUuid")),
             side=(_text(value.get("agentId")) or "") if value.get("isSidechain") is True else None,
             role=role,
             prompt=role == "user" and not results and not interruption,
@@ -99,6 +114,8 @@ def _entries(records: Iterable[Record]) -> Iterator[Entry]:
             results=results,
             prompted_by=_text(value.get("sourceToolUseID")),
             usage=_usage(value) if parts else None,
+            compacts=role == "user" and value.get("isCompactSummary") is True and len(texts) == len(parts),
+            preserved=preserved(value),
         )
 
 
@@ -115,6 +132,21 @@ def moment_of(value: dict[str, Any]) -> datetime | None:
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
+
+
+def preserved(value: dict[str, Any]) -> Preserved | None:
+    """What a record says that a compaction leaves as it was."""
+    metadata = value.get("compactMetadata")
+    if not isinstance(metadata, dict):
+        return None
+    listed, segment = metadata.get("preservedMessages"), metadata.get("preservedSegment")
+    if isinstance(listed, dict) and isinstance(listed.get("uuids"), list):
+        uuids = tuple(uuid for uuid in listed["uuids"] if isinstance(uuid, str))
+        return Preserved(_text(listed.get("anchorUuid")), uuids)
+    if isinstance(segment, dict):
+        ends = (_text(segment.get("headUuid")), _text(segment.get("tailUuid")))
+        return Preserved(_text(segment.get("anchorUuid")), (), *ends)
+    return None
 
 
 def _usage(value: dict[str, Any]) -> Usage | None:

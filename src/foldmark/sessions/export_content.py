@@ -1,0 +1,155 @@
+"""What a message says, as content blocks of the Messages API, for a session that Claude Code continues [SPEC 8].
+
+A block is put back in the plainest form that the API takes: what else stood in it is not. What the API would refuse is
+left out, since one refused block makes the whole session useless. Pure.
+"""
+
+from binascii import Error, a2b_base64
+from typing import Any
+
+import msgspec
+
+from foldmark.core import wire
+from foldmark.core.attached import family
+from foldmark.core.events import Event
+from foldmark.core.images import images_of
+from foldmark.core.view import INTERRUPTED, NO_OUTPUT, NO_RESULT, TOOL_MESSAGE
+from foldmark.providers.anthropic import AFTER
+
+Block = dict[str, Any]
+
+SYSTEM_MESSAGE = "[System message:]\n"
+"""Stands in front of a `system` message: a session has no place for them, so that they go as a user's."""
+
+THOUGHTS = {"thinking": ("thinking", "signature"), "redacted_thinking": ("data",)}
+"""Blocks of an answer that go back to the API, and what has to stand in each; the last of it must not be blank."""
+
+_BEFORE = {"system": SYSTEM_MESSAGE, "tool": TOOL_MESSAGE}
+
+
+def said(event: Event) -> list[Block]:
+    """The blocks of a message that is no call and no result; none if nothing of it can be sent."""
+    if event.kind == "assistant":
+        return _answered(event)
+    text = _BEFORE.get(event.kind, "") + event.content if event.content.strip() else ""
+    others = [found for block in _blocks(event) if (found := _shown(block))] if event.kind == "user" else []
+    return [*others, *_texts(text)]
+
+
+def use(event: Event, call_id: str) -> Block:
+    """A tool call, under the id that it has in the session."""
+    name = wire.tool_name(str((event.data or {}).get("name", "")))
+    arguments = msgspec.json.decode(wire.arguments(event.content))
+    return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
+
+
+def result(event: Event | None, call_id: str) -> Block:
+    """What a tool answered; a call that was never answered gets a result that says so."""
+    block: Block = {"tool_use_id": call_id, "type": "tool_result", "content": NO_RESULT}
+    if event is None:
+        return {**block, "is_error": True}
+    others = [found for each in _blocks(event) if (found := _shown(each) or _reference(each))]
+    failed = (event.data or {}).get("is_error") is True
+    if others:  # the API takes nothing but text in a result that is marked as an error
+        return {**block, "content": [*_texts(event.content), *others]}
+    if failed:
+        return {**block, "content": event.content if event.content.strip() else NO_OUTPUT, "is_error": True}
+    return {**block, "content": event.content}
+
+
+def left_behind(event: Event) -> int:
+    """How many blocks of a message cannot be put back."""
+    if event.kind == "assistant":
+        usable = sum(_thought(event, block) is not None for block in _blocks(event))
+    elif event.kind == "tool_result":
+        usable = sum((_shown(block) or _reference(block)) is not None for block in _blocks(event))
+    else:
+        usable = sum(_shown(block) is not None for block in _blocks(event)) if event.kind == "user" else 0
+    return len(_blocks(event)) - usable
+
+
+def _answered(event: Event) -> list[Block]:
+    """Text and thoughts of an answer in the order in which the model made them."""
+    text = event.content
+    if event.interrupted and text.strip():
+        text += INTERRUPTED
+    blocks: list[Block] = []
+    done = 0
+    for block in _blocks(event):
+        thought = _thought(event, block)
+        if thought is None:
+            continue
+        after = block.get(AFTER)
+        end = min(after, len(text)) if isinstance(after, int) and after > done else done
+        if text[done:end].strip() and text[end:].strip():
+            blocks += _texts(text[done:end])
+            done = end
+        blocks.append(thought)
+    return [*blocks, *_texts(text[done:])]
+
+
+def _thought(event: Event, block: Any) -> Block | None:
+    names = THOUGHTS.get(_kind(block), ())
+    if not names or family(event.dialect or "") != "anthropic":
+        return None
+    if not all(isinstance(block.get(name), str) for name in names) or not block[names[-1]].strip():
+        return None
+    return {"type": block["type"], **{name: block[name] for name in names}}
+
+
+def _shown(block: Any) -> Block | None:
+    """An image or a document of a user's or a result."""
+    if _kind(block) == "document":
+        return _document(block)
+    images, _ = images_of({"blocks": [block]})
+    if not images:
+        return None
+    image = images[0]
+    if image.url:
+        return {"type": "image", "source": {"type": "url", "url": image.url}}
+    return {"type": "image", "source": {"type": "base64", "media_type": image.media, "data": image.data}}
+
+
+def _document(block: Block) -> Block | None:
+    source = block.get("source")
+    if not isinstance(source, dict):
+        return None
+    kind, media, data = source.get("type"), source.get("media_type"), source.get("data")
+    pdf = kind == "base64" and media == "application/pdf" and isinstance(data, str) and _is_base64(data)
+    plain = kind == "text" and media == "text/plain" and isinstance(data, str) and bool(data.strip())
+    if not pdf and not plain:
+        return None
+    titles = {name: block[name] for name in ("title", "context") if _filled(block.get(name))}
+    return {"type": "document", "source": {"type": kind, "media_type": media, "data": data}, **titles}
+
+
+def _is_base64(data: str) -> bool:
+    try:
+        return bool(a2b_base64(data.encode("ascii"), strict_mode=True))
+    except (Error, UnicodeEncodeError):
+        return False
+
+
+def _reference(block: Any) -> Block | None:
+    """A tool that a result made known to the model."""
+    if _kind(block) != "tool_reference" or not _filled(block.get("tool_name")):
+        return None
+    return {"type": "tool_reference", "tool_name": block["tool_name"]}
+
+
+def _blocks(event: Event) -> list[Any]:
+    blocks = (event.data or {}).get("blocks")
+    return blocks if isinstance(blocks, list) else []
+
+
+def _kind(block: Any) -> str:
+    kind = block.get("type") if isinstance(block, dict) else None
+    return kind if isinstance(kind, str) else ""
+
+
+def _filled(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _texts(text: str) -> list[Block]:
+    return [{"type": "text", "text": text}] if text.strip() else []

@@ -1,0 +1,233 @@
+"""Importing Codex rollouts (SPEC 8)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from exported import as_sent, check_chain, export_of, records_of
+from request_validators import anthropic
+from session_records import TIME, jsonl, user
+
+from foldmark.sessions.importing import default_name
+
+REAL = Path(__file__).resolve().parents[3] / "shared" / "data" / "codex"
+REAL_FILES = sorted(REAL.glob("*.jsonl"))
+real_files = pytest.mark.skipif(not REAL_FILES, reason="the real rollouts are not here")
+
+
+def line(kind: str, **payload: Any) -> dict[str, Any]:
+    return {"timestamp": TIME, "type": kind, "payload": payload}
+
+
+def item(kind: str, **fields: Any) -> dict[str, Any]:
+    return line("response_item", type=kind, **fields)
+
+
+def says(role: str, *texts: str) -> dict[str, Any]:
+    kind = "output_text" if role == "assistant" else "input_text"
+    return item("message", role=role, content=[{"type": kind, "text": text} for text in texts])
+
+
+def asks(call_id: str, name: str = "shell", arguments: str = '{"command":["ls"]}', **fields: Any) -> dict[str, Any]:
+    return item("function_call", name=name, arguments=arguments, call_id=call_id, **fields)
+
+
+def gives(call_id: str, output: Any = "done", kind: str = "function_call_output") -> dict[str, Any]:
+    return item(kind, call_id=call_id, output=output)
+
+
+META = line("session_meta", id="019982b8-3422-79e0-8b3b-05abaf4f3c3e", cwd="/x")
+
+
+@real_files
+@pytest.mark.parametrize("path", REAL_FILES, ids=lambda path: path.stem)
+def test_real_file(path, load):
+    read = [json.loads(each) for each in path.read_bytes().splitlines()]
+    items = [each["payload"] for each in read if each["type"] == "response_item"]
+    imported = load(path)
+    count = {kind: sum(each["type"] == kind for each in items) for kind in ("function_call", "function_call_output")}
+    assert imported.report.messages["tool_call"] == count["function_call"] > 10
+    assert imported.report.messages["tool_result"] == count["function_call_output"]
+    assert all(event.answers for event in imported.of("tool_result"))
+    assert {event.dialect for event in imported.messages} == {"openai"}
+    outputs = {each["call_id"]: each["output"] for each in items if each["type"] == "function_call_output"}
+    assert {event.call_id: event.content for event in imported.of("tool_result")} == outputs
+    thought = sum(each["type"] == "reasoning" and each["encrypted_content"] is not None for each in items)
+    assert sum(bool((event.data or {}).get("blocks")) for event in imported.of("assistant")) == thought
+    assert imported.report.records["response_item"] == len(items)
+    assert imported.report.turns == 1
+    assert imported.report.broken == []
+    exported = records_of(export_of(imported.agent))
+    check_chain(exported)
+    body = {"model": "claude-x", "max_tokens": 1, "tools": [], "messages": as_sent(exported)}
+    assert anthropic(body) == []
+    for provider, model in (("openai_responses", "gpt-5"), ("anthropic", "claude-opus-4-8")):
+        assert imported.agent.request(provider, model).bytes
+
+
+def test_items_become_messages(session):
+    encrypted = {"summary": [{"type": "summary_text", "text": "hm"}], "encrypted_content": "ZW5j"}
+    imported = session(
+        META,
+        says("developer", "Sandbox."),
+        says("user", "<environment_context>"),
+        says("user", "hello"),
+        item("reasoning", id="rs_1", content=None, **encrypted),
+        item("reasoning", summary=[], encrypted_content=None),
+        asks("c1", namespace="mcp__x"),
+        gives("c1", '{"output":"a","metadata":{"exit_code":1}}'),
+        item("custom_tool_call", name="apply_patch", input="*** Begin", call_id="c2"),
+        gives("c2", [{"type": "input_text", "text": "one"}, {"type": "input_text", "text": "two"}]),
+        asks("c3", arguments="not json"),
+        gives("c3", {"content": "no", "success": False}),
+        item("local_shell_call", call_id="c4", action={"command": ["ls"]}),
+        gives("c4", "x", "local_shell_call_output"),
+        says("assistant", "bye"),
+        says("user", "again"),
+    )
+    assert imported.turns == [
+        ["<environment_context>", "hello", "", "c1", "c1", "c2", "c2", "c3", "c3", "c4", "c4", "bye"],
+        ["again"],
+    ]
+    (thought,) = (event for event in imported.of("assistant") if not event.content)
+    assert thought.data == {"blocks": [{"type": "reasoning", **encrypted}]}
+    calls = [(event.data["name"], json.loads(event.content)) for event in imported.of("tool_call")]
+    assert calls == [
+        ("mcp__x__shell", {"command": ["ls"]}),
+        ("apply_patch", {"input": "*** Begin"}),
+        ("shell", "not json"),
+        ("local_shell", {"command": ["ls"]}),
+    ]
+    results = [(event.content, event.data.get("is_error", False)) for event in imported.of("tool_result")]
+    assert results == [
+        ('{"output":"a","metadata":{"exit_code":1}}', False),
+        ("one\ntwo", False),
+        ("no", True),
+        ("x", False),
+    ]
+    assert [kept["payload"].get("type") for kept in imported.kept] == [None, "message", "reasoning"]
+    assert {event.data["source"] for event in imported.of("record")} == {"codex"}
+
+
+def test_images(session):
+    png = {"type": "input_image", "image_url": "data:image/png;base64,iVBO", "detail": "high"}
+    block = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"}}
+    odd = gives("c1", [png, {"type": "input_image", "image_url": "file:///x"}, 7])
+    imported = session(
+        META,
+        item("message", role="user", content=[{"type": "input_text", "text": "look"}, png]),
+        asks("c1"),
+        odd,
+        says("assistant", "ok"),
+        item("message", role="user", content=[png]),
+    )
+    look, alone = imported.of("user")
+    assert (look.content, look.data) == ("look", {"blocks": [block]})
+    assert (alone.content, alone.data) == ("", {"blocks": [block]})
+    (answer,) = imported.of("tool_result")
+    assert (answer.content, answer.data["blocks"]) == ("", [block])
+    assert imported.kept == [META, odd]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        item("message", role="user", content=7),
+        item("message", role=["user"], content="x"),
+        item("message", role="user", content=[]),
+        item("message", role="assistant", content=[{"type": "output_text", "text": 7}]),
+        item("function_call", name="x", arguments="{}"),
+        item("function_call", name=7, arguments="{}", call_id="c"),
+        item("function_call_output", call_id="c", output=None),
+        item("function_call_output", call_id="c", output=7),
+        item("function_call_output", output="x"),
+        item("reasoning", encrypted_content=7),
+        item("web_search_call", action={}),
+        {"type": "response_item", "payload": None},
+        {"type": "response_item", "payload": {"type": ["message"]}},
+        line("event_msg", type="user_message", message="hello"),
+        line("event_msg", type="token_count", info={"last_token_usage": []}),
+        line("event_msg", type="thread_rolled_back", num_turns="all"),
+        line("compacted", message=" ", replacement_history=[]),
+        line("compacted", message=None),
+        {"type": "user", "message": {"content": "of another program"}},
+    ],
+)
+def test_what_is_not_a_message_is_kept_whole(record, session):
+    imported = session(META, says("user", "hello"), record)
+    assert imported.said == [("user", "hello")]
+    assert imported.kept == [META, record]
+
+
+def test_a_compaction_keeps_what_it_repeats(session):
+    history = [
+        {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Sandbox."}]},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "two"}]},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "S"}]},
+        None,
+        {"type": "message"},
+    ]
+    before = [META, says("user", "one"), says("assistant", "a"), says("user", "two"), asks("c1"), gives("c1")]
+    compacted = line("compacted", message="S", replacement_history=history)
+    imported = session(*before, compacted, says("assistant", "b"), says("user", "three"))
+    assert imported.shown == ["two", "S", "b", "three"]
+    (made,) = imported.of("summary")
+    imported.agent.do(f"/restore {made.id}")
+    assert imported.shown == ["one", "a", "two", "c1", "c1", "b", "three"]
+    assert session(*before, line("compacted", message="S")).shown == ["S"]
+    assert session(META, says("user", "S"), line("compacted", message="S", replacement_history=history)).shown == ["S"]
+    assert session(META, line("compacted", message="S"), says("user", "one")).said == [("user", "S"), ("user", "one")]
+
+
+def test_turns_that_were_rolled_back_are_out_of_the_context(session):
+    imported = session(
+        META,
+        says("user", "<environment_context>"),
+        says("user", "one"),
+        says("assistant", "a"),
+        says("user", "two"),
+        says("assistant", "b"),
+        says("user", "three"),
+        says("assistant", "c"),
+        line("event_msg", type="thread_rolled_back", num_turns=2),
+        says("user", "four"),
+    )
+    assert imported.shown == ["<environment_context>", "one", "a", "four"]
+    assert imported.report.dropped == 2
+    gone = session(META, says("user", "one"), line("event_msg", type="thread_rolled_back", num_turns=9))
+    assert gone.shown == []
+    assert gone.said == [("user", "one")]
+
+
+def test_usage_once_for_each_answer(session):
+    spent = {"input_tokens": 10, "cached_input_tokens": 4, "output_tokens": 3, "total_tokens": 13}
+    told = line("event_msg", type="token_count", info={"total_token_usage": spent, "last_token_usage": spent})
+    imported = session(
+        META, line("turn_context", model="gpt-x"), says("user", "one"), says("assistant", "a"), told, told
+    )
+    assert [event.data for event in imported.of("usage")] == [
+        {"model": "gpt-x", "response": None, "input": 6, "output": 3, "cache_read": 4, "cache_write": 0}
+    ]
+
+
+def test_whose_session_it_is_tells_the_first_object(session):
+    codex = session(7, "x", META, says("user", "hello"), user("of another program"))
+    assert codex.said == [("user", "hello")]
+    claude = session(user("hello"), META, says("user", "of another program"))
+    assert claude.said == [("user", "hello")]
+
+
+def test_default_name():
+    name = "rollout-2025-09-25T21-12-14-019982b8-3422-79e0-8b3b-05abaf4f3c3e.jsonl"
+    assert default_name(Path("folder") / name) == "codex-019982b8"
+
+
+def test_torn_lines(session):
+    whole = jsonl(META, says("user", "hello"), says("assistant", "bye"))
+    for cut in (1, 20, 100):
+        imported = session(whole[:-cut])
+        assert imported.said[:1] == [("user", "hello")]
+        assert len(imported.report.broken) == (cut > 1)

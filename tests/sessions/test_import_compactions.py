@@ -1,0 +1,239 @@
+"""Importing a session that Claude Code compacted: the summary stands for what was before, and can be taken back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from session_records import TIME, assistant, call, result, user
+
+from foldmark.core.errors import CommandError
+
+BEFORE = [user("a", "u1"), assistant("b", "a1", "u1"), user("c", "u2", "a1"), assistant("d", "a2", "u2")]
+SHOWN = ["a", "b", "c", "d"]
+
+
+def boundary(uuid: str = "x1", logical: str | None = "a2", **metadata: Any) -> dict[str, Any]:
+    return {
+        "type": "system",
+        "subtype": "compact_boundary",
+        "uuid": uuid,
+        "parentUuid": None,
+        "logicalParentUuid": logical,
+        "timestamp": TIME,
+        "compactMetadata": {"trigger": "manual", "preTokens": 5, **metadata},
+    }
+
+
+def summary(text: Any = "S", uuid: str = "s1", parent: str | None = "x1", **fields: Any) -> dict[str, Any]:
+    return user(text, uuid, parent, isCompactSummary=True, isVisibleInTranscriptOnly=True, **fields)
+
+
+@pytest.mark.parametrize("newer", [True, False])
+@pytest.mark.parametrize("parent", ["a2", None, "unknown"])
+def test_a_compaction_is_a_summary_that_can_be_taken_back(newer, parent, session):
+    first = [boundary(logical=parent), summary()] if newer else [summary(parent=parent)]
+    imported = session(*BEFORE, *first, user("e", "u3", "s1"), assistant("f", "a3", "u3"))
+    assert imported.shown == ["S", "e", "f"]
+    (made,) = imported.of("summary")
+    assert made.created_at == TIME.replace("000Z", "000000Z")
+    assert made.turn_id == made.id
+    assert (imported.report.turns, imported.report.dropped) == (4, 0)
+    assert imported.report.messages == {"user": 3, "assistant": 3, "summary": 1}
+    assert [kept["subtype"] for kept in imported.kept] == ["compact_boundary"] * newer
+    with pytest.raises(CommandError, match="/restore"):
+        session(*BEFORE, *first).agent.do("/undo")
+    imported.agent.do(f"/restore {made.id}")
+    assert imported.shown == [*SHOWN, "e", "f"]
+
+
+def test_compactions_one_after_the_other_are_taken_back_one_by_one(session):
+    imported = session(
+        *BEFORE,
+        boundary(),
+        summary(),
+        user("e", "u3", "s1"),
+        assistant("f", "a3", "u3"),
+        boundary("x2", "a3"),
+        summary("T", "s2", "x2"),
+        user("g", "u4", "s2"),
+    )
+    assert imported.shown == ["T", "g"]
+    first, second = imported.of("summary")
+    imported.agent.do(f"/restore {second.id}")
+    assert imported.shown == ["S", "e", "f", "g"]
+    imported.agent.do(f"/restore {first.id}")
+    assert imported.shown == [*SHOWN, "e", "f", "g"]
+
+
+def test_at_the_beginning_there_is_nothing_to_stand_for(session):
+    for first in ([summary(parent=None)], [boundary(logical="elsewhere"), summary()]):
+        imported = session({"type": "mode"}, *first, user("a", "u1", "s1"), assistant("b", "a1", "u1"))
+        assert imported.said == [("user", "S"), ("user", "a"), ("assistant", "b")]
+        assert imported.turns == [["S", "a", "b"]]
+
+
+def test_a_prompt_written_anew_behind_a_compaction(session):
+    imported = session(
+        *BEFORE,
+        boundary(),
+        summary(),
+        user("first try", "u3", "s1"),
+        assistant("wrong", "a3", "u3"),
+        user("second try", "u4", "s1"),
+        assistant("right", "a4", "u4"),
+    )
+    assert imported.shown == ["S", "second try", "right"]
+    (drop,), (made,) = imported.of("drop"), imported.of("summary")
+    imported.agent.do(f"/restore {drop.id}")
+    assert imported.shown == ["S", "first try", "wrong", "second try", "right"]
+    imported.agent.do(f"/restore {made.id}")
+    assert imported.shown == [*SHOWN, "first try", "wrong", "second try", "right"]
+
+
+def test_who_goes_back_to_before_a_compaction_abandons_it(session):
+    imported = session(
+        *BEFORE,
+        boundary(),
+        summary(),
+        user("e", "u3", "s1"),
+        assistant("f", "a3", "u3"),
+        user("other", "u4", "a1"),
+        assistant("way", "a4", "u4"),
+    )
+    assert imported.shown == ["a", "b", "other", "way"]
+    assert not imported.of("summary")
+    assert imported.turns == [["a", "b"], ["c", "d"], ["S", "e", "f"], ["other", "way"]]
+
+
+def test_a_branch_abandoned_before_a_compaction_stays_out_when_that_is_taken_back(session):
+    imported = session(
+        *BEFORE[:2],
+        user("lost", "l1", "a1"),
+        assistant("lost too", "l2", "l1"),
+        *BEFORE[2:],
+        boundary(),
+        summary(),
+        user("e", "u3", "s1"),
+    )
+    assert imported.shown == ["S", "e"]
+    (drop,), (made,) = imported.of("drop"), imported.of("summary")
+    assert drop.id < made.id
+    imported.agent.do(f"/restore {made.id}")
+    assert imported.shown == [*SHOWN, "e"]
+
+
+def test_a_boundary_continues_what_it_names(session):
+    imported = session(*BEFORE, user("lost", "l1", "a1"), boundary(), summary(), user("e", "u3", "s1"))
+    assert imported.shown == ["S", "e"]
+    (made,) = imported.of("summary")
+    imported.agent.do(f"/restore {made.id}")
+    assert imported.shown == [*SHOWN, "e"]
+
+
+def test_in_the_midst_of_the_work(session):
+    """A result that was written behind the compaction goes with its call."""
+    imported = session(
+        user("a", "u1"),
+        assistant([call("c1")], "a1", "u1"),
+        user([result("c1")], "r1", "a1"),
+        assistant([call("c2")], "a2", "r1"),
+        boundary(logical="a2"),
+        summary(),
+        user([result("c2")], "r2", "a2"),
+        assistant([call("c3")], "a3", "s1"),
+        user([result("c3")], "r3", "a3"),
+        assistant("b", "a4", "r3"),
+    )
+    assert imported.shown == ["S", "c3", "c3", "b"]
+    assert imported.turns == [["a", "c1", "c1", "c2", "c2"], ["S"], ["c3", "c3", "b"]]
+    (made,) = imported.of("summary")
+    imported.agent.do(f"/restore {made.id}")
+    assert imported.shown == ["a", "c1", "c1", "c2", "c2", "c3", "c3", "b"]
+
+
+@pytest.mark.parametrize(
+    ("kept", "shown"),
+    [
+        ({"preservedMessages": {"anchorUuid": "s1", "uuids": ["u2", "a2"]}}, ["S", "c", "d", "e"]),
+        ({"preservedSegment": {"anchorUuid": "s1", "headUuid": "u2", "tailUuid": "a2"}}, ["S", "c", "d", "e"]),
+        ({"preservedMessages": {"anchorUuid": "x1", "uuids": ["u1", "a1"]}}, ["a", "b", "S", "e"]),
+        ({"preservedSegment": {"anchorUuid": "x1", "headUuid": "u1", "tailUuid": "a1"}}, ["a", "b", "S", "e"]),
+        ({"preservedSegment": {"anchorUuid": "s1", "headUuid": "nobody", "tailUuid": "a2"}}, ["S", "e"]),
+        ({"preservedSegment": {"anchorUuid": 1, "headUuid": [], "tailUuid": {}}}, ["S", "e"]),
+        ({"preservedMessages": {"anchorUuid": "s1", "uuids": [None, 7, "nobody"]}}, ["S", "e"]),
+        ({"preservedMessages": [], "preservedSegment": "x"}, ["S", "e"]),
+    ],
+)
+def test_what_a_compaction_leaves_as_it_was(kept, shown, session):
+    imported = session(*BEFORE, boundary(**kept), summary(), user("e", "u3", "s1"))
+    assert imported.shown == shown
+    (made,) = imported.of("summary")
+    imported.agent.do(f"/restore {made.id}")
+    assert imported.shown == [*SHOWN, "e"]
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_what_follows_continues_what_stays_behind_the_summary(listed, session):
+    """As Claude Code 2.1 writes it: the parent of the next record stands in front of the boundary."""
+    ends = {"anchorUuid": "s1", "headUuid": "a2", "tailUuid": "a2"}
+    kept = {"preservedMessages": {"anchorUuid": "s1", "uuids": ["a2"]}} if listed else {"preservedSegment": ends}
+    imported = session(
+        *BEFORE,
+        boundary(**kept),
+        summary(),
+        user("/compact", "u3", "a2"),
+        user("e", "u4", "u3"),
+        assistant("f", "a4", "u4"),
+        user("other", "u5", "a2"),
+        assistant("g", "a5", "u5"),
+    )
+    assert imported.shown == ["S", "d", "other", "g"]
+    assert imported.report.dropped == 1
+    (made,) = imported.of("summary")
+    imported.agent.do(f"/restore {made.id}")
+    assert imported.shown == [*SHOWN, "other", "g"]
+
+
+def test_a_compaction_that_leaves_everything_stands_for_nothing(session):
+    kept = {"anchorUuid": "x1", "uuids": ["u1", "a1", "u2", "a2"]}
+    imported = session(*BEFORE, boundary(preservedMessages=kept), summary(), user("e", "u3", "s1"))
+    assert imported.shown == [*SHOWN, "S", "e"]
+    assert not imported.of("summary")
+
+
+def test_torn_compactions(session):
+    """Without a summary nothing can stand for what was before."""
+    assert session(*BEFORE, boundary()).shown == SHOWN
+    cut = session(*BEFORE, boundary(), b'{"type":"user","isCompactSummary":true,"mess\n', user("e", "u3", "s1"))
+    assert cut.shown == [*SHOWN, "e"]
+    for content in ("", [], None, [result("c1")], 7):
+        imported = session(*BEFORE, boundary(), summary(content), user("e", "u3", "s1"))
+        assert imported.agent.context().messages[-1].content == "e"
+        assert len(imported.of("summary")) == (content == "")
+    for wrong in ("yes", 1, None):
+        imported = session(*BEFORE, boundary(), {**summary(), "isCompactSummary": wrong}, user("e", "u3", "s1"))
+        assert imported.shown == [*SHOWN, "S", "e"]
+
+
+def test_a_summary_of_several_texts_and_an_image(session):
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"}}
+    record = summary([{"type": "text", "text": "S"}, image, {"type": "text", "text": "T"}])
+    imported = session(*BEFORE, boundary(), record)
+    assert imported.shown == ["S\n\nT"]
+    assert imported.kept[-1] == record
+
+
+def test_in_a_sidechain_it_is_a_message(session):
+    imported = session(*BEFORE, summary(isSidechain=True), user("e", "u3", "a2"))
+    assert imported.shown == [*SHOWN, "e"]
+    assert not imported.of("summary")
+
+
+def test_many_compactions_that_all_keep_everything_end(session):
+    records: list[Any] = [*BEFORE]
+    for number in range(200):
+        kept = {"preservedSegment": {"anchorUuid": f"s{number}-", "headUuid": "u1", "tailUuid": "a2"}}
+        records += [boundary(f"x{number}-", f"s{number - 1}-" if number else "a2", **kept)]
+        records += [summary(f"S{number}", f"s{number}-", f"x{number}-")]
+    assert session(*records).shown[-1] == "d"
