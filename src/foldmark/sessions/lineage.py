@@ -3,14 +3,15 @@
 from msgspec import structs
 
 from foldmark.conversation import Log
+from foldmark.core.codec import well_formed
 from foldmark.core.lineage import CodingSession, EndReason
 from foldmark.sessions.places import SessionPath
 
 
 def known(log: Log, session: SessionPath) -> CodingSession:
     """What the log knows of a session; where that is nothing, what its path says. Writes nothing."""
-    found = log.store.coding_session(session.kind, session.id)
-    return found or CodingSession(session.kind, session.id, str(session.path))
+    id, path = well_formed([session.id, str(session.path)])  # a file's name need not be text
+    return log.store.coding_session(session.kind, id) or CodingSession(session.kind, id, path)
 
 
 def ended(
@@ -40,10 +41,11 @@ def continued(
 ) -> CodingSession:
     """Record that `session` begins at this moment, as the continuation of `parent`, whose worker and issue it has
     unless others are given."""
+    id, path = well_formed([session.id, str(session.path)])
     begun = CodingSession(
         session.kind,
-        session.id,
-        str(session.path),
+        id,
+        path,
         parent=parent.session_id,
         session_number=parent.session_number + 1,
         worker_id=parent.worker_id if worker is None else worker,

@@ -1,0 +1,138 @@
+"""`foldmark rollover`: where the summary comes from, and how the new session is started."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from foldmark.core.codec import well_formed
+from foldmark.core.errors import FoldmarkError
+from foldmark.core.wording import one_line
+from foldmark.interfaces.setup import Setup
+
+if TYPE_CHECKING:
+    from foldmark.sessions.places import SessionPath
+    from foldmark.sessions.rollover import Rolled
+
+
+@click.command()
+@click.argument("session", required=False)
+@click.option("--summary-file", metavar="FILE", help="What the next session has to know; - reads standard input.")
+@click.option("--auto-summary", is_flag=True, help="Have a language model write the summary.")
+@click.option("--model", metavar="PROVIDER/MODEL", help="Which one; otherwise the one in your settings.")
+@click.option("--issue", metavar="REF", help="What the work is for; otherwise FOLDMARK_ISSUE.")
+@click.option("--worker", metavar="ID", help="Who works; otherwise FOLDMARK_WORKER.")
+@click.option("--launch", is_flag=True, help="Start the new session.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def rollover(
+    setup: Setup,
+    session: str | None,
+    summary_file: str | None,
+    auto_summary: bool,
+    model: str | None,
+    issue: str | None,
+    worker: str | None,
+    launch: bool,
+    as_json: bool,
+) -> None:
+    """Go on in a fresh session that begins with a handoff summary.
+
+    SESSION is a file, an id or the beginning of one; otherwise the session that this runs in, or the newest one of this
+    folder. It is archived and its end recorded; its file is not changed. The new session's file lies beside it, and its
+    first message is the summary with where to look up what that leaves out. The summary has some 500 words under the
+    headings ### Current Task, ### Key Decisions, ### Modified Files, ### Immediate Next Steps, ### Critical Context.
+    """
+    from foldmark.interfaces.launching import start
+    from foldmark.interfaces.render import json_text
+    from foldmark.sessions import places
+    from foldmark.sessions.handover import handover
+    from foldmark.sessions.rollover import check, roll_over
+
+    if (summary_file is None) != auto_summary:
+        raise click.UsageError("Give --summary-file FILE or --auto-summary, one of them")
+    if model is not None and not auto_summary:
+        raise click.UsageError("--model is for --auto-summary")
+    found = places.find(session, _working_folder(), os.environ)
+    check(found)
+    summary = handover(_read(summary_file) if summary_file is not None else _written(setup, found, model))
+    with setup.log(create=True) as log:
+        rolled = roll_over(log, found, summary, os.environ, issue=issue, worker=worker)
+    for warning in rolled.warnings:
+        print(f"foldmark: {one_line(warning)}", file=sys.stderr)
+    if as_json:
+        print(json_text(well_formed(_data(rolled))))
+    else:
+        _tell(rolled)
+    if launch:
+        start(rolled.command, rolled.cwd)
+
+
+def _working_folder() -> str:
+    try:
+        return os.getcwd()  # noqa: PTH109 - as it is named
+    except OSError:  # it was removed
+        return os.sep
+
+
+def _read(name: str) -> str:
+    """The text of a summary file. Raises SummaryError for one of absurd length, FoldmarkError if it cannot be read."""
+    from foldmark.sessions.handover import LONGEST
+
+    try:
+        if name == "-":
+            data = sys.stdin.buffer.read(4 * LONGEST + 1)
+        else:
+            with Path(name).open("rb") as file:
+                data = file.read(4 * LONGEST + 1)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        why = getattr(error, "strerror", None) or error
+        raise FoldmarkError(f"cannot read the summary in {one_line(name)}: {why}; nothing was written") from None
+    return data.decode("utf-8", "replace")
+
+
+def _written(setup: Setup, session: "SessionPath", model: str | None) -> str:
+    """The summary that a model writes; nothing of it is kept but what the rollover hands over."""
+    import foldmark
+    from foldmark.providers.wires import check_model
+    from foldmark.sessions.auto_summary import summarize
+
+    given = setup.given
+    if model is not None:
+        check_model(model, given.dialects)
+        given = given.without("model")
+    with foldmark.open(":memory:", settings=given) as log:
+        agent = log.agent("rollover")
+        if model is not None:
+            agent.configure("model", model)
+        if sys.stderr.isatty():
+            print(f"{agent.standing().config.model} writes the summary …", file=sys.stderr)
+        return summarize(agent, session)
+
+
+def _tell(rolled: "Rolled") -> None:
+    from foldmark.interfaces.render import harmless
+
+    at = "" if rolled.context is None else f" at {rolled.context}% context"
+    print(
+        f"Session {rolled.parent.id} ended{at}.\n"
+        f"Session {rolled.session.id}, #{rolled.number} of its line, begins with the summary: "
+        f"{harmless(one_line(str(rolled.session.path)))}\n"
+        f"Start it:\n  {harmless(rolled.shell)}",
+        flush=True,
+    )
+
+
+def _data(rolled: "Rolled") -> dict[str, Any]:
+    return {
+        "new_session_id": rolled.session.id,
+        "file": str(rolled.session.path),
+        "parent_file": str(rolled.parent.path),
+        "session_number": rolled.number,
+        "context_at_end": rolled.context,
+        "command": rolled.shell,
+        "prompt": rolled.prompt,
+        "warnings": list(rolled.warnings),
+    }

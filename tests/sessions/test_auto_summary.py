@@ -1,0 +1,180 @@
+"""`foldmark rollover --auto-summary`: what a model is shown, and that half of it leaves nothing (SPEC 8, S4)."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import rollout_records as codex
+from hook_place import PROGRAM, answer
+from plan import Answer, Fail, Reply, Say, Stalled
+from server import Loopback
+from session_records import REAL_FILES, assistant, call, jsonl, result, user
+from test_handover import GOOD
+from test_rollover import ID, Place, files
+from wire_anthropic import AnthropicWire
+
+from foldmark.sessions.auto_summary import newest
+from foldmark.sessions.places import session_path
+
+MODEL = ("--auto-summary", "--model", "anthropic/claude-sonnet-4-5")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    place = Place(tmp_path)
+    place.write(
+        user("The port is 5433."),
+        assistant([call("c1", "Bash", command="make test")]),
+        user([result("c1", "x" * 9000 + "END")]),
+        user("a side chain", isSidechain=True),
+        user("told by the program", isMeta=True),
+        b'{"torn": \n',
+        assistant([{"type": "thinking", "thinking": "secret thought", "signature": "s"}]),
+        answer(152_000),
+    )
+    return place
+
+
+@pytest.fixture
+def asked(place: Place) -> Iterator[list[Loopback]]:
+    servers: list[Loopback] = []
+    yield servers
+    for server in servers:
+        server.__exit__(None, None, None)
+        assert server.refusals == []
+
+
+def serve(asked: list[Loopback], place: Place, *answers: Answer) -> Loopback:
+    server = Loopback(AnthropicWire(), answers)
+    asked.append(server.__enter__())
+    place.environment |= {"ANTHROPIC_API_KEY": "test-key-1", "ANTHROPIC_BASE_URL": server.url}
+    return server
+
+
+def says(text: str, stop: str = "end") -> Reply:
+    return Reply((Say((text,)),), stop)
+
+
+def question(server: Loopback, index: int = -1) -> str:
+    (message,) = server.asked[index].body["messages"]
+    return message["content"] if isinstance(message["content"], str) else message["content"][0]["text"]
+
+
+def test_a_model_writes_the_summary(place: Place, asked: list[Loopback]) -> None:
+    server = serve(asked, place, says(f"{GOOD}\n"))
+    done = place.ran(*MODEL, "--json")
+    assert (done.returncode, done.stderr) == (0, b"")
+    told = json.loads(done.stdout)
+    assert f"### Handoff Summary\n\n{GOOD}\n\n### Retrieving" in told["prompt"]
+    assert [each.summary for each in place.known()] == [GOOD, None]
+    put = question(server)
+    assert put.startswith("<record>\n[user] The port is 5433.\n\n[tool call Bash] command")
+    for part in (
+        "make test",
+        "[tool result] xxx",
+        "[… 9,003 characters]",
+        "[assistant] Done.\n</record>",
+        "### Key Decisions",
+    ):
+        assert part in put
+    for part in ("a side chain", "told by the program", "secret thought", "END"):
+        assert part not in put
+
+
+def test_the_model_of_the_settings(place: Place, asked: list[Loopback]) -> None:
+    server = serve(asked, place, says(GOOD))
+    assert place.ran("--auto-summary", FOLDMARK_MODEL="anthropic/claude-haiku-4-5").returncode == 0
+    assert server.asked[0].body["model"] == "claude-haiku-4-5"
+
+
+def test_an_answer_without_the_headings_warns(place: Place, asked: list[Loopback]) -> None:
+    serve(asked, place, says("I fixed it."))
+    done = place.ran(*MODEL)
+    assert done.returncode == 0
+    assert done.stderr.startswith(b"foldmark: the summary lacks ### Current Task, ")
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (says(""), b"answered with nothing"),
+        (says("### Current", "length"), b"was cut off"),
+        (says("No.", "refused"), b"is a refusal"),
+        (Fail("key"), b""),
+        (Fail("request"), b""),
+    ],
+)
+def test_without_a_whole_answer_nothing_is_written(
+    reply: Answer, said: bytes, place: Place, asked: list[Loopback]
+) -> None:
+    serve(asked, place, reply)
+    before = files(place.folder)
+    done = place.ran(*MODEL)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert said in done.stderr
+    assert done.stderr.count(b"\n") == 1
+    assert files(place.folder) == before
+
+
+def test_interrupting_leaves_nothing(place: Place, asked: list[Loopback]) -> None:
+    server = serve(asked, place, Stalled((Say(("### Current",)),)))
+    before = files(place.folder)
+    words = [PROGRAM, "rollover", *MODEL]
+    with subprocess.Popen(words, env=place.environment, cwd=place.work, stderr=subprocess.PIPE) as process:
+        until = time.monotonic() + 30
+        while not server.asked and time.monotonic() < until:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=30)
+    assert (process.returncode, told.strip()) == (130, b"foldmark: interrupted")
+    assert files(place.folder) == before
+
+
+def test_what_the_model_cannot_take_is_shown_in_part(place: Place, asked: list[Loopback]) -> None:
+    place.write(*(user(f"message {number} {'word ' * 1000}") for number in range(200)))
+    server = serve(asked, place, Fail("overflow", tokens=300_000, limit=150_000), says(GOOD))
+    assert place.ran(*MODEL).returncode == 0
+    first, second = question(server, 0), question(server, 1)
+    assert 0.4 * len(first) < len(second) < 0.55 * len(first)
+    for each in (first, second):
+        assert "message 199 " in each
+        assert "message 0 " not in each
+
+
+def test_a_session_that_says_nothing(place: Place, asked: list[Loopback]) -> None:
+    serve(asked, place)
+    place.write({"type": "summary", "summary": "x"})
+    done = place.ran(*MODEL)
+    assert done.returncode == 2
+    assert b"there is nothing to sum up" in done.stderr
+
+
+@pytest.mark.parametrize("room", [0, 100, 5_000, 600_000])
+def test_the_newest_messages_as_many_as_fit(room: int, tmp_path: Path) -> None:
+    path = tmp_path / f"{ID}.jsonl"
+    path.write_bytes(jsonl(*(user(f"{number:04d} ä {'x' * (number % 700)}") for number in range(3000))))
+    shown = newest(session_path(path), room)
+    assert len(shown.encode()) <= room
+    found = [int(each[7:11]) for each in shown.split("\n\n")] if shown else []
+    assert found == list(range(3000 - len(found), 3000))
+    assert len(found) >= min(3000, room // 720)
+
+
+def test_codex(tmp_path: Path) -> None:
+    path = tmp_path / codex.name()
+    path.write_bytes(jsonl(codex.meta(), codex.said("hello"), codex.call("c1"), codex.output("c1", "a b")))
+    shown = newest(session_path(path), 1000)
+    assert shown.startswith("[user] hello\n\n[tool call exec_command] ")
+    assert shown.endswith("\n\n[tool result] a b")
+
+
+@pytest.mark.skipif(not REAL_FILES, reason="the real sessions are not here")
+@pytest.mark.parametrize("path", REAL_FILES, ids=lambda path: path.stem)
+def test_real_sessions(path: Path) -> None:
+    assert 0 < len(newest(session_path(path), 50_000).encode()) <= 50_000

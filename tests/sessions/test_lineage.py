@@ -1,0 +1,80 @@
+"""Which session continued which, and why each ended (SPEC 8, S4)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import foldmark
+from foldmark.core.lineage import CodingSession
+from foldmark.sessions import lineage
+from foldmark.sessions.places import SessionPath
+
+OLD, NEW, NEWEST = (SessionPath(Path(f"/s/{name}.jsonl"), "claude", name) for name in ("old", "new", "newest"))
+
+
+def test_of_an_unknown_session_its_path_is_known(log: foldmark.Log) -> None:
+    assert lineage.known(log, OLD) == CodingSession("claude", "old", "/s/old.jsonl")
+    assert log.store.coding_sessions() == []
+
+
+def test_a_rollover(log: foldmark.Log) -> None:
+    ended = lineage.ended(log, OLD, "rollover", 76, "### Current Task")
+    begun = lineage.continued(log, ended, NEW, worker=42, issue="#7")
+    first, second = log.store.coding_sessions()
+    assert (first, second) == (ended, begun)
+    assert (first.session_number, first.parent, first.started_at) == (1, None, None)
+    assert (first.end_reason, first.context_at_end, first.summary) == ("rollover", 76, "### Current Task")
+    assert (second.session_number, second.parent, second.file) == (2, "old", "/s/new.jsonl")
+    assert (second.worker_id, second.issue, second.ended_at) == (42, "#7", None)
+    assert first.ended_at is not None
+    assert second.started_at is not None
+    assert first.ended_at <= second.started_at
+    assert list(log.store.damage()) == []
+
+
+def test_worker_and_issue_go_on_with_the_line(log: foldmark.Log) -> None:
+    second = lineage.continued(log, lineage.known(log, OLD), NEW, worker="w-1", issue="#7")
+    third = lineage.continued(log, second, NEWEST)
+    assert (third.session_number, third.worker_id, third.issue) == (3, "w-1", "#7")
+    assert lineage.continued(log, second, NEWEST, worker=0, issue="").worker_id == 0
+
+
+def test_a_new_end_counts(log: foldmark.Log) -> None:
+    lineage.ended(log, OLD, "trim", 61)
+    again = lineage.ended(log, OLD, "rollover", 80, "summary")
+    assert (again.end_reason, again.context_at_end, again.summary) == ("rollover", 80, "summary")
+    later = lineage.ended(log, OLD, "trim", None)
+    assert (later.end_reason, later.context_at_end, later.summary) == ("trim", None, "summary")
+    assert log.store.coding_sessions() == [later]
+
+
+@pytest.mark.parametrize("reason", ["trim", "rollover"])
+def test_the_end_of_the_process_says_nothing_against_a_trim_or_rollover(reason, log: foldmark.Log) -> None:
+    before = lineage.ended(log, OLD, reason, 61)
+    assert lineage.ended(log, OLD, "completed", 62) == before
+    assert log.store.coding_sessions() == [before]
+
+
+def test_completed_and_completed_again(log: foldmark.Log) -> None:
+    lineage.ended(log, OLD, "completed", 12)
+    assert lineage.ended(log, OLD, "completed", 30).context_at_end == 30
+
+
+def test_claude_and_codex_may_use_the_same_id(log: foldmark.Log) -> None:
+    codex = SessionPath(Path("/c/rollout-old.jsonl"), "codex", "old")
+    lineage.ended(log, OLD, "trim", 61)
+    lineage.ended(log, codex, "completed", None)
+    assert [each.kind for each in log.store.coding_sessions()] == ["claude", "codex"]
+    assert lineage.known(log, OLD).end_reason == "trim"
+
+
+def test_a_file_whose_name_is_no_text(log: foldmark.Log) -> None:
+    path = Path(os.fsdecode(b"/s/\xff.jsonl"))
+    session = SessionPath(path, "claude", path.stem)
+    ended = lineage.ended(log, session, "trim", 61)
+    assert (ended.session_id, ended.file) == ("\ufffd", "/s/\ufffd.jsonl")
+    assert lineage.known(log, session) == ended
+    assert lineage.continued(log, ended, SessionPath(path, "codex", path.stem)).session_id == "\ufffd"

@@ -1,0 +1,122 @@
+"""Files that are there whole or not at all (SPEC 8)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from foldmark.sessions.new_file import PREFIX, SUFFIX, WriteError, new_file, replaced_file
+
+BOTH = pytest.mark.parametrize("writing", [new_file, replaced_file])
+
+
+def there(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@BOTH
+def test_it_is_there_once_the_block_has_ended(writing, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    with writing(path) as file:
+        file.write(b"x" * 3_000_000)
+        assert not path.exists()
+    assert there(tmp_path) == {"a.jsonl": b"x" * 3_000_000}
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@BOTH
+def test_its_mode(writing, tmp_path: Path) -> None:
+    with writing(tmp_path / "a", mode=0o644) as file:
+        file.write(b"1")
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o644
+
+
+@BOTH
+@pytest.mark.parametrize("error", [KeyError, KeyboardInterrupt])
+def test_a_block_that_raises_leaves_nothing(writing, error: type[BaseException], tmp_path: Path) -> None:
+    def broken() -> None:
+        with writing(tmp_path / "a") as file:
+            file.write(b"1")
+            raise error
+
+    with pytest.raises(error):
+        broken()
+    assert there(tmp_path) == {}
+
+
+def test_a_new_file_replaces_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"before")
+    with pytest.raises(WriteError, match=r"a exists already, and is left as it is"), new_file(path) as file:
+        file.write(b"after")
+    assert there(tmp_path) == {"a": b"before"}
+    (tmp_path / "link").symlink_to("nowhere")
+    with pytest.raises(WriteError, match="exists already"), new_file(tmp_path / "link") as file:
+        file.write(b"after")
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_without_links_it_replaces_nothing_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def link(*_: object) -> None:
+        raise OSError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(os, "link", link)
+    path = tmp_path / "a"
+    for _ in range(2):
+        try:
+            with new_file(path) as file:
+                file.write(b"1")
+        except WriteError as error:
+            assert "exists already" in str(error)  # noqa: PT017 - the first time it is not
+        path.write_bytes(path.read_bytes() + b"!")
+    assert there(tmp_path) == {"a": b"1!!"}
+
+
+def test_a_replaced_file_keeps_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"before")
+    path.chmod(0o640)
+    with replaced_file(path) as file:
+        file.write(b"after")
+        file.flush()
+        assert path.read_bytes() == b"before"
+    assert there(tmp_path) == {"a": b"after"}
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+@BOTH
+def test_what_the_system_says_is_one_line(writing, tmp_path: Path) -> None:
+    for path, said in ((tmp_path / "no" / "a", "No such file"), (tmp_path / ("n" * 300), "")):
+        with pytest.raises(WriteError, match=f"cannot write .*{said}") as caught, writing(path) as file:
+            file.write(b"1")
+        assert "\n" not in str(caught.value)
+    assert there(tmp_path) == {}
+
+
+def test_a_folder_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    with pytest.raises(WriteError), replaced_file(tmp_path / "a") as file:
+        file.write(b"1")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+@pytest.mark.parametrize("name", ["new_file", "replaced_file"])
+def test_a_process_that_dies_leaves_nothing_that_looks_like_a_session(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    code = (
+        "import os, signal, sys\nfrom pathlib import Path\nfrom foldmark.sessions import new_file\n"
+        f"with new_file.{name}(Path(sys.argv[1])) as file:\n"
+        "    file.write(b'x' * 3_000_000)\n    file.flush()\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)])
+    assert done.returncode == -signal.SIGKILL
+    (left,) = tmp_path.iterdir()
+    assert left.name.startswith(PREFIX)
+    assert left.name.endswith(SUFFIX)
+    assert not left.match("*.jsonl")
