@@ -1,0 +1,269 @@
+"""`foldmark trim`: what it prints, what it writes where, and what it refuses [SPEC 8]."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import PROGRAM, Cli
+
+import foldmark
+from foldmark.sessions.places import project_folder
+
+OLD = "99999999-2222-4333-8444-555555555555"
+LONG = "one line of the output\n" * 400
+
+
+def lines(*records: dict[str, Any]) -> bytes:
+    return b"".join(json.dumps(record, separators=(",", ":")).encode() + b"\n" for record in records)
+
+
+def exchange(number: int, name: str, content: Any, cwd: str) -> list[dict[str, Any]]:
+    usage = {"input_tokens": 10, "cache_read_input_tokens": 30_000, "output_tokens": 100}
+    call = {"type": "tool_use", "id": f"c{number}", "name": name, "input": {}}
+    asked = {"role": "assistant", "model": "claude-x", "content": [call], "usage": usage}
+    result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": content}
+    return [
+        {"type": "assistant", "sessionId": OLD, "cwd": cwd, "uuid": f"a{number}", "message": asked},
+        {"type": "user", "sessionId": OLD, "cwd": cwd, "uuid": f"u{number}", "message": {"content": [result]}},
+    ]
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A session of the working folder, an hour old."""
+    for name in ("CLAUDE_CONFIG_DIR", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    cwd = str(Path.cwd())
+    path = tmp_path / "home" / ".claude" / "projects" / project_folder(cwd) / f"{OLD}.jsonl"
+    path.parent.mkdir(parents=True)
+    records = [*exchange(1, "Bash", LONG, cwd), *exchange(2, "Read", LONG * 2, cwd), *exchange(3, "Edit", LONG, cwd)]
+    path.write_bytes(lines(*records, *exchange(4, "Bash", "short", cwd)))
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    return path
+
+
+def others(session: Path) -> list[Path]:
+    return sorted(path for path in session.parent.iterdir() if path != session)
+
+
+def test_what_is_printed(cli: Cli, db: str, session: Path, tmp_path: Path) -> None:
+    before = session.read_bytes()
+    shown = cli("trim")
+    assert (shown.code, shown.err) == (0, "")
+    (new,) = others(session)
+    assert re.sub(r"\d,\d{3}\n", "N\n", shown.out) == (
+        "tool  results  cut  characters  ~tokens\n"
+        "Read        1    1      17,900    N\n"
+        "Bash        2    1       8,700    N\n"
+        "all         3    2      26,600    N\n"
+        "Context: 15% → ~10% of 200,000 tokens\n"
+        f"New session: {new}\n"
+        f"The session itself stays as it is: {session}\n"
+        "The trim takes effect when the new session is resumed:\n"
+        "\n"
+        f"  cd {Path.cwd()} && claude --resume {new.stem}\n"
+    )
+    assert session.read_bytes() == before
+    assert new.read_bytes().count(b"TRIMMED by Foldmark") == 2
+    (archived,) = (tmp_path / "data").rglob(f"{OLD}.jsonl")
+    assert archived.read_bytes() == before
+
+
+def test_the_json_has_all_of_it(cli: Cli, db: str, session: Path) -> None:
+    data = json.loads(cli("trim", OLD[:6], "--json").out)
+    (new,) = others(session)
+    assert data["archived"].endswith(f"{OLD}.jsonl")
+    read, bash = (each.pop("tokens") for each in data["by_tool"])
+    saved = data["tokens_saved"]
+    assert saved == pytest.approx(read + bash, abs=1)
+    assert 8900 < saved < 9300
+    assert data == {
+        "trimmed_count": 2,
+        "tokens_saved": saved,
+        "new_session_id": new.stem,
+        "file": str(new),
+        "parent_file": str(session),
+        "full_results": str(session),
+        "by_tool": [
+            {"tool": "Read", "results": 1, "cut": 1, "characters": 17900},
+            {"tool": "Bash", "results": 2, "cut": 1, "characters": 8700},
+        ],
+        "context": {
+            "tokens": 30110,
+            "window": 200_000,
+            "percent_before": 15,
+            "percent_after": 10,
+            "tokens_saved": saved,
+        },
+        "lines": 8,
+        "archived": data["archived"],
+        "dry_run": False,
+        "in_place": False,
+        "resume": f"cd {Path.cwd()} && claude --resume {new.stem}",
+        "suggests_rollover": False,
+    }
+
+
+def test_a_dry_run_writes_nothing(cli: Cli, db: str, session: Path, tmp_path: Path) -> None:
+    def everything() -> list[tuple[str, float]]:
+        return sorted((str(path), path.stat().st_mtime) for path in tmp_path.rglob("*"))
+
+    before = everything()
+    shown = cli("trim", str(session), "--dry-run")
+    data = json.loads(cli("trim", str(session), "--dry-run", "--json").out)
+    assert everything() == before
+    assert shown.code == 0
+    assert shown.out.startswith("tool  results  cut")
+    assert shown.out.endswith("Context: 15% → ~10% of 200,000 tokens\n")
+    assert data["trimmed_count"] == 2
+    assert (data["new_session_id"], data["file"], data["resume"], data["archived"]) == (None, None, None, None)
+
+
+def test_the_lineage(cli: Cli, db: str, session: Path) -> None:
+    id = json.loads(cli("trim", "--json").out)["new_session_id"]
+    with foldmark.open(db) as log:
+        old, new = log.store.coding_sessions()
+    assert (old.session_id, old.end_reason, old.context_at_end) == (OLD, "trim", 15)
+    assert (new.session_id, new.parent, new.session_number) == (id, OLD, 2)
+
+
+def test_settings_and_options(cli: Cli, db: str, session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def cut(*options: str) -> dict[str, int]:
+        data = json.loads(cli("trim", OLD, "--dry-run", "--json", *options).out)
+        return {each["tool"]: each["characters"] for each in data["by_tool"] if each["cut"]}
+
+    assert cut("--tools", "EDIT, glob") == {"Edit": 8700}
+    assert cut("--tools", "*", "--threshold", "9000") == {"Read": 9400}
+    Path(".foldmark.toml").write_text('[context]\ntrim_target_tools = ["Edit"]\ntrim_threshold_chars = 200\n')
+    assert cut() == {"Edit": 9000}
+    monkeypatch.setenv("FOLDMARK_TRIM_THRESHOLD_CHARS", "300")
+    assert cut() == {"Edit": 8900}
+    assert cut("--threshold", "0") == {"Edit": 9200}
+
+
+def test_nothing_to_cut(cli: Cli, db: str, session: Path) -> None:
+    out = cli("trim", "--tools", "Glob").out
+    assert len(others(session)) == 1
+    assert "There was nothing to cut.\n" in out
+    assert "claude --resume" in out
+    assert out.endswith("This saved nothing: /rollover helps more.\n")
+    assert "This would save nothing: /rollover" in cli("trim", OLD, "--tools", "Glob", "--dry-run").out
+
+
+def test_little_to_cut(cli: Cli, db: str, session: Path) -> None:
+    out = cli("trim", "--threshold", "17000").out
+    assert re.search(r"\n\nThis saved only ~4\d\d tokens: /rollover helps more\.\n\Z", out)
+
+
+def test_a_failed_archive_warns(cli: Cli, db: str, session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("file").write_text("no folder")
+    monkeypatch.setenv("FOLDMARK_ARCHIVE", str(Path("file").absolute()))
+    shown = cli("trim", "--json")
+    assert shown.code == 0
+    assert shown.err.startswith("foldmark: the session was not archived, but stays where it is: ")
+    assert json.loads(shown.out)["archived"] is None
+    assert len(others(session)) == 1
+
+
+def test_a_failed_database_warns(cli: Cli, session: Path) -> None:
+    Path("log.db").write_text("no database" * 1000)
+    shown = cli("--db", "log.db", "trim")
+    assert shown.code == 0
+    assert shown.err.startswith("foldmark: the database does not know of the new session: ")
+    assert shown.err.count("\n") == 1
+    assert len(others(session)) == 1
+
+
+def test_in_place(cli: Cli, db: str, session: Path) -> None:
+    before = session.read_bytes()
+    out = cli("trim", "--in-place").out
+    (backup,) = others(session)
+    assert backup.read_bytes() == before
+    assert re.fullmatch(rf"{OLD}\.jsonl\.foldmark-backup-\d{{8}}T\d{{6}}Z", backup.name)
+    assert f"Trimmed: {session}\nWhat it was: {backup}\nThe trim takes effect when it is resumed:\n" in out
+    assert f"claude --resume {OLD}\n" in out
+    again = cli("trim", "--in-place")
+    assert again.code == 1
+    assert re.fullmatch(
+        rf"foldmark: {session} was changed \d s ago, so that it may be in use; close it first, trim it into a new file "
+        r"\(without --in-place\), or use --force\n",
+        again.err,
+    )
+    data = json.loads(cli("trim", "--in-place", "--force", "--json").out)
+    assert (data["new_session_id"], data["trimmed_count"], data["in_place"]) == (OLD, 0, True)
+    assert data["full_results"] in map(str, others(session))
+
+
+def test_the_session_that_it_runs_in(cli: Cli, db: str, session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", OLD)
+    shown = cli("trim", "--in-place")
+    assert (shown.code, shown.out) == (1, "")
+    assert shown.err.startswith(f"foldmark: {session} is the session that this runs in; ")
+    assert cli("trim").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (("--launch", "--dry-run"), 2, "--launch goes on with the new session, and --dry-run makes none"),
+        (("--force",), 2, "--force belongs to --in-place"),
+        (("--threshold", "x"), 2, "trim_threshold_chars is a number from 0"),
+        (("--threshold", "-1"), 2, "trim_threshold_chars is a number from 0"),
+        (("--tools", ","), 2, "trim_target_tools is a list of tools' names"),
+        (("nobody",), 2, "there is no file and no session 'nobody'"),
+        (("missing.jsonl",), 1, "there is no file"),
+        ((".",), 1, "is a directory; name a session file in it"),
+        (("text.jsonl",), 1, "is no session: no line of it is a JSON object"),
+    ],
+)
+def test_what_is_refused(
+    cli: Cli, db: str, session: Path, arguments: tuple[str, ...], code: int, told: str, tmp_path: Path
+) -> None:
+    Path("text.jsonl").write_text("text\n")
+    shown = cli("trim", *arguments)
+    assert (shown.code, shown.out) == (code, "")
+    assert told in shown.err
+    assert shown.err.count("\n") == 1
+    assert others(session) == []
+    assert not (tmp_path / "data").exists()
+
+
+def test_what_a_file_says_does_not_steer_the_terminal(cli: Cli, db: str, session: Path) -> None:
+    name = "\x1b[31mRead\n\u202e"
+    session.write_bytes(lines(*exchange(1, name, LONG, "/work/\x1b[2J")))
+    shown = cli("trim", OLD, "--tools", "*")
+    assert not set(shown.out) & {"\x1b", "\u202e"}
+    assert "\\x1b[31mRead\\n\\u202e" in shown.out
+
+
+@pytest.fixture
+def program(db: str, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    def program(*arguments: str, path: Path) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PATH": str(path)}
+        return subprocess.run([PROGRAM, *arguments], env=environment, capture_output=True, text=True, check=False)
+
+    return program
+
+
+def test_launch(program: Callable[..., subprocess.CompletedProcess[str]], session: Path, tmp_path: Path) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    left = program("trim", OLD, "--launch", path=programs)
+    assert left.returncode == 0
+    (new,) = others(session)
+    assert "claude is not installed here" in left.stderr
+    assert left.stderr.endswith(f"claude --resume {new.stem}\n")
+    (programs / "claude").write_text('#!/bin/sh\necho "in $(/bin/pwd -P): $*"\nexit 7\n')
+    (programs / "claude").chmod(0o755)
+    done = program("trim", OLD, "--launch", path=programs)
+    assert done.returncode == 7
+    (newest,) = set(others(session)) - {new}
+    assert done.stdout.endswith(f"in {Path.cwd().resolve()}: --resume {newest.stem}\n")
+    assert done.stdout.startswith("tool  results")

@@ -1,0 +1,100 @@
+"""A trim that is killed: the original is what it was, the new file whole or not there [SPEC 8].
+
+Real processes and a real SIGKILL, at every step that changes a file and at random moments.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from session_records import assistant, call, jsonl, result, user
+from trim_check import at, compare
+from trim_killed import ID
+
+PROGRAM = Path(__file__).with_name("trim_killed.py")
+NAME = "99999999-2222-4333-8444-555555555555"
+SESSION = b"".join(
+    jsonl(
+        assistant([call(f"c{number}", "Bash")], sessionId=NAME, usage={"input_tokens": number}),
+        user([result(f"c{number}", f"line {number} of the output\n" * 100)], sessionId=NAME),
+    )
+    for number in range(60)
+)
+
+
+def started(path: Path, step: int, way: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, str(PROGRAM), str(path), str(step), way],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def steps(path: Path, way: str) -> int:
+    """How many steps a whole trim has."""
+    process = started(path, 0, way)
+    told, wrong = process.communicate()
+    assert not wrong
+    return int(told)
+
+
+def outcomes(folder: Path, way: str) -> Iterator[Path]:
+    """The session after a trim was killed, at each step and then at random moments."""
+    whole = at(folder / "whole", NAME, SESSION)
+    for step in range(1, steps(whole, way) + 1):
+        path = at(folder / str(step), NAME, SESSION)
+        process = started(path, step, way)
+        process.communicate()
+        assert process.returncode == -9
+        yield path
+    chance = random.Random(7)
+    for number in range(5):
+        path = at(folder / f"random {number}", NAME, SESSION * 20)
+        process = started(path, 0, way)
+        time.sleep(chance.uniform(0.1, 0.5))
+        process.kill()
+        process.communicate()
+        yield path
+
+
+def test_the_new_file_is_whole_or_not_there(tmp_path: Path) -> None:
+    seen = set()
+    for path in outcomes(tmp_path, "new"):
+        original = path.read_bytes()
+        assert original in (SESSION, SESSION * 20)
+        new = path.with_name(f"{ID}.jsonl")
+        assert {each.name for each in path.parent.glob("*.jsonl")} <= {path.name, new.name}
+        if new.exists():
+            assert compare(original, new.read_bytes(), ID) == original.count(b'"tool_result"')
+        seen.add(new.exists())
+    assert seen == {True, False}
+
+
+def test_in_its_place_it_is_the_old_or_the_new_one_and_the_backup_is_there(tmp_path: Path) -> None:
+    seen = set()
+    for path in outcomes(tmp_path, "place"):
+        found = path.read_bytes()
+        backups = list(path.parent.glob(f"{path.name}.foldmark-backup-*"))
+        assert list(path.parent.glob("*.jsonl")) == [path]
+        if found not in (SESSION, SESSION * 20):
+            (backup,) = backups
+            original = backup.read_bytes()
+            assert original in (SESSION, SESSION * 20)
+            assert compare(original, found, None) == original.count(b'"tool_result"')
+            seen.add("new")
+        else:
+            assert all(backup.read_bytes() == found for backup in backups)
+            seen.add("old")
+    assert seen == {"old", "new"}
+
+
+@pytest.mark.parametrize("way", ["new", "place"])
+def test_a_trim_has_steps_to_die_at(tmp_path: Path, way: str) -> None:
+    assert steps(at(tmp_path, NAME, SESSION), way) >= 10

@@ -1,0 +1,63 @@
+"""Trims a session in a process that kills itself at a given step; for tests of what is left.
+
+`python trim_killed.py PATH STEP (new|place)`: steps are everything that changes a file or its name. Prints how many
+there were if none was the last.
+"""
+
+import os
+import signal
+import sys
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from foldmark.sessions import trim_pass
+from foldmark.sessions.places import session_path
+from foldmark.sessions.trim_in_place import trim_in_place
+from foldmark.sessions.trim_session import trim
+from foldmark.sessions.trimming import Wish
+
+ID = "11111111-2222-4333-8444-555555555555"
+WISH = Wish(500, ("Read", "Bash", "Grep", "Glob"))
+STEPS = ("link", "replace", "rename", "unlink", "fsync", "fchmod")
+
+
+def main(path: Path, last: int, way: str) -> None:
+    """Trim, and die before or behind step `last`."""
+    steps = count(1)
+
+    def step() -> None:
+        if next(steps) == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def watched(call: Any) -> Any:
+        def calling(*given: Any, **named: Any) -> Any:
+            step()
+            done = call(*given, **named)
+            step()
+            return done
+
+        return calling
+
+    for name in STEPS:
+        setattr(os, name, watched(getattr(os, name)))
+    lines = trim_pass.Opened.lines
+
+    def each(self: Any) -> Any:
+        for number, line in enumerate(lines(self)):
+            if number % 20 == 0:
+                step()
+            yield line
+
+    trim_pass.Opened.lines = each  # type: ignore[method-assign]
+    moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    if way == "new":
+        trim(session_path(path), WISH, ID, moment)
+    else:
+        trim_in_place(session_path(path), WISH, moment)
+    print(next(steps) - 1)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
