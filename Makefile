@@ -23,7 +23,7 @@ lint: $(READY)
 
 # Ten times the examples of the random histories, and more; minutes instead of seconds.
 deep: $(READY)
-	@FOLDMARK_DEEP=1 $(BIN)/pytest -n auto tests/laws tests/core
+	@FOLDMARK_DEEP=1 $(BIN)/pytest -n auto tests/laws tests/core tests/sessions
 
 # The pages of docs/ that are made from the code.
 docs: $(READY)

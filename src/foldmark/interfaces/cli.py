@@ -14,8 +14,14 @@ from foldmark.conversation.asking import Asking
 from foldmark.conversation.log import check_name
 from foldmark.core.errors import ConflictError, FoldmarkError
 from foldmark.core.wording import count, one_line
+from foldmark.interfaces.archive_commands import search, sessions, sync
+from foldmark.interfaces.export_command import export
+from foldmark.interfaces.hook_commands import hook, statusline
+from foldmark.interfaces.install_commands import install, uninstall
 from foldmark.interfaces.render import harmless, json_text, result_json, result_text
+from foldmark.interfaces.rollover_command import rollover
 from foldmark.interfaces.setup import Setup
+from foldmark.interfaces.trim_command import trim
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -53,11 +59,26 @@ def run(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         _give_up_output()
         return 0
+    except SystemExit as error:
+        if error.code != 1:  # a signal's
+            raise
+        _give_up_output()  # click's, where it met the closed pipe first
+        return 0
     except OSError as error:
         if error.filename is None:
+            if _is_folder_gone():
+                return _fail("the folder that this runs in was removed; go to another one, then repeat", 1)
             _give_up_output()
         return _fail(f"{error.strerror or error}: {error.filename or 'output'}", 1)
     return code if isinstance(code, int) else 0
+
+
+def _is_folder_gone() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _give_up_output() -> None:
@@ -189,18 +210,20 @@ def show(setup: Setup, name: str, as_json: bool) -> None:
 
 
 @cli.command("import")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("named", metavar="FILE|ID")
 @click.option("--as", "name", metavar="NAME", help="The conversation to make; otherwise named after the file.")
 @_AS_JSON
 @click.pass_obj
-def import_(setup: Setup, file: Path, name: str | None, as_json: bool) -> None:
-    """Make a conversation of a session FILE.
+def import_(setup: Setup, named: str, name: str | None, as_json: bool) -> None:
+    """Make a conversation of a session.
 
-    FILE is a Claude Code session (JSONL); it is not changed.
+    FILE is a Claude Code session or a Codex rollout (JSONL), ID the beginning of one's id; it is not changed.
     """
     from foldmark.interfaces.imports import import_file, report_data, report_text
     from foldmark.sessions.importing import check
+    from foldmark.sessions.places import find, names_file
 
+    file = Path(named) if names_file(named) else find(named, Path.cwd(), os.environ).path
     check(file)  # before there is a database to write to
     if name is not None:
         check_name(name)
@@ -241,14 +264,22 @@ def cost(setup: Setup, /, name: str, plot: Path | None, as_json: bool, **wanted:
 
 
 @cli.command()
-@click.option("--repair", is_flag=True, help="Rebuild stored segments that differ from the replay.")
+@click.option("--session", "named", metavar="FILE|ID", help="Check this session of a coding agent's instead.")
+@click.option("--repair", is_flag=True, help="Rebuild stored segments; of a session, write a new one that is resumed.")
+@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Where a repaired session goes.")
 @_AS_JSON
 @click.pass_obj
-def doctor(setup: Setup, repair: bool, as_json: bool) -> int:
-    """Check the database against a full replay.
+def doctor(setup: Setup, named: str | None, repair: bool, out: Path | None, as_json: bool) -> int:
+    """Check the database against a full replay, or a session file.
 
-    Exit code 1 if something is wrong.
+    Exit code 1 if something is wrong: with a session, if it cannot be resumed or something is lost on resuming.
     """
+    if named is not None:
+        from foldmark.interfaces.session_doctor import examine as session
+
+        return session(named, repair, out, as_json)
+    if out is not None:
+        raise click.UsageError("--out goes with --session and --repair")
     from foldmark.conversation.doctor import examine
     from foldmark.conversation.doctor import repair as rebuild
 
@@ -279,3 +310,7 @@ def demo(go_on: bool) -> int:
     from foldmark.interfaces.demo import walk
 
     return walk(run, go_on and sys.stdin.isatty() and sys.stdout.isatty())
+
+
+for each in (export, hook, install, rollover, search, sessions, statusline, sync, trim, uninstall):
+    cli.add_command(each)

@@ -23,6 +23,7 @@ CHAINED = frozenset({"user", "assistant", "system", "attachment"})
 """Types of records that can be a parent."""
 
 Fault = Literal[
+    "no message",  # none, or null
     "message",  # no object where the message should be
     "content",  # content of a type that stops Claude Code
     "plain",  # a model's content as a text
@@ -159,7 +160,7 @@ def _link_faults(value: dict[str, Any], row: Row) -> Iterator[Fault]:
 def _message(value: dict[str, Any], row: Row, raw: bytes) -> Iterator[Fault]:
     message = value.get("message")
     if not isinstance(message, dict):
-        yield "message"
+        yield "no message" if message is None else "message"
         return
     content, answer = message.get("content"), row.type == "assistant"
     if answer:

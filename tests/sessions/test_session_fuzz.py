@@ -1,0 +1,354 @@
+"""Mutated session lines through everything that reads sessions: no crash, no lost line, the hook always ends well.
+
+Each part is a set of damaged files, the same ones at every run: 5,000 lines, and 100,000 with FOLDMARK_DEEP=1.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from archive_place import Home
+from hook_place import HookPlace, fed
+from session_mutations import DEEP, LINES, PARTS, Damaged, damaged
+
+import foldmark
+from foldmark.interfaces import entry
+from foldmark.sessions import claude_index, codex_index, tail, trim_session
+from foldmark.sessions.archive_records import said
+from foldmark.sessions.claude import Record, SessionFile, SessionFileError
+from foldmark.sessions.claude_blocks import read_message
+from foldmark.sessions.claude_chain import plan
+from foldmark.sessions.codex_items import read_item
+from foldmark.sessions.diagnosis import diagnose, recognized
+from foldmark.sessions.importing import import_session
+from foldmark.sessions.lenient_json import NotJsonError, decode
+from foldmark.sessions.marker import record_is_marked
+from foldmark.sessions.places import session_path
+from foldmark.sessions.repair_plan import RepairError
+from foldmark.sessions.repairing import repair
+from foldmark.sessions.trimming import TrimError, Wish
+
+MOMENT = datetime(2026, 11, 22, 12, tzinfo=UTC)
+NEW = "0199bbbb-9999-7888-8777-666655554444"
+PROCESSES = 12 if DEEP else 2
+"""Hooks of each part that are run as processes of their own."""
+
+parts = pytest.mark.parametrize("part", range(PARTS))
+
+
+def lines_of(content: bytes) -> list[bytes]:
+    lines = content.split(b"\n")
+    return lines if lines[-1] else lines[:-1]
+
+
+def parsed(line: bytes) -> Any:
+    """What a line holds; None if Foldmark does not read it."""
+    try:
+        return decode(line.removeprefix(b"\xef\xbb\xbf"))
+    except NotJsonError:
+        return None
+
+
+@pytest.fixture
+def placed(part: int, tmp_path: Path) -> list[tuple[Damaged, Path]]:
+    """The files of the part, each where its program would have it."""
+    found = []
+    for each in damaged(part):
+        folder = tmp_path / (".codex/sessions/2026/11/02" if each.kind == "codex" else ".claude/projects/-garden")
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / each.name
+        path.write_bytes(each.content)
+        found.append((each, path))
+    return found
+
+
+def test_the_files_are_many_and_damaged() -> None:
+    files = damaged(0)
+    assert sum(each.lines for each in files) == LINES
+    assert {each.kind for each in files} == {"claude", "codex"}
+    broken = [line for each in files for line in lines_of(each.content) if line.strip() and parsed(line) is None]
+    assert LINES / 20 < len(broken) < LINES / 2
+
+
+def is_wide(each: Damaged) -> bool:
+    """Whether it passes for UTF-16: then its lines are not those that its bytes show."""
+    return each.content.startswith((b"\xff\xfe", b"\xfe\xff"))
+
+
+# -- parse ----------------------------------------------------------------------------------------------------
+
+
+@parts
+def test_parse(part: int, placed: list[tuple[Damaged, Path]]) -> None:
+    """Every line is a record, broken or blank; every record is in the plan of an import, once."""
+    for each, path in placed:
+        lines = lines_of(each.content)
+        with SessionFile(path) as file:
+            found = list(file.lines())
+            assert file.wide or file.line_count == len(lines)
+            wide = file.wide
+        records = [line for line in found if isinstance(line, Record)]
+        if not wide:
+            told = [line.line for line in found]
+            assert told == [at for at, line in enumerate(lines, 1) if line.removeprefix(b"\xef\xbb\xbf").strip()]
+        for record in records:
+            assert read_message(record.value) is not None
+            assert read_item(record.value) is not None
+            assert isinstance(said(record.value, each.kind), list)
+        for index in (claude_index.index, codex_index.index):
+            planned = [step.entry.line for turn in plan(index(records)) for step in turn.steps]
+            assert sorted(planned) == [record.line for record in records]
+
+
+@parts
+def test_import(part: int, placed: list[tuple[Damaged, Path]]) -> None:
+    """Every record is imported or kept, every broken line reported."""
+    for each, path in placed[:: 10 if DEEP else 3]:
+        with foldmark.open(":memory:") as log:
+            try:
+                report = import_session(log, path, "it")
+            except SessionFileError:
+                assert is_wide(each) or not any(isinstance(parsed(line), dict) for line in lines_of(each.content))
+                continue
+            nonblank = sum(bool(line.removeprefix(b"\xef\xbb\xbf").strip()) for line in lines_of(each.content))
+            if not is_wide(each):
+                assert sum(report.records.values()) + len(report.broken) == nonblank
+
+
+# -- trim -----------------------------------------------------------------------------------------------------
+
+_MAY_CHANGE = {
+    "claude": (
+        r"/sessionId",
+        r"/trim_metadata(/.*)?",
+        r"/message/usage/.*",
+        r"/(isApiErrorMessage|error|errorDetails)",
+        r"/message/content/\d+/(text|content(/.*)?)",
+        r"/toolUseResult(/.*)?",
+    ),
+    "codex": (
+        r"/trim_metadata(/.*)?",
+        r"/payload/(id|session_id|history_base(/.*)?)",
+        r"/payload/output(/.*)?",
+        r"/payload/info/last_token_usage/.*",
+        r"/payload/(item|result|stdout|stderr|aggregated_output|formatted_output|changes|content)\b(/.*)?",
+        r"/payload/replacement_history/\d+/output(/.*)?",
+    ),
+}
+
+
+def differing(one: Any, other: Any, at: str = "") -> Iterator[str]:
+    """Where two values differ; members that stand for cut lists as one."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in [*one, *(key for key in other if key not in one)]:
+            if key not in one or key not in other:
+                yield f"{at}/{key}"
+            else:
+                yield from differing(one[key], other[key], f"{at}/{key}")
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for number, (mine, theirs) in enumerate(zip(one, other, strict=True)):
+            yield from differing(mine, theirs, f"{at}/{number}")
+    elif type(one) is not type(other) or one != other:
+        yield at
+
+
+def deeply(line: bytes) -> Any:
+    """As `parsed`, also what is too deep for Foldmark's other readers."""
+    try:
+        return parsed(line) or json.loads(line.decode("utf-8-sig", "replace"))
+    except ValueError:
+        return None
+
+
+@parts
+def test_trim(part: int, placed: list[tuple[Damaged, Path]]) -> None:
+    """As many lines as there were; each is the same, or differs only where a trim may change it."""
+    cut = 0
+    for each, path in placed:
+        session = session_path(path, each.kind)
+        new = trim_session.kind_of(session).place(session, NEW)
+        try:
+            trimmed = trim_session.trim(session, Wish(500, ("*",)), NEW, MOMENT)
+        except TrimError:
+            assert not new.exists()
+            assert not_to_be_trimmed(each), each.number
+            continue
+        assert path.read_bytes() == each.content
+        cut += trimmed.trimmed_count
+        written = trimmed.session.path.read_bytes()
+        trimmed.session.path.unlink()
+        before, after = each.content.split(b"\n"), written.split(b"\n")
+        if is_wide(each):
+            continue
+        assert len(before) == len(after)
+        for one, other in zip(before, after, strict=True):
+            if one == other:
+                continue
+            value, changed = deeply(one), deeply(other)
+            assert isinstance(value, dict), one
+            assert isinstance(changed, dict), other
+            for place in differing(value, changed):
+                assert any(re.fullmatch(may, place) for may in _MAY_CHANGE[each.kind]), (each.number, place)
+    assert cut or not DEEP
+
+
+def not_to_be_trimmed(each: Damaged) -> bool:
+    """Whether there is no record, or Codex would not find the first one."""
+    lines = [line for line in lines_of(each.content) if line.strip()]
+    if each.kind == "claude":
+        return not any(isinstance(parsed(line), dict) for line in lines)
+    first = parsed(lines[0]) if lines and not each.content.startswith(b"\xef\xbb\xbf") else None
+    payload = first.get("payload") if isinstance(first, dict) and first.get("type") == "session_meta" else None
+    return not isinstance(payload, dict) or payload.get("history_base") is not None
+
+
+# -- sync -----------------------------------------------------------------------------------------------------
+
+
+@parts
+def test_sync(part: int, placed: list[tuple[Damaged, Path]], tmp_path: Path) -> None:
+    """Every file is archived as it is, and every message that can be read is in the index."""
+    home = Home(tmp_path)
+    report = home.sync()
+    assert report.problems == []
+    assert report.sessions == len(placed)
+    archived = {path.name: path.read_bytes() for path in home.archive.rglob("*.jsonl")}
+    indexed = messages_in(home)
+    for each, path in placed:
+        with SessionFile(path) as file:
+            records = [line for line in file.lines() if isinstance(line, Record)]
+        if any(record_is_marked(record.value) for record in records):
+            assert not indexed.get(each.name)
+            continue
+        assert archived[each.name] == each.content
+        expected = Counter(
+            {record.line: number for record in records if (number := len(said(record.value, each.kind)))}
+        )
+        assert indexed.get(each.name, Counter()) == expected, each.number
+    again = home.sync()
+    assert (again.messages, again.new, again.grown, again.apart) == (0, 0, 0, 0)
+
+
+def messages_in(home: Home) -> dict[str, Counter[int]]:
+    """File name -> line -> how many messages the index has of it."""
+    found: dict[str, Counter[int]] = {}
+    db = apsw.Connection(str(home.archive / "index.db"))
+    try:
+        rows = db.execute("SELECT f.path, m.line FROM messages m JOIN files f ON f.id = m.file")
+        for path, line in rows:
+            found.setdefault(Path(os.fsdecode(path)).name, Counter())[line] += 1
+    finally:
+        db.close()
+    return found
+
+
+# -- hook and status line -------------------------------------------------------------------------------------
+
+_EVENTS = ("PostToolUse", "UserPromptSubmit", "SessionStart", "PreCompact", "Stop", "SessionEnd")
+
+
+def events(each: Damaged, path: Path) -> list[bytes]:
+    """What a hook is told of this session: as it should be for two events, and damaged for a third."""
+    name = _EVENTS[each.number % len(_EVENTS)]
+    whole = {"session_id": path.stem, "transcript_path": str(path), "cwd": str(path.parent)}
+    told = [{**whole, "hook_event_name": name, "source": "resume"}, {**whole, "hook_event_name": "PostToolUse"}]
+    given = [json.dumps(event).encode() for event in told]
+    piece = each.content[:50]
+    at = each.number % len(given[0])
+    given.append(given[0][:at] + piece + given[0][at + len(piece) // 2 :])
+    return given
+
+
+@parts
+def test_hook_and_statusline(
+    part: int, placed: list[tuple[Damaged, Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They end with 0 and print nothing or what Claude Code reads, in this process and in one of their own."""
+    home = tmp_path / "hooks"
+    home.mkdir()
+    place = HookPlace(home)
+    for key, value in place.environment.items():
+        monkeypatch.setenv(key, value)
+    for number, (each, path) in enumerate(placed):
+        share = tail.share(path)
+        assert share is None or share.tokens > 0
+        for event in events(each, path):
+            with fed(event, home) as written:
+                assert entry.hook(place.log) == 0
+            check_answer(written.read_bytes())
+            with fed(event, home) as written:
+                assert entry.statusline() == 0
+            assert written.read_bytes().count(b"\n") == 1
+            if number < PROCESSES:
+                done = place.ran(event)
+                assert (done.returncode, done.stderr) == (0, "")
+                check_answer(done.stdout.encode())
+                assert place.ran(event, program="statusline").returncode == 0
+    known = ("standard input", "JSONDecodeError", "Error: there is no file", "Expecting", "ArchiveError")
+    assert [line for line in place.logged if not any(word in line for word in known)] == []
+
+
+def check_answer(printed: bytes) -> None:
+    if printed:
+        answer = json.loads(printed)
+        assert isinstance(answer["hookSpecificOutput"]["additionalContext"], str)
+
+
+# -- doctor ---------------------------------------------------------------------------------------------------
+
+
+@parts
+def test_doctor_and_repair(part: int, placed: list[tuple[Damaged, Path]], tmp_path: Path) -> None:
+    """Everything is diagnosed; what is repaired has nothing wrong with it any more, and no whole text is lost."""
+    repaired = 0
+    for each, path in placed:
+        for kind in ("claude", "codex"):
+            assert diagnose(session_path(path, kind)).lines >= 0
+        session = recognized(session_path(path))
+        ids = (f"0199cccc-0000-7000-8000-{number:012x}" for number in count(1))
+        out = tmp_path / f"{NEW}.jsonl"
+        try:
+            new = repair(session, NEW, MOMENT, lambda ids=ids: next(ids), out)
+        except RepairError:
+            assert session.kind == "codex" or is_wide(each) or not told(each.content)
+            continue
+        assert path.read_bytes() == each.content
+        if new is None:
+            assert not diagnose(session).wrong, each.number
+            continue
+        repaired += 1
+        assert new.now.wrong == [], each.number
+        written = out.read_bytes()
+        out.unlink()
+        records = [value for line in lines_of(written) if isinstance(value := parsed(line), dict)]
+        assert all(id in ("", NEW) for value in records if isinstance(id := value.get("sessionId"), str))
+        gone = {line for line, text in new.done if "left out" in text}
+        if not is_wide(each):
+            missing = texts(each.content, gone) - texts(written)
+            assert not missing, (each.number, list(missing)[:3])
+    assert repaired
+
+
+def told(content: bytes) -> bool:
+    """Whether there is more than thinking and results, which may be without a signature and without a call."""
+    roles = {each.role for line in lines_of(content) for each in said(parsed(line), "claude")}
+    return not roles <= {"thinking", "tool_result"}
+
+
+def texts(content: bytes, without: set[int] = frozenset()) -> Counter[str]:
+    """What is said in the lines of a session, but in those `without`."""
+    found: Counter[str] = Counter()
+    for number, line in enumerate(lines_of(content), 1):
+        if number not in without:
+            found.update(each.text for each in said(parsed(line), "claude"))
+    return found
