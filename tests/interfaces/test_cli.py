@@ -312,7 +312,17 @@ def test_a_reader_that_has_enough(cli: Cli, db: str, words: tuple[str, ...]) -> 
         assert process.stdout.readline()
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait(LIMIT) in (0, 1)
+        assert process.wait(LIMIT) == 0
+
+
+def test_a_folder_that_was_removed(program: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    wrong = program("install", "claude")
+    assert (wrong.code, wrong.out) == (1, "")
+    assert wrong.err == "foldmark: the folder that this runs in was removed; go to another one, then repeat\n"
 
 
 @pytest.mark.parametrize(

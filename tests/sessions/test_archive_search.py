@@ -277,7 +277,12 @@ def test_the_commands(home: Home, program: Callable[..., Outcome]) -> None:
     )
     assert program("search").code == 2
     assert "no date" in program("search", "schema", "--since", "soon").err
-    assert program("search", "schema", "--since", "2030-01-01").out == "Nothing was said with these words.\n"
+    assert program("search", "nowhere").out == "Nothing was said with these words.\n"
+    assert "filters" in program("search", "schema", "--since", "2030-01-01").out
+    for words in (["--read", "aa11:1", "the"], ["--read", "aa11:1", "--tool", "Bash"], ["the", "--around", "3"]):
+        wrong = program("search", *words)
+        assert (wrong.code, wrong.out) == (2, "")
+        assert "--read" in wrong.err
     assert program("search", "--read", "nothing:1").code == 2
 
 

@@ -39,7 +39,7 @@ class Place:
         self.summary = folder / "summary.md"
         self.summary.write_text(GOOD)
         self.environment = {
-            "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
+            "PATH": f"{folder / 'bin'}:{Path(PROGRAM).parent}:{os.environ['PATH']}",
             "HOME": str(self.home),
             "XDG_STATE_HOME": str(folder / "state"),
             "XDG_CONFIG_HOME": str(folder / "config"),
@@ -278,7 +278,7 @@ def test_launch_of_what_cannot_run(place: Place) -> None:
     done = place.ran("--summary-file", str(place.summary), "--launch", "--json")
     assert done.returncode == 0
     assert json.loads(done.stdout)["session_number"] == 2
-    assert done.stderr.startswith(b"foldmark: claude cannot be started here: ")
+    assert done.stderr.startswith(f"foldmark: claude cannot be started in {place.work}: ".encode())
 
 
 def test_launch_without_the_program(place: Place) -> None:

@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
-from foldmark.sessions.search_tool import SHELL, search_tool
+from foldmark.sessions.continuation import Search
+from foldmark.sessions.search_tool import ARCHIVED, search_tool
 
 OURS = 'mcp__foldmark__search with query: "what you need to find"'
 THEIRS = 'mcp__episodic-memory__search with query: "what you need to find"'
 PLUGIN = 'mcp__plugin_episodic-memory_episodic-memory__search with query: "what you need to find"'
 SERVER = {"command": "x"}
+SHELL = Search(ARCHIVED, 'foldmark search "what you need to find"')
 
 
 class Place:
@@ -45,6 +47,15 @@ def servers(*names: str) -> dict[str, Any]:
 def test_nothing_is_installed(place: Place) -> None:
     assert place.how() == place.how("codex") == 'foldmark search "what you need to find"'
     assert search_tool("claude", None, {"HOME": "/nowhere"}) == SHELL
+
+
+def test_a_program_that_is_not_on_the_path(place: Place, tmp_path: Path) -> None:
+    folder = tmp_path / "programs of mine"
+    program = folder / "foldmark"
+    folder.mkdir()
+    assert place.how(PATH=str(folder)).endswith('/foldmark search "what you need to find"')
+    program.touch(0o755)
+    assert place.how(PATH=str(folder)) == SHELL.how
 
 
 def test_a_server_of_the_user(place: Place) -> None:

@@ -44,7 +44,7 @@ class ClaudeCode:
         self.folder, self.work = folder, folder / "work"
         self.work.mkdir()
         self.environment = {
-            "PATH": os.environ["PATH"],
+            "PATH": f"{Path(PROGRAM).parent}:{os.environ['PATH']}",
             "HOME": str(folder / "home"),
             "XDG_STATE_HOME": str(folder / "state"),
             "XDG_CONFIG_HOME": str(folder / "config"),

@@ -77,7 +77,7 @@ def test_a_lineage(home: Home, listed: Callable[..., str]) -> None:
             log.store.save_coding_session(session)
     assert listed().splitlines() == [
         "1.  one  /p  2025-10-01 10:00 to 2025-10-02 09:00  ended by rollover at 78%  issue ABC-1  worker 42  “Begin”",
-        "   └─ 2.  three  2025-10-04 09:00 to ?  not archived",
+        "   ├─ 2.  three  2025-10-04 09:00 to ?  not archived",
         "   └─ 2.  two  -home-me-app  2025-10-02 10:00 to 2025-10-02 10:00  completed  “Go on”",
         "",
         "Archived, continuing no other:",
@@ -104,6 +104,30 @@ def test_the_first_line_tells_a_parent_that_no_row_does(home: Home, listed: Call
     assert "   └─ two  -home-me-app  2025-10-01 10:00 to 2025-10-01 10:00  continues one (trim)" in shown
     assert "gone  not archived\n   └─ three" in shown
     assert "Archived, continuing no other" not in shown
+
+
+def test_lines_lead_down_to_every_session() -> None:
+    tree = forest([known("a"), known("b", "a"), known("c", "b"), known("d", "a"), known("e", "d"), known("f", "c")], [])
+    drawn = [line.removesuffix("  not archived") for line in forest_text(tree, [], 0).splitlines()]
+    assert drawn == ["1.  a", "   ├─ 1.  b", "   │  └─ 1.  c", "   │     └─ 1.  f", "   └─ 1.  d", "      └─ 1.  e"]
+
+
+def test_a_session_trimmed_in_its_place_does_not_continue_itself(home: Home, listed: Callable[..., str]) -> None:
+    backup = "/home/me/.claude/projects/-home-me-app/one.jsonl.foldmark-backup-20260102T030405Z-2"
+    home.session("one", {**user("Begin", "u1"), "trim_metadata": {"parent_file": backup}})
+    home.sync()
+    assert listed().splitlines() == [
+        "Archived, continuing no other:",
+        "one  -home-me-app  2025-10-01 10:00 to 2025-10-01 10:00  “Begin”",
+    ]
+
+
+def test_no_session_ends_before_it_begins(home: Home, listed: Callable[..., str]) -> None:
+    home.session("two", user("Begin", "u1"))
+    home.sync()
+    with foldmark.open(str(home.folder / "log.db")) as log:
+        log.store.save_coding_session(known("two", "one", started_at="2026-01-02T09:00:00.000000Z"))
+    assert "two  -home-me-app  2026-01-02 09:00 to ?  " in listed()
 
 
 def test_a_codex_trim(home: Home) -> None:

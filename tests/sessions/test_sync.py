@@ -219,6 +219,21 @@ def test_two_at_once(home: Home) -> None:
     assert home.index() == fresh(home)
 
 
+def test_many_make_the_index_at_once(tmp_path: Path) -> None:
+    run = (
+        "import sys, time; from pathlib import Path; from foldmark.sessions.archive_index import open_index\n"
+        "while not Path(sys.argv[1], 'go').exists(): time.sleep(0)\n"
+        "open_index(Path(sys.argv[1]) / 'archive', write=True).close()"
+    )
+    for _ in range(5):
+        running = [subprocess.Popen([sys.executable, "-c", run, tmp_path]) for _ in range(4)]
+        time.sleep(0.4)
+        (tmp_path / "go").touch()
+        assert [each.wait() for each in running] == [0, 0, 0, 0]
+        (tmp_path / "go").unlink()
+        shutil.rmtree(tmp_path / "archive")
+
+
 def test_another_sync_between_two_steps(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     home.session("a", *[user(f"word{each} " * 20, f"u{each}") for each in range(100)])
     monkeypatch.setattr(archive_indexing, "STEP", 3000)
@@ -368,6 +383,17 @@ def test_only_some(home: Home) -> None:
     assert home.sync().new == 1
     with pytest.raises(NoSessionError, match="there is no"):
         home.sync(only=[home.folder / "none.jsonl"])
+
+
+@pytest.mark.parametrize("content", [b"root:x:0:0\n", b"", b"[1]\n", b'{"messages": [{"role": "user"}]}\n'])
+def test_what_is_no_session_does_not_come_in(home: Home, content: bytes) -> None:
+    one = home.session("one", b'{"torn\n', user("one", "u1"))
+    other = one.with_name("data.jsonl")
+    other.write_bytes(content)
+    with pytest.raises(NoSessionError, match="is no session"):
+        home.sync(only=[one, other])
+    assert home.sync(only=[one.parent]).sessions == 1
+    assert list(home.archived()) == ["claude/-home-me-app/one.jsonl"]
 
 
 def test_a_file_that_cannot_be_read_costs_no_other(home: Home) -> None:

@@ -16,6 +16,7 @@ from foldmark.interfaces.render import harmless, json_text
 from foldmark.interfaces.setup import Setup
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_AROUND = 3
 _ROLES = ("user", "assistant", "thinking", "tool_call", "tool_result")
 
 
@@ -92,9 +93,7 @@ def sync(setup: Setup, paths: tuple[Path, ...], quiet: bool, as_json: bool) -> i
 @click.option("--tool", metavar="NAME", help="Calls of this tool and what it answered.")
 @click.option("--role", type=click.Choice(_ROLES), help="Who said it.")
 @click.option("--read", "place", metavar="PLACE", help="Print what was said there: FILE:LINE or SESSION:LINE.")
-@click.option(
-    "--around", default=3, show_default=True, type=click.IntRange(0, 1000), help="With --read: how many beside it."
-)
+@click.option("--around", type=click.IntRange(0, 1000), help=f"With --read: how many beside it.  [default: {_AROUND}]")
 @_AS_JSON
 @click.pass_obj
 def search(
@@ -103,7 +102,7 @@ def search(
     query: tuple[str, ...],
     limit: int,
     place: str | None,
-    around: int,
+    around: int | None,
     as_json: bool,
     **filters: Any,
 ) -> None:
@@ -115,13 +114,17 @@ def search(
     from foldmark.interfaces import archive_render as render
     from foldmark.sessions.archive import archive_folder
 
-    archive = archive_folder(os.environ)
+    archive, filtered = archive_folder(os.environ), any(value is not None for value in filters.values())
     if place is not None:
         from foldmark.sessions.archive_reading import read
 
-        passage = read(archive, place, around)
+        if query or filtered:
+            raise click.UsageError("--read prints what stands at a place: leave out words and filters")
+        passage = read(archive, place, _AROUND if around is None else around)
         print(json_text(passage) if as_json else harmless(render.passage_text(passage)))
         return
+    if around is not None:
+        raise click.UsageError("--around belongs to --read")
     if not query:
         raise click.UsageError("Missing argument 'QUERY'.", click.get_current_context())
     from foldmark.sessions.archive_index import NAME
@@ -143,7 +146,7 @@ def search(
     if as_json:
         print(json_text({"query": asked, "hits": hits}))
         return
-    print(render.hits_text(hits, terms, bold=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
+    print(render.hits_text(hits, terms, filtered=filtered, bold=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
     if not archived:
         print("No coding agent's session is archived yet; `foldmark sync` does that.", file=sys.stderr)
 

@@ -1,6 +1,6 @@
 """How archive, search and lineage of coding agents' sessions are shown."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -38,10 +38,10 @@ def synced_data(report: Synced) -> dict[str, Any]:
     return {**msgspec.to_builtins(report), "problems": problems}
 
 
-def hits_text(hits: Sequence[Found], terms: Sequence[Term], *, bold: bool) -> str:
-    """Hits by session or conversation, that with the best hit first."""
+def hits_text(hits: Sequence[Found], terms: Sequence[Term], *, bold: bool, filtered: bool = False) -> str:
+    """Hits by session or conversation, that with the best hit first; `filtered`: more than words was asked for."""
     if not hits:
-        return "Nothing was said with these words."
+        return f"Nothing was said with these words{', as far as the filters let through' if filtered else ''}."
     groups: dict[tuple[str, str], list[Found]] = {}
     for hit in hits:
         groups.setdefault((hit.source, hit.id), []).append(hit)
@@ -61,7 +61,7 @@ def forest_text(trees: Sequence[Node], others: Sequence[Node], all_others: int) 
     """Trees first, then what continues nothing."""
     blocks = []
     for tree in trees:
-        blocks.append("\n".join("   " * depth + ("└─ " if depth else "") + _line(node) for depth, node in walk([tree])))
+        blocks.append("\n".join(_drawn(tree)))
     if others:
         lines = ["Archived, continuing no other:", *(_line(node) for node in others)]
         if all_others > len(others):
@@ -118,6 +118,17 @@ def _spoken(passage: Passage, spoken: Spoken, *, cut: bool) -> Iterable[str]:
             yield f"[{left}: foldmark search --read {one_line(passage.id)}:{spoken.line}]"
 
 
+def _drawn(tree: Node) -> Iterator[str]:
+    """A tree, line by line; lines lead from each session to those that continue it."""
+    waiting = [("", "   ", tree)]
+    while waiting:
+        branch, below, node = waiting.pop()
+        yield branch + _line(node)
+        for child in reversed(node.children):
+            last = child is node.children[-1]
+            waiting.append((below + ("└─ " if last else "├─ "), below + ("   " if last else "│  "), child))
+
+
 def _line(node: Node) -> str:
     """One session: its number, id, folder, times, and why it ended."""
     known, archived = node.known, node.archived
@@ -144,7 +155,8 @@ def _line(node: Node) -> str:
 def _times(node: Node) -> tuple[str | None, str | None]:
     known, archived = node.known, node.archived
     began = (known and known.started_at) or (archived and archived.first) or None
-    return began, (known and known.ended_at) or (archived and archived.last) or None
+    ended = (known and known.ended_at) or (archived and archived.last) or None
+    return began, None if began and ended and ended < began else ended  # what a trim has copied was said before
 
 
 def _minute(time: str) -> str:

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from foldmark.core.wording import one_line
+
 
 def start(command: Sequence[str], cwd: Path | None) -> None:
     """Run the command, whose first part is a program's name, in the folder `cwd` (None: this one), in place of this
@@ -20,4 +22,5 @@ def start(command: Sequence[str], cwd: Path | None) -> None:
             os.chdir(cwd)
         os.execv(program, list(command))
     except OSError as error:
-        print(f"foldmark: {command[0]} cannot be started here: {error.strerror or error}", file=sys.stderr)
+        where = "here" if cwd is None else f"in {one_line(str(cwd))}"
+        print(f"foldmark: {command[0]} cannot be started {where}: {error.strerror or error}", file=sys.stderr)

@@ -117,7 +117,7 @@ def _tell(rolled: "Rolled") -> None:
 
     at = "" if rolled.context is None else f" at {rolled.context}% context"
     print(
-        f"Session {rolled.parent.id} ended{at}.\n"
+        f"Session {one_line(rolled.parent.id)} ended{at}.\n"
         f"Session {rolled.session.id}, #{rolled.number} of its line, begins with the summary: "
         f"{harmless(one_line(str(rolled.session.path)))}\n"
         f"Start it:\n  {harmless(rolled.shell)}",

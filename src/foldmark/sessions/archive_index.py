@@ -15,6 +15,7 @@ import apsw
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
+from foldmark.stores.sqlite_file import switch_to_wal
 
 NAME = "index.db"
 VERSION = 1
@@ -140,7 +141,7 @@ def _opened(path: Path, write: bool) -> apsw.Connection:
         if not write:
             _check_current(path, current)
             return db
-        db.execute("PRAGMA journal_mode = WAL")
+        switch_to_wal(db)
         db.execute("PRAGMA synchronous = NORMAL")
         if not current:
             _make(db)
@@ -152,8 +153,13 @@ def _opened(path: Path, write: bool) -> apsw.Connection:
 
 def _is_current(db: apsw.Connection, path: Path) -> bool:
     """Whether the index is of this version. Raises IndexFileError if it is somebody else's file."""
-    version, application = int(db.pragma("user_version")), int(db.pragma("application_id"))
-    if application != APPLICATION_ID and (application or rows(db, "SELECT 1 FROM sqlite_schema LIMIT 1")):
+    db.execute("BEGIN")  # as of one moment, for another process may be making the tables
+    try:
+        version, application = int(db.pragma("user_version")), int(db.pragma("application_id"))
+        filled = bool(rows(db, "SELECT 1 FROM sqlite_schema LIMIT 1"))
+    finally:
+        db.execute("ROLLBACK")
+    if application != APPLICATION_ID and (application or filled):
         raise IndexFileError(
             f"{one_line(str(path))} is no index of Foldmark's; name another folder with FOLDMARK_ARCHIVE"
         )

@@ -27,6 +27,7 @@ STEP = 8 << 20
 _TEXTS = 1 << 20
 _OPEN_CALLS = 1000
 _FIRST_LINES = 20
+_BACKUP = ".foldmark-backup-"  # what `foldmark trim --in-place` calls the file that was
 _VERSION = re.compile(r"(.+)\.\d+\Z", re.DOTALL)
 
 Excluded = Callable[[str | None, str], bool]
@@ -99,7 +100,8 @@ class _Pass:
         db = self._db
         db.execute("BEGIN IMMEDIATE")
         of_file = (
-            "SELECT id, line, offset, cwd, title, parent, why, first, last, calls, project FROM files WHERE path = ?"
+            "SELECT id, line, offset, cwd, title, parent, why, first, last, calls, project, session FROM files "
+            "WHERE path = ?"
         )
         if not (found := rows(db, of_file, (self._name,))):
             session = session_of(self._path, self._kind)
@@ -110,7 +112,7 @@ class _Pass:
             )
             found = rows(db, of_file, (self._name,))
         ((self._id, self._line, self._offset, self._cwd, self._title, *rest),) = found
-        self._parent, self._why, self._first, self._last, calls, self._project = rest
+        self._parent, self._why, self._first, self._last, calls, self._project, self._session = rest
         self._calls: dict[str, str] = json.decode(calls)
         ((self._next,),) = rows(db, "SELECT coalesce(max(id), 0) + 1 FROM messages")
         self._answered: dict[str, str] = {}
@@ -144,7 +146,7 @@ class _Pass:
             self._cwd = working_folder(value)
             self._cwd_is_new = self._cwd is not None
         if self._parent is None and line <= _FIRST_LINES:
-            self._parent, self._why = _continued(value)
+            self._parent, self._why = _continued(value, self._session)
             if self._parent is None and self._path.stem.startswith("agent-"):
                 self._parent, self._why = _name(value.get("sessionId")), "subagent"
 
@@ -205,8 +207,11 @@ def working_folder(record: Mapping[str, Any]) -> str | None:
     return _name(record.get("cwd")) or (_name(payload.get("cwd")) if isinstance(payload, dict) else None)
 
 
-def _continued(record: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """The session that this one continues, and how, as Foldmark writes it into the first line [S4]."""
+def _continued(record: Mapping[str, Any], own: str) -> tuple[str | None, str | None]:
+    """The session that this one, `own`, continues, and how, as Foldmark writes it into the first line [S4].
+
+    One that was trimmed in its place names what it was itself.
+    """
     for holder in (record, record.get("payload")):
         for name, file, why in (
             ("trim_metadata", "parent_file", "trim"),
@@ -215,7 +220,8 @@ def _continued(record: Mapping[str, Any]) -> tuple[str | None, str | None]:
             told = holder.get(name) if isinstance(holder, dict) else None
             parent = _name(told.get(file)) if isinstance(told, dict) else None
             if parent:
-                return _text(session_path(Path(parent)).id), why
+                id = _text(session_path(Path(parent.partition(_BACKUP)[0])).id)
+                return (id, why) if id != own else (None, None)
     return None, None
 
 

@@ -42,7 +42,7 @@ def begun(source: str, transcript: str, environment: Mapping[str, str]) -> str |
     if source == "compact" and archived(transcript, environment):
         return (
             "[Foldmark: the conversation before this compaction is archived whole. "
-            "For details that the summary leaves out: foldmark search 'what you need']"
+            f"For details that the summary leaves out: {_search(environment)}]"
         )
     if source != "resume":
         return None
@@ -50,12 +50,12 @@ def begun(source: str, transcript: str, environment: Mapping[str, str]) -> str |
     if isinstance(trimmed := first.get("trim_metadata"), dict):
         return (
             "[Foldmark: tool outputs in this session were trimmed. Each cut one names the file and line where the "
-            f"whole of it stands{_in(trimmed.get('parent_file'))}. To find something: foldmark search 'what you need']"
+            f"whole of it stands{_in(trimmed.get('parent_file'))}. To find something: {_search(environment)}]"
         )
     if isinstance(continued := first.get("continue_metadata"), dict):
         return (
             f"[Foldmark: this session continues an earlier one{_in(continued.get('parent_session_file'))}. "
-            "For details that its summary leaves out: foldmark search 'what you need']"
+            f"For details that its summary leaves out: {_search(environment)}]"
         )
     return None
 
@@ -120,6 +120,12 @@ def _first_record(transcript: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return record if isinstance(record, dict) else {}
+
+
+def _search(environment: Mapping[str, str]) -> str:
+    from foldmark.sessions.install.program import typed_program
+
+    return f"{typed_program(environment)} search 'what you need'"
 
 
 def _in(path: Any) -> str:

@@ -24,7 +24,7 @@ from foldmark.sessions.handover import Handover
 from foldmark.sessions.marker import file_is_marked, is_marked
 from foldmark.sessions.new_file import new_file
 from foldmark.sessions.places import SessionPath, session_path
-from foldmark.sessions.search_tool import SHELL, search_tool
+from foldmark.sessions.search_tool import ARCHIVED, search_tool
 
 ISSUE = ("FOLDMARK_ISSUE", "ISSUE_REF")
 WORKER = ("FOLDMARK_WORKER", "WORKER_ID")
@@ -130,7 +130,7 @@ def _archived(
     if why is None:
         return search
     warnings.append(f"the session was not archived: {why}")
-    return None if search.where == SHELL.where else search
+    return None if search.where == ARCHIVED else search
 
 
 def _earlier(log: Log, session: SessionPath) -> Iterator[Path]:

@@ -15,12 +15,13 @@ from typing import Any
 import msgspec
 
 from foldmark.sessions.continuation import QUERY, Search
+from foldmark.sessions.install.program import typed_program
 from foldmark.sessions.install.where import user_places
 from foldmark.sessions.places import Kind, claude_folder, codex_folder
 
 FOLDMARK, EPISODIC = "foldmark", "episodic-memory"
-SHELL = Search("archived by Foldmark", f'foldmark search "{QUERY}"')
-"""Without any server."""
+ARCHIVED = "archived by Foldmark"
+"""Where sessions are that Foldmark searches."""
 
 _PLUGIN = f"plugin_{EPISODIC}_{EPISODIC}"
 _LONGEST = 32 << 20
@@ -33,11 +34,11 @@ def search_tool(kind: Kind, cwd: Path | None, environment: Mapping[str, str]) ->
     """How sessions are searched by the program of this kind that works in `cwd` (None: not known)."""
     servers = set(_codex(environment) if kind == "codex" else _claude(cwd, environment))
     if FOLDMARK in servers:
-        return Search(SHELL.where, _tool(FOLDMARK))
+        return Search(ARCHIVED, _tool(FOLDMARK))
     for name in (EPISODIC, _PLUGIN):
         if name in servers:
             return Search(f"indexed in {EPISODIC}", _tool(name))
-    return SHELL
+    return Search(ARCHIVED, f'{typed_program(environment)} search "{QUERY}"')
 
 
 def _tool(server: str) -> str:

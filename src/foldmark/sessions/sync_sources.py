@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from foldmark.core.wording import one_line
 from foldmark.sessions.archive_indexing import Excluded, project_of, working_folder
-from foldmark.sessions.claude import Record, SessionFile
+from foldmark.sessions.claude import NO_TYPE, NOT_AN_OBJECT, Record, SessionFile, SessionFileError
 from foldmark.sessions.places import (
     Kind,
     NoSessionError,
@@ -22,6 +22,7 @@ from foldmark.sessions.places import (
 )
 
 _HEAD_LINES = 200
+_NO_TYPES = (NO_TYPE, NOT_AN_OBJECT)
 
 
 class Source(Struct, frozen=True):
@@ -39,14 +40,31 @@ def all_sources(environment: Mapping[str, str]) -> Iterator[Source]:
 
 
 def named_sources(only: Iterable[Path]) -> Iterator[Source]:
-    """The sessions in these files and folders. Raises NoSessionError."""
+    """The sessions in these files and folders. Raises NoSessionError, also for a file that is none.
+
+    What is archived stays there, so other files must not come in by mistake.
+    """
     for path in map(Path.absolute, only):
         if path.is_dir():
-            yield from (Source(each, session_path(each).kind) for each in below(path))
+            yield from (Source(each, session_path(each).kind) for each in below(path) if _may_be_session(each))
         elif path.exists():
+            if not _may_be_session(path):
+                raise NoSessionError(
+                    f"{one_line(str(path))} is no session: no line at its beginning is a record of Claude Code or Codex"
+                )
             yield Source(path, session_path(path).kind)
         else:
             raise NoSessionError(f"there is no {one_line(str(path))}; name a session file, or a folder of them")
+
+
+def _may_be_session(path: Path) -> bool:
+    """Whether a file has records as sessions have, or cannot be read, so that nobody knows."""
+    try:
+        with SessionFile(path) as file:
+            lines = islice(file.lines(), _HEAD_LINES)
+            return any(isinstance(found, Record) and found.type not in _NO_TYPES for found in lines)
+    except SessionFileError:
+        return True
 
 
 def below(folder: Path) -> list[Path]:

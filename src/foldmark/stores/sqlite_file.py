@@ -141,7 +141,7 @@ def _prepare(db: apsw.Connection, path: str, create: bool) -> None:
             f"there is no database at {path}: it is empty. `foldmark chat` starts one; --db names another."
         )
     if version < len(steps):
-        _switch_to_wal(db)
+        switch_to_wal(db)
         if version == 1:
             # It was written without secure_delete: what moved from page to page would outlast its erasure.
             db.execute("VACUUM")
@@ -150,7 +150,7 @@ def _prepare(db: apsw.Connection, path: str, create: bool) -> None:
     db.execute("PRAGMA journal_size_limit = 67108864")
 
 
-def _switch_to_wal(db: apsw.Connection) -> None:
+def switch_to_wal(db: apsw.Connection) -> None:
     """SQLite does not wait for others that switch the same new file in this moment; so we do, as long as for a lock."""
     until = monotonic() + BUSY_MILLISECONDS / 1000
     while True:

@@ -1,7 +1,9 @@
 """Where the `foldmark` script is that Claude Code is to run."""
 
+import shlex
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from foldmark.core.errors import FoldmarkError
@@ -26,6 +28,17 @@ def installed_program() -> str:
     raise NoProgramError(
         "no `foldmark` script is installed that Claude Code could run; `pip install foldmark`, then repeat"
     )
+
+
+def typed_program(environment: Mapping[str, str]) -> str:
+    """How a shell with this environment is told to run Foldmark: by name, or by path where no PATH leads to it."""
+    path = environment.get("PATH")
+    if path is None or shutil.which("foldmark", path=path):
+        return "foldmark"
+    try:
+        return shlex.quote(installed_program())
+    except NoProgramError:
+        return "foldmark"
 
 
 def passing(program: str) -> bool:
