@@ -32,7 +32,7 @@ from foldmark.core.errors import FoldmarkError
 from foldmark.interfaces.cost import policies
 from foldmark.interfaces.cost_plot import plot
 from foldmark.interfaces.cost_table import share
-from foldmark.sessions.importing import import_session
+from foldmark.sessions.conversion.importing import import_session
 from foldmark.tokens.models import model_of
 
 MODELS = {"anthropic/claude-sonnet-4-6": (100_000, 30_000), "openai/gpt-5.4": (30_000,), "openai/gpt-5.6": (30_000,)}

@@ -30,7 +30,7 @@ from foldmark.conversation import Agent
 from foldmark.conversation.request import prepare
 from foldmark.core.config import Config
 from foldmark.core.segments import until
-from foldmark.sessions.importing import import_session
+from foldmark.sessions.conversion.importing import import_session
 from foldmark.tokens.calibration import recalibrated
 from foldmark.tokens.openai_prompt import prompt_tokens
 

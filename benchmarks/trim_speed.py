@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import Any
 
 from foldmark.sessions.places import session_path
-from foldmark.sessions.trim_session import trim
-from foldmark.sessions.trimming import Wish
+from foldmark.sessions.trim.kind import Wish
+from foldmark.sessions.trim.trimming import trim
 
 COPY, THEIRS, MEMORY = 2.0, 1 / 3, 100
 WISH = Wish(500, ("Read", "Bash", "Grep", "Glob"))
@@ -54,8 +54,8 @@ import re, resource, sys
 from datetime import UTC, datetime
 from pathlib import Path
 from foldmark.sessions.places import session_path
-from foldmark.sessions.trim_session import trim
-from foldmark.sessions.trimming import Wish
+from foldmark.sessions.trim.trimming import trim
+from foldmark.sessions.trim.kind import Wish
 trim(session_path(Path(sys.argv[1])), Wish(500, ("Read", "Bash", "Grep", "Glob")), sys.argv[2], datetime.now(UTC))
 if Path("/proc/self/status").exists():  # what getrusage says there includes the process that started this one
     print(int(re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text())[1]) // 1024)

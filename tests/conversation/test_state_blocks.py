@@ -161,7 +161,7 @@ def test_look_alikes_of_others_are_none(agent: Agent) -> None:
 
 def test_an_imported_answer_stays_as_it_is(log: Log, tmp_path: Path) -> None:
     """A block at its end is not of this conversation's models."""
-    from foldmark.sessions.importing import import_session
+    from foldmark.sessions.conversion.importing import import_session
 
     lines: list[dict[str, Any]] = [
         {"type": "user", "uuid": "1", "parentUuid": None, "message": {"role": "user", "content": "Where is x?"}},

@@ -35,7 +35,7 @@ from foldmark.core.request import ToolSpec
 from foldmark.core.secrets import Secrets
 from foldmark.runtime.loop import turn
 from foldmark.runtime.supervisor import Supervisor
-from foldmark.sessions.importing import import_session
+from foldmark.sessions.conversion.importing import import_session
 
 _RANDOM = Random(20261122)
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"

@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 from session_records import REAL, jsonl
 
-from foldmark.sessions.syncing import Synced, sync
+from foldmark.sessions.archive.syncing import Synced, sync
 
 CODEX = {
     "agentcmd-old-output-shape": "2025/09/25/rollout-2025-09-25T21-12-14-019982b8-3422-79e0-8b3b-05abaf4f3c3e",

@@ -13,7 +13,7 @@ from session_records import jsonl
 
 import foldmark
 from foldmark.core.events import ROLES
-from foldmark.sessions.importing import ImportReport, import_session
+from foldmark.sessions.conversion.importing import ImportReport, import_session
 
 
 @dataclass

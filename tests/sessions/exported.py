@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import foldmark
-from foldmark.sessions.exporting import Export, export
+from foldmark.sessions.conversion.exporting import Export, export
 
 Record = dict[str, Any]
 

@@ -15,8 +15,9 @@ import pytest
 from session_records import TIME, assistant, jsonl
 
 import foldmark
-from foldmark.sessions import hook, hook_state
-from foldmark.sessions.hook_input import Told
+from foldmark.sessions.hook import answering
+from foldmark.sessions.hook import state as hook_state
+from foldmark.sessions.hook.streams import Told
 
 PROGRAM = str(Path(sys.executable).with_name("foldmark"))
 ID = "0a1b2c3d-0000-4000-8000-000000000001"
@@ -74,7 +75,7 @@ class HookPlace:
 
     def answered(self, name: str, environment: Mapping[str, str] = {}, **more: Any) -> str | None:
         """What the model is told after an event, in this process."""
-        told = hook.answered(Told(self.event(name, **more)), self.log, {**self.environment, **environment})
+        told = answering.answered(Told(self.event(name, **more)), self.log, {**self.environment, **environment})
         if told is None:
             return None
         inner = json.loads(told)["hookSpecificOutput"]

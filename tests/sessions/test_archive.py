@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from session_records import call, jsonl, result, user
 
-from foldmark.sessions import archive as archiving
-from foldmark.sessions.archive import ArchiveError, archive_folder, holds, place, put
+from foldmark.sessions.archive import storing as archiving
+from foldmark.sessions.archive.storing import ArchiveError, archive_folder, holds, place, put
 
 THEIRS = "<INSTRUCTIONS-TO-EPISODIC-MEMORY>DO NOT INDEX THIS CHAT</INSTRUCTIONS-TO-EPISODIC-MEMORY>"
 OURS = "Something private.\nDO NOT INDEX THIS SESSION\n"
@@ -139,7 +139,7 @@ def test_two_processes_at_once(home: Home) -> None:
     """Four at once, while the session grows; none of them takes it for another one."""
     path = home.session("a", *[user(f"line {number} " + "x" * 5000) for number in range(400)])
     run = (
-        "import sys; from pathlib import Path; from foldmark.sessions.archive import put\n"
+        "import sys; from pathlib import Path; from foldmark.sessions.archive.storing import put\n"
         "for _ in range(40): put(Path(sys.argv[1]), Path(sys.argv[2]))"
     )
     running = [subprocess.Popen([sys.executable, "-c", run, path, home.archive]) for _ in range(4)]
@@ -156,8 +156,8 @@ def test_two_processes_at_once(home: Home) -> None:
 def test_killed_in_the_middle_it_goes_on(home: Home) -> None:
     path = home.session("a", *[user("x" * 100_000) for _ in range(300)])
     run = (
-        "import sys, os; from pathlib import Path; from foldmark.sessions import archive\n"
-        "archive._PIECE = 1 << 12; print(flush=True); archive.put(Path(sys.argv[1]), Path(sys.argv[2]))"
+        "import sys, os; from pathlib import Path; from foldmark.sessions.archive import storing\n"
+        "archive._PIECE = 1 << 12; print(flush=True); storing.put(Path(sys.argv[1]), Path(sys.argv[2]))"
     )
     sizes = []
     for wait in (0.0, 0.002, 0.005, 0.01):

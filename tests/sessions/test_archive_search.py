@@ -18,10 +18,10 @@ from foldmark.core.codec import utc
 from foldmark.core.errors import CommandError
 from foldmark.interfaces.archive_render import hits_text
 from foldmark.interfaces.cli import run
-from foldmark.sessions.archive import put
-from foldmark.sessions.archive_index import IndexFileError
-from foldmark.sessions.archive_reading import read
-from foldmark.sessions.archive_search import Filters, Found, search, wanted
+from foldmark.sessions.archive.index import IndexFileError
+from foldmark.sessions.archive.reading import read
+from foldmark.sessions.archive.searching import Filters, Found, search, wanted
+from foldmark.sessions.archive.storing import put
 from foldmark.sessions.file_lock import locked
 from foldmark.sessions.places import NoSessionError
 

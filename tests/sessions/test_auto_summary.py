@@ -19,8 +19,8 @@ from test_handover import GOOD
 from test_rollover import ID, Place, files
 from wire_anthropic import AnthropicWire
 
-from foldmark.sessions.auto_summary import newest
 from foldmark.sessions.places import session_path
+from foldmark.sessions.rollover.auto_summary import newest
 
 MODEL = ("--auto-summary", "--model", "anthropic/claude-sonnet-4-5")
 

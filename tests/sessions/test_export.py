@@ -19,7 +19,7 @@ from session_records import REAL_FILES, assistant, call, result, user
 import foldmark
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
-from foldmark.sessions.export_records import Exporting, choose, records
+from foldmark.sessions.conversion.records import Exporting, choose, records
 
 real_files = pytest.mark.skipif(not REAL_FILES, reason="the real sessions are not here")
 
@@ -362,7 +362,7 @@ def test_any_messages_make_a_session_whose_request_is_accepted(events, names):
 def test_any_session_comes_back_the_same(events):
     from tempfile import TemporaryDirectory
 
-    from foldmark.sessions.importing import import_session
+    from foldmark.sessions.conversion.importing import import_session
 
     read = exported(events)
     if not read:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldmark.sessions.continuation import Continuation, Search, metadata, prompt
-from foldmark.sessions.handover import LONGEST, SummaryError, handover
+from foldmark.sessions.rollover.continuation import Continuation, Search, metadata, prompt
+from foldmark.sessions.rollover.handover import LONGEST, SummaryError, handover
 
 GOOD = """### Current Task
 Issue #7: the parser. Half done.

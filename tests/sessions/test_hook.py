@@ -23,8 +23,10 @@ from session_records import REAL, REAL_FILES, jsonl, user
 
 import foldmark
 from foldmark.core.config import Config
-from foldmark.sessions import hook, hook_state, user_folders
-from foldmark.sessions.hook_settings import DEFAULTS, reminder_settings
+from foldmark.sessions import user_folders
+from foldmark.sessions.hook import answering
+from foldmark.sessions.hook import state as hook_state
+from foldmark.sessions.hook.settings import DEFAULTS, reminder_settings
 from foldmark.settings.loading import load
 
 LOW, HIGH, URGENT = (
@@ -105,14 +107,14 @@ def test_no_reminder_where_nothing_is_known(place: HookPlace) -> None:
 @pytest.mark.parametrize("event", ["PreToolUse", "Notification", "SubagentStop", "SomethingNew", "", None])
 def test_other_events(place: HookPlace, event: Any) -> None:
     place.write(answer(174_000))
-    assert hook.answered(hook.hook_input.Told(place.event(event)), place.never, place.environment) is None
+    assert answering.answered(answering.streams.Told(place.event(event)), place.never, place.environment) is None
     assert list(place.folder.rglob("*.jsonl")) == [place.session]
 
 
 @pytest.mark.skipif(not REAL_FILES, reason="the real sessions are not here")
 @pytest.mark.parametrize("path", REAL_FILES, ids=lambda path: path.stem)
 def test_real_sessions(place: HookPlace, path: Path) -> None:
-    share = hook.tail.share(path)
+    share = answering.tail.share(path)
     assert share is not None
     environment = {"FOLDMARK_WARN_THRESHOLD": str(share.percent)}
     told = place.answered("PostToolUse", environment, transcript_path=str(path))
@@ -255,8 +257,8 @@ def test_only_sessions_are_archived(place: HookPlace) -> None:
     secret.write_text("x")
     for path in (secret, place.folder, place.folder / "gone.jsonl"):
         for event in ("PreCompact", "Stop", "SessionEnd"):
-            told = hook.hook_input.Told(place.event(event, transcript_path=str(path)))
-            assert hook.answered(told, place.never, place.environment) is None
+            told = answering.streams.Told(place.event(event, transcript_path=str(path)))
+            assert answering.answered(told, place.never, place.environment) is None
     assert not (place.folder / "data").exists()
 
 
@@ -312,7 +314,7 @@ def test_a_database_that_fails_keeps_nothing_from_the_archive(place: HookPlace) 
 
     place.write(answer(9_000))
     with pytest.raises(foldmark.StoreError):
-        hook.answered(hook.hook_input.Told(place.event("SessionEnd")), broken, place.environment)
+        answering.answered(answering.streams.Told(place.event("SessionEnd")), broken, place.environment)
     assert archived(place) == [place.session.read_bytes()]
 
 
@@ -333,7 +335,7 @@ def test_whatever_stands_on_standard_input(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         place = HookPlace(Path(folder), patch)
         with fed(data, Path(folder)) as written:
-            hook.run(place.never)
+            answering.run(place.never)
         assert written.read_bytes() == b""
 
 
@@ -356,7 +358,7 @@ def test_an_interruption(place: HookPlace) -> None:
 
     place.write(answer(9_000))
     with fed(json.dumps(place.event("SessionEnd")).encode(), place.folder) as written:
-        hook.run(interrupted)
+        answering.run(interrupted)
     assert written.read_bytes() == b""
     assert place.logged == ["SessionEnd: KeyboardInterrupt: "[:-1]]
 
@@ -493,7 +495,7 @@ def test_what_a_hook_imports(place: HookPlace) -> None:
     done = place.ran(place.event("PostToolUse"), PYTHONPROFILEIMPORTTIME="1")
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "62%" in done.stdout
-    assert "foldmark.sessions.hook" in imported
+    assert "foldmark.sessions.hook.answering" in imported
     slow = {"click", "msgspec", "apsw", "pathlib", "typing", "tomllib", "datetime", "hashlib", "foldmark.app", "uuid"}
     assert not imported & slow
 
@@ -559,6 +561,6 @@ def test_a_real_session_cut_anywhere(path: Path, data: st.DataObject) -> None:
         place.session.write_bytes(text[:cut])
         whole = place.session.with_name("whole.jsonl")
         whole.write_bytes(text[: text.rfind(b"\n", 0, cut) + 1])
-        found, expected = hook.tail.share(place.session), hook.tail.share(whole)
+        found, expected = answering.tail.share(place.session), answering.tail.share(whole)
         if text[cut : cut + 1] not in (b"\n", b""):  # otherwise the last line is whole
             assert (found and found.tokens) == (expected and expected.tokens)

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from session_records import REAL_FILES, assistant, call, jsonl, plain_blocks, result, user
 
 import foldmark
-from foldmark.sessions import claude
-from foldmark.sessions.claude import Broken, Record, SessionFile, SessionFileError
-from foldmark.sessions.importing import import_session
+from foldmark.sessions import session_file
+from foldmark.sessions.conversion.importing import import_session
+from foldmark.sessions.session_file import Broken, Record, SessionFile, SessionFileError
 
 HELLO, BYE = jsonl(user("hello")), jsonl(assistant("bye"))
 
@@ -219,8 +219,8 @@ def test_block_fields_of_the_wrong_kind_keep_the_record(field, value, session):
 @pytest.mark.parametrize("extra", [1, 100_000])
 @pytest.mark.parametrize("last", [False, True])
 def test_a_line_over_the_limit_is_skipped(extra, last, tmp_path, monkeypatch):
-    monkeypatch.setattr(claude, "MAX_LINE", 3000)
-    monkeypatch.setattr(claude, "_PIECE", 700)
+    monkeypatch.setattr(session_file, "MAX_LINE", 3000)
+    monkeypatch.setattr(session_file, "_PIECE", 700)
     fits = jsonl(user("x" * (3000 - len(jsonl(user(""))))))
     assert len(fits) == 3000
     too_long = fits.replace(b"x", b"x" * (1 + extra), 1)
@@ -237,7 +237,7 @@ def test_a_line_over_the_limit_is_skipped(extra, last, tmp_path, monkeypatch):
 
 
 def test_a_line_without_end_takes_bounded_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(claude, "MAX_LINE", 1 << 20)
+    monkeypatch.setattr(session_file, "MAX_LINE", 1 << 20)
     path = tmp_path / "session.jsonl"
     with path.open("wb") as file:
         file.write(HELLO)

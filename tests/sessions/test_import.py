@@ -10,7 +10,7 @@ from session_records import REAL, REAL_FILES, TIME, assistant, call, jsonl, plai
 
 import foldmark
 from foldmark.core.errors import CommandError
-from foldmark.sessions.importing import default_name, import_session
+from foldmark.sessions.conversion.importing import default_name, import_session
 
 SIDE = {"isSidechain": True}
 

@@ -11,7 +11,7 @@ from exported import as_sent, check_chain, export_of, records_of
 from request_validators import anthropic
 from session_records import TIME, jsonl, user
 
-from foldmark.sessions.importing import default_name
+from foldmark.sessions.conversion.importing import default_name
 
 REAL = Path(__file__).resolve().parents[3] / "shared" / "data" / "codex"
 REAL_FILES = sorted(REAL.glob("*.jsonl"))

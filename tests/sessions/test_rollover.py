@@ -449,7 +449,7 @@ def audit(event, args):
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 from foldmark.interfaces.cli import run
-import foldmark.sessions.rollover, foldmark.interfaces.launching, foldmark.stores.sqlite
+import foldmark.sessions.rollover.rolling, foldmark.interfaces.launching, foldmark.stores.sqlite
 sys.addaudithook(audit)
 sys.exit(run(sys.argv[1:]))
 """

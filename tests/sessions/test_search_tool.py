@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from foldmark.sessions.continuation import Search
-from foldmark.sessions.search_tool import ARCHIVED, search_tool
+from foldmark.sessions.rollover.continuation import Search
+from foldmark.sessions.rollover.search_tool import ARCHIVED, search_tool
 
 OURS = 'mcp__foldmark__search with query: "what you need to find"'
 THEIRS = 'mcp__episodic-memory__search with query: "what you need to find"'

@@ -35,6 +35,8 @@ Find out why the stripes are lost (#7): half done.
 ### Critical Context
 The tests need an hour."""
 
+RECOMMENDED = r"Context at (7[5-9])%\. Recommend /trim now or /rollover soon\."
+
 
 class ClaudeCode:
     """A session as Claude Code writes one: every step is a call and its result, in lines that are appended. Its context
@@ -197,12 +199,13 @@ def test_the_whole_flow(claude: ClaudeCode) -> None:
     assert claude.grow(60) == ["Context at 60%. Consider /trim if responses feel degraded."]
     assert claude.grow(75) == [], "no minute has passed"
     claude.a_minute_passes()
-    assert claude.step("Bash", {"command": "ls"}, "b") == "Context at 75%. Recommend /trim now or /rollover soon."
+    assert re.fullmatch(RECOMMENDED, claude.step("Bash", {"command": "ls"}, "b") or "")
     assert claude.step("Bash", {"command": "ls"}, "c") is None
     assert claude.hook("UserPromptSubmit", prompt="And now?") is None
     claude.a_minute_passes()
-    told = claude.hook("UserPromptSubmit", prompt="And now?")
-    assert told == "Context at 75%. Recommend /trim now or /rollover soon."
+    told = re.fullmatch(RECOMMENDED, claude.hook("UserPromptSubmit", prompt="And now?") or "")
+    assert told
+    share = int(told[1])
 
     # Rollover.
     rolled = json.loads(claude.foldmark("rollover", "--summary-file", "-", "--json", stdin=SUMMARY))
@@ -223,7 +226,7 @@ def test_the_whole_flow(claude: ClaudeCode) -> None:
     assert prompt == rolled["prompt"]
     assert prompt.startswith(
         "## Session Continuation\n\nThis is session #3 for issue #7.\n"
-        f"Previous session rolled over at 75% context to preserve quality.\n\n### Handoff Summary\n\n{SUMMARY}\n\n"
+        f"Previous session rolled over at {share}% context to preserve quality.\n\n### Handoff Summary\n\n{SUMMARY}\n\n"
         "### Retrieving Details\n\n"
     )
     assert f"### Lineage\n\nParent session: {parent}\nWorker ID: 42\n\n---\n\nContinue from the handoff" in prompt
@@ -242,8 +245,8 @@ def test_the_whole_flow(claude: ClaudeCode) -> None:
     assert [
         (each["depth"], each["session_id"], each["parent"], each["end_reason"], each["context_at_end"])
         for each in forest["lineages"]
-    ] == [(0, old, None, "trim", 60), (1, middle, old, "rollover", 75), (2, new, middle, None, None)]
+    ] == [(0, old, None, "trim", 60), (1, middle, old, "rollover", share), (2, new, middle, None, None)]
     assert [(each["session_number"], each["worker_id"]) for each in forest["lineages"][1:]] == [(2, 42), (3, 42)]
     shown = claude.foldmark("sessions")
-    words = re.findall(r"[0-9a-f-]{36}|trim at 60%|rollover at 75%", shown)
-    assert words == [old, "trim at 60%", middle, "rollover at 75%", new]
+    words = re.findall(rf"[0-9a-f-]{{36}}|trim at 60%|rollover at {share}%", shown)
+    assert words == [old, "trim at 60%", middle, f"rollover at {share}%", new]

@@ -21,14 +21,14 @@ from session_records import REAL_FILES, assistant, call, jsonl, result, user
 
 import foldmark
 from foldmark.interfaces.cli import run
-from foldmark.sessions import codex_rollouts
-from foldmark.sessions.diagnosis import Finding, diagnose
-from foldmark.sessions.importing import import_session
+from foldmark.sessions.codex import rollouts
+from foldmark.sessions.conversion.importing import import_session
+from foldmark.sessions.doctor.diagnosis import Finding, diagnose
+from foldmark.sessions.doctor.repair_lines import INTERRUPTED
+from foldmark.sessions.doctor.repair_plan import RepairError
+from foldmark.sessions.doctor.repairing import Repaired, repair
 from foldmark.sessions.places import session_path
-from foldmark.sessions.repair_lines import INTERRUPTED
-from foldmark.sessions.repair_plan import RepairError
-from foldmark.sessions.repairing import Repaired, repair
-from foldmark.sessions.trimming import TrimError
+from foldmark.sessions.trim.kind import TrimError
 
 MOMENT = datetime(2026, 11, 22, 12, tzinfo=UTC)
 ID = "0a1b2c3d-0000-4000-8000-000000000001"
@@ -502,7 +502,7 @@ def test_a_first_record_without_payload_is_not_trimmed(tmp_path: Path) -> None:
     path = tmp_path / name()
     path.write_bytes(codex_jsonl({"type": "session_meta"}, codex_said("one")))
     with pytest.raises(TrimError, match="session_meta"):
-        codex_rollouts.head(path)
+        rollouts.head(path)
 
 
 @pytest.mark.parametrize("path", CODEX_FILES, ids=lambda path: path.stem)

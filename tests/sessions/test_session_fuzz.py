@@ -23,20 +23,23 @@ from session_mutations import DEEP, LINES, PARTS, Damaged, damaged
 
 import foldmark
 from foldmark.interfaces import entry
-from foldmark.sessions import claude_index, codex_index, tail, trim_session
-from foldmark.sessions.archive_records import said
-from foldmark.sessions.claude import Record, SessionFile, SessionFileError
-from foldmark.sessions.claude_blocks import read_message
-from foldmark.sessions.claude_chain import plan
-from foldmark.sessions.codex_items import read_item
-from foldmark.sessions.diagnosis import diagnose, recognized
-from foldmark.sessions.importing import import_session
+from foldmark.sessions.archive.marker import record_is_marked
+from foldmark.sessions.archive.records import said
+from foldmark.sessions.claude import index as claude_index
+from foldmark.sessions.claude.blocks import read_message
+from foldmark.sessions.claude.chain import plan
+from foldmark.sessions.codex import index as codex_index
+from foldmark.sessions.codex.items import read_item
+from foldmark.sessions.conversion.importing import import_session
+from foldmark.sessions.doctor.diagnosis import diagnose, recognized
+from foldmark.sessions.doctor.repair_plan import RepairError
+from foldmark.sessions.doctor.repairing import repair
+from foldmark.sessions.hook import tail
 from foldmark.sessions.lenient_json import NotJsonError, decode
-from foldmark.sessions.marker import record_is_marked
 from foldmark.sessions.places import session_path
-from foldmark.sessions.repair_plan import RepairError
-from foldmark.sessions.repairing import repair
-from foldmark.sessions.trimming import TrimError, Wish
+from foldmark.sessions.session_file import Record, SessionFile, SessionFileError
+from foldmark.sessions.trim import trimming
+from foldmark.sessions.trim.kind import TrimError, Wish
 
 MOMENT = datetime(2026, 11, 22, 12, tzinfo=UTC)
 NEW = "0199bbbb-9999-7888-8777-666655554444"
@@ -176,9 +179,9 @@ def test_trim(part: int, placed: list[tuple[Damaged, Path]]) -> None:
     cut = 0
     for each, path in placed:
         session = session_path(path, each.kind)
-        new = trim_session.kind_of(session).place(session, NEW)
+        new = trimming.kind_of(session).place(session, NEW)
         try:
-            trimmed = trim_session.trim(session, Wish(500, ("*",)), NEW, MOMENT)
+            trimmed = trimming.trim(session, Wish(500, ("*",)), NEW, MOMENT)
         except TrimError:
             assert not new.exists()
             assert not_to_be_trimmed(each), each.number

@@ -15,7 +15,7 @@ import foldmark
 from foldmark.core.lineage import CodingSession
 from foldmark.interfaces.archive_render import forest_data, forest_text
 from foldmark.interfaces.cli import run
-from foldmark.sessions.forest import Archived, Node, archived_sessions, forest, walk
+from foldmark.sessions.archive.forest import Archived, Node, archived_sessions, forest, walk
 
 
 @pytest.fixture

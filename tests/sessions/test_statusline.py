@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from session_records import user
 
 from foldmark.core.pressure import meter
-from foldmark.sessions import statusline, tail
-from foldmark.sessions.hook_input import Told
+from foldmark.sessions.hook import statusline, tail
+from foldmark.sessions.hook.streams import Told
 
 MODEL = {"id": "claude-opus-4-8", "display_name": "Opus 4.8"}
 

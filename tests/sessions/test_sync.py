@@ -19,12 +19,12 @@ from archive_place import Home, codex_item
 from session_records import REAL_FILES, assistant, call, jsonl, plain_blocks, result, user
 
 from foldmark.core.errors import FoldmarkError
-from foldmark.sessions import archive_indexing
-from foldmark.sessions.archive_index import IndexFileError, open_index
-from foldmark.sessions.claude import SessionFile
+from foldmark.sessions.archive import indexing
+from foldmark.sessions.archive.index import IndexFileError, open_index
+from foldmark.sessions.archive.sources import episodic_archive, excluding
+from foldmark.sessions.archive.syncing import Synced, sync
 from foldmark.sessions.places import NoSessionError
-from foldmark.sessions.sync_sources import episodic_archive, excluding
-from foldmark.sessions.syncing import Synced, sync
+from foldmark.sessions.session_file import SessionFile
 
 MARKER = "<INSTRUCTIONS-TO-EPISODIC-MEMORY>DO NOT INDEX THIS CHAT</INSTRUCTIONS-TO-EPISODIC-MEMORY>"
 needs_samples = pytest.mark.skipif(not REAL_FILES, reason="the real sessions are not here")
@@ -165,8 +165,8 @@ def test_a_torn_last_line_is_taken_when_it_is_whole(home: Home, cut: int) -> Non
 
 def test_steps_of_a_long_session(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     home.session("a", *[user(f"word{number} " + "x " * 100, f"u{number}") for number in range(200)], b"\n\n{broken\n")
-    monkeypatch.setattr(archive_indexing, "STEP", 3000)
-    monkeypatch.setattr(archive_indexing, "_TEXTS", 500)
+    monkeypatch.setattr(indexing, "STEP", 3000)
+    monkeypatch.setattr(indexing, "_TEXTS", 500)
     home.sync()
     stepped = home.index()
     monkeypatch.undo()
@@ -181,9 +181,9 @@ def test_killed_at_any_moment_the_next_run_ends_the_same(home: Home) -> None:
     for number in range(6):
         home.session(f"long-{number}", *[user(f"word{each} " * 50, f"{number}-{each}") for each in range(300)])
     run = (
-        "import sys, os; from foldmark.sessions import archive_indexing; from foldmark.sessions.syncing import sync\n"
-        "archive_indexing.STEP = 1 << 14; print(flush=True)\n"
-        "sync({'HOME': sys.argv[1], 'FOLDMARK_ARCHIVE': sys.argv[2]})"
+        "import sys, os; from foldmark.sessions.archive import indexing, syncing\n"
+        "indexing.STEP = 1 << 14; print(flush=True)\n"
+        "syncing.sync({'HOME': sys.argv[1], 'FOLDMARK_ARCHIVE': sys.argv[2]})"
     )
     chance = random.Random(7)
     killed = 0
@@ -209,9 +209,10 @@ def test_two_at_once(home: Home) -> None:
         home.session(f"s{number}", *[user(f"word{each} " * 20, f"{number}-{each}") for each in range(100)])
     home.session("long", *[user(f"word{each} " * 20, f"long-{each}") for each in range(3000)])
     run = (
-        "import sys; from foldmark.sessions import archive_indexing; from foldmark.sessions.syncing import sync\n"
-        "archive_indexing.STEP = 1 << 13\n"
-        "report = sync({'HOME': sys.argv[1], 'FOLDMARK_ARCHIVE': sys.argv[2]}); assert not report.problems, report"
+        "import sys; from foldmark.sessions.archive import indexing, syncing\n"
+        "indexing.STEP = 1 << 13\n"
+        "report = syncing.sync({'HOME': sys.argv[1], 'FOLDMARK_ARCHIVE': sys.argv[2]})\n"
+        "assert not report.problems, report"
     )
     running = [subprocess.Popen([sys.executable, "-c", run, home.folder, home.archive]) for _ in range(3)]
     assert [each.wait() for each in running] == [0, 0, 0]
@@ -221,7 +222,7 @@ def test_two_at_once(home: Home) -> None:
 
 def test_many_make_the_index_at_once(tmp_path: Path) -> None:
     run = (
-        "import sys, time; from pathlib import Path; from foldmark.sessions.archive_index import open_index\n"
+        "import sys, time; from pathlib import Path; from foldmark.sessions.archive.index import open_index\n"
         "while not Path(sys.argv[1], 'go').exists(): time.sleep(0)\n"
         "open_index(Path(sys.argv[1]) / 'archive', write=True).close()"
     )
@@ -236,7 +237,7 @@ def test_many_make_the_index_at_once(tmp_path: Path) -> None:
 
 def test_another_sync_between_two_steps(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     home.session("a", *[user(f"word{each} " * 20, f"u{each}") for each in range(100)])
-    monkeypatch.setattr(archive_indexing, "STEP", 3000)
+    monkeypatch.setattr(indexing, "STEP", 3000)
     waiting = [home.sync]
 
     def progress(done: int, total: int) -> None:

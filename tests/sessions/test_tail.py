@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from session_records import REAL, REAL_FILES, assistant, jsonl, result, user
 
-from foldmark.sessions import tail
+from foldmark.sessions.hook import tail
 
 CODEX_FILES = sorted((REAL.parent / "codex").glob("*.jsonl"))
 SIDE = {"isSidechain": True}

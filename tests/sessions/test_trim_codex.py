@@ -28,11 +28,12 @@ from rollout_records import (
     tokens,
 )
 
-from foldmark.sessions import tail, trim_session
-from foldmark.sessions.codex_lines import CodexLines
+from foldmark.sessions.hook import tail
 from foldmark.sessions.places import session_path
-from foldmark.sessions.trim_codex import KIND
-from foldmark.sessions.trimming import Job, TrimError, Wish
+from foldmark.sessions.trim import trimming
+from foldmark.sessions.trim.codex import KIND
+from foldmark.sessions.trim.codex_lines import CodexLines
+from foldmark.sessions.trim.kind import Job, TrimError, Wish
 
 NEW = "0199bbbb-9999-7888-8777-666655554444"
 TOOLS = ("Read", "Bash", "Grep", "Glob")
@@ -620,7 +621,7 @@ class TestNewFile:
         path.parent.mkdir()
         path.write_bytes(jsonl(meta(), call("c1"), output("c1", LONG), tokens(250_000)))
         held = path.read_bytes()
-        done = trim_session.trim(session_path(path), Wish(500, TOOLS), NEW, datetime.now(UTC))
+        done = trimming.trim(session_path(path), Wish(500, TOOLS), NEW, datetime.now(UTC))
         assert path.read_bytes() == held
         assert sorted(path.parent.iterdir()) == sorted([path, done.session.path])
         assert (done.session.id, done.session.kind, done.trimmed_count) == (NEW, "codex", 1)
@@ -634,7 +635,7 @@ class TestNewFile:
 
     def test_that_of_a_fork_has_it_all(self, tmp_path: Path) -> None:
         files = TestForks().fork(tmp_path)
-        done = trim_session.trim(session_path(files[2]), Wish(500, TOOLS), NEW, datetime.now(UTC))
+        done = trimming.trim(session_path(files[2]), Wish(500, TOOLS), NEW, datetime.now(UTC))
         records = [json.loads(line) for line in done.session.path.read_bytes().splitlines()]
         assert records[0].pop("trim_metadata")["trimmed_count"] == done.trimmed_count == 3
         assert records == [json.loads(line) for line in Trimmed(files[2]).after]

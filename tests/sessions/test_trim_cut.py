@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foldmark.sessions import cut
-from foldmark.sessions.cut import Place
-from foldmark.sessions.trim_content import content
-from foldmark.sessions.trim_display import display
+from foldmark.sessions.trim import cut
+from foldmark.sessions.trim.content import content
+from foldmark.sessions.trim.cut import Place
+from foldmark.sessions.trim.display import display
 
 PLACE = Place(123, "/p/abc.jsonl")
 LONG = "line of text\n" * 200

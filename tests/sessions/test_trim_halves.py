@@ -15,10 +15,10 @@ import pytest
 from session_records import assistant, call, jsonl, result, user
 from trim_check import at, compare
 
-from foldmark.sessions import trim_halves
 from foldmark.sessions.places import session_path
-from foldmark.sessions.trim_session import Trimmed, preview, trim
-from foldmark.sessions.trimming import Piece, TrimError, Wish
+from foldmark.sessions.trim import halves as trim_halves
+from foldmark.sessions.trim.kind import Piece, TrimError, Wish
+from foldmark.sessions.trim.trimming import Trimmed, preview, trim
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ID = "11111111-2222-4333-8444-555555555555"

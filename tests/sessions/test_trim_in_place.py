@@ -15,12 +15,12 @@ import pytest
 from session_records import REAL_FILES, assistant, call, jsonl, result, user
 from trim_check import at, compare, parsed
 
-from foldmark.sessions import trim_in_place as place
-from foldmark.sessions import trim_session
 from foldmark.sessions.new_file import WriteError
 from foldmark.sessions.places import session_path
-from foldmark.sessions.trim_in_place import BusyError, check_resting, trim_in_place
-from foldmark.sessions.trimming import TrimError, Wish
+from foldmark.sessions.trim import in_place as place
+from foldmark.sessions.trim import trimming
+from foldmark.sessions.trim.in_place import BusyError, check_resting, trim_in_place
+from foldmark.sessions.trim.kind import TrimError, Wish
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 WISH = Wish(500, ("Read", "Bash", "Grep", "Glob"))
@@ -97,7 +97,7 @@ def _overwrite(path: Path) -> None:
 def test_a_session_that_changes_meanwhile_is_left_as_it_is(
     path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], None], links: bool
 ) -> None:
-    write = trim_session.write
+    write = trimming.write
     changed = b""
 
     def slowly(*given: Any) -> Any:

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from session_records import assistant, call, result, user
 from trim_check import at, compare, parsed
 
-from foldmark.sessions import trim_pass
-from foldmark.sessions.claude import SessionFileError
 from foldmark.sessions.places import session_path
-from foldmark.sessions.trim_session import Trimmed, trim
-from foldmark.sessions.trimming import TrimError, Wish
+from foldmark.sessions.session_file import SessionFileError
+from foldmark.sessions.trim import one_pass
+from foldmark.sessions.trim.kind import TrimError, Wish
+from foldmark.sessions.trim.trimming import Trimmed, trim
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ID = "11111111-2222-4333-8444-555555555555"
@@ -364,8 +364,8 @@ def test_deep_nesting(run: Run) -> None:
 def test_a_line_too_long_to_be_held_is_passed_on_in_pieces(
     run: Run, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    monkeypatch.setattr(trim_pass, "LONGEST", 4096)
-    monkeypatch.setattr(trim_pass, "BUFFER", 1024)
+    monkeypatch.setattr(one_pass, "LONGEST", 4096)
+    monkeypatch.setattr(one_pass, "BUFFER", 1024)
     filler = "x{y}" * 5000
     record: dict[str, Any] = {"filler": filler}
     if place == "inside":
@@ -388,14 +388,14 @@ def test_a_line_too_long_to_be_held_is_passed_on_in_pieces(
 def test_what_is_appended_meanwhile_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = at(tmp_path, OLD, exchange() * 3 + b'{"sessionId":"%b"}' % OLD.encode())
     before = path.read_bytes()
-    opened = trim_pass.Opened.lines
+    opened = one_pass.Opened.lines
 
     def lines(self: Any) -> Any:
         with path.open("ab") as file:
             file.write(b'{"type":"user"')
         return opened(self)
 
-    monkeypatch.setattr(trim_pass.Opened, "lines", lines)
+    monkeypatch.setattr(one_pass.Opened, "lines", lines)
     compare(before, trim(session_path(path), WISH, ID, NOW).session.path.read_bytes(), ID)
 
 

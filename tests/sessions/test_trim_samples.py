@@ -12,8 +12,8 @@ from session_records import REAL_FILES
 from trim_check import compare, parsed
 
 from foldmark.sessions.places import session_path
-from foldmark.sessions.trim_session import Trimmed, preview, trim
-from foldmark.sessions.trimming import Wish
+from foldmark.sessions.trim.kind import Wish
+from foldmark.sessions.trim.trimming import Trimmed, preview, trim
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ID = "11111111-2222-4333-8444-555555555555"

@@ -12,11 +12,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from foldmark.sessions import trim_pass
 from foldmark.sessions.places import session_path
-from foldmark.sessions.trim_in_place import trim_in_place
-from foldmark.sessions.trim_session import trim
-from foldmark.sessions.trimming import Wish
+from foldmark.sessions.trim import one_pass
+from foldmark.sessions.trim.in_place import trim_in_place
+from foldmark.sessions.trim.kind import Wish
+from foldmark.sessions.trim.trimming import trim
 
 ID = "11111111-2222-4333-8444-555555555555"
 WISH = Wish(500, ("Read", "Bash", "Grep", "Glob"))
@@ -42,7 +42,7 @@ def main(path: Path, last: int, way: str) -> None:
 
     for name in STEPS:
         setattr(os, name, watched(getattr(os, name)))
-    lines = trim_pass.Opened.lines
+    lines = one_pass.Opened.lines
 
     def each(self: Any) -> Any:
         for number, line in enumerate(lines(self)):
@@ -50,7 +50,7 @@ def main(path: Path, last: int, way: str) -> None:
                 step()
             yield line
 
-    trim_pass.Opened.lines = each  # type: ignore[method-assign]
+    one_pass.Opened.lines = each  # type: ignore[method-assign]
     moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     if way == "new":
         trim(session_path(path), WISH, ID, moment)

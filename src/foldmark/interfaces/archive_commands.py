@@ -49,7 +49,7 @@ def _indexing(*, shown: bool = True) -> Iterator[Progress | None]:
 
 def _catch_up(setup: Setup) -> None:
     """Index what was archived since; what keeps that from being done is told, for what is indexed can be used."""
-    from foldmark.sessions.syncing import catch_up
+    from foldmark.sessions.archive.syncing import catch_up
 
     try:
         with _indexing() as progress:
@@ -70,7 +70,7 @@ def sync(setup: Setup, paths: tuple[Path, ...], quiet: bool, as_json: bool) -> i
     interrupted and repeated at any time. Exit code 1 if a file could not be read.
     """
     from foldmark.interfaces.archive_render import synced_data, synced_text
-    from foldmark.sessions.syncing import sync as bring
+    from foldmark.sessions.archive.syncing import sync as bring
 
     with _indexing(shown=not quiet) as progress:
         report = bring(os.environ, setup.given.sync_exclude, paths, progress)
@@ -112,11 +112,11 @@ def search(
     `foldmark search --read PLACE` prints a passage that was found, whole; without a LINE all that a session says.
     """
     from foldmark.interfaces import archive_render as render
-    from foldmark.sessions.archive import archive_folder
+    from foldmark.sessions.archive.storing import archive_folder
 
     archive, filtered = archive_folder(os.environ), any(value is not None for value in filters.values())
     if place is not None:
-        from foldmark.sessions.archive_reading import read
+        from foldmark.sessions.archive.reading import read
 
         if query or filtered:
             raise click.UsageError("--read prints what stands at a place: leave out words and filters")
@@ -127,9 +127,9 @@ def search(
         raise click.UsageError("--around belongs to --read")
     if not query:
         raise click.UsageError("Missing argument 'QUERY'.", click.get_current_context())
-    from foldmark.sessions.archive_index import NAME
-    from foldmark.sessions.archive_search import Filters, wanted
-    from foldmark.sessions.archive_search import search as find
+    from foldmark.sessions.archive.index import NAME
+    from foldmark.sessions.archive.searching import Filters, wanted
+    from foldmark.sessions.archive.searching import search as find
 
     asked = " ".join(query)
     terms = wanted(asked)
@@ -162,9 +162,9 @@ def sessions(setup: Setup, limit: int, as_json: bool) -> None:
     newest first.
     """
     from foldmark.interfaces import archive_render as render
-    from foldmark.sessions.archive import archive_folder
-    from foldmark.sessions.archive_index import NAME
-    from foldmark.sessions.forest import archived_sessions, forest
+    from foldmark.sessions.archive.forest import archived_sessions, forest
+    from foldmark.sessions.archive.index import NAME
+    from foldmark.sessions.archive.storing import archive_folder
 
     archive = archive_folder(os.environ)
     _catch_up(setup)

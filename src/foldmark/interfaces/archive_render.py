@@ -7,10 +7,10 @@ import msgspec
 
 from foldmark.core.wording import count, one_line
 from foldmark.interfaces.render import harmless
-from foldmark.sessions.archive_reading import Passage, Spoken
-from foldmark.sessions.archive_search import Found
-from foldmark.sessions.forest import Node, walk
-from foldmark.sessions.syncing import Synced
+from foldmark.sessions.archive.forest import Node, walk
+from foldmark.sessions.archive.reading import Passage, Spoken
+from foldmark.sessions.archive.searching import Found
+from foldmark.sessions.archive.syncing import Synced
 from foldmark.stores.sqlite_search import Term, spans
 
 NEIGHBOUR = 2000

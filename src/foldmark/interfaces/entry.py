@@ -28,7 +28,7 @@ def main() -> int:
 def hook(log: "Callable[[], AbstractContextManager[Log]] | None" = None) -> int:
     """`foldmark hook`: always 0, whatever happens. `log` opens the database that counts, by default this user's."""
     try:
-        from foldmark.sessions.hook import run
+        from foldmark.sessions.hook.answering import run
 
         run(log or _log)
     except BaseException:  # interrupted while it was imported
@@ -39,7 +39,7 @@ def hook(log: "Callable[[], AbstractContextManager[Log]] | None" = None) -> int:
 def statusline() -> int:
     """`foldmark statusline`: always 0, whatever happens."""
     try:
-        from foldmark.sessions.statusline import run
+        from foldmark.sessions.hook.statusline import run
 
         run()
     except BaseException:  # interrupted while it was imported

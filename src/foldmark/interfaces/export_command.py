@@ -35,8 +35,8 @@ def export(setup: Setup, name: str, file: Path | None, cwd: Path, as_json: bool)
     NAME may be the beginning of an agent's uuid.
     """
     from foldmark.interfaces.render import harmless, json_text
-    from foldmark.sessions.exporting import export as exported
-    from foldmark.sessions.exporting import session_of, write
+    from foldmark.sessions.conversion.exporting import export as exported
+    from foldmark.sessions.conversion.exporting import session_of, write
 
     if file == _DASH and as_json:
         raise click.UsageError("--json tells where the session is; with - it is what is printed")

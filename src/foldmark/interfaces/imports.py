@@ -9,7 +9,7 @@ import click
 from foldmark.conversation import Log
 from foldmark.core.wording import count, one_line
 from foldmark.interfaces.render import harmless
-from foldmark.sessions.importing import ImportReport, import_session
+from foldmark.sessions.conversion.importing import ImportReport, import_session
 
 LISTED = 10
 """Broken lines that are listed one by one; `--json` has all of them."""

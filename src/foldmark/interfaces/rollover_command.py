@@ -14,7 +14,7 @@ from foldmark.interfaces.setup import Setup
 
 if TYPE_CHECKING:
     from foldmark.sessions.places import SessionPath
-    from foldmark.sessions.rollover import Rolled
+    from foldmark.sessions.rollover.rolling import Rolled
 
 
 @click.command()
@@ -48,8 +48,8 @@ def rollover(
     from foldmark.interfaces.launching import start
     from foldmark.interfaces.render import json_text
     from foldmark.sessions import places
-    from foldmark.sessions.handover import handover
-    from foldmark.sessions.rollover import check, roll_over
+    from foldmark.sessions.rollover.handover import handover
+    from foldmark.sessions.rollover.rolling import check, roll_over
 
     if (summary_file is None) != auto_summary:
         raise click.UsageError("Give --summary-file FILE or --auto-summary, one of them")
@@ -79,7 +79,7 @@ def _working_folder() -> str:
 
 def _read(name: str) -> str:
     """The text of a summary file. Raises SummaryError for one of absurd length, FoldmarkError if it cannot be read."""
-    from foldmark.sessions.handover import LONGEST
+    from foldmark.sessions.rollover.handover import LONGEST
 
     try:
         if name == "-":
@@ -97,7 +97,7 @@ def _written(setup: Setup, session: "SessionPath", model: str | None) -> str:
     """The summary that a model writes; nothing of it is kept but what the rollover hands over."""
     import foldmark
     from foldmark.providers.wires import check_model
-    from foldmark.sessions.auto_summary import summarize
+    from foldmark.sessions.rollover.auto_summary import summarize
 
     given = setup.given
     if model is not None:

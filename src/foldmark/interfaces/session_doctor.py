@@ -10,10 +10,10 @@ import click
 
 from foldmark.core.wording import count
 from foldmark.interfaces.render import harmless, json_text
-from foldmark.sessions.diagnosis import Diagnosis, diagnose, recognized
-from foldmark.sessions.exporting import session_of
+from foldmark.sessions.conversion.exporting import session_of
+from foldmark.sessions.doctor.diagnosis import Diagnosis, diagnose, recognized
+from foldmark.sessions.doctor.repairing import Repaired, command, repair
 from foldmark.sessions.places import SessionPath, find
-from foldmark.sessions.repairing import Repaired, command, repair
 
 _MARKS = {"stops": "stops", "loses": "loses", "note": "note "}
 

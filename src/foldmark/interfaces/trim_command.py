@@ -16,10 +16,10 @@ from foldmark.interfaces.render import harmless, json_text
 from foldmark.interfaces.setup import Setup
 
 if TYPE_CHECKING:
+    from foldmark.sessions.hook.tail import Share
     from foldmark.sessions.places import SessionPath
-    from foldmark.sessions.tail import Share
-    from foldmark.sessions.trim_session import Trimmed
-    from foldmark.sessions.trimming import Wish
+    from foldmark.sessions.trim.kind import Wish
+    from foldmark.sessions.trim.trimming import Trimmed
 
 LITTLE = 10
 """Percent of the context; a trim that saves less does not help for long."""
@@ -91,7 +91,7 @@ def trim(
     """
     from foldmark.interfaces.launching import start
     from foldmark.sessions.places import find
-    from foldmark.sessions.trim_in_place import check_resting
+    from foldmark.sessions.trim.in_place import check_resting
 
     if launch and dry_run:
         raise click.UsageError("--launch goes on with the new session, and --dry-run makes none: leave out one")
@@ -109,7 +109,7 @@ def trim(
 
 
 def _wish(setup: Setup, threshold: str | None, tools: str | None, keep_display_copy: bool) -> "Wish":
-    from foldmark.sessions.trimming import Wish
+    from foldmark.sessions.trim.kind import Wish
     from foldmark.settings.trim import checked
 
     given = setup.given
@@ -122,20 +122,20 @@ def _wish(setup: Setup, threshold: str | None, tools: str | None, keep_display_c
 
 
 def _work(setup: Setup, parent: "SessionPath", wish: "Wish", *, preview: bool, in_place: bool) -> Report:
-    from foldmark.sessions import trim_session
-    from foldmark.sessions.tail import share
-    from foldmark.sessions.trim_in_place import trim_in_place
+    from foldmark.sessions.hook.tail import share
+    from foldmark.sessions.trim import trimming
+    from foldmark.sessions.trim.in_place import trim_in_place
 
-    kind, moment = trim_session.kind_of(parent), datetime.now(UTC)
-    trim_session.check(parent)
+    kind, moment = trimming.kind_of(parent), datetime.now(UTC)
+    trimming.check(parent)
     before = share(parent.path)
     archived = None if preview else _archive(parent)
     if preview:
-        trimmed = trim_session.preview(parent, wish, moment)
+        trimmed = trimming.preview(parent, wish, moment)
     elif in_place:
         trimmed = trim_in_place(parent, wish, moment)
     else:
-        trimmed = trim_session.trim(parent, wish, str(uuid.uuid4()), moment)
+        trimmed = trimming.trim(parent, wish, str(uuid.uuid4()), moment)
         _record(setup, parent, trimmed.session, before)
     command = kind.command(parent, trimmed.session.id)
     return Report(parent, trimmed, before, archived, command, kind.cwd(parent), preview, in_place)
@@ -143,7 +143,7 @@ def _work(setup: Setup, parent: "SessionPath", wish: "Wish", *, preview: bool, i
 
 def _archive(session: "SessionPath") -> Path | None:
     """Archive a session; where that fails, a warning: it stays where it is anyway."""
-    from foldmark.sessions.archive import archive_folder, put
+    from foldmark.sessions.archive.storing import archive_folder, put
 
     try:
         done = put(session.path, archive_folder(os.environ))
@@ -170,7 +170,7 @@ def _warn(text: str) -> None:
 
 
 def _data(report: Report) -> dict[str, Any]:
-    from foldmark.sessions.trim_session import kind_of
+    from foldmark.sessions.trim.trimming import kind_of
 
     trimmed, ratio = report.trimmed, kind_of(report.parent).bytes_per_token
     share = report.share
@@ -210,7 +210,7 @@ def _data(report: Report) -> dict[str, Any]:
 
 def _text(report: Report, launch: bool) -> str:
     from foldmark.interfaces.trim_table import table
-    from foldmark.sessions.trim_session import kind_of
+    from foldmark.sessions.trim.trimming import kind_of
 
     trimmed, share = report.trimmed, report.share
     lines = [table(trimmed.tally, kind_of(report.parent).bytes_per_token)]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from foldmark.core.wording import one_line
-from foldmark.sessions.trimming import ToolTally
+from foldmark.sessions.trim.kind import ToolTally
 
 _HEAD = ("tool", "results", "cut", "characters", "~tokens")
 

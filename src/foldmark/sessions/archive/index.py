@@ -1,0 +1,196 @@
+"""The index of the archive: `index.db` in the archive's folder, an SQLite file of its own [SPEC 8].
+
+It holds the words of the messages and where each lies in its file, not their texts. All of it is made from the session
+files: it may be deleted, and one of another version is made anew. It is apart from the database, which many machines
+may share: session files are this machine's.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from foldmark.core.errors import FoldmarkError
+from foldmark.core.wording import one_line
+from foldmark.stores.sqlite_file import switch_to_wal
+
+NAME = "index.db"
+VERSION = 1
+APPLICATION_ID = 0x466F6C41
+"""Marks the file as an index of Foldmark's archive: "FolA"."""
+
+_BUSY_MILLISECONDS = 60_000
+_SCHEMA = """
+-- Session files that are indexed, or not to be, up to `line` and `offset`. `path` is as the system has it, below the
+-- archive if it is in there. `state` is indexed, folder (excluded by its folder) or marked (by a marker in it);
+-- `first` and `last` are the times of its messages in milliseconds; `calls` are those without a result so far, as JSON
+-- id -> tool.
+CREATE TABLE files (
+    id INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE, kind TEXT NOT NULL, session TEXT NOT NULL, project TEXT NOT NULL,
+    state TEXT NOT NULL DEFAULT 'indexed', size INTEGER NOT NULL DEFAULT 0, modified INTEGER NOT NULL DEFAULT 0,
+    line INTEGER NOT NULL DEFAULT 0, offset INTEGER NOT NULL DEFAULT 0,
+    cwd TEXT, title TEXT, parent TEXT, why TEXT, first INTEGER, last INTEGER, calls TEXT NOT NULL DEFAULT '{}'
+);
+-- Session files as they were when they were last archived; `state` as in `Put`, or folder (excluded by it), or held:
+-- what is archived has all of it.
+CREATE TABLE sources (
+    path BLOB PRIMARY KEY, size INTEGER NOT NULL, modified INTEGER NOT NULL, state TEXT NOT NULL, cwd TEXT
+) WITHOUT ROWID;
+CREATE TABLE messages (
+    id INTEGER PRIMARY KEY, file INTEGER NOT NULL, line INTEGER NOT NULL, offset INTEGER NOT NULL,
+    part INTEGER NOT NULL, role TEXT NOT NULL, tool TEXT, moment INTEGER, key INTEGER NOT NULL
+);
+CREATE INDEX messages_of_file ON messages (file, offset);
+CREATE VIRTUAL TABLE words USING fts5 (
+    text, content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 2'
+);
+"""
+
+
+class IndexFileError(FoldmarkError):
+    """The index is not there, cannot be used, or is somebody else's file."""
+
+
+def open_index(folder: Path, *, write: bool) -> apsw.Connection:
+    """The index in an archive's folder; to write, it is made as needed. Raises IndexFileError."""
+    path = folder / NAME
+    if not write and not path.is_file():
+        raise IndexFileError(f"nothing is archived in {one_line(str(folder))} yet; run `foldmark sync`")
+    with explained(path):
+        if write:
+            from foldmark.sessions.archive.storing import make_folder
+
+            make_folder(folder)
+            _touch(path)
+        try:
+            return _opened(path, write)
+        except (apsw.NotADBError, apsw.CorruptError):
+            if not write:
+                raise
+            _set_aside(path)
+            _touch(path)
+            return _opened(path, write)
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """SQLite's errors and the system's as IndexFileError."""
+    try:
+        yield
+    except (apsw.NotADBError, apsw.CorruptError) as error:
+        raise IndexFileError(
+            f"the index {one_line(str(path))} is damaged ({error}); delete it, then `foldmark sync` makes it anew"
+        ) from None
+    except apsw.Error as error:
+        raise IndexFileError(f"the index {one_line(str(path))} cannot be used now: {error}") from None
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise IndexFileError(f"the index {one_line(str(path))} cannot be used: {why or error}") from None
+
+
+@contextmanager
+def transaction(db: apsw.Connection) -> Iterator[None]:
+    """All or nothing; others that write wait meanwhile."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    finally:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+
+
+def remove_messages(db: apsw.Connection, file: int, offset: int = 0) -> None:
+    """Take the messages of a file out of the index that begin at `offset` or behind it."""
+    gone = "SELECT id FROM messages WHERE file = ? AND offset >= ?"
+    db.execute(f"DELETE FROM words WHERE rowid IN ({gone})", (file, offset))
+    db.execute("DELETE FROM messages WHERE file = ? AND offset >= ?", (file, offset))
+
+
+def remove_file(db: apsw.Connection, file: int) -> None:
+    """Take a file and all its messages out of the index."""
+    remove_messages(db, file)
+    db.execute("DELETE FROM files WHERE id = ?", (file,))
+
+
+def named(path: Path, folder: Path) -> bytes:
+    """A file's path as the index has it."""
+    return os.fsencode(path.relative_to(folder) if path.is_relative_to(folder) else path)
+
+
+def path_of(name: bytes, folder: Path) -> Path:
+    """The path that the index names."""
+    return folder / os.fsdecode(name)
+
+
+def rows(db: apsw.Connection, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """All rows of a query."""
+    return list(db.execute(sql, values))
+
+
+def _opened(path: Path, write: bool) -> apsw.Connection:
+    flags = apsw.SQLITE_OPEN_READWRITE if write else apsw.SQLITE_OPEN_READONLY
+    db = apsw.Connection(str(path), flags=flags)
+    try:
+        db.set_busy_timeout(_BUSY_MILLISECONDS)
+        db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+        current = _is_current(db, path)
+        if not write:
+            _check_current(path, current)
+            return db
+        switch_to_wal(db)
+        db.execute("PRAGMA synchronous = NORMAL")
+        if not current:
+            _make(db)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _is_current(db: apsw.Connection, path: Path) -> bool:
+    """Whether the index is of this version. Raises IndexFileError if it is somebody else's file."""
+    db.execute("BEGIN")  # as of one moment, for another process may be making the tables
+    try:
+        version, application = int(db.pragma("user_version")), int(db.pragma("application_id"))
+        filled = bool(rows(db, "SELECT 1 FROM sqlite_schema LIMIT 1"))
+    finally:
+        db.execute("ROLLBACK")
+    if application != APPLICATION_ID and (application or filled):
+        raise IndexFileError(
+            f"{one_line(str(path))} is no index of Foldmark's; name another folder with FOLDMARK_ARCHIVE"
+        )
+    return version == VERSION
+
+
+def _check_current(path: Path, current: bool) -> None:
+    if not current:
+        raise IndexFileError(f"the index {one_line(str(path))} is another version's; run `foldmark sync`")
+
+
+def _make(db: apsw.Connection) -> None:
+    """The tables, empty, in place of those of another version."""
+    with transaction(db):
+        if int(db.pragma("user_version")) == VERSION:  # another process has done it
+            return
+        for name in ("words", "messages", "sources", "files"):
+            db.execute(f"DROP TABLE IF EXISTS {name}")
+        db.execute(_SCHEMA)
+        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        db.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _touch(path: Path) -> None:
+    """An empty file is a new database; made here, it is this user's alone."""
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+
+
+def _set_aside(path: Path) -> None:
+    """A file that is no database: it is kept, and makes room."""
+    path.replace(path.with_name(f"{NAME}.damaged"))
+    for ending in ("-wal", "-shm"):
+        with suppress(FileNotFoundError):
+            path.with_name(NAME + ending).unlink()

@@ -1,0 +1,250 @@
+"""Bringing the index up to what stands in one session file: only what is new of it is read [SPEC 8].
+
+A last line without a line end is read, if it is whole, and read again when the file has grown. Everything is recorded
+in steps of a few megabytes, each of them a transaction with how far it came.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import apsw
+from msgspec import json
+
+from foldmark.core.codec import utc
+from foldmark.core.wording import title
+from foldmark.sessions.archive.index import remove_messages, rows, transaction
+from foldmark.sessions.archive.marker import record_is_marked
+from foldmark.sessions.archive.records import LONGEST, Said, key, said
+from foldmark.sessions.places import Kind, SessionPath, session_path
+from foldmark.sessions.session_file import Record, SessionFile
+
+STEP = 8 << 20
+"""Bytes of a session file that are indexed in one transaction."""
+
+_TEXTS = 1 << 20
+_OPEN_CALLS = 1000
+_FIRST_LINES = 20
+_BACKUP = ".foldmark-backup-"  # what `foldmark trim --in-place` calls the file that was
+_VERSION = re.compile(r"(.+)\.\d+\Z", re.DOTALL)
+
+Excluded = Callable[[str | None, str], bool]
+"""Whether sessions of a working folder (None if it is not known) and a project's folder are not to be indexed."""
+
+
+def session_of(path: Path, kind: Kind) -> SessionPath:
+    """The session that a file of an archive holds; `<session>.2.jsonl` holds `<session>`, too."""
+    version = _VERSION.fullmatch(path.stem)
+    if version and path.with_name(version[1] + path.suffix).is_file():
+        return session_path(path.with_name(version[1] + path.suffix), kind)
+    return session_path(path, kind)
+
+
+def bring_up(
+    db: apsw.Connection, path: Path, name: bytes, kind: Kind, excluded: Excluded, moved: Callable[[int], None]
+) -> int:
+    """Index what is new in the file `path`, which the index calls `name`; how many messages that were.
+
+    `moved` is told of bytes that were read. Raises SessionFileError.
+    """
+    while True:
+        came = _Pass(db, path, name, kind, excluded, moved).run()
+        if came is not None:
+            return came
+
+
+class _Pass:
+    """One reading of a file to its end; given up where another process has indexed it meanwhile."""
+
+    def __init__(
+        self, db: apsw.Connection, path: Path, name: bytes, kind: Kind, excluded: Excluded, moved: Callable[[int], None]
+    ) -> None:
+        self._db, self._path, self._name, self._kind = db, path, name, kind
+        self._excluded, self._moved = excluded, moved
+        self._added = 0
+
+    def run(self) -> int | None:
+        stat = self._path.stat()
+        with SessionFile(self._path) as file:
+            self._begin()
+            try:
+                at, position = self._offset, (self._line, self._offset)
+                remove_messages(self._db, self._id, self._offset)
+                for found in file.lines(self._line, self._offset):
+                    if file.whole[1] - at >= STEP:
+                        self._save(file.whole, file.whole[1], stat.st_mtime_ns)
+                        self._db.execute("COMMIT")
+                        self._moved(file.whole[1] - at)
+                        at, position = file.whole[1], file.whole
+                        self._begin()
+                        if (self._line, self._offset) != position:
+                            return None
+                    if isinstance(found, Record) and not self._take(found):
+                        break
+                if self._cwd is None and self._excluded(None, self._project):
+                    self._state = "folder"
+                if file.whole[1] < file.size:
+                    self._calls |= self._answered  # the last line will be read again
+                self._save(file.whole, stat.st_size, stat.st_mtime_ns)
+                self._db.execute("COMMIT")
+                self._moved(max(0, stat.st_size - at))
+            finally:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+        return self._added
+
+    def _begin(self) -> None:
+        """Open a transaction and read how far the file is indexed; an unknown one is entered."""
+        db = self._db
+        db.execute("BEGIN IMMEDIATE")
+        of_file = (
+            "SELECT id, line, offset, cwd, title, parent, why, first, last, calls, project, session FROM files "
+            "WHERE path = ?"
+        )
+        if not (found := rows(db, of_file, (self._name,))):
+            session = session_of(self._path, self._kind)
+            project = project_of(self._path)
+            db.execute(
+                "INSERT INTO files (path, kind, session, project) VALUES (?, ?, ?, ?)",
+                (self._name, self._kind, _text(session.id), _text(project)),
+            )
+            found = rows(db, of_file, (self._name,))
+        ((self._id, self._line, self._offset, self._cwd, self._title, *rest),) = found
+        self._parent, self._why, self._first, self._last, calls, self._project, self._session = rest
+        self._calls: dict[str, str] = json.decode(calls)
+        ((self._next,),) = rows(db, "SELECT coalesce(max(id), 0) + 1 FROM messages")
+        self._answered: dict[str, str] = {}
+        self._state = "indexed"
+        self._held = 0
+        self._messages: list[tuple[Any, ...]] = []
+        self._words: list[tuple[int, str]] = []
+
+    def _take(self, record: Record) -> bool:
+        """Index one record; false if it shows that the whole file is not to be."""
+        value = record.value if isinstance(record.value, dict) else {}
+        self._learn(value, record.line)
+        if self._cwd_is_new and self._excluded(self._cwd, self._project):
+            self._state = "folder"
+        elif record_is_marked(value):
+            self._state = "marked"
+        if self._state != "indexed":
+            return False
+        self._answered = {}
+        moment = _moment(value.get("timestamp"))
+        if moment is not None:
+            self._first, self._last = self._first or moment, moment
+        for part, message in enumerate(said(value, self._kind)):
+            self._add(record, value, part, message)
+        return True
+
+    def _learn(self, value: dict[str, Any], line: int) -> None:
+        """What a record tells of its session: its working folder, and which one it continues."""
+        self._cwd_is_new = False
+        if self._cwd is None:
+            self._cwd = working_folder(value)
+            self._cwd_is_new = self._cwd is not None
+        if self._parent is None and line <= _FIRST_LINES:
+            self._parent, self._why = _continued(value, self._session)
+            if self._parent is None and self._path.stem.startswith("agent-"):
+                self._parent, self._why = _name(value.get("sessionId")), "subagent"
+
+    def _add(self, record: Record, value: dict[str, Any], part: int, message: Said) -> None:
+        tool = message.tool
+        if message.role == "tool_call" and message.call and tool:
+            self._calls[message.call] = tool
+        elif message.role == "tool_result":
+            tool = self._calls.pop(message.call or "", None)
+            self._answered |= {message.call: tool} if message.call and tool else {}
+        if not self._title and message.role == "user" and not message.text.startswith("<"):
+            self._title = title(message.text)
+        text = f"{message.tool}\n{message.text}" if message.tool else message.text
+        where = (self._id, record.line, record.offset, part)
+        self._messages.append((self._next, *where, message.role, tool, self._last, key(value, part, message)))
+        self._words.append((self._next, text[:LONGEST]))
+        self._next += 1
+        self._held += len(text)
+        if self._held >= _TEXTS:
+            self._write()
+
+    def _write(self) -> None:
+        self._db.executemany("INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", self._messages)
+        self._db.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", self._words)
+        self._added += len(self._messages)
+        self._messages, self._words, self._held = [], [], 0
+
+    def _save(self, whole: tuple[int, int], size: int, modified: int) -> None:
+        """Record how far the file is indexed, or that it is not to be."""
+        self._write()
+        if self._state != "indexed":
+            remove_messages(self._db, self._id)
+            self._added = 0
+            whole = (0, 0)
+        calls = dict(list(self._calls.items())[-_OPEN_CALLS:])
+        known = (self._cwd, self._title, self._parent, self._why, self._first, self._last, json.encode(calls).decode())
+        self._db.execute(
+            "UPDATE files SET state = ?, size = ?, modified = ?, line = ?, offset = ?, cwd = ?, title = ?, parent = ?, "
+            "why = ?, first = ?, last = ?, calls = ? WHERE id = ?",
+            (self._state, size, modified, *whole, *known, self._id),
+        )
+
+
+def start_again(db: apsw.Connection, file: int) -> None:
+    """Forget how far a file is indexed, and its messages."""
+    with transaction(db):
+        remove_messages(db, file)
+        db.execute(
+            "UPDATE files SET state = 'indexed', size = 0, modified = 0, line = 0, offset = 0, cwd = NULL, "
+            "title = NULL, parent = NULL, why = NULL, first = NULL, last = NULL, calls = '{}' WHERE id = ?",
+            (file,),
+        )
+
+
+def working_folder(record: Mapping[str, Any]) -> str | None:
+    """The working folder that a record names."""
+    payload = record.get("payload")
+    return _name(record.get("cwd")) or (_name(payload.get("cwd")) if isinstance(payload, dict) else None)
+
+
+def _continued(record: Mapping[str, Any], own: str) -> tuple[str | None, str | None]:
+    """The session that this one, `own`, continues, and how, as Foldmark writes it into the first line [S4].
+
+    One that was trimmed in its place names what it was itself.
+    """
+    for holder in (record, record.get("payload")):
+        for name, file, why in (
+            ("trim_metadata", "parent_file", "trim"),
+            ("continue_metadata", "parent_session_file", "rollover"),
+        ):
+            told = holder.get(name) if isinstance(holder, dict) else None
+            parent = _name(told.get(file)) if isinstance(told, dict) else None
+            if parent:
+                id = _text(session_path(Path(parent.partition(_BACKUP)[0])).id)
+                return (id, why) if id != own else (None, None)
+    return None, None
+
+
+def project_of(path: Path) -> str:
+    """The name of the folder that Claude Code keeps a session's project in; "" for a session of Codex's."""
+    if path.name.startswith("rollout-"):
+        return ""
+    return path.parent.parent.parent.name if path.parent.name == "subagents" else path.parent.name
+
+
+def _moment(text: Any) -> int | None:
+    """A time in milliseconds."""
+    try:
+        moment: datetime = utc(text) if isinstance(text, str) else utc("")
+        return round(moment.timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _name(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _text(name: str) -> str:
+    """A name of a file as text that can be stored."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,0 +1,120 @@
+"""Which session files a sync looks at, and which it passes over [SPEC 8]."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from itertools import islice
+from pathlib import Path
+
+from msgspec import Struct
+
+from foldmark.core.wording import one_line
+from foldmark.sessions.archive.indexing import Excluded, project_of, working_folder
+from foldmark.sessions.places import (
+    Kind,
+    NoSessionError,
+    claude_sessions,
+    claude_subagents,
+    codex_sessions,
+    project_folder,
+    session_path,
+)
+from foldmark.sessions.session_file import NO_TYPE, NOT_AN_OBJECT, Record, SessionFile, SessionFileError
+
+_HEAD_LINES = 200
+_NO_TYPES = (NO_TYPE, NOT_AN_OBJECT)
+
+
+class Source(Struct, frozen=True):
+    """A session's own file."""
+
+    path: Path
+    kind: Kind
+
+
+def all_sources(environment: Mapping[str, str]) -> Iterator[Source]:
+    """Every session of Claude Code's and Codex's."""
+    yield from (Source(path, "claude") for path in claude_sessions(environment))
+    yield from (Source(path, "claude") for path in claude_subagents(environment))
+    yield from (Source(path, "codex") for path in codex_sessions(environment))
+
+
+def named_sources(only: Iterable[Path]) -> Iterator[Source]:
+    """The sessions in these files and folders. Raises NoSessionError, also for a file that is none.
+
+    What is archived stays there, so other files must not come in by mistake.
+    """
+    for path in map(Path.absolute, only):
+        if path.is_dir():
+            yield from (Source(each, session_path(each).kind) for each in below(path) if _may_be_session(each))
+        elif path.exists():
+            if not _may_be_session(path):
+                raise NoSessionError(
+                    f"{one_line(str(path))} is no session: no line at its beginning is a record of Claude Code or Codex"
+                )
+            yield Source(path, session_path(path).kind)
+        else:
+            raise NoSessionError(f"there is no {one_line(str(path))}; name a session file, or a folder of them")
+
+
+def _may_be_session(path: Path) -> bool:
+    """Whether a file has records as sessions have, or cannot be read, so that nobody knows."""
+    try:
+        with SessionFile(path) as file:
+            lines = islice(file.lines(), _HEAD_LINES)
+            return any(isinstance(found, Record) and found.type not in _NO_TYPES for found in lines)
+    except SessionFileError:
+        return True
+
+
+def below(folder: Path) -> list[Path]:
+    """All session files in a folder and those below it, no links."""
+    found = []
+    for parent, _, names in os.walk(folder):
+        paths = (os.path.join(parent, name) for name in names if name.endswith(".jsonl"))  # noqa: PTH118 - faster
+        found += [Path(path) for path in paths if not os.path.islink(path)]  # noqa: PTH114
+    return sorted(found)
+
+
+def excluding(patterns: Sequence[str], environment: Mapping[str, str]) -> Excluded:
+    """Whether one of the patterns names a working folder, one above it, or its folder of sessions."""
+    home = environment.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - no home must not raise
+    known = [f"{home}{each[1:]}" if each == "~" or each.startswith(("~/", "~\\")) else each for each in patterns]
+    known = [each.rstrip("/") or each for each in known]
+
+    def excluded(cwd: str | None, project: str) -> bool:
+        if not known:
+            return False
+        if cwd is None:
+            above = []
+            folders = [project_folder(each) for each in known if Path(each).is_absolute()]
+        else:
+            above, folders = [cwd.rstrip("/") or cwd, *map(str, Path(cwd).parents)], []
+        return project in folders or any(
+            fnmatchcase(project, each) or any(fnmatchcase(one, each) for one in above) for each in known
+        )
+
+    return excluded
+
+
+def passes_over(path: Path, patterns: Sequence[str], environment: Mapping[str, str]) -> bool:
+    """Whether a session is not to be archived because of its folder. Raises SessionFileError."""
+    return bool(patterns) and excluding(patterns, environment)(folder_of(path), project_of(path))
+
+
+def folder_of(path: Path) -> str | None:
+    """The working folder of a session, from its first lines."""
+    with SessionFile(path) as file:
+        for found in islice(file.lines(), _HEAD_LINES):
+            if isinstance(found, Record) and isinstance(found.value, dict) and (cwd := working_folder(found.value)):
+                return cwd
+    return None
+
+
+def episodic_archive(environment: Mapping[str, str]) -> Path:
+    """Where the episodic-memory program archives sessions."""
+    config = environment.get("EPISODIC_MEMORY_CONFIG_DIR") or environment.get("PERSONAL_SUPERPOWERS_DIR")
+    if config:
+        return Path(config) / "conversation-archive"
+    home = Path(environment.get("HOME") or os.path.expanduser("~"))  # noqa: PTH111
+    return Path(environment.get("XDG_CONFIG_HOME") or home / ".config") / "superpowers" / "conversation-archive"

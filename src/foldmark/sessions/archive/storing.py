@@ -1,0 +1,274 @@
+"""The archive of coding agents' sessions: what was once in it stays as it was [S4, SPEC 8].
+
+`claude/<project folder>/<session>.jsonl` (a subagent's: `claude/<project folder>/<session>/subagents/<agent>.jsonl`)
+and `codex/YYYY/MM/DD/rollout-….jsonl`, byte for byte as the program wrote them. A session that grew has its new bytes
+appended; one that was cut or rewritten goes to a file of its own beside it, `<session>.2.jsonl`, `.3` and so on. So
+whatever is killed in the middle leaves a beginning of the session, and the next run goes on with it. Bytes are written
+where they stand in the session: two processes at once write the same ones.
+
+A session that carries a marker (see `marker`) is not archived. What was archived before the marker came is removed as
+far as the session's own file still holds it, so that nothing is destroyed by it; otherwise it is set aside in
+`marked/`, which nobody indexes. Standard library only: a hook archives, too.
+"""
+
+import os
+import stat
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import count, takewhile
+from pathlib import Path
+from typing import IO, Literal, NamedTuple
+
+from foldmark.core.errors import FoldmarkError
+from foldmark.core.wording import one_line
+from foldmark.sessions.file_lock import locked
+from foldmark.sessions.user_folders import data_folder
+
+State = Literal["new", "grown", "unchanged", "apart", "excluded"]
+
+HEAD, TAIL, SAMPLE, SAMPLES = 4 << 10, 64 << 10, 4 << 10, 16
+"""What is compared of an archived file and its session: bytes of the beginning and the end, and pieces in between."""
+
+LOCK_SECONDS = 10.0
+"""How long another process is waited for that archives the same session."""
+
+_PIECE = 1 << 20
+_MOST = 1 << 30
+_FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+
+
+class ArchiveError(FoldmarkError):
+    """A session cannot be archived; its own file is as it was."""
+
+
+class Put(NamedTuple):
+    """Where a session is archived, and how many bytes were added.
+
+    `state`: `new`, `grown`, `unchanged` (it, or more than it, was there), `apart` (what was archived is not its
+    beginning: it has a new file of its own), or `excluded` (it carries a marker: `path` is its own file).
+    """
+
+    path: Path
+    added: int
+    state: State
+
+
+def archive_folder(environment: Mapping[str, str]) -> Path:
+    """`FOLDMARK_ARCHIVE`, or `archive` in the platform's data folder for this user."""
+    named = environment.get("FOLDMARK_ARCHIVE")
+    if named:
+        return Path(os.path.abspath(os.path.expanduser(named)))  # noqa: PTH100, PTH111 - no home must not raise
+    return Path(data_folder(environment), "archive")
+
+
+def place(path: Path) -> Path:
+    """Where in the archive a session belongs, given its absolute path."""
+    parents = [parent.name for parent in path.parents if parent.name]
+    if path.name.startswith("rollout-"):
+        dated = list(takewhile(lambda name: name.isascii() and name.isdigit(), parents[:3]))
+        return Path("codex", *reversed(dated), path.name)
+    inside = parents[:3] if parents[:1] == ["subagents"] else parents[:1]
+    return Path("claude", *(reversed(inside) if inside else ["-"]), path.name)
+
+
+def put(path: Path, folder: Path) -> Put:
+    """Archive one session file as it is now. Raises ArchiveError."""
+    path = Path(os.path.abspath(path))  # noqa: PTH100 - a link stays what it is
+    first = folder / place(path)
+    with _explained(path, folder), _opened(path, 0) as source:
+        _check_outside(path, folder)
+        size = os.fstat(source.fileno()).st_size
+        if _is_marked(source, size, first):
+            _withdraw(source, size, first, folder)
+            return Put(path, 0, "excluded")
+        make_folder(first.parent)
+        with _locked(first) as fresh:
+            version, held = _version(source, size, first)
+            if held is not None and held >= size:
+                return Put(version, 0, "new" if fresh else "unchanged")
+            added = _copy(source, version, held or 0, size)
+            state: State = "apart" if held is None else "new" if fresh else "grown"
+            return Put(version, added, state)
+
+
+def holds(path: Path, folder: Path) -> bool:
+    """Whether the archive has all that a session file holds now. Raises ArchiveError."""
+    with _explained(path, folder), _opened(path, 0) as source:
+        size = os.fstat(source.fileno()).st_size
+        _, held = _version(source, size, folder / place(path))
+        return held is not None and held >= size
+
+
+def versions(first: Path) -> Iterator[Path]:
+    """The names under which a session may be archived, in order, without end."""
+    yield first
+    for number in count(2):
+        yield first.with_name(f"{first.stem}.{number}{first.suffix}")
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it, for this user alone."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        try:
+            folder.mkdir(0o700)
+        except FileExistsError:
+            if not folder.is_dir():
+                raise
+
+
+def _is_marked(source: IO[bytes], size: int, first: Path) -> bool:
+    """What was archived carried no marker; only what follows is looked at, from the line on in which that ended."""
+    from foldmark.sessions.archive.marker import file_is_marked, line_start
+
+    _, held = _version(source, size, first)
+    return file_is_marked(source, line_start(source, min(held or 0, size)), size)
+
+
+def _version(source: IO[bytes], size: int, first: Path) -> tuple[Path, int | None]:
+    """The archived file that a session goes on with and its size, or the name of one that is not there yet and None.
+
+    That is one that holds the session whole, otherwise the longest that is a beginning of it.
+    """
+    best: tuple[Path, int] | None = None
+    for version in versions(first):
+        try:
+            with _opened(version, _NO_LINK) as archived:
+                held = os.fstat(archived.fileno()).st_size
+                if _agree(archived, source, min(held, size)):
+                    if held >= size:
+                        return version, held
+                    best = max(best or (version, held), (version, held), key=lambda each: each[1])
+        except FileNotFoundError:
+            return best or (version, None)
+    raise AssertionError("names do not end")
+
+
+def _agree(one: IO[bytes], other: IO[bytes], length: int) -> bool:
+    """Whether the first `length` bytes of two files are the same, as far as samples show."""
+    step = max(SAMPLE, (length - HEAD - TAIL) // SAMPLES)
+    places = [(0, min(HEAD, length)), (max(0, length - TAIL), min(TAIL, length))]
+    places += [(at, SAMPLE) for at in range(HEAD, length - TAIL, step)]
+    return all(_read(one, at, size) == _read(other, at, size) for at, size in places)
+
+
+def _read(file: IO[bytes], at: int, size: int) -> bytes:
+    file.seek(at)
+    return file.read(size)
+
+
+def _copy(source: IO[bytes], target: Path, start: int, end: int) -> int:
+    """Write the bytes from `start` to `end` where they stand in the source; how many there were."""
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | _FLAGS | _NO_LINK, 0o600)
+    with open(descriptor, "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor
+        at = _copied_by_system(source.fileno(), descriptor, start, end)
+        source.seek(at)
+        file.seek(at)
+        while at < end and (piece := source.read(min(_PIECE, end - at))):
+            left = memoryview(piece)
+            while left:
+                left = left[file.write(left) :]
+            at += len(piece)
+        os.fsync(descriptor)
+    return at - start
+
+
+def _copied_by_system(source: int, target: int, start: int, end: int) -> int:
+    """How far the system itself has copied the bytes, at a third of the cost; `start` where it cannot."""
+    at = start
+    if sys.platform == "linux":
+        with suppress(OSError):  # another file system, or one without it
+            while at < end and (copied := os.copy_file_range(source, target, min(_MOST, end - at), at, at)):
+                at += copied
+    return at
+
+
+def _withdraw(source: IO[bytes], size: int, first: Path, folder: Path) -> None:
+    """Take out of the archive what is there of a session that carries a marker."""
+    for version in versions(first):
+        try:
+            with _opened(version, _NO_LINK) as archived:
+                held = os.fstat(archived.fileno()).st_size
+                contained = held <= size and all(
+                    _read(archived, at, _PIECE) == _read(source, at, min(_PIECE, held - at))
+                    for at in range(0, held, _PIECE)
+                )
+        except FileNotFoundError:
+            return
+        if contained:
+            version.unlink(missing_ok=True)
+        else:
+            _set_aside(version, folder)
+
+
+def _set_aside(version: Path, folder: Path) -> None:
+    aside = folder / "marked" / version.relative_to(folder)
+    make_folder(aside.parent)
+    free = next(name for name in versions(aside) if not os.path.lexists(name))
+    with suppress(FileNotFoundError):  # another process has done it
+        version.rename(free)
+
+
+def _check_outside(path: Path, folder: Path) -> None:
+    if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
+        raise ArchiveError(f"{one_line(str(path))} is in the archive already; name a session of Claude Code or Codex")
+
+
+@contextmanager
+def _opened(path: Path, flags: int) -> Iterator[IO[bytes]]:
+    """A regular file to read, however it is named; whatever else waits for nobody."""
+    descriptor = os.open(path, os.O_RDONLY | _FLAGS | flags)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ArchiveError(f"{one_line(str(path))} is not a regular file; name a session file (*.jsonl)")
+    with open(descriptor, "rb", buffering=_PIECE) as file:  # noqa: PTH123 - a descriptor
+        yield file
+
+
+@contextmanager
+def _locked(first: Path) -> Iterator[bool]:
+    """Keep other processes from archiving the same session meanwhile; gives whether there was nothing of it yet.
+
+    What locks is the first file itself, which is made. Where a file system has no locks, none is held: what two
+    processes write is the same.
+    """
+    until = time.monotonic() + LOCK_SECONDS
+    while True:
+        descriptor = os.open(first, os.O_RDWR | os.O_CREAT | _FLAGS | _NO_LINK, 0o600)
+        try:
+            if locked(descriptor) and _is(first, descriptor):
+                fresh = os.fstat(descriptor).st_size == 0
+                yield fresh
+                return
+        finally:
+            os.close(descriptor)
+        if time.monotonic() > until:
+            raise ArchiveError(
+                f"another process has been archiving {one_line(first.name)} for {LOCK_SECONDS:.0f} seconds; "
+                "repeat when it has ended"
+            )
+        time.sleep(0.02)
+
+
+def _is(path: Path, descriptor: int) -> bool:
+    """Whether `path` still is the file that was opened, for it may have been withdrawn."""
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def _explained(path: Path, folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        if error.filename in (path, str(path)):
+            raise ArchiveError(f"there is no file {one_line(str(path))}") from None
+        raise ArchiveError(f"cannot archive {one_line(str(path))}: {error}") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise ArchiveError(f"cannot archive {one_line(str(path))} in {one_line(str(folder))}: {why or error}") from None

@@ -1,0 +1,229 @@
+"""`foldmark sync`: every session of Claude Code and Codex into the archive, and what is there into the index [SPEC 8].
+
+First each session that is new or has changed is archived, then each archived file is indexed as far as it is not; so
+whatever was archived by a hook, or before an interruption, is indexed too. What has not changed is not opened. A
+session that its program has removed stays. The archive of the episodic-memory program is indexed where it is; what ours
+has of it counts once.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apsw
+from msgspec import Struct
+
+from foldmark.core.ports import Progress
+from foldmark.sessions.archive import index
+from foldmark.sessions.archive.indexing import Excluded, bring_up, project_of, start_again
+from foldmark.sessions.archive.sources import (
+    Source,
+    all_sources,
+    below,
+    episodic_archive,
+    excluding,
+    folder_of,
+    named_sources,
+)
+from foldmark.sessions.archive.storing import ArchiveError, archive_folder, holds, place, put
+from foldmark.sessions.file_lock import locked
+from foldmark.sessions.places import Kind, session_path
+from foldmark.sessions.session_file import SessionFileError
+
+_KINDS: tuple[Kind, ...] = ("claude", "codex")
+
+
+class Synced(Struct):
+    """What a sync did.
+
+    `sessions` counts the session files that were found, `excluded` those of them that are not to be archived; `new`,
+    `grown` and `apart` are those whose archived file was made, went on, or became another beside the first. `messages`
+    were added to the index, `removed` are files that left it. `problems` are files that could not be read, and why.
+    """
+
+    archive: str
+    sessions: int = 0
+    new: int = 0
+    grown: int = 0
+    apart: int = 0
+    unchanged: int = 0
+    excluded: int = 0
+    bytes: int = 0
+    messages: int = 0
+    removed: int = 0
+    problems: list[tuple[str, str]] = []
+
+
+def sync(
+    environment: Mapping[str, str],
+    patterns: Sequence[str] = (),
+    only: Sequence[Path] = (),
+    progress: Progress | None = None,
+) -> Synced:
+    """Bring archive and index up to date, or, of `only` these files and folders, what they hold.
+
+    `patterns` are folders whose sessions are passed over. `progress` is told of bytes. It may be interrupted at any
+    moment and goes on the next time. Raises NoSessionError for what is not there, ArchiveError or IndexFileError if
+    archive or index cannot be written at all.
+    """
+    folder = archive_folder(environment)
+    sources = list(named_sources(only) if only else all_sources(environment))
+    with _working(folder) as (db, _):
+        work = _Sync(db, folder, excluding(patterns, environment), progress)
+        return work.run_only(sources) if only else work.run(sources, environment)
+
+
+def catch_up(
+    environment: Mapping[str, str], patterns: Sequence[str] = (), progress: Progress | None = None
+) -> Synced | None:
+    """Index what was archived without being indexed: hooks and trims do so. None if there is no archive, or another
+    process is at it.
+
+    `patterns` and `progress` as for `sync`. Raises IndexFileError if the index cannot be written.
+    """
+    folder = archive_folder(environment)
+    if not any((folder / kind).is_dir() for kind in _KINDS):
+        return None
+    with _working(folder) as (db, first):
+        return _Sync(db, folder, excluding(patterns, environment), progress).run((), environment) if first else None
+
+
+@contextmanager
+def _working(folder: Path) -> Iterator[tuple[apsw.Connection, bool]]:
+    """The index of an archive, to write, and whether nobody else is at it: several can be, step by step."""
+    db = index.open_index(folder, write=True)
+    with index.explained(folder / index.NAME):
+        lock = os.open(folder / "index.lock", os.O_CREAT | os.O_RDWR | getattr(os, "O_CLOEXEC", 0), 0o600)
+        try:
+            yield db, locked(lock)
+        finally:
+            os.close(lock)
+            db.close()
+
+
+class _Known(NamedTuple):
+    """A file as it was when it was last archived."""
+
+    size: int
+    modified: int
+    state: str
+    cwd: str | None
+
+
+class _Sync:
+    def __init__(self, db: apsw.Connection, folder: Path, excluded: Excluded, progress: Progress | None) -> None:
+        self._db, self._folder, self._excluded, self._progress = db, folder, excluded, progress
+        self._report = Synced(str(folder))
+        self._done = self._total = 0
+        sources = index.rows(db, "SELECT path, size, modified, state, cwd FROM sources")
+        self._known = {path: _Known(*row) for path, *row in sources}
+
+    def run(self, sources: Iterable[Source], environment: Mapping[str, str]) -> Synced:
+        """Everything."""
+        for source in sources:
+            self._archive(source)
+        work = [(path, kind) for kind in _KINDS for path in below(self._folder / kind)]
+        for path in below(episodic_archive(environment)):
+            if not self._held(path):
+                work.append((path, session_path(path).kind))
+        self._index(work, everything=True)
+        return self._report
+
+    def run_only(self, sources: Iterable[Source]) -> Synced:
+        """Some sessions, whatever is known of them."""
+        self._known = {}
+        work = [(path, source.kind) for source in sources if (path := self._archive(source))]
+        self._index(work, everything=False)
+        return self._report
+
+    def _archive(self, source: Source) -> Path | None:
+        """Archive a session as needed; where it is, if it may have changed there."""
+        report, name = self._report, os.fsencode(source.path)
+        report.sessions += 1
+        try:
+            stat = source.path.stat()
+            known = self._known.get(name)
+            if known and (known.size, known.modified) != (stat.st_size, stat.st_mtime_ns):
+                known = None
+            cwd = known.cwd if known else folder_of(source.path)
+            if self._excluded(cwd, project_of(source.path)):
+                report.excluded += 1
+                if not known or known.state != "folder":
+                    self._note(name, stat, "folder", cwd)
+                return None
+            if known and known.state != "folder":
+                report.unchanged += known.state != "excluded"
+                report.excluded += known.state == "excluded"
+                return None
+            found = put(source.path, self._folder)
+        except (ArchiveError, SessionFileError, OSError) as error:
+            report.problems.append((str(source.path), str(error)))
+            return None
+        setattr(report, found.state, getattr(report, found.state) + 1)
+        report.bytes += found.added
+        self._note(name, stat, found.state, cwd)
+        return None if found.state == "excluded" else found.path
+
+    def _held(self, path: Path) -> bool:
+        """Whether our own archive has all of a file of the other one."""
+        name = os.fsencode(path)
+        try:
+            stat = path.stat()
+            if (known := self._known.get(name)) and known[:3] == (stat.st_size, stat.st_mtime_ns, "held"):
+                return True
+            if not (self._folder / place(path)).exists() or not holds(path, self._folder):
+                return False
+        except (ArchiveError, OSError) as error:
+            self._report.problems.append((str(path), str(error)))
+            return True
+        self._note(name, stat, "held", None)
+        return True
+
+    def _note(self, name: bytes, stat: os.stat_result, state: str, cwd: str | None) -> None:
+        self._db.execute(
+            "INSERT OR REPLACE INTO sources VALUES (?, ?, ?, ?, ?)", (name, stat.st_size, stat.st_mtime_ns, state, cwd)
+        )
+
+    def _index(self, files: Iterable[tuple[Path, Kind]], *, everything: bool) -> None:
+        """Index these files as far as they are not; if they are all there are, what is not among them leaves."""
+        columns = "path, id, size, modified, offset, state, cwd, project"
+        known = {name: row for name, *row in index.rows(self._db, f"SELECT {columns} FROM files")}
+        work = []
+        gone = set(known) if everything else set()
+        for path, kind in files:
+            name = index.named(path, self._folder)
+            gone.discard(name)
+            with suppress(OSError):
+                stat = path.stat()
+                if (at := self._position(known.get(name), stat, path.is_relative_to(self._folder))) is not None:
+                    work.append((path, name, kind))
+                    self._total += max(0, stat.st_size - at)
+        for name in gone:
+            with index.transaction(self._db):
+                index.remove_file(self._db, known[name][0])
+            self._report.removed += 1
+        for path, name, kind in work:
+            try:
+                self._report.messages += bring_up(self._db, path, name, kind, self._excluded, self._moved)
+            except (SessionFileError, OSError) as error:
+                self._report.problems.append((str(path), str(error)))
+
+    def _position(self, known: list[Any] | None, stat: os.stat_result, ours: bool) -> int | None:
+        """From where on a file has to be indexed; None if there is nothing to do. `ours` are files that only grow."""
+        if known is None:
+            return 0
+        file, size, modified, offset, state, cwd, project = known
+        moved = state != "marked" and self._excluded(cwd, project) != (state == "folder")
+        if not moved and size == stat.st_size and (ours or modified == stat.st_mtime_ns):
+            return None
+        if not moved and ours and state == "indexed" and stat.st_size >= offset:
+            return int(offset)
+        start_again(self._db, file)
+        return 0
+
+    def _moved(self, amount: int) -> None:
+        self._done += amount
+        if self._progress:
+            self._progress(min(self._done, self._total), self._total)

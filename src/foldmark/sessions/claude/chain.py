@@ -1,0 +1,199 @@
+"""Which records of a session belong together, in which order, and which of them the conversation still shows [SPEC 8].
+
+- A record continues the record that its parentUuid names, if that stands before it in the file (the last one with that
+  uuid). Otherwise (no parent, one that is unknown or comes later, one in a sidechain) it continues the main chain's
+  previous record. So parents always lie before their children and nothing can loop.
+- Active is the way from the main chain's last message up to its beginning; with it, what Claude Code writes beside
+  that way: the other records of the same API message, the results of its calls, and what a call made it inject.
+- What is neither active nor in a sidechain is an abandoned branch: someone went back and wrote another prompt.
+- Branches stay whole: each abandoned branch and each sidechain becomes turns of its own, which stand behind the turn of
+  the main chain in which it began. Records that hold no message stay where they are, with the main chain.
+- A result that was written before its own call (parallel calls race) stands behind it.
+- A compaction (a summary in place of what was before) on the main chain ends a turn and is one of its own: see
+  `compaction`. In another branch it is a message.
+- A turn begins with a prompt, when the turn before it has been answered and none of its calls still gets a result.
+  What Claude Code itself injects directly after a tool's result, and its note that a person interrupted, do not begin
+  one: the model was not idle.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from foldmark.sessions.claude.compaction import Compaction, compactions, parted
+from foldmark.sessions.claude.index import Entry, Usage
+
+
+class Step(Struct, frozen=True, gc=False):
+    """A record to import.
+
+    `usage` is to be recorded after it, if it is the last of its API message; `astray` are the results in it whose call
+    waits for none here but stands in another branch, or in this one when it leaves the context.
+    """
+
+    entry: Entry
+    usage: Usage | None = None
+    astray: tuple[str, ...] = ()
+
+
+class PlannedTurn(Struct, frozen=True):
+    """Records of one turn in order.
+
+    `shown` unless it leaves the context; `interrupted` if a person stopped it or a call of it never gets its result.
+    `keeps` is None but for a compaction, whose summary is the only step: lines before it that it does not stand for.
+    """
+
+    steps: list[Step]
+    shown: bool
+    interrupted: bool
+    keeps: frozenset[int] | None = None
+
+
+def plan(entries: Sequence[Entry]) -> Iterator[PlannedTurn]:
+    """Everything in the order in which it is to be imported; every entry appears exactly once."""
+    found = compactions(entries)
+    main, others = _branches(entries, found)
+    homes = Counter(call for branch in (main, *others) for call in _calls(branch))
+    none: frozenset[str] = frozenset()
+    waiting = [(branch[0].line, turn) for branch in others for turn in _turns(branch, False, homes, none)]
+    waiting.reverse()
+    for turn in _main_turns(main, found, homes):
+        while waiting and waiting[-1][0] < turn.steps[0].entry.line:
+            yield waiting.pop()[1]
+        yield turn
+    while waiting:
+        yield waiting.pop()[1]
+
+
+def _main_turns(
+    main: Sequence[Entry], found: Mapping[int, Compaction], homes: Mapping[str, int]
+) -> Iterator[PlannedTurn]:
+    own = _calls(main)
+    for section in parted(main, found):
+        if section.summary is not None:
+            yield PlannedTurn([Step(section.summary)], True, False, section.keeps)
+        yield from _turns(section.entries, True, homes, own)
+
+
+def _branches(entries: Sequence[Entry], found: Mapping[int, Compaction]) -> tuple[list[Entry], list[list[Entry]]]:
+    """The main chain, and every other branch in the order in which they begin."""
+    parents = _parents(entries, found)
+    active = _active(entries, parents)
+    main: list[Entry] = []
+    others: dict[object, list[Entry]] = {}
+    roots: list[object] = []
+    latest: object = None
+    for at, entry in enumerate(entries):
+        parent = parents[at]
+        root: object = at
+        if entry.side:
+            root = entry.side
+        elif parent >= 0 and parent not in active:
+            root = roots[parent]
+        elif entry.side is not None and not entry.prompt and latest is not None:
+            root = latest
+        roots.append(root)
+        if entry.side == "":
+            latest = root
+        if entry.role and (entry.side is not None or at not in active):
+            others.setdefault(root, []).append(entry)
+        else:
+            main.append(entry)
+    return _calls_first(main), [_calls_first(branch) for branch in others.values()]
+
+
+def _parents(entries: Sequence[Entry], found: Mapping[int, Compaction]) -> list[int]:
+    """For each entry the position of the one that it continues, -1 for none; always a smaller one, of its own kind.
+
+    What continues a record that a compaction left behind its summary continues the summary: there that stands.
+    """
+    known: dict[tuple[bool, str], int] = {}
+    parents = []
+    previous = -1
+    for at, entry in enumerate(entries):
+        on_main = entry.side is None
+        parent = -1 if entry.parent is None else known.get((on_main, entry.parent), -1)
+        parents.append(previous if on_main and parent < 0 else parent)
+        if entry.uuid is not None:
+            known[on_main, entry.uuid] = at
+        if on_main and entry.line in found and found[entry.line].behind:
+            known.update(dict.fromkeys(((True, uuid) for uuid in found[entry.line].stays), at))
+        if on_main and (entry.uuid is not None or entry.role):
+            previous = at
+    return parents
+
+
+def _active(entries: Sequence[Entry], parents: Sequence[int]) -> set[int]:
+    main = [at for at, entry in enumerate(entries) if entry.side is None]
+    at = next((at for at in reversed(main) if entries[at].role), -1)
+    active: set[int] = set()
+    while at >= 0:
+        active.add(at)
+        at = parents[at]
+    responses = {entries[at].response for at in active} - {None}
+    active.update(at for at in main if entries[at].response in responses)
+    calls = {call for at in active for call in entries[at].calls}
+    active.update(at for at in main if entries[at].prompted_by in calls or not calls.isdisjoint(entries[at].results))
+    return active
+
+
+def _calls(branch: Iterable[Entry]) -> frozenset[str]:
+    return frozenset(call for entry in branch for call in entry.calls)
+
+
+def _calls_first(branch: list[Entry]) -> list[Entry]:
+    """The branch with every record of results behind the first of each call that it answers."""
+    first: dict[str, int] = {}
+    for at, entry in enumerate(branch):
+        for call in entry.calls:
+            first.setdefault(call, at)
+    behind: dict[int, list[Entry]] = {}
+    ordered = []
+    for at, entry in enumerate(branch):
+        call_at = max((first.get(call, -1) for call in entry.results), default=-1)
+        if call_at > at:
+            behind.setdefault(call_at, []).append(entry)
+        else:
+            ordered += [entry, *behind.pop(at, ())]
+    return ordered
+
+
+def _turns(
+    branch: Sequence[Entry], shown: bool, homes: Mapping[str, int], own: frozenset[str]
+) -> Iterator[PlannedTurn]:
+    last_result = {call: at for at, entry in enumerate(branch) for call in entry.results}
+    last_record = {entry.response: at for at, entry in enumerate(branch)}
+    open_calls: Counter[str] = Counter()
+    usages: dict[str | None, Usage] = {}
+    steps: list[Step] = []
+    waiting: set[str] = set()
+    interrupted = answered = after_result = False
+    for at, entry in enumerate(branch):
+        joins = entry.injected and after_result
+        if entry.prompt and answered and not waiting and not joins:
+            yield PlannedTurn(steps, shown, interrupted)
+            steps, interrupted, answered = [], False, False
+        open_calls.update(entry.calls)
+        for call in entry.calls:
+            if last_result.get(call, -1) > at:
+                waiting.add(call)
+            else:
+                interrupted = True
+        waiting.difference_update(entry.results)
+        interrupted |= entry.interruption
+        if entry.role:
+            answered |= not (entry.prompt or entry.interruption)
+            after_result = bool(entry.results) or joins
+        if entry.usage:
+            usages[entry.response] = entry.usage
+        last = entry.response is None or last_record[entry.response] == at
+        astray = []
+        for call in entry.results:
+            if open_calls[call]:
+                open_calls[call] -= 1
+            elif homes[call] > (call in own):
+                astray.append(call)
+        steps.append(Step(entry, usages.pop(entry.response, None) if last else None, tuple(astray)))
+    if steps:
+        yield PlannedTurn(steps, shown, interrupted)

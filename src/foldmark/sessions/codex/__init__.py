@@ -1,0 +1,1 @@
+"""Codex's rollouts: what their records say, and which files one is made of [SPEC 8]."""

@@ -1,0 +1,123 @@
+"""The first pass over a Codex rollout: entries as of a Claude Code session, so that one plan serves both [SPEC 8].
+
+A rollout is one chain in the file's order. What a person went back behind (`thread_rolled_back`) is a branch of its
+own. A compaction (`compacted`) leaves what it repeats in its `replacement_history`: the person's messages.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from hashlib import blake2b
+from typing import Any
+
+from msgspec.structs import replace
+
+from foldmark.sessions.claude.blocks import Call, Reading, Result, Text
+from foldmark.sessions.claude.index import Entry, Preserved, Usage, moment_of
+from foldmark.sessions.codex.items import is_codex, read_item, said_by, summary_of
+from foldmark.sessions.session_file import Record
+
+_INJECTED = ("<environment_context>", "<user_instructions>", "<turn_aborted>", "# AGENTS.md instructions")
+"""How texts begin that Codex itself writes in a user's name."""
+
+
+def index(records: Iterable[Record]) -> list[Entry]:
+    """One entry for each record, in the file's order."""
+    indexing = _Indexing()
+    for record in records:
+        indexing.add(record)
+    entries = indexing.entries
+    first = next((entry.moment for entry in entries if entry.moment), None)
+    return [replace(entry, moment=first) if entry.moment is None else entry for entry in entries]
+
+
+class _Indexing:
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self._moment: datetime | None = None
+        self._model: str | None = None
+        self._spent: Any = None
+        self._prompts: list[int] = []
+        self._lines: dict[bytes, str] = {}
+
+    def add(self, record: Record) -> None:
+        value = record.value if is_codex(record.value) else {}
+        payload = value.get("payload", {})
+        self._moment = moment_of(value) or self._moment
+        reading = read_item(value)
+        entry = self._entry(record, value, payload, reading)
+        if entry.prompt and not entry.compacts and not entry.injected:
+            self._prompts.append(len(self.entries))
+        self.entries.append(entry)
+        if value.get("type") == "event_msg" and payload.get("type") == "thread_rolled_back":
+            self._roll_back(payload.get("num_turns"), record.line)
+
+    def _entry(self, record: Record, value: dict[str, Any], payload: dict[str, Any], reading: Reading) -> Entry:
+        parts = reading.parts
+        calls = tuple(part.call_id for part in parts if isinstance(part, Call))
+        results = tuple(part.call_id for part in parts if isinstance(part, Result))
+        texts = [part for part in parts if isinstance(part, Text)]
+        role = None if not parts else "user" if results or (texts and texts[0].kind == "user") else "assistant"
+        own = str(record.line)
+        compacts = value.get("type") == "compacted" and bool(parts)
+        if not compacts:
+            self._lines.update((_digest(text.text), own) for text in texts if text.text.strip())
+        return Entry(
+            line=record.line,
+            offset=record.offset,
+            moment=self._moment,
+            uuid=own,
+            role=role,
+            prompt=role == "user" and not results,
+            injected=role == "user" and bool(texts) and texts[0].text.lstrip().startswith(_INJECTED),
+            calls=calls,
+            results=results,
+            usage=self._usage(value, payload),
+            compacts=compacts,
+            preserved=Preserved(own, self._repeated(payload)) if compacts else None,
+        )
+
+    def _repeated(self, payload: dict[str, Any]) -> tuple[str, ...]:
+        """The lines of the messages that a compaction's history repeats, but the summary itself."""
+        history = payload.get("replacement_history")
+        items = history if isinstance(history, list) else []
+        texts = {text for item in items for text in said_by(item)} - {summary_of(payload)}
+        return tuple(self._lines[digest] for digest in map(_digest, texts) if digest in self._lines)
+
+    def _usage(self, value: dict[str, Any], payload: dict[str, Any]) -> Usage | None:
+        """What one answer cost, once: Codex reports it again when its limits change."""
+        if value.get("type") == "turn_context":
+            model = payload.get("model")
+            self._model = model if isinstance(model, str) and model else None
+        info = payload.get("info") if payload.get("type") == "token_count" else None
+        if (
+            value.get("type") != "event_msg"
+            or not isinstance(info, dict)
+            or info.get("total_token_usage") == self._spent
+        ):
+            return None
+        self._spent = info.get("total_token_usage")
+        last = info.get("last_token_usage")
+        numbers = last if isinstance(last, dict) else {}
+        read, cached, made = (_count(numbers.get(f"{n}_tokens")) for n in ("input", "cached_input", "output"))
+        if read is None and made is None:
+            return None
+        cached = min(cached or 0, read or 0)
+        return Usage(self._model, None, (read or 0) - cached, made or 0, cached, 0)
+
+    def _roll_back(self, turns: Any, line: int) -> None:
+        count = _count(turns) or 0
+        if not count or not self._prompts:
+            return
+        begin = self._prompts[-count] if count <= len(self._prompts) else self._prompts[0]
+        del self._prompts[-count:]
+        for at in range(begin, len(self.entries)):
+            if self.entries[at].role and self.entries[at].side is None:
+                self.entries[at] = replace(self.entries[at], side=f"rolled back {line}")
+
+
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63 else None

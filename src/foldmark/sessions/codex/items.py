@@ -1,0 +1,152 @@
+"""What a record of a Codex rollout says, as messages [SPEC 8].
+
+Messages are what the model reads: the items of `response_item` records, and a compaction's summary. What `event_msg`
+records repeat of them is for the display. Where the format leaves a choice:
+
+- Instructions to the model (messages of the developer or the system) are Codex's own, and no part of a conversation.
+- What a tool put out stays as it is, also where it is JSON or begins with an exit code: so the model read it.
+- Images become blocks in Foldmark's own form; of reasoning only what goes back to the provider (encrypted) is a block.
+- A custom tool's input, which is text, becomes `{"input": text}`.
+"""
+
+import re
+from typing import Any
+
+from foldmark.sessions.claude.blocks import NOTHING, Call, Data, Part, Reading, Result, Text
+from foldmark.sessions.lenient_json import NotJsonError, decode
+
+TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state")
+"""Types of records that only a rollout has."""
+
+_DATA_URL = re.compile(r"data:(image/[a-z+.-]{1,20});base64,(.*)", re.DOTALL)
+_ROLES = {"user": "user", "assistant": "assistant"}
+
+
+def is_codex(record: Any) -> bool:
+    """Whether a record is one of a Codex rollout."""
+    return isinstance(record, dict) and record.get("type") in TYPES and isinstance(record.get("payload"), dict)
+
+
+def read_item(record: Any) -> Reading:
+    """The messages of a record; `NOTHING` for what is none, or not usable."""
+    if not is_codex(record):
+        return NOTHING
+    payload = record["payload"]
+    if record["type"] == "compacted":
+        text = summary_of(payload)
+        return Reading((Text("user", text),), complete=True) if text is not None else NOTHING
+    if record["type"] != "response_item":
+        return NOTHING
+    kind = payload.get("type")
+    if kind == "message":
+        return _message(payload)
+    if kind == "reasoning":
+        return _reasoning(payload)
+    if kind in ("function_call", "custom_tool_call", "local_shell_call"):
+        return _call(payload)
+    if kind in ("function_call_output", "custom_tool_call_output", "local_shell_call_output"):
+        return _output(payload)
+    return NOTHING
+
+
+def summary_of(payload: Data) -> str | None:
+    """The summary that a compaction puts in place of what was before; None where it cannot be read."""
+    message = payload.get("message")
+    return message if isinstance(message, str) and message.strip() else None
+
+
+def said_by(item: Any) -> list[str]:
+    """The texts of a message of a user or the model."""
+    reading = _message(item) if isinstance(item, dict) and item.get("type") == "message" else NOTHING
+    return [part.text for part in reading.parts if isinstance(part, Text)]
+
+
+def _message(payload: Data) -> Reading:
+    role = payload.get("role")
+    kind = _ROLES.get(role) if isinstance(role, str) else None
+    content = payload.get("content")
+    if kind is None or not isinstance(content, str | list):
+        return NOTHING
+    texts, others, complete = _contents([content] if isinstance(content, str) else content)
+    parts: list[Part] = [Text(kind, text) for text in texts]
+    if others:
+        first = texts[0] if texts else ""
+        parts[:1] = [Text(kind, first, {"blocks": others})]
+    return Reading(tuple(parts), complete and bool(parts))
+
+
+def _reasoning(payload: Data) -> Reading:
+    encrypted, summary = payload.get("encrypted_content"), payload.get("summary")
+    if not isinstance(encrypted, str) or not encrypted.strip():
+        return NOTHING
+    block = {
+        "type": "reasoning",
+        "summary": summary if isinstance(summary, list) else [],
+        "encrypted_content": encrypted,
+    }
+    return Reading((Text("assistant", "", {"blocks": [block]}),), complete=True)
+
+
+def _call(payload: Data) -> Reading:
+    kind, call_id, name = payload["type"], payload.get("call_id"), payload.get("name")
+    arguments: Any
+    if kind == "local_shell_call":
+        name, arguments = "local_shell", payload.get("action")
+    elif kind == "custom_tool_call":
+        arguments = {"input": payload.get("input")}
+    else:
+        arguments = payload.get("arguments")
+        if isinstance(arguments, str):
+            arguments = _parsed(arguments)
+    if not isinstance(call_id, str) or not isinstance(name, str) or not call_id or not name:
+        return NOTHING
+    space = payload.get("namespace")
+    full = f"{space}__{name}" if isinstance(space, str) and space else name
+    return Reading((Call(call_id, full, arguments),), complete=True)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return decode(text.encode("utf-8", "replace"))
+    except NotJsonError:
+        return text
+
+
+def _output(payload: Data) -> Reading:
+    call_id, output = payload.get("call_id"), payload.get("output")
+    if not isinstance(call_id, str) or not call_id:
+        return NOTHING
+    failed = False
+    if isinstance(output, dict):
+        failed, output = output.get("success") is False, output.get("content")
+    if not isinstance(output, str | list):
+        return NOTHING
+    texts, others, complete = _contents([output] if isinstance(output, str) else output)
+    data = {"blocks": others} if others else None
+    return Reading((Result(call_id, "\n".join(texts), failed, data),), complete)
+
+
+def _contents(items: list[Any]) -> tuple[list[str], list[Any], bool]:
+    """Texts, images as blocks, and whether that is all."""
+    texts, others, complete = [], [], True
+    for item in items:
+        if isinstance(item, str):
+            texts.append(item)
+        elif not isinstance(item, dict):
+            complete = False
+        elif item.get("type") in ("input_text", "output_text", "text") and isinstance(item.get("text"), str):
+            texts.append(item["text"])
+        elif item.get("type") == "input_image" and (image := _image(item.get("image_url"))):
+            others.append(image)
+        else:
+            complete = False
+    return texts, others, complete
+
+
+def _image(url: Any) -> Data | None:
+    if not isinstance(url, str):
+        return None
+    inside = _DATA_URL.fullmatch(url)
+    if inside is None:
+        return {"type": "image", "source": {"type": "url", "url": url}} if url.startswith("https://") else None
+    return {"type": "image", "source": {"type": "base64", "media_type": inside[1], "data": inside[2]}}

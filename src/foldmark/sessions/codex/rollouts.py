@@ -1,0 +1,140 @@
+"""How rollouts of Codex hang together: the first line of one, and the files that its history stands in [SPEC 8].
+
+A fork holds only what came after it. Its first line names the rest in `history_base`: the parent's id, and the byte
+(`end_byte_offset`) and the line's `ordinal` (`end_ordinal_exclusive`) at which the parent's file stops to count for it.
+A parent may be a fork itself.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from foldmark.core.wording import one_line
+from foldmark.sessions.lenient_json import NotJsonError, decode
+from foldmark.sessions.places import SessionPath
+from foldmark.sessions.trim.kind import Piece, TrimError
+
+LONGEST_HEAD = 16 << 20
+"""Bytes that are read in search of a first line; it holds the model's instructions, some 20 KB."""
+
+_STORES = ("sessions", "archived_sessions")
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+
+class Head(Struct, frozen=True):
+    """The `session_meta` that a rollout begins with: its payload, and where in the file the line starts and ends
+    (bytes) and which line it is (from 1; blank ones may stand before it)."""
+
+    payload: dict[str, Any]
+    start: int
+    end: int
+    number: int
+
+
+def head(path: Path) -> Head:
+    """The first line of the rollout `path`. Raises TrimError where Codex would not read it either."""
+    if path.suffix == ".zst":
+        raise TrimError(
+            f"{one_line(str(path))} is compressed, which Foldmark cannot read; unpack it with `zstd -d`, then "
+            "name the file that ends in .jsonl"
+        )
+    try:
+        with path.open("rb") as file:
+            number, start = 1, 0
+            while (line := file.readline(LONGEST_HEAD)) and not line.strip():
+                number, start = number + 1, start + len(line)
+    except OSError as error:
+        raise TrimError(f"cannot read {one_line(str(path))}: {error.strerror or error}") from None
+    with suppress(NotJsonError):
+        record = decode(line)
+        payload = record.get("payload") if isinstance(record, dict) else None
+        if isinstance(payload, dict) and record.get("type") == "session_meta":
+            return Head(payload, start, start + len(line), number)
+    raise TrimError(
+        f"{one_line(str(path))} does not begin with a session_meta record, so Codex cannot resume it, nor a trimmed "
+        "copy of it; name a rollout as Codex writes it"
+    )
+
+
+def pieces(session: SessionPath) -> list[Piece]:
+    """What the whole history of a session is made of, in its order: its own first line, what its parents' files hold
+    for it, and its own other lines. Raises TrimError if a parent is not there or has changed since."""
+    own = head(session.path)
+    before = _before(session.path, own.payload, {session.id.lower()})
+    if not before:
+        return [Piece(session.path)]
+    if not _ends_at(session.path, own.end):
+        raise TrimError(f"{one_line(str(session.path))} is a fork without a line of its own; resume it, then trim it")
+    first = Piece(session.path, own.start, own.end, own.number)
+    own_rest = Piece(session.path, own.end, None, own.number + 1)
+    return [first, *before, own_rest]
+
+
+def _before(path: Path, payload: dict[str, Any], known: set[str]) -> list[Piece]:
+    """What the history of the rollout `path` is made of before its own lines; `known` are its id and its forks' ids."""
+    base = payload.get("history_base")
+    if base is None:
+        return []
+    id, end = (base.get("thread_id"), base.get("end_byte_offset")) if isinstance(base, dict) else (None, None)
+    if not isinstance(id, str) or not _UUID.fullmatch(id) or type(end) is not int or id.lower() in known:
+        raise TrimError(f"the session that {one_line(str(path))} was forked from is not named in a way that is known")
+    parent = next(rollouts(path, id), None)
+    if parent is None:
+        raise TrimError(
+            f"{one_line(str(path))} is a fork of the session {id}, which holds its history and is not there; "
+            "bring that rollout back to Codex's sessions, then trim"
+        )
+    first = head(parent)
+    if end < first.end or not _ends_at(parent, end, base.get("end_ordinal_exclusive")):
+        raise TrimError(
+            f"{one_line(str(parent))} has changed since {one_line(str(path))} was forked from it: its history is not "
+            "there any more; Codex cannot resume the fork either"
+        )
+    return [*_before(parent, first.payload, {*known, id.lower()}), Piece(parent, first.end, end, first.number + 1)]
+
+
+def _ends_at(path: Path, end: int, ordinal: Any = None) -> bool:
+    """Whether a line ends at byte `end`, and is one that stands before the line `ordinal`."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, end - LONGEST_HEAD))
+            last = file.read(min(end, LONGEST_HEAD))
+            if file.tell() < end or not last.endswith(b"\n"):
+                return False
+        record = decode(last[last.rfind(b"\n", 0, -1) + 1 :])
+    except OSError:
+        return False
+    except NotJsonError:  # Codex passes over it
+        return True
+    own = record.get("ordinal") if isinstance(record, dict) else None
+    return not (type(own) is int and type(ordinal) is int and own >= ordinal)
+
+
+def rollouts(beside: Path, id: str = "") -> Iterator[Path]:
+    """The rollouts of the session `id`, or all, in the folder of `beside` and where Codex keeps those, archived too."""
+    store = next((folder for folder in beside.parents if folder.name in _STORES), None)
+    if store is None:
+        yield from _files(beside.parent, f"rollout-*{id}.jsonl")
+    else:
+        for name in _STORES:
+            yield from _files(store.parent / name, f"**/rollout-*{id}.jsonl")
+
+
+def forks(session: SessionPath) -> list[Path]:
+    """The rollouts whose history stands in the file of this session, up to a byte of it."""
+    found = []
+    for path in rollouts(session.path):
+        with suppress(TrimError):
+            base = head(path).payload.get("history_base")
+            if isinstance(base, dict) and str(base.get("thread_id")).lower() == session.id.lower():
+                found.append(path)
+    return found
+
+
+def _files(folder: Path, pattern: str) -> Iterator[Path]:
+    with suppress(OSError):  # a folder that is not there, or may not be read
+        yield from sorted(path for path in folder.glob(pattern) if path.is_file())

@@ -1,0 +1,1 @@
+"""What keeps a session from being resumed, and a repaired copy [SPEC 8]."""

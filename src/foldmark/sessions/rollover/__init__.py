@@ -1,0 +1,1 @@
+"""Going on in a fresh session that begins with a handoff [SPEC 8, S4]."""

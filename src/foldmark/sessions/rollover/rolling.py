@@ -1,0 +1,208 @@
+"""`foldmark rollover`: a session ends, and a new one begins with what it hands over [S4, SPEC 8].
+
+The new session's file is written first, whole or not at all; then, in one transaction, that the old session ended and
+the new one began. The old session's file is read and never written. What does not keep the new session from working
+(archive, lineage) warns.
+"""
+
+import os
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from foldmark.conversation import Log
+from foldmark.core.codec import utc
+from foldmark.core.errors import FoldmarkError
+from foldmark.core.wording import one_line
+from foldmark.sessions import lineage, places
+from foldmark.sessions.archive import syncing
+from foldmark.sessions.archive.marker import file_is_marked, is_marked
+from foldmark.sessions.conversion import importing
+from foldmark.sessions.hook import tail
+from foldmark.sessions.new_file import new_file
+from foldmark.sessions.places import SessionPath, session_path
+from foldmark.sessions.rollover import new_session
+from foldmark.sessions.rollover.continuation import GO_ON, Continuation, Search, metadata, prompt
+from foldmark.sessions.rollover.handover import Handover
+from foldmark.sessions.rollover.new_session import Surroundings
+from foldmark.sessions.rollover.search_tool import ARCHIVED, search_tool
+
+ISSUE = ("FOLDMARK_ISSUE", "ISSUE_REF")
+WORKER = ("FOLDMARK_WORKER", "WORKER_ID")
+"""Names in the environment under which an issue and a worker are looked for, in their order."""
+
+_LONGEST_NAME, _ANCESTORS = 200, 50
+
+
+class RolloverError(FoldmarkError):
+    """A session cannot be rolled over; nothing was written."""
+
+    exit_code = 2
+
+
+class Rolled(Struct, frozen=True):
+    """A rollover that was done: the `parent` ended at `context` percent (None: not known), `session` begins, number
+    `number` of its line, with `prompt`. `command` starts it, in the folder `cwd` unless that is None."""
+
+    parent: SessionPath
+    session: SessionPath
+    number: int
+    context: int | None
+    prompt: str
+    cwd: Path | None
+    command: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def shell(self) -> str:
+        """The command line that starts the new session."""
+        command = shlex.join(self.command)
+        return command if self.cwd is None else f"cd {shlex.quote(str(self.cwd))} && {command}"
+
+
+def check(session: SessionPath) -> None:
+    """Raise for what cannot be rolled over, before there is a summary. RolloverError, SessionFileError, TrimError."""
+    if session.path.parent.name == "subagents":
+        raise RolloverError(
+            f"{one_line(session.path.name)} is the session of a subagent, which nobody continues; "
+            "name the session that it belongs to"
+        )
+    if session.kind == "codex":
+        new_session.surroundings(session)
+    else:
+        importing.check(session.path)
+
+
+def roll_over(
+    log: Log,
+    session: SessionPath,
+    summary: Handover,
+    environment: Mapping[str, str],
+    *,
+    issue: str | None = None,
+    worker: str | None = None,
+) -> Rolled:
+    """End a session and begin the one that continues it. Raises as `check`, and WriteError; then nothing was written.
+
+    What `issue` and `worker` leave open is taken from the environment, then from the session.
+    """
+    check(session)
+    where = new_session.surroundings(session)
+    warnings = list(summary.warnings)
+    search = _archived(log, session, where, environment, warnings)
+    share = tail.share(session.path)
+    percent = None if share is None else share.percent
+    parent = lineage.known(log, session)
+    issue = _named(issue, ISSUE, environment) or parent.issue
+    worker_id = _worker(_named(worker, WORKER, environment))
+    worker_id = parent.worker_id if worker_id is None else worker_id
+    private = _is_marked(session.path)
+    if not private and is_marked(summary.text):
+        warnings.append("the summary holds a marker not to be indexed, so the new session will not be archived")
+    number = parent.session_number + 1
+    told = Continuation(number, str(session.path), summary, issue, percent, worker_id, search, private)
+    text = prompt(told)
+    new = _write(log, session, where, told, text)
+    try:
+        _record(log, session, new, told)
+    except FoldmarkError as error:
+        warnings.append(f"the new session is not in the lineage: {error}")
+    cwd, command = _start(new, where, environment)
+    return Rolled(session, new, told.number, percent, text, cwd, command, tuple(warnings))
+
+
+def _archived(
+    log: Log, session: SessionPath, where: Surroundings, environment: Mapping[str, str], warnings: list[str]
+) -> Search | None:
+    """Archive and index the session, and those that it continues: the details that a trim has cut are in these. How
+    they are searched afterwards."""
+    search = search_tool(session.kind, where.cwd, environment)
+    patterns = log.given.sync_exclude
+    try:
+        done = syncing.sync(environment, patterns, [session.path])
+        why = done.problems[0][1] if done.problems else "it is kept out of the archive" if done.excluded else None
+        if earlier := list(_earlier(log, session)):
+            warnings += [
+                f"{path} was not archived: {said}"
+                for path, said in syncing.sync(environment, patterns, earlier).problems
+            ]
+    except FoldmarkError as error:
+        why = str(error)
+    if why is None:
+        return search
+    warnings.append(f"the session was not archived: {why}")
+    return None if search.where == ARCHIVED else search
+
+
+def _earlier(log: Log, session: SessionPath) -> Iterator[Path]:
+    """The files of the sessions that this one continues, as far as they are known and there."""
+    at, met = lineage.known(log, session), {session.id}
+    while at.parent and at.parent not in met and len(met) <= _ANCESTORS:
+        met.add(at.parent)
+        parent = log.store.coding_session(at.kind, at.parent)
+        if parent is None:
+            return
+        at = parent
+        if os.path.isfile(at.file):  # noqa: PTH113 - never raises
+            yield Path(at.file)
+
+
+def _write(log: Log, session: SessionPath, where: Surroundings, told: Continuation, text: str) -> SessionPath:
+    moment = utc(log.clock())
+    written = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    mark = metadata(told.parent_file, moment.isoformat(timespec="seconds").replace("+00:00", "Z"), told.worker)
+    new_id = log.new_id()
+    path = new_session.place(session, new_id, moment.astimezone())
+    if session.kind == "codex":
+        lines = new_session.codex_lines(where, new_id, text, mark, written)
+    else:
+        lines = new_session.claude_lines(where, new_id, log.new_id(), text, mark, written)
+    with new_file(path) as file:
+        file.write(lines)
+    return session_path(path, session.kind)
+
+
+def _record(log: Log, session: SessionPath, new: SessionPath, told: Continuation) -> None:
+    """The end and the beginning, together; the worker of both is the same, and so is what they are for."""
+    with log.store.writing():
+        ended = lineage.ended(log, session, "rollover", told.percent, told.handover.text)
+        if ended.worker_id is None or ended.issue is None:
+            worker = told.worker if ended.worker_id is None else ended.worker_id
+            ended = structs.replace(ended, worker_id=worker, issue=ended.issue or told.issue)
+            log.store.save_coding_session(ended)
+        lineage.continued(log, ended, new, worker=told.worker, issue=told.issue)
+
+
+def _start(
+    new: SessionPath, where: Surroundings, environment: Mapping[str, str]
+) -> tuple[Path | None, tuple[str, ...]]:
+    """The folder to start the new session in, and the command."""
+    cwd = where.cwd if where.cwd is not None and where.cwd.is_dir() else None
+    if new.kind == "codex":
+        by_itself = ("exec",) if where.members.get("source") == "exec" else ()
+        return cwd, ("codex", *by_itself, "resume", new.id, GO_ON)
+    # Claude Code finds an id only among the sessions of the folder that it is started in.
+    found = cwd is not None and new.path.parent == places.projects(environment) / places.project_folder(cwd)
+    return cwd, ("claude", "--resume", new.id if found else str(new.path), GO_ON)
+
+
+def _is_marked(path: Path) -> bool:
+    with suppress(OSError), path.open("rb") as file:
+        return file_is_marked(file, 0, file.seek(0, os.SEEK_END))
+    return False
+
+
+def _named(given: str | None, names: tuple[str, ...], environment: Mapping[str, str]) -> str | None:
+    values = (given, *(environment.get(name) for name in names))
+    said = next((value for value in values if value and value.strip()), "")
+    return one_line(said.strip())[:_LONGEST_NAME] or None
+
+
+def _worker(named: str | None) -> int | str | None:
+    if named and named.isascii() and named.isdigit():
+        with suppress(ValueError):
+            return int(named) if len(named) <= 18 else named
+    return named

@@ -1,0 +1,99 @@
+"""Which tool a model searches old sessions with: what is installed where it works [SPEC 8].
+
+Claude Code's MCP servers stand in the user's `.claude.json` (for everything, and for a folder), in the `.mcp.json` of a
+folder and those above it, and in plugins, which settings files enable. Codex's stand in its `config.toml`. Nothing here
+raises: what cannot be read is not there.
+"""
+
+import os
+import tomllib
+from codecs import BOM_UTF8
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from foldmark.sessions.install.program import typed_program
+from foldmark.sessions.install.where import user_places
+from foldmark.sessions.places import Kind, claude_folder, codex_folder
+from foldmark.sessions.rollover.continuation import QUERY, Search
+
+FOLDMARK, EPISODIC = "foldmark", "episodic-memory"
+ARCHIVED = "archived by Foldmark"
+"""Where sessions are that Foldmark searches."""
+
+_PLUGIN = f"plugin_{EPISODIC}_{EPISODIC}"
+_LONGEST = 32 << 20
+_DISABLED = ("disabledMcpServers", "disabledMcpjsonServers")
+
+Table = dict[str, Any]
+
+
+def search_tool(kind: Kind, cwd: Path | None, environment: Mapping[str, str]) -> Search:
+    """How sessions are searched by the program of this kind that works in `cwd` (None: not known)."""
+    servers = set(_codex(environment) if kind == "codex" else _claude(cwd, environment))
+    if FOLDMARK in servers:
+        return Search(ARCHIVED, _tool(FOLDMARK))
+    for name in (EPISODIC, _PLUGIN):
+        if name in servers:
+            return Search(f"indexed in {EPISODIC}", _tool(name))
+    return Search(ARCHIVED, f'{typed_program(environment)} search "{QUERY}"')
+
+
+def _tool(server: str) -> str:
+    return f'mcp__{server}__search with query: "{QUERY}"'
+
+
+def _claude(cwd: Path | None, environment: Mapping[str, str]) -> set[str]:
+    own, user = _json(user_places(cwd or "/", environment).mcp), _json(claude_folder(environment) / "settings.json")
+    servers, plugins = set(_table(own, "mcpServers")), _table(user, "enabledPlugins")
+    settings = [user]
+    for folder in [cwd, *cwd.parents] if cwd is not None else []:
+        here = _table(_table(own, "projects"), str(folder))
+        servers |= {*_table(here, "mcpServers"), *_table(_json(folder / ".mcp.json"), "mcpServers")}
+        settings.append(here)
+    for name in ("settings.json", "settings.local.json"):
+        settings.append(_json(Path(cwd, ".claude", name)) if cwd else {})
+        plugins = {**plugins, **_table(settings[-1], "enabledPlugins")}
+    if any(name.partition("@")[0] == EPISODIC and on is True for name, on in plugins.items()):
+        servers.add(_PLUGIN)
+    return servers - {each for table in settings for key in _DISABLED for each in _texts(table, key)}
+
+
+def _codex(environment: Mapping[str, str]) -> Iterator[str]:
+    for name, server in _table(_toml(codex_folder(environment) / "config.toml"), "mcp_servers").items():
+        if isinstance(server, dict) and server.get("enabled") is not False:
+            yield name
+
+
+def _table(table: Any, key: str) -> Table:
+    value = table.get(key) if isinstance(table, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def _texts(table: Table, key: str) -> list[str]:
+    value = table.get(key)
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
+def _json(path: Path) -> Table:
+    try:
+        value = msgspec.json.decode(_bytes(path).removeprefix(BOM_UTF8))
+    except (OSError, ValueError, RecursionError):  # msgspec's own errors are ValueErrors
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _toml(path: Path) -> Table:
+    try:
+        return tomllib.loads(_bytes(path).decode("utf-8", "replace"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+
+
+def _bytes(path: Path) -> bytes:
+    if not os.path.isfile(path):  # noqa: PTH113 - never raises, and a pipe would never end
+        raise FileNotFoundError(path)
+    with path.open("rb") as file:
+        return file.read(_LONGEST)

@@ -1,0 +1,277 @@
+"""How the lines of a Claude Code session change when it is trimmed [SPEC 8, S4].
+
+Only these bytes of a line change: the session id; results of the tools that are meant, where the model reads them and
+in the display's copy; and what makes Claude Code believe that the context is still full: the numbers in `usage` of
+assistant records, and the record of an error that said so.
+
+Every line is read once, by the few members that matter. Where it is not certain then at which place one of them lies,
+which is rare, the line is looked at again, member by member (`members`).
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Raw, Struct
+
+from foldmark.sessions import spans
+from foldmark.sessions.trim import members as trim_members
+from foldmark.sessions.trim.content import content
+from foldmark.sessions.trim.cut import Cut, Place
+from foldmark.sessions.trim.display import display
+from foldmark.sessions.trim.kind import Job, ToolTally
+from foldmark.sessions.trim.members import Found, Span
+from foldmark.sessions.trim.names import Names, Targets
+
+Edit = tuple[int, int, bytes]
+
+_NONE = Raw(b"")
+_HELD = 1000
+"""Blocks of `usage` that are remembered: every line of one answer has the same."""
+
+_HEAD = 64
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|-?\d[\d.eE+-]*')
+
+
+class _Block(Struct, gc=False):
+    type: str = ""
+    id: str = ""
+    name: str = ""
+    tool_use_id: str = ""
+    content: Raw = _NONE
+
+
+class _Message(Struct, gc=False):
+    content: list[_Block] | str | None = None
+    usage: Raw = _NONE
+
+
+class _Record(Struct, gc=False):
+    type: str = ""
+    subtype: str | None = None
+    session: Raw = msgspec.field(default=_NONE, name="sessionId")
+    message: _Message | None = None
+    display: Raw = msgspec.field(default=_NONE, name="toolUseResult")
+    failed: bool | None = msgspec.field(default=None, name="isApiErrorMessage")
+    summary: bool | None = msgspec.field(default=None, name="isCompactSummary")
+    aside: bool | None = msgspec.field(default=None, name="isSidechain")
+
+
+class _UnsureError(Exception):
+    """A member may lie at more than one place."""
+
+
+_decode = msgspec.json.Decoder(_Record).decode
+
+
+class ClaudeLines:
+    """The lines of one session in one pass; see `kind.Lines`."""
+
+    def __init__(self, job: Job) -> None:
+        self.tally: dict[str, ToolTally] = {}
+        self.in_context = 0
+        self._threshold = job.wish.threshold
+        self._keep_display = job.wish.keep_display_copy
+        self.source = job.source
+        self._id = b"" if job.new_id is None else msgspec.json.encode(job.new_id)
+        self._seen = self._needle = b""
+        self._names = Names(Targets(job.wish.tools), job.names)
+        self._zeroed: dict[bytes, bytes] = {}
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        return self._names.found
+
+    @property
+    def late(self) -> bool:
+        return self._names.late
+
+    @property
+    def missed(self) -> Collection[str]:
+        return self._names.missed
+
+    def line(self, number: int, raw: bytes) -> bytes:
+        try:
+            return self._plainly(number, raw, _decode(raw))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, _UnsureError):
+            found = trim_members.read(raw)
+            return raw if found is None else self._carefully(number, raw, found)
+
+    def giant(self, start: bytes, end: bytes) -> tuple[bytes, bytes]:
+        if self._id:
+            place = trim_members.session_at_start(start)
+            if place:
+                return spans.edited(start, [(*place, self._id)]), end
+            place = trim_members.session_at_end(end)
+            if place:
+                return start, spans.edited(end, [(*place, self._id)])
+        return start, end
+
+    def _plainly(self, number: int, raw: bytes, record: _Record) -> bytes:
+        """A line that looks as Claude Code writes it. Raises _UnsureError, and then has not counted anything."""
+        if record.failed:
+            raise _UnsureError
+        edits: list[Edit] = []
+        if self._id and (session := bytes(record.session)):
+            self._session(raw, session, edits)
+        message = record.message
+        if message is None:
+            if record.subtype == "compact_boundary" and record.type == "system":
+                self.in_context = 0
+            return spans.edited(raw, edits)
+        results = []
+        if type(message.content) is list:
+            for block in message.content:
+                if block.type == "tool_use":
+                    self._names.add(block.id, block.name)
+                elif block.type == "tool_result":
+                    results.append((block.tool_use_id, bytes(block.content)))
+        if record.type == "assistant":
+            self._usage(raw, bytes(message.usage), edits)
+        elif record.summary:
+            self.in_context = 0
+        if results:
+            cuts = self._cut(number, results, record.display)
+            if cuts is not None:
+                return self._with_cuts(raw, record, results, cuts, edits)
+        return spans.edited(raw, edits)
+
+    def _with_cuts(
+        self, raw: bytes, record: _Record, results: list[tuple[str, bytes]], cuts: "_Cuts", edits: list[Edit]
+    ) -> bytes:
+        for (_, old), new in zip(results, cuts.contents, strict=True):
+            if new is not None:
+                edits.append((*_place(raw, b'"content":', old), new.raw))
+        if cuts.display is not None:
+            edits.append((*_place(raw, b'"toolUseResult":', bytes(record.display)), cuts.display))
+        line = spans.edited(raw, edits)
+        if cuts.something:
+            _check(line, cuts)
+        self._count(cuts, aside=record.aside is True)
+        return line
+
+    def _session(self, raw: bytes, value: bytes, edits: list[Edit]) -> None:
+        """The session id changed: it lies in the outermost object, where there is no brace between it and one end."""
+        if value != self._seen:
+            if not value.startswith(b'"'):
+                return
+            self._seen, self._needle = value, b'"sessionId":' + value
+        at = raw.rfind(self._needle)
+        end = at + len(self._needle)
+        if at < 0 or (raw.rfind(b"{", 0, at) != 0 and raw.find(b"}", end) != len(raw.rstrip()) - 1):
+            raise _UnsureError
+        edits.append((at + 12, end, self._id))
+
+    def _usage(self, raw: bytes, value: bytes, edits: list[Edit]) -> None:
+        """The numbers of an answer's `usage` as 0, if that is nowhere else in the line."""
+        zeroed = self._without_numbers(value)
+        if zeroed != value:
+            at = raw.rfind(b'"usage":{')
+            if at < 0 or raw.find(b'"usage":{') != at or not raw.startswith(value, at + 8):
+                raise _UnsureError
+            edits.append((at + 8, at + 8 + len(value), zeroed))
+
+    def _carefully(self, number: int, raw: bytes, found: Found) -> bytes:
+        """A line of which it is known where everything lies."""
+        edits = list(found.errors)
+        if self._id and found.session:
+            edits.append((*found.session, self._id))
+        if found.usage:
+            edits.append((*found.usage, self._without_numbers(raw[slice(*found.usage)])))
+        for call_id, name in found.calls:
+            self._names.add(call_id, name)
+        if found.compacted:
+            self.in_context = 0
+        results = [(each.call_id, raw[each.begin : each.end]) for each in found.results]
+        cuts = self._cut(number, results, raw[slice(*found.display)] if found.display else b"")
+        if cuts is None:
+            return spans.edited(raw, edits)
+        for each, new in zip(found.results, cuts.contents, strict=True):
+            if new is not None:
+                edits.append((each.begin, each.end, new.raw))
+        if cuts.display is not None and found.display:
+            edits.append((*found.display, cuts.display))
+        self._count(cuts, aside=found.aside)
+        return spans.edited(raw, edits)
+
+    def _cut(self, number: int, results: Sequence[tuple[str, bytes]], shown: Raw | bytes) -> "_Cuts | None":
+        """What the results of a line become, None if none of them is meant; nothing is counted yet."""
+        threshold = self._threshold
+        tools = [
+            self._names.tool(call_id, long=len(raw) - 2 > threshold or b'"image"' in raw) for call_id, raw in results
+        ]
+        if not any(tools):
+            return None
+        place = Place(number, str(self.source))
+        contents = [
+            content(raw, threshold, place) if tool and (len(raw) - 2 > threshold or b'"image"' in raw) else None
+            for (_, raw), tool in zip(results, tools, strict=True)
+        ]
+        if None in tools or self._keep_display:
+            return _Cuts(tools, contents, None)
+        known = {raw: new.raw for (_, raw), new in zip(results, contents, strict=True) if new is not None}
+        old = bytes(shown)
+        new = display(old, threshold, place, known)
+        return _Cuts(tools, contents, new if len(new) < len(old) else None)
+
+    def _count(self, cuts: "_Cuts", *, aside: bool) -> None:
+        for tool, new in zip(cuts.tools, cuts.contents, strict=True):
+            if tool is None:
+                continue
+            tally = self.tally.setdefault(tool, ToolTally())
+            tally.results += 1
+            if new is not None:
+                tally.cut += 1
+                tally.characters += new.characters
+                tally.bytes += new.bytes
+                self.in_context += 0 if aside else new.bytes
+
+    def _without_numbers(self, usage: bytes) -> bytes:
+        zeroed = self._zeroed.get(usage)
+        if zeroed is None:
+            if len(self._zeroed) >= _HELD:
+                self._zeroed.clear()
+            zeroed = self._zeroed[usage] = _TOKEN.sub(_zero, usage) if usage.startswith(b"{") else usage
+        return zeroed
+
+
+class _Cuts(NamedTuple):
+    """What the results of a line become: the tool of each whose results are meant, what stands for its content, and
+    for the copy of the display; None where it stays."""
+
+    tools: list[str | None]
+    contents: list[Cut | None]
+    display: bytes | None
+
+    @property
+    def something(self) -> bool:
+        return self.display is not None or any(new is not None for new in self.contents)
+
+
+def _zero(token: re.Match[bytes]) -> bytes:
+    return token[0] if token[0].startswith(b'"') else b"0"
+
+
+def _place(raw: bytes, key: bytes, value: bytes) -> Span:
+    """The first place at which `key` and `value` stand."""
+    head = key + value[:_HEAD]
+    at = raw.find(head)
+    while at >= 0 and not raw.startswith(value, at + len(key)):
+        at = raw.find(head, at + 1)
+    if at < 0:
+        raise _UnsureError
+    return at + len(key), at + len(key) + len(value)
+
+
+def _check(line: bytes, cuts: _Cuts) -> None:
+    """Raise _UnsureError unless what was cut is where it belongs."""
+    record = _decode(line)
+    blocks = record.message.content if record.message else None
+    if not isinstance(blocks, list):
+        raise _UnsureError
+    now = [bytes(block.content) for block in blocks if block.type == "tool_result"]
+    if any(new is not None and new.raw != raw for raw, new in zip(now, cuts.contents, strict=True)):
+        raise _UnsureError
+    if cuts.display is not None and bytes(record.display) != cuts.display:
+        raise _UnsureError

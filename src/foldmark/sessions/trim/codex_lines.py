@@ -1,0 +1,216 @@
+"""How the lines of a rollout of Codex's change when it is trimmed [SPEC 8].
+
+What the model reads are the outputs in `response_item` records, and in the `replacement_history` of a compaction. What
+`event_msg` records repeat of them is for the display only. Codex believes a context to be as full as the newest
+`token_count` says it was, and would compact it as soon as it resumes: `last_token_usage` becomes 0 in all of them, for
+a copy may be forked or rolled back to any of them. Of the ids only those in the first record count.
+"""
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from foldmark.sessions import spans
+from foldmark.sessions.lenient_json import NotJsonError, decode
+from foldmark.sessions.trim import codex_events, codex_quick
+from foldmark.sessions.trim.codex_outputs import shortened
+from foldmark.sessions.trim.codex_quick import UNSURE, Output
+from foldmark.sessions.trim.codex_tools import COMMAND, PATCH, CodexTargets, called
+from foldmark.sessions.trim.cut import Place
+from foldmark.sessions.trim.kind import Job, ToolTally
+from foldmark.sessions.trim.names import Names
+
+OUTPUTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
+_CALLS = ("function_call", "custom_tool_call", "local_shell_call")
+
+_MOST_SENT = 48_000
+"""Bytes of one output that Codex sends to a model at most; more of it was not in the context either."""
+
+_READ = (b"response_item", b"event_msg", b"compacted", b"session_meta")
+_READ_PAYLOADS = {None, b"token_count", *(kind.encode() for kind in (*OUTPUTS, *_CALLS, *codex_events.KINDS))}
+_OUTPUTS, _NAMED_CALLS = frozenset(map(str.encode, OUTPUTS)), (b"function_call", b"custom_tool_call")
+
+_OBJECT = re.compile(rb"\s*\{")
+_NUMBER = re.compile(rb"-?[1-9][\d.eE+-]*")
+
+Change = Callable[[bytes], bytes | None]
+"""From the JSON of a value to what shall stand in its place; None to leave it as it is."""
+
+
+class CodexLines:
+    """The lines of one rollout in one pass; see `kind.Lines`."""
+
+    def __init__(self, job: Job) -> None:
+        self.tally: dict[str, ToolTally] = {}
+        self.in_context = 0
+        self.source = job.source
+        self._wish, self._id = job.wish, job.new_id
+        self._targets = CodexTargets(job.wish.tools)
+        self._names, self._earlier = Names(self._targets, job.names), job.names
+        self._begun = False
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        return self._names.found
+
+    @property
+    def late(self) -> bool:
+        return self._names.late
+
+    @property
+    def missed(self) -> Collection[str]:
+        return self._names.missed
+
+    def line(self, number: int, raw: bytes) -> bytes:
+        begin = codex_quick.kind(raw)
+        if begin is None or begin[2] is None:
+            return raw if begin and begin[1] not in _READ else self._thoroughly(number, raw)
+        kind = begin[2]
+        if kind not in _READ_PAYLOADS:
+            return raw
+        if kind in _OUTPUTS:
+            if found := codex_quick.output(raw):
+                less = self._output(found.call_id, found.value, Place(number, str(self.source)))
+                return spans.edited(raw, [(*found.span, less)]) if less else raw
+        elif kind in _NAMED_CALLS:
+            if call := codex_quick.call(raw):
+                self._names.add(*call)
+                return raw
+        elif kind == b"token_count":
+            if new := codex_quick.without_tokens(raw):
+                return new
+        elif self._wish.keep_display_copy:
+            return raw
+        elif kind == b"item_completed" and (copies := codex_quick.copies(raw)) is not UNSURE:
+            return self._without_copies(raw, copies, Place(number, str(self.source)))
+        elif kind == b"patch_apply_end" and (id := codex_quick.call_id(raw)) and not self._is_wanted(id, PATCH):
+            return raw
+        return self._thoroughly(number, raw)
+
+    def _without_copies(self, raw: bytes, copies: list[Output], place: Place) -> bytes:
+        edits = []
+        for copy in copies:
+            if self._is_wanted(copy.call_id, COMMAND) and (new := shortened(copy.value, self._wish.threshold, place)):
+                edits.append((*copy.span, new.raw))
+        return spans.edited(raw, edits) if edits else raw
+
+    def _thoroughly(self, number: int, raw: bytes) -> bytes:
+        with suppress(NotJsonError, ValueError):
+            record = decode(raw)
+            payload = record.get("payload") if isinstance(record, dict) else None
+            if isinstance(payload, dict):
+                change = self._change(record.get("type"), payload, Place(number, str(self.source)))
+                return (change and _within(raw, ("payload",), change)) or raw
+        return raw
+
+    def giant(self, start: bytes, end: bytes) -> tuple[bytes, bytes]:
+        return start, end  # the first record, which has the ids, is none: `pieces` has read it
+
+    def _change(self, kind: Any, payload: dict[str, Any], place: Place) -> Change | None:
+        match kind, payload.get("type"):
+            case "session_meta", _:
+                return self._meta()
+            case "response_item", _:
+                return self._item(payload, place)
+            case "compacted", _:
+                return self._compacted(payload.get("replacement_history"), place)
+            case "event_msg", "token_count":
+                return lambda data: _within(data, ("info", "last_token_usage"), _zeroed)
+            case "event_msg", _ if not self._wish.keep_display_copy:
+                return self._copies(payload, place)
+        return None
+
+    def _meta(self) -> Change | None:
+        """The first record has the ids; its history is all here now."""
+        if self._begun or self._id is None:
+            return None
+        self._begun = True
+        id = msgspec.json.encode(self._id)
+
+        def change(data: bytes) -> bytes:
+            new = {"id": id, "session_id": id, "history_base": b"null"}
+            edits = [(begin, end, new[key]) for key, begin, end in spans.members(data) if key in new]
+            return spans.edited(data, edits)
+
+        return change
+
+    def _item(self, item: dict[str, Any], place: Place) -> Change | None:
+        """A response item: a call is remembered, an output cut."""
+        if item.get("type") in _CALLS:
+            if call := called(item):
+                self._names.add(*call)
+            return None
+        call_id = item.get("call_id")
+        if item.get("type") not in OUTPUTS or not isinstance(call_id, str):
+            return None
+        return lambda data: _within(data, ("output",), lambda output: self._output(call_id, output, place))
+
+    def _output(self, call_id: str, output: bytes, place: Place) -> bytes | None:
+        tool = self._names.tool(call_id, long=len(output) - 2 > self._wish.threshold)
+        if tool is None:
+            return None
+        tally = self.tally.setdefault(tool, ToolTally())
+        tally.results += 1
+        new = shortened(output, self._wish.threshold, place)
+        if new is None:
+            return None
+        saved = min(new.bytes, _MOST_SENT)
+        tally.cut += 1
+        tally.characters += new.characters
+        tally.bytes += saved
+        self.in_context += saved
+        return new.raw
+
+    def _compacted(self, history: Any, place: Place) -> Change | None:
+        """What the model reads instead of everything before."""
+        if not isinstance(history, list):
+            return None
+        self.in_context = 0
+
+        def change(data: bytes) -> bytes | None:
+            edits = []
+            for item, (begin, end) in zip(history, spans.items(data), strict=True):
+                one = self._item(item, place) if isinstance(item, dict) else None
+                new = one and one(data[begin:end])
+                if new:
+                    edits.append((begin, end, new))
+            return spans.edited(data, edits) if edits else None
+
+        return lambda data: _within(data, ("replacement_history",), change)
+
+    def _is_wanted(self, call_id: str, name: str) -> bool:
+        """Whether the copy of a call's output is to be cut; `name` counts where the call is not known."""
+        return (self.names.get(call_id) or self._earlier.get(call_id) or name) in self._targets
+
+    def _copies(self, payload: dict[str, Any], place: Place) -> Change | None:
+        found = codex_events.copies(payload)
+        if found is None or not self._is_wanted(found.call_id, found.name):
+            return None
+
+        def change(data: bytes) -> bytes | None:
+            edits = []
+            for key, begin, end in spans.members(data) if _OBJECT.match(data) else ():
+                new = shortened(data[begin:end], self._wish.threshold, place) if key in found.members else None
+                if new:
+                    edits.append((begin, end, new.raw))
+            return spans.edited(data, edits) if edits else None
+
+        return lambda data: _within(data, found.path, change)
+
+
+def _within(data: bytes, path: tuple[str, ...], change: Change) -> bytes | None:
+    """`data`, an object, with the value to which the keys lead changed; None if it is not there or stays."""
+    if not path:
+        return change(data)
+    at = spans.last(data, path[0]) if _OBJECT.match(data) else None
+    new = _within(data[at[0] : at[1]], path[1:], change) if at else None
+    return spans.edited(data, [(*at, new)]) if at and new is not None else None
+
+
+def _zeroed(usage: bytes) -> bytes | None:
+    """`last_token_usage` with 0 for every number."""
+    edits = [(begin, end, b"0") for _, begin, end in spans.members(usage) if _NUMBER.fullmatch(usage[begin:end])]
+    return spans.edited(usage, edits) if edits else None

@@ -1,0 +1,122 @@
+"""What `foldmark trim` knows of a kind of session: a session is copied line by line, long results cut [SPEC 8, S4].
+
+What is the same for every kind is in `trimming` and `one_pass`: reading with bounded memory, the new file that is there
+whole or not at all, `trim_metadata`. What differs is a `Kind`: where the new file belongs, and `Lines`, which changes
+one line at a time. `claude.KIND` and `codex.KIND` are the two; both cut with `cut`, know tools by `names` and edit lines
+by `spans`.
+"""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+
+from foldmark.core.errors import FoldmarkError
+from foldmark.sessions.places import SessionPath
+
+
+class Wish(Struct, frozen=True):
+    """What a person asks for: results of `tools` (names or patterns, compared without case) that have more characters
+    than `threshold` are cut; with `keep_display_copy` only where the model reads them."""
+
+    threshold: int
+    tools: tuple[str, ...]
+    keep_display_copy: bool = False
+
+
+class Job(Struct, frozen=True):
+    """What `Lines` work by: `source` is the file that pointers name (the original, or with --in-place its backup);
+    `new_id` the session id that lines get, None to leave it as it is; `names` is call id -> tool as an earlier pass
+    over the same file has found it, empty in the first."""
+
+    wish: Wish
+    source: Path
+    new_id: str | None
+    names: Mapping[str, str] = {}
+
+
+class ToolTally(Struct):
+    """What became of one tool's results: how many there were, how many were cut, how many characters the model no
+    longer reads, and how many bytes of the line's JSON those were (in `message.content`, not in a display copy)."""
+
+    results: int = 0
+    cut: int = 0
+    characters: int = 0
+    bytes: int = 0
+
+
+class TrimError(FoldmarkError):
+    """A session cannot be trimmed."""
+
+
+class Piece(Struct, frozen=True):
+    """A stretch of a file that a session is made of: its bytes from `start` to `end` (None: to the end of the file),
+    which are whole lines, the first of which is line `number` of the file."""
+
+    path: Path
+    start: int = 0
+    end: int | None = None
+    number: int = 1
+
+
+class Lines(Protocol):
+    """The lines of one kind of session in one pass.
+
+    `source` is the file that pointers name, at first that of the job: it is set anew before each `Piece`.
+    `tally` is tool name -> what became of its results. `names` is call id -> tool for the calls that were met; `late`
+    is whether a result that might have been cut stood before its call: then the engine makes a second pass, with these
+    `names` in its job. `in_context` is how many bytes of JSON were saved of what the model still reads: not of what
+    lies before the last compaction, and not of side chains.
+    """
+
+    source: Path
+    tally: dict[str, ToolTally]
+    in_context: int
+
+    @property
+    def names(self) -> Mapping[str, str]: ...
+
+    @property
+    def late(self) -> bool: ...
+
+    @property
+    def missed(self) -> Collection[str]:
+        """The ids of results that might have been cut, had their calls stood before them."""
+
+    def line(self, number: int, raw: bytes) -> bytes:
+        """Line `number` (from 1) of the file as it goes into the new one. `raw` has its line end, as far as there is
+        one, and so must what is returned. Whatever is not understood is returned as it is; never raises."""
+
+    def giant(self, start: bytes, end: bytes) -> tuple[bytes, bytes]:
+        """The first and the last MB of a line that is too long to be held, with the session id replaced where it can
+        be found; what lies between them is passed on as it is."""
+
+
+class Kind(Protocol):
+    """A kind of session."""
+
+    in_halves: bool
+    """Whether a line can be changed without knowing the lines before it, but for the names of their calls."""
+
+    bytes_per_token: float
+    """Of the model's JSON, to tell tokens from bytes [SPEC 7]."""
+
+    def lines(self, job: Job) -> Lines:
+        """For one pass over a session."""
+
+    def place(self, session: SessionPath, new_id: str) -> Path:
+        """Where the new session's file belongs: in the folder of the old one."""
+
+    def command(self, session: SessionPath, id: str) -> list[str]:
+        """The program and the arguments that resume a session, or the trimmed one `id` that is made of it."""
+
+    def pieces(self, session: SessionPath) -> list[Piece]:
+        """What a new session is made of: the whole file as a rule, but the history of a fork may stand in another's.
+        Raises TrimError for what cannot be trimmed."""
+
+    def dependents(self, session: SessionPath) -> list[Path]:
+        """Files of other sessions that need this one as it is: it may not be changed in place."""
+
+    def cwd(self, session: SessionPath) -> Path | None:
+        """The folder that a session works in, as its file says; None if it does not."""

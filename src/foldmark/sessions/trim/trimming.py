@@ -1,0 +1,115 @@
+"""Trimming a session: a new file beside the old one, or in its place [SPEC 8, S4].
+
+The old file is only read. A large one is read in two halves at a time, where the machine has two processors.
+"""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from foldmark.core import codec
+from foldmark.core.wording import one_line
+from foldmark.sessions.new_file import new_file
+from foldmark.sessions.places import SessionPath, session_path
+from foldmark.sessions.session_file import SessionFile
+from foldmark.sessions.trim.halves import in_halves
+from foldmark.sessions.trim.kind import Job, Kind, Piece, ToolTally, TrimError, Wish
+from foldmark.sessions.trim.one_pass import BUFFER, LONGEST, Nowhere, Opened, Out, Pass, fill, unmarked, with_metadata
+
+
+class _NoSessionError(TrimError):
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{one_line(str(path))} is no session: no line of it is a JSON object")
+
+
+class Trimmed(Struct, frozen=True):
+    """What became of a session. `session` is the new one, or the same one if it was trimmed in its place; `source` the
+    file that holds what was cut. `tally` is tool -> its results; `in_context` the tokens saved of what the model reads
+    now, `tokens_saved` those of the whole file."""
+
+    session: SessionPath
+    source: Path
+    tally: dict[str, ToolTally]
+    lines: int
+    tokens_saved: int
+    in_context: int
+
+    @property
+    def trimmed_count(self) -> int:
+        """How many results were cut."""
+        return sum(each.cut for each in self.tally.values())
+
+
+def kind_of(session: SessionPath) -> Kind:
+    """What is known of this kind of session."""
+    if session.kind == "codex":
+        from foldmark.sessions.trim import codex as trim_codex
+
+        return trim_codex.KIND
+    from foldmark.sessions.trim import claude
+
+    return claude.KIND
+
+
+def trim(session: SessionPath, wish: Wish, new_id: str, moment: datetime) -> Trimmed:
+    """Write the trimmed session `new_id` as a new file. Raises TrimError, SessionFileError, WriteError."""
+    kind = kind_of(session)
+    path = kind.place(session, new_id)
+    pieces = _pieces(session)
+    with new_file(path, mode_of(session.path)) as out:
+        job = Job(wish, session.path, new_id)
+        return write(pieces, out, kind, job, session_path(path, session.kind), moment)
+
+
+def preview(session: SessionPath, wish: Wish, moment: datetime) -> Trimmed:
+    """What a trim would do; nothing is written. Raises TrimError, SessionFileError."""
+    job = Job(wish, session.path, session.id)
+    return write(_pieces(session), Nowhere(), kind_of(session), job, session, moment)
+
+
+def write(pieces: Sequence[Piece], out: Out, kind: Kind, job: Job, session: SessionPath, moment: datetime) -> Trimmed:
+    """Write a trimmed session to `out`, from its beginning; `session` is what it becomes."""
+    metadata = {
+        "parent_file": codec.well_formed(str(job.source)),
+        "trimmed_at": f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        "threshold": job.wish.threshold,
+    }
+    with ExitStack() as stack:
+        opened = [Opened(each, stack.enter_context(each.path.open("rb", buffering=BUFFER))) for each in pieces]
+        done = in_halves(opened, out, kind, job, metadata) or Pass(opened, out, kind.lines(job), metadata).run()
+        if done.late:  # some result stood in front of its call: now all calls are known
+            out.seek(0)
+            out.truncate()
+            done = Pass(opened, out, kind.lines(replace(job, names=done.names)), metadata).run()
+    if done.place is None:
+        raise _NoSessionError(pieces[-1].path)
+    tally = dict(sorted(done.tally.items(), key=lambda each: (-each[1].bytes, each[0])))
+    saved = round(sum(each.bytes for each in tally.values()) / kind.bytes_per_token)
+    fill(out, done.place, sum(each.cut for each in tally.values()), saved)
+    in_context = round(done.in_context / kind.bytes_per_token)
+    return Trimmed(session, job.source, tally, done.count, saved, in_context)
+
+
+def check(session: SessionPath) -> None:
+    """Raise SessionFileError or TrimError for what cannot be trimmed; reads no further than to the first record."""
+    with ExitStack() as stack:
+        for piece in _pieces(session):
+            opened = Opened(piece, stack.enter_context(piece.path.open("rb", buffering=BUFFER)))
+            if any(len(raw) > LONGEST or with_metadata(unmarked(raw), {}) for raw in opened.lines()):
+                return
+    raise _NoSessionError(session.path)
+
+
+def mode_of(path: Path) -> int:
+    """The permissions of a file."""
+    return path.stat().st_mode & 0o777
+
+
+def _pieces(session: SessionPath) -> list[Piece]:
+    """What a session is made of. Raises SessionFileError if its file cannot be read, TrimError."""
+    with SessionFile(session.path):
+        return kind_of(session).pieces(session)
