@@ -103,10 +103,11 @@ def test_the_json_has_all_of_it(cli: Cli, db: str, session: Path) -> None:
             "tokens_saved": saved,
         },
         "lines": 8,
+        "long_lines": 0,
         "archived": data["archived"],
         "dry_run": False,
         "in_place": False,
-        "resume": f"cd {Path.cwd()} && claude --resume {new.stem}",
+        "command": f"cd {Path.cwd()} && claude --resume {new.stem}",
         "suggests_rollover": False,
     }
 
@@ -123,7 +124,7 @@ def test_a_dry_run_writes_nothing(cli: Cli, db: str, session: Path, tmp_path: Pa
     assert shown.out.startswith("tool  results  cut")
     assert shown.out.endswith("Context: 15% → ~10% of 200,000 tokens\n")
     assert data["trimmed_count"] == 2
-    assert (data["new_session_id"], data["file"], data["resume"], data["archived"]) == (None, None, None, None)
+    assert (data["new_session_id"], data["file"], data["command"], data["archived"]) == (None, None, None, None)
 
 
 def test_the_lineage(cli: Cli, db: str, session: Path) -> None:
@@ -148,18 +149,107 @@ def test_settings_and_options(cli: Cli, db: str, session: Path, monkeypatch: pyt
     assert cut("--threshold", "0") == {"Edit": 9200}
 
 
+def fill(session: Path) -> None:
+    """As if the context were nearly full."""
+    session.write_bytes(session.read_bytes().replace(b"30000", b"180000"))
+
+
 def test_nothing_to_cut(cli: Cli, db: str, session: Path) -> None:
-    out = cli("trim", "--tools", "Glob").out
-    assert len(others(session)) == 1
-    assert "There was nothing to cut.\n" in out
-    assert "claude --resume" in out
-    assert out.endswith("This saved nothing: /rollover helps more.\n")
+    shown = cli("trim", OLD, "--tools", "Glob,x\ny")
+    (new,) = others(session)
+    assert "There was nothing to cut.\n" in shown.out
+    assert "claude --resume" in shown.out
+    assert "This saved" not in shown.out, "there is room enough"
+    assert shown.err == (
+        "foldmark: there is no result of Glob, x\\ny in this session; its tools are Bash, Edit, Read\n"
+    )
+    assert new.read_bytes().count(b"TRIMMED") == 0
+    assert json.loads(cli("trim", OLD, "--tools", "Glob", "--dry-run", "--json").out)["suggests_rollover"] is False
+    fill(session)
+    assert cli("trim", OLD, "--tools", "Glob").out.endswith("This saved nothing: /rollover helps more.\n")
     assert "This would save nothing: /rollover" in cli("trim", OLD, "--tools", "Glob", "--dry-run").out
 
 
 def test_little_to_cut(cli: Cli, db: str, session: Path) -> None:
-    out = cli("trim", "--threshold", "17000").out
-    assert re.search(r"\n\nThis saved only ~4\d\d tokens: /rollover helps more\.\n\Z", out)
+    assert "/rollover" not in cli("trim", OLD, "--threshold", "17000").out
+    fill(session)
+    shown = cli("trim", OLD, "--threshold", "17000")
+    assert re.search(r"\n\nThis saved only ~4\d\d tokens: /rollover helps more\.\n\Z", shown.out)
+    assert shown.err == ""
+
+
+@pytest.mark.parametrize("options", [(), ("--in-place",)])
+def test_a_folder_that_is_not_there_any_more(cli: Cli, db: str, session: Path, options: tuple[str, ...]) -> None:
+    session.write_bytes(lines(*exchange(1, "Bash", LONG, "/folder/that/is/not/here")))
+    os.utime(session, (1_700_000_000, 1_700_000_000))
+    data = json.loads(cli("trim", OLD, *options, "--json").out)
+    assert data["command"] == f"claude --resume {data['file']}"
+
+
+def test_a_session_elsewhere_is_resumed_by_its_file(cli: Cli, db: str, session: Path) -> None:
+    there = Path("my own") / session.name
+    there.parent.mkdir()
+    session.rename(there)
+    data = json.loads(cli("trim", str(there), "--json").out)
+    assert data["command"] == f"cd {Path.cwd()} && claude --resume '{data['file']}'"
+
+
+def test_a_session_that_may_only_be_read(cli: Cli, db: str, session: Path) -> None:
+    session.chmod(0o444)
+    assert cli("trim", OLD).code == 0
+    (new,) = others(session)
+    assert (new.stat().st_mode & 0o777, session.stat().st_mode & 0o777) == (0o644, 0o444)
+
+
+@pytest.mark.parametrize("line", [b"null\n", b"\xef\xbb\xbf null \r\n"])
+def test_a_line_null(cli: Cli, db: str, session: Path, line: bytes) -> None:
+    session.write_bytes(line + session.read_bytes() + b'5\n"null"\n[null]\n')
+    shown = cli("trim", OLD, "--json")
+    file = json.loads(shown.out)["file"]
+    assert shown.err == (
+        "foldmark: 1 line of the session is `null`, with which Claude Code cannot resume it: "
+        f"foldmark doctor --session {file} --repair\n"
+    )
+    session.write_bytes(session.read_bytes() + line)
+    told = cli("trim", OLD, "--dry-run").err
+    assert "2 lines of the session are `null`" in told
+    assert told.endswith(f"doctor --session {session} --repair\n")
+
+
+def test_lines_too_long_to_be_cut(cli: Cli, db: str, session: Path) -> None:
+    long = lines(*exchange(9, "Bash", "x" * (15 << 20), "/"))
+    session.write_bytes(session.read_bytes() + long)
+    shown = cli("trim", OLD, "--json")
+    assert shown.err == "foldmark: 1 line longer than 14 MB was left as it is\n"
+    assert json.loads(shown.out)["long_lines"] == 1
+    session.write_bytes(session.read_bytes() + long)
+    assert cli("trim", OLD, "--dry-run").err == "foldmark: 2 lines longer than 14 MB were left as they are\n"
+
+
+def test_a_path_with_a_line_feed(cli: Cli, db: str, session: Path) -> None:
+    there = Path("a\nb") / session.name
+    there.parent.mkdir()
+    session.rename(there)
+    out = cli("trim", str(there)).out
+    assert "\nNew session: " in out
+    assert out.count("a\\nb/") == 2
+
+
+def test_folders_that_are_kept_out_of_the_archive(
+    cli: Cli, db: str, session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOLDMARK_SYNC_EXCLUDE", str(Path.cwd()))
+    shown = cli("trim", OLD, "--json")
+    assert (shown.err, json.loads(shown.out)["archived"]) == ("", None)
+    assert not list((tmp_path / "data").rglob(f"{OLD}*"))
+
+
+def test_whose_work_it_is(cli: Cli, db: str, session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOLDMARK_WORKER", "7")
+    monkeypatch.setenv("ISSUE_REF", "issue #6")
+    assert cli("trim", OLD).code == 0
+    with foldmark.open(db) as log:
+        assert [(each.worker_id, each.issue) for each in log.store.coding_sessions()] == [(7, "issue #6")] * 2
 
 
 def test_a_failed_archive_warns(cli: Cli, db: str, session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,11 +302,12 @@ def test_the_session_that_it_runs_in(cli: Cli, db: str, session: Path, monkeypat
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
+        (("--launch", "--json"), 2, "--json tells the command to start; --launch starts it: give one of them"),
         (("--launch", "--dry-run"), 2, "--launch goes on with the new session, and --dry-run makes none"),
         (("--force",), 2, "--force belongs to --in-place"),
-        (("--threshold", "x"), 2, "trim_threshold_chars is a number from 0"),
-        (("--threshold", "-1"), 2, "trim_threshold_chars is a number from 0"),
-        (("--tools", ","), 2, "trim_target_tools is a list of tools' names"),
+        (("--threshold", "x"), 2, "--threshold is a number from 0"),
+        (("--threshold", "-1"), 2, "--threshold is a number from 0"),
+        (("--tools", ","), 2, "--tools is a list of tools' names"),
         (("nobody",), 2, "there is no file and no session 'nobody'"),
         (("missing.jsonl",), 1, "there is no file"),
         ((".",), 1, "is a directory; name a session file in it"),

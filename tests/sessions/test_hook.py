@@ -238,6 +238,16 @@ def test_the_window_of_a_session_that_begins(place: HookPlace) -> None:
     assert place.answered("PostToolUse") == LOW
 
 
+@pytest.mark.parametrize("other", ["another-id", ID])
+def test_the_window_of_a_session_that_was_resumed_by_its_path(place: HookPlace, other: str) -> None:
+    """Its id is not what its file is named after; whichever the window was noted for, it counts."""
+    place.write(answer(124_000))
+    place.answered("SessionStart", source="resume", model="claude-sonnet-4-6[1m]", session_id=other)
+    assert place.answered("PostToolUse", session_id="another-id") is None
+    place.answered("SessionStart", source="resume", model="claude-sonnet-4-6", session_id=other)
+    assert place.answered("PostToolUse", session_id="another-id") == LOW
+
+
 def archived(place: HookPlace) -> list[bytes]:
     return [path.read_bytes() for path in (place.folder / "data").rglob("*.jsonl")]
 

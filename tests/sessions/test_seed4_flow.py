@@ -187,7 +187,7 @@ def test_the_whole_flow(claude: ClaudeCode) -> None:
     assert trimmed["trimmed_count"] > 20
     assert trimmed["tokens_saved"] > 0.3 * WINDOW
     claude.hook("SessionEnd", reason="prompt_input_exit")
-    claude.resume(trimmed["resume"])
+    claude.resume(trimmed["command"])
     middle = claude.id
     assert middle == trimmed["new_session_id"]
     assert DETAIL.encode() not in claude.transcript.read_bytes()

@@ -27,7 +27,7 @@ from foldmark.sessions.doctor.diagnosis import Finding, diagnose
 from foldmark.sessions.doctor.repair_lines import INTERRUPTED
 from foldmark.sessions.doctor.repair_plan import RepairError
 from foldmark.sessions.doctor.repairing import Repaired, repair
-from foldmark.sessions.places import session_path
+from foldmark.sessions.places import project_folder, session_path
 from foldmark.sessions.trim.kind import TrimError
 
 MOMENT = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -542,15 +542,28 @@ def test_a_repaired_session_beside_the_old_one_is_resumed_by_its_id(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
-    path = tmp_path / "projects" / "-garden" / f"{ID}.jsonl"
+    garden = tmp_path / "my garden"
+    garden.mkdir()
+    path = tmp_path / "projects" / project_folder(garden) / f"{ID}.jsonl"
     path.parent.mkdir(parents=True)
     records = damaged("a null line")
-    records[0]["cwd"] = "/my garden"
+    records[0]["cwd"] = str(garden)
     path.write_bytes(jsonl(*records))
     assert run(["doctor", "--session", ID, "--repair", "--json"]) == 0
     new = json.loads(capsys.readouterr().out)["repaired"]
-    assert new["command"] == f"cd '/my garden' && claude --resume {new['session_id']}"
+    assert new["command"] == f"cd '{garden}' && claude --resume {new['session_id']}"
     assert Path(new["file"]).stem == new["session_id"]
+    garden.rmdir()
+    assert run(["doctor", "--session", ID, "--repair", "--json"]) == 0
+    new = json.loads(capsys.readouterr().out)["repaired"]
+    assert new["command"] == f"claude --resume {new['file']}"
+
+
+def test_a_repaired_session_can_be_written_to(write: Callable[..., Path]) -> None:
+    path = write(*damaged("a null line"))
+    path.chmod(0o440)
+    assert run(["doctor", "--session", str(path), "--repair", "--out", str(path.with_name("new.jsonl"))]) == 0
+    assert path.with_name("new.jsonl").stat().st_mode & 0o777 == 0o640
 
 
 @pytest.mark.parametrize(

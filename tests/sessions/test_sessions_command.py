@@ -106,6 +106,36 @@ def test_the_first_line_tells_a_parent_that_no_row_does(home: Home, listed: Call
     assert "Archived, continuing no other" not in shown
 
 
+def test_a_repaired_session(home: Home, listed: Callable[..., str]) -> None:
+    """A copy keeps what its original says of itself: the newest counts."""
+
+    def mark(name: str, file: str, parent: str, time: str, at: str) -> dict[str, Any]:
+        return {f"{name}_metadata": {file: f"/home/me/.claude/projects/-p/{parent}.jsonl", time: at}}
+
+    trimmed = mark("trim", "parent_file", "one", "trimmed_at", "2026-01-18T12:00:00Z")
+    repaired = mark("repair", "parent_file", "two", "repaired_at", "2026-01-19T12:00:00Z")
+    again = mark("trim", "parent_file", "three", "trimmed_at", "2026-01-20T12:00:00Z")
+    backup = "four.jsonl.foldmark-backup-20260121T030405Z"
+    in_place = mark("trim", "parent_file", backup, "trimmed_at", "2026-01-21T12:00:00Z")
+    for name, marks in (
+        ("one", {}),
+        ("two", trimmed),
+        ("three", trimmed | repaired),
+        ("four", repaired | again),
+        ("five", {}),
+    ):
+        home.session(name, {**user("Begin", "u1"), **marks})
+    home.sync()
+    told = [line.split("  ")[-2] for line in listed().splitlines() if "continues" in line]
+    assert told == ["continues one (trim)", "continues two (repair)", "continues three (trim)"]
+    whys = [each["continues_by"] for each in json.loads(listed("--json"))["lineages"]]
+    assert whys == [None, "trim", "repair", "trim"]
+    home.session("four", {**user("Begin anew", "u1"), **repaired, **in_place})
+    home.session("five", {**user("Begin anew", "u1"), "repair_metadata": {"parent_file": ["two"], "repaired_at": 5}})
+    home.sync()
+    assert "continues two (repair)  “Begin anew”" in listed()
+
+
 def test_lines_lead_down_to_every_session() -> None:
     tree = forest([known("a"), known("b", "a"), known("c", "b"), known("d", "a"), known("e", "d"), known("f", "c")], [])
     drawn = [line.removesuffix("  not archived") for line in forest_text(tree, [], 0).splitlines()]

@@ -441,12 +441,6 @@ class TestFirstLine:
         with pytest.raises(TrimError, match="zstd -d"):
             Trimmed(path)
 
-    def test_how_it_is_resumed(self, tmp_path: Path) -> None:
-        for source, command in (("cli", ["codex", "resume", NEW]), ("exec", ["codex", "exec", "resume", NEW])):
-            path = tmp_path / name()
-            path.write_bytes(jsonl(meta(source=source)))
-            assert KIND.command(session_path(path), NEW) == command
-
     def test_where_it_is_written(self, tmp_path: Path) -> None:
         place = KIND.place(session_path(tmp_path / name()), NEW)
         assert place.parent == tmp_path

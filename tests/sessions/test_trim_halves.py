@@ -83,8 +83,9 @@ BOUNDARY = jsonl({"type": "system", "subtype": "compact_boundary"})
         b"\n{torn\n" * 50 + b"".join(exchange(number) for number in range(20)),
         b"".join(exchange(number).replace(b"\n", b"\r\n") for number in range(20)) + b"\x00" * 5000,
         exchange(1) + exchange(2),
+        b"null\n" * 2 + b"".join(exchange(number) for number in range(20)) + b"null\n",
     ],
-    ids=range(7),
+    ids=range(8),
 )
 @pytest.mark.parametrize("wish", [WISH, Wish(100, ("*",))], ids=["default", "everything"])
 def test_it_is_the_same_as_in_one_piece(

@@ -126,6 +126,31 @@ def test_what_is_written_to_the_old_file_after_the_change_of_places_is_in_the_ba
     assert [backup.read_bytes() for backup in backups(path)] == [SESSION + b'{"late":1}\n']
 
 
+def test_what_is_written_by_another_name_is_not_in_the_backup(path: Path) -> None:
+    other = path.with_name("other")
+    os.link(path, other)
+    trim_in_place(session_path(path), WISH, NOW)
+    with other.open("ab") as late:
+        late.write(b'{"late":1}\n')
+    assert [backup.read_bytes() for backup in backups(path)] == [SESSION]
+    assert other.read_bytes() == SESSION + b'{"late":1}\n'
+    assert compare(SESSION, path.read_bytes(), None) == 1
+
+
+def test_a_link_stays_a_link(path: Path, tmp_path: Path) -> None:
+    link = tmp_path / "linked" / path.name
+    link.parent.mkdir()
+    link.symlink_to(os.path.relpath(path, link.parent))
+    done = trim_in_place(session_path(link), WISH, NOW)
+    assert link.is_symlink()
+    assert list(link.parent.iterdir()) == [link]
+    assert compare(SESSION, path.read_bytes(), None) == 1
+    assert backups(path) == [done.source]
+    assert not done.source.is_symlink()
+    assert done.source.read_bytes() == SESSION
+    assert f"line 2 of {done.source}]".encode() in path.read_bytes()
+
+
 def test_a_failure_leaves_no_backup(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.write_bytes(b"no session\n")
     with pytest.raises(TrimError, match="is no session"):

@@ -91,7 +91,22 @@ def _fail(text: str, code: int) -> int:
     return code
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """What is wrong with an option may be told without saying whose it is; here that is known, and so whose help is."""
+
+    group_class = type
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            command = self.get_command(ctx, ctx.invoked_subcommand or "")
+            if error.ctx is None and command is not None:
+                error.ctx = click.Context(command, ctx, ctx.invoked_subcommand)
+            raise
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--db", metavar="PATH", help="The database; otherwise FOLDMARK_DB, or foldmark.db in your data folder.")
 @click.version_option(foldmark.__version__, prog_name="foldmark")
 @click.pass_context

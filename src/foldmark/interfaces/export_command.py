@@ -1,7 +1,6 @@
 """`foldmark export`: a conversation's context as a session that Claude Code continues."""
 
 import os
-import shlex
 import sys
 from collections import Counter
 from pathlib import Path
@@ -51,7 +50,7 @@ def export(setup: Setup, name: str, file: Path | None, cwd: Path, as_json: bool)
             "session_id": found.session_id,
             "file": str(written.file),
             "cwd": found.cwd,
-            "command": written.command,
+            "command": written.command.shell,
             "records": len(found.lines),
             "messages": found.messages,
             "left_out": [{"event": event, "why": why} for event, why in found.left_out],
@@ -63,5 +62,5 @@ def export(setup: Setup, name: str, file: Path | None, cwd: Path, as_json: bool)
     lines = [f"Session {found.session_id}: {count(len(found.lines), 'record')} ({messages})", f"  {written.file}"]
     whys = Counter(why for _, why in found.left_out)
     lines += [f"  not in it, or not whole: {count(number, 'message')}: {why}" for why, number in whys.most_common()]
-    lines += ["Continue it with:", f"  cd {shlex.quote(found.cwd)} && {written.command}"]
+    lines += ["Continue it with:", f"  {written.command.shell}"]
     print(harmless("\n".join(lines)))

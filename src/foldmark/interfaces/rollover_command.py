@@ -55,6 +55,8 @@ def rollover(
         raise click.UsageError("Give --summary-file FILE or --auto-summary, one of them")
     if model is not None and not auto_summary:
         raise click.UsageError("--model is for --auto-summary")
+    if launch and as_json:
+        raise click.UsageError("--json tells the command to start; --launch starts it: give one of them")
     found = places.find(session, _working_folder(), os.environ)
     check(found)
     summary = handover(_read(summary_file) if summary_file is not None else _written(setup, found, model))
@@ -67,7 +69,7 @@ def rollover(
     else:
         _tell(rolled)
     if launch:
-        start(rolled.command, rolled.cwd)
+        start(rolled.command.words, rolled.command.cwd)
 
 
 def _working_folder() -> str:
@@ -120,7 +122,7 @@ def _tell(rolled: "Rolled") -> None:
         f"Session {one_line(rolled.parent.id)} ended{at}.\n"
         f"Session {rolled.session.id}, #{rolled.number} of its line, begins with the summary: "
         f"{harmless(one_line(str(rolled.session.path)))}\n"
-        f"Start it:\n  {harmless(rolled.shell)}",
+        f"Start it:\n  {harmless(rolled.command.shell)}",
         flush=True,
     )
 
@@ -132,7 +134,7 @@ def _data(rolled: "Rolled") -> dict[str, Any]:
         "parent_file": str(rolled.parent.path),
         "session_number": rolled.number,
         "context_at_end": rolled.context,
-        "command": rolled.shell,
+        "command": rolled.command.shell,
         "prompt": rolled.prompt,
         "warnings": list(rolled.warnings),
     }

@@ -12,8 +12,9 @@ from foldmark.core.wording import count
 from foldmark.interfaces.render import harmless, json_text
 from foldmark.sessions.conversion.exporting import session_of
 from foldmark.sessions.doctor.diagnosis import Diagnosis, diagnose, recognized
-from foldmark.sessions.doctor.repairing import Repaired, command, repair
+from foldmark.sessions.doctor.repairing import Repaired, repair
 from foldmark.sessions.places import SessionPath, find
+from foldmark.sessions.resuming import resume_command
 
 _MARKS = {"stops": "stops", "loses": "loses", "note": "note "}
 
@@ -50,7 +51,7 @@ def _text(found: Diagnosis, new: Repaired | None, mended: bool) -> list[str]:
     lines.append(f"Repaired: {new.session.path}")
     lines += [f"  line {line}: {text}" for line, text in new.done]
     lines += [f"  still wrong: {each.text}" for each in new.now.wrong]
-    lines += ["Continue it with:", f"  {command(new.session, new.id, os.environ)}"]
+    lines += ["Continue it with:", f"  {resume_command(new.session, os.environ).shell}"]
     return lines
 
 
@@ -61,7 +62,7 @@ def _data(found: Diagnosis, new: Repaired | None) -> dict[str, Any]:
             **_diagnosis(new.now),
             "session_id": new.id,
             "repairs": [{"line": line, "text": text} for line, text in new.done],
-            "command": command(new.session, new.id, os.environ),
+            "command": resume_command(new.session, os.environ).shell,
         }
     return data
 

@@ -1,11 +1,34 @@
 """Keeping track of sessions: which continued which, and why each ended [S4, SPEC 8]."""
 
-from msgspec import structs
+from collections.abc import Mapping
+
+from msgspec import Struct, structs
 
 from foldmark.conversation import Log
 from foldmark.core.codec import well_formed
 from foldmark.core.lineage import CodingSession, EndReason
+from foldmark.core.wording import one_line
 from foldmark.sessions.places import SessionPath
+
+ISSUE = ("FOLDMARK_ISSUE", "ISSUE_REF")
+WORKER = ("FOLDMARK_WORKER", "WORKER_ID")
+"""Names in the environment under which an issue and a worker are looked for, in their order."""
+
+_LONGEST_NAME, _DIGITS = 200, 18
+
+
+class Work(Struct, frozen=True):
+    """Who works, and what for; None where that is not known."""
+
+    worker: int | str | None
+    issue: str | None
+
+
+def given_work(environment: Mapping[str, str], *, worker: str | None = None, issue: str | None = None) -> Work:
+    """What a person says, otherwise the environment."""
+    named = _named(worker, WORKER, environment)
+    is_number = named is not None and named.isascii() and named.isdigit() and len(named) <= _DIGITS
+    return Work(int(named) if named is not None and is_number else named, _named(issue, ISSUE, environment))
 
 
 def known(log: Log, session: SessionPath) -> CodingSession:
@@ -53,3 +76,29 @@ def continued(
         started_at=log.clock(),
     )
     return structs.replace(begun, id=log.store.save_coding_session(begun))
+
+
+def passed_on(
+    log: Log,
+    session: SessionPath,
+    new: SessionPath,
+    reason: EndReason,
+    context: int | None,
+    work: Work,
+    summary: str | None = None,
+) -> CodingSession:
+    """Record, both or nothing, that `session` has ended and `new` begins as its continuation; `work` counts for the
+    new one, and for the old one where nothing was known of it."""
+    with log.store.writing():
+        parent = ended(log, session, reason, context, summary)
+        worker = work.worker if parent.worker_id is None else parent.worker_id
+        known_now = structs.replace(parent, worker_id=worker, issue=parent.issue or work.issue)
+        if known_now != parent:
+            log.store.save_coding_session(known_now)
+        return continued(log, known_now, new, worker=work.worker, issue=work.issue)
+
+
+def _named(given: str | None, names: tuple[str, ...], environment: Mapping[str, str]) -> str | None:
+    values = (given, *(environment.get(name) for name in names))
+    said = next((value for value in values if value and value.strip()), "")
+    return one_line(said.strip())[:_LONGEST_NAME] or None

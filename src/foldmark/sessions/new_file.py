@@ -20,6 +20,11 @@ class WriteError(FoldmarkError):
     """A file cannot be written, or is there already."""
 
 
+def mode_beside(path: Path) -> int:
+    """The permissions of a file that is made of `path`: the same, but its owner may write to it."""
+    return path.stat().st_mode & 0o777 | 0o600
+
+
 @contextmanager
 def new_file(path: Path, mode: int = 0o600) -> Iterator[IO[bytes]]:
     """A new file `path`, which is there once the block has ended, and is not if the block raises or the process dies.

@@ -19,8 +19,9 @@ TAKES = {
 }
 
 
-def checked(key: str, value: Any) -> Any:
-    """The value of a key of `TRIM` that `value` stands for: as TOML has it, or text. Raises CommandError."""
+def checked(key: str, value: Any, named: str | None = None) -> Any:
+    """The value of a key of `TRIM` that `value` stands for: as TOML has it, or text. Raises CommandError, which names
+    what was wrong by `named`, or by the key."""
     if key == "trim_threshold_chars":
         if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= len(str(MOST)):
             value = int(value)
@@ -30,4 +31,4 @@ def checked(key: str, value: Any) -> Any:
         names = value.split(",") if isinstance(value, str) else value
         if isinstance(names, list | tuple) and all(isinstance(name, str) and name.strip() for name in names):
             return tuple(name.strip() for name in names)
-    raise CommandError(f"{key} is {TAKES[key]}, not {described(value)}")
+    raise CommandError(f"{named or key} is {TAKES[key]}, not {described(value)}")

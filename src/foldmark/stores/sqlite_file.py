@@ -91,7 +91,7 @@ def open_beside(db: apsw.Connection, path: str, place: str) -> apsw.Connection:
     if path == MEMORY:
         return apsw.Connection(place, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
     if db.readonly("main"):
-        return _connect_read_only(file)
+        return connect_read_only(file)
     beside = apsw.Connection(file, flags=apsw.SQLITE_OPEN_READONLY)
     beside.set_busy_timeout(BUSY_MILLISECONDS)
     return beside
@@ -108,13 +108,21 @@ def _connect(path: str, create: bool, place: str) -> apsw.Connection:
         if not file.parent.is_dir():
             raise StoreError(f"there is no folder {file.parent} to put the database in. Create it, or name another.")
         return apsw.Connection(path)
+    if is_only_read(path):
+        return connect_read_only(path)
+    return apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
+
+
+def is_only_read(path: str) -> bool:
+    """Whether nobody may write a database, or SQLite could not make its files beside it. Raises OSError."""
+    file = Path(os.path.realpath(path))
     # Root may write what nobody may; a file protected on purpose stays protected.
-    if file.stat().st_mode & 0o222:
-        return apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
-    return _connect_read_only(path)
+    protected = not file.stat().st_mode & 0o222
+    return protected or not (os.access(file.parent, os.W_OK) or Path(f"{file}-wal").exists())
 
 
-def _connect_read_only(path: str) -> apsw.Connection:
+def connect_read_only(path: str) -> apsw.Connection:
+    """A database that `is_only_read`. Raises apsw.Error."""
     from urllib.parse import quote
 
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from install_trees import tree
+
+from foldmark.sessions.install.texts import template
 
 SCRIPT = Path(sys.executable).with_name("foldmark")
 pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="Foldmark is not installed beside this Python")
@@ -144,6 +147,17 @@ def test_a_script_that_is_gone_or_old_blocks_nothing(home: Path, tmp_path: Path,
         other.write_text(script)
         other.chmod(0o755)
     assert subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("name", ["trim", "rollover"])
+def test_what_the_skills_name_is_there(name: str, home: Path) -> None:
+    """What was typed behind a skill is passed on to the model, with the options that take it."""
+    text = template(name)
+    named = set(re.findall(r"--[a-z-]+", text.partition("---\n\n")[2])) - {"--resume"}
+    _, options, _ = foldmark(home, name, "--help")
+    assert all(f"{option} " in options for option in named)
+    assert named == {"trim": {"--threshold", "--tools"}, "rollover": {"--issue", "--summary-file"}}[name]
+    assert text.count("$ARGUMENTS") == 1
 
 
 def test_the_skills_are_shell_that_runs(home: Path, tmp_path: Path) -> None:

@@ -226,7 +226,8 @@ def test_other_people_s_skills_commands_and_servers_are_kept(home: Path) -> None
     before = tree(home)
     plan = put_in(home)
     found = actions(plan)
-    assert [found[name] for name in ("trim", "rollover", ".claude.json")] == ["kept"] * 3
+    assert [found[name] for name in ("trim", "rollover", ".claude.json")] == ["kept", "left out", "kept"]
+    assert "it would hide your own /rollover in " in notes(plan)
     assert tree(home)[".claude.json"] == before[".claude.json"]
     take_out(home)
     assert tree(home) == before

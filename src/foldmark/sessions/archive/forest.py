@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from foldmark.core.lineage import CodingSession
 from foldmark.sessions.archive import index
-from foldmark.sessions.archive.searching import time_of
+from foldmark.sessions.archive.index import time_of
 
 Key = tuple[str, str]
 """Kind and session id."""
@@ -17,7 +17,7 @@ class Archived(Struct, frozen=True):
     """A session in the archive: its file that was written last.
 
     `project` is its working folder, or the name of the folder that its program keeps its sessions in; `parent` is the
-    session that it says it continues, `why` how: trim, rollover, or subagent. Times are in UTC.
+    session that it says it continues, `why` how: trim, rollover, repair, or subagent. Times are in UTC.
     """
 
     kind: str

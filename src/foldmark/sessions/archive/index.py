@@ -8,6 +8,7 @@ may share: session files are this machine's.
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import apsw
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
-from foldmark.stores.sqlite_file import switch_to_wal
+from foldmark.stores.sqlite_file import connect_read_only, is_only_read, switch_to_wal
 
 NAME = "index.db"
 VERSION = 1
@@ -126,14 +127,24 @@ def path_of(name: bytes, folder: Path) -> Path:
     return folder / os.fsdecode(name)
 
 
+def time_of(moment: int | None) -> str | None:
+    """A time of the index in ISO 8601, UTC."""
+    if moment is None:
+        return None
+    return datetime.fromtimestamp(moment / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 def rows(db: apsw.Connection, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """All rows of a query."""
     return list(db.execute(sql, values))
 
 
 def _opened(path: Path, write: bool) -> apsw.Connection:
-    flags = apsw.SQLITE_OPEN_READWRITE if write else apsw.SQLITE_OPEN_READONLY
-    db = apsw.Connection(str(path), flags=flags)
+    if not write and is_only_read(str(path)):
+        db = connect_read_only(str(path))
+    else:
+        flags = apsw.SQLITE_OPEN_READWRITE if write else apsw.SQLITE_OPEN_READONLY
+        db = apsw.Connection(str(path), flags=flags)
     try:
         db.set_busy_timeout(_BUSY_MILLISECONDS)
         db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)

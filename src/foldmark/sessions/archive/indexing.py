@@ -28,6 +28,13 @@ _TEXTS = 1 << 20
 _OPEN_CALLS = 1000
 _FIRST_LINES = 20
 _BACKUP = ".foldmark-backup-"  # what `foldmark trim --in-place` calls the file that was
+_CONTINUED = {
+    "trim": ("trim_metadata", "parent_file", "trimmed_at"),
+    "repair": ("repair_metadata", "parent_file", "repaired_at"),
+    "rollover": ("continue_metadata", "parent_session_file", "continued_at"),
+}
+"""By how a session continues another: the member of its first line, and in it the other one's file and when it was."""
+
 _VERSION = re.compile(r"(.+)\.\d+\Z", re.DOTALL)
 
 Excluded = Callable[[str | None, str], bool]
@@ -210,19 +217,19 @@ def working_folder(record: Mapping[str, Any]) -> str | None:
 def _continued(record: Mapping[str, Any], own: str) -> tuple[str | None, str | None]:
     """The session that this one, `own`, continues, and how, as Foldmark writes it into the first line [S4].
 
-    One that was trimmed in its place names what it was itself.
+    A copy keeps what its original says of itself, so the newest counts. One that was trimmed in its place names what it
+    was itself, which counts for nothing.
     """
+    newest: tuple[int, str | None, str | None] = (-1, None, None)
     for holder in (record, record.get("payload")):
-        for name, file, why in (
-            ("trim_metadata", "parent_file", "trim"),
-            ("continue_metadata", "parent_session_file", "rollover"),
-        ):
+        for why, (name, file, time) in _CONTINUED.items():
             told = holder.get(name) if isinstance(holder, dict) else None
-            parent = _name(told.get(file)) if isinstance(told, dict) else None
-            if parent:
-                id = _text(session_path(Path(parent.partition(_BACKUP)[0])).id)
-                return (id, why) if id != own else (None, None)
-    return None, None
+            told = told if isinstance(told, dict) else {}
+            parent = _name(told.get(file))
+            if parent and (id := _text(session_path(Path(parent.partition(_BACKUP)[0])).id)) != own:
+                moment = max(0, _moment(told.get(time)) or 0)
+                newest = max(newest, (moment, id, why), key=lambda each: each[0])
+    return newest[1:]
 
 
 def project_of(path: Path) -> str:

@@ -6,7 +6,7 @@ before what holds some.
 """
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,6 @@ from foldmark.sessions.archive.records import LONGEST, said
 from foldmark.sessions.session_file import SessionFile
 from foldmark.stores.sqlite_search import Term, expression, snippet, terms, tokenizers
 
-ROLES = ("user", "assistant", "thinking", "tool_call", "tool_result")
-
 MOST = 1000
 """The most hits of one search."""
 
@@ -33,7 +31,7 @@ class Filters(Struct, frozen=True):
 
     `since` and `before` are moments in UTC; `project` is a part of a working folder or of a conversation's name;
     `session` the beginning of a session's or an agent's id, or a conversation's name; `tool` a tool's name, compared
-    without case; `role` one of `ROLES`.
+    without case; `role` as in `Said`.
     """
 
     since: datetime | None = None
@@ -164,7 +162,7 @@ def _found(archive: Path, row: tuple[Any, ...], asked: Sequence[Term], all_words
     if part >= len(messages):
         return None
     shown = snippet((messages[part].text or tool or "")[:LONGEST], asked)
-    return Found(kind, session, project, role, tool, time_of(moment), all_words, shown, str(path), line)
+    return Found(kind, session, project, role, tool, index.time_of(moment), all_words, shown, str(path), line)
 
 
 def _logged(log: Log, query: str, filters: Filters) -> Iterator[Found]:
@@ -210,9 +208,3 @@ def _tool(log: Log, hit: Hit) -> str | None:
 
 def _milliseconds(moment: datetime) -> int:
     return round(moment.timestamp() * 1000)
-
-
-def time_of(moment: int | None) -> str | None:
-    if moment is None:
-        return None
-    return datetime.fromtimestamp(moment / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -19,10 +19,11 @@ from foldmark.sessions.places import (
     project_folder,
     session_path,
 )
-from foldmark.sessions.session_file import NO_TYPE, NOT_AN_OBJECT, Record, SessionFile, SessionFileError
+from foldmark.sessions.recognition import kind_in
+from foldmark.sessions.session_file import Record, SessionFile, SessionFileError
+from foldmark.sessions.user_folders import home
 
 _HEAD_LINES = 200
-_NO_TYPES = (NO_TYPE, NOT_AN_OBJECT)
 
 
 class Source(Struct, frozen=True):
@@ -61,8 +62,7 @@ def _may_be_session(path: Path) -> bool:
     """Whether a file has records as sessions have, or cannot be read, so that nobody knows."""
     try:
         with SessionFile(path) as file:
-            lines = islice(file.lines(), _HEAD_LINES)
-            return any(isinstance(found, Record) and found.type not in _NO_TYPES for found in lines)
+            return kind_in(file, _HEAD_LINES) is not None
     except SessionFileError:
         return True
 
@@ -78,8 +78,8 @@ def below(folder: Path) -> list[Path]:
 
 def excluding(patterns: Sequence[str], environment: Mapping[str, str]) -> Excluded:
     """Whether one of the patterns names a working folder, one above it, or its folder of sessions."""
-    home = environment.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - no home must not raise
-    known = [f"{home}{each[1:]}" if each == "~" or each.startswith(("~/", "~\\")) else each for each in patterns]
+    own = home(environment)
+    known = [f"{own}{each[1:]}" if each == "~" or each.startswith(("~/", "~\\")) else each for each in patterns]
     known = [each.rstrip("/") or each for each in known]
 
     def excluded(cwd: str | None, project: str) -> bool:
@@ -113,8 +113,6 @@ def folder_of(path: Path) -> str | None:
 
 def episodic_archive(environment: Mapping[str, str]) -> Path:
     """Where the episodic-memory program archives sessions."""
-    config = environment.get("EPISODIC_MEMORY_CONFIG_DIR") or environment.get("PERSONAL_SUPERPOWERS_DIR")
-    if config:
-        return Path(config) / "conversation-archive"
-    home = Path(environment.get("HOME") or os.path.expanduser("~"))  # noqa: PTH111
-    return Path(environment.get("XDG_CONFIG_HOME") or home / ".config") / "superpowers" / "conversation-archive"
+    named = environment.get("EPISODIC_MEMORY_CONFIG_DIR") or environment.get("PERSONAL_SUPERPOWERS_DIR")
+    config = Path(environment.get("XDG_CONFIG_HOME") or Path(home(environment), ".config"))
+    return Path(named or config / "superpowers", "conversation-archive")

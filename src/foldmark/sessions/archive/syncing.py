@@ -8,7 +8,7 @@ has of it counts once.
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,14 +93,12 @@ def catch_up(
 @contextmanager
 def _working(folder: Path) -> Iterator[tuple[apsw.Connection, bool]]:
     """The index of an archive, to write, and whether nobody else is at it: several can be, step by step."""
-    db = index.open_index(folder, write=True)
-    with index.explained(folder / index.NAME):
+    with closing(index.open_index(folder, write=True)) as db, index.explained(folder / index.NAME):
         lock = os.open(folder / "index.lock", os.O_CREAT | os.O_RDWR | getattr(os, "O_CLOEXEC", 0), 0o600)
         try:
             yield db, locked(lock)
         finally:
             os.close(lock)
-            db.close()
 
 
 class _Known(NamedTuple):

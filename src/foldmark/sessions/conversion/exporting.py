@@ -5,7 +5,6 @@ scratchpad, memos and settings are no messages and stay behind.
 """
 
 import os
-import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,7 +19,8 @@ from foldmark.core.segments import Segments
 from foldmark.core.wording import one_line
 from foldmark.sessions.conversion.records import SYNTHETIC, Exporting, choose, records
 from foldmark.sessions.new_file import WriteError, new_file
-from foldmark.sessions.places import project_folder, projects
+from foldmark.sessions.places import project_folder, projects, session_path
+from foldmark.sessions.resuming import ResumeCommand, resume_command
 
 
 class Export(Struct, frozen=True):
@@ -43,10 +43,10 @@ class Export(Struct, frozen=True):
 
 
 class Written(Struct, frozen=True):
-    """Where an export is; `command` continues it, in the folder `cwd`."""
+    """Where an export is; `command` continues it."""
 
     file: Path
-    command: str
+    command: ResumeCommand
 
 
 def export(agent: Agent, cwd: str | os.PathLike[str], version: str, session_id: str | None = None) -> Export:
@@ -96,10 +96,7 @@ def write(found: Export, environment: Mapping[str, str], file: Path | None = Non
         raise WriteError(f"cannot make {one_line(str(path.parent))}: {error.strerror or error}") from None
     with new_file(path) as out:
         out.writelines(found.content())
-    if file is None:
-        return Written(path, f"claude --resume {found.session_id}")
-    # Claude Code takes a file by its path as well; what it adds goes there.
-    return Written(path, f"claude --resume {shlex.quote(os.path.realpath(path))}")
+    return Written(path, resume_command(session_path(path, "claude"), environment))
 
 
 def session_of(file: Path) -> str | None:

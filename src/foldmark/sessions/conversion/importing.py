@@ -27,7 +27,8 @@ from foldmark.sessions.codex import index as codex_index
 from foldmark.sessions.codex.items import is_codex, read_item
 from foldmark.sessions.conversion.writer import Form, Meter, Writer
 from foldmark.sessions.places import session_path
-from foldmark.sessions.session_file import NOT_AN_OBJECT, Broken, Record, SessionFile, SessionFileError
+from foldmark.sessions.recognition import NONE_OF_THEIRS, is_record, not_theirs
+from foldmark.sessions.session_file import NOT_AN_OBJECT, Broken, Record, SessionFile
 
 _CLAUDE = Form("claude", "anthropic", read_message)
 _CODEX = Form("codex", "openai", read_item)
@@ -94,16 +95,15 @@ def import_session(
 def check(path: str | os.PathLike[str]) -> Form:
     """Whose session a file is; Claude Code's unless a record says otherwise.
 
-    Raises SessionFileError unless the file can be read and a line of it is a JSON object; reads no further.
+    Raises SessionFileError unless the file can be read and a line of it is a record; reads no further.
     """
     with SessionFile(path) as session:
         records: Counter[str] = Counter()
         broken: list[tuple[int, str]] = []
         for record in _first_pass(session, Meter(0, None), records, broken):
-            if record.type != NOT_AN_OBJECT:
+            if is_record(record.value):
                 return _CODEX if is_codex(record.value) else _CLAUDE
-        told = _complaint(records, broken)
-        raise SessionFileError(f"{session.label} is not a session of Claude Code or Codex: {told}")
+        raise not_theirs(session.label, _complaint(records, broken))
 
 
 def default_name(path: str | os.PathLike[str]) -> str:
@@ -129,7 +129,7 @@ def _first_pass(
 
 def _complaint(records: Counter[str], broken: list[tuple[int, str]]) -> str:
     if records:
-        return "no line of it is a JSON object"
+        return "no line of it is a JSON object" if set(records) == {NOT_AN_OBJECT} else NONE_OF_THEIRS
     if broken:
         return f"no line of it is JSON (line {broken[0][0]}: {broken[0][1]})"
     return "it is empty"

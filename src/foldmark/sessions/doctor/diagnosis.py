@@ -6,9 +6,9 @@ from typing import Literal
 from msgspec import Struct
 
 from foldmark.core.wording import count
-from foldmark.sessions.codex.items import is_codex
 from foldmark.sessions.places import SessionPath, session_path
-from foldmark.sessions.session_file import Record, SessionFile
+from foldmark.sessions.recognition import kind_in, not_theirs
+from foldmark.sessions.session_file import NOT_AN_OBJECT, Record, SessionFile
 
 Weight = Literal["stops", "loses", "note"]
 """The session cannot be resumed; something of it is lost when it is; it is as good as it was."""
@@ -58,12 +58,15 @@ class Diagnosis(Struct, frozen=True):
 
 
 def recognized(session: SessionPath) -> SessionPath:
-    """The session as what its first record shows that it is, whatever its file's name. Raises SessionFileError."""
+    """The session as what its first record shows that it is, whatever its file's name.
+
+    Raises SessionFileError, also for objects of which none is a record: that is no damage, but another program's file.
+    """
     with SessionFile(session.path) as file:
-        for line in file.lines():
-            if isinstance(line, Record) and isinstance(line.value, dict):
-                return session_path(session.path, "codex" if is_codex(line.value) else "claude")
-    return session
+        kind = kind_in(file)
+        if kind is None and any(isinstance(line, Record) and line.type != NOT_AN_OBJECT for line in file.lines()):
+            raise not_theirs(file.label)
+    return session if kind is None else session_path(session.path, kind)
 
 
 def diagnose(session: SessionPath) -> Diagnosis:

@@ -197,7 +197,7 @@ def _fullness(session: SessionPath, resumed: Sent) -> Iterator[Finding]:
             yield Finding("loses" if row is last else "note", row.line, told)
     newest = next((row for row in reversed(resumed.order) if row.tokens), None)
     if newest is not None:
-        window = window_of({}, session.id, newest.tokens, None)
+        window = window_of({}, (session.id,), newest.tokens, None)
         if newest.tokens > 0.9 * window:
             told = f"the context holds {newest.tokens:,} of about {window:,} tokens: `foldmark trim` makes room"
             yield Finding("note", newest.line, told)

@@ -4,11 +4,9 @@ What cannot be read is left out, what hung on it is linked anew, and what a requ
 all of it is listed. Every other line keeps its bytes but for the session's id. The damaged file is only read.
 """
 
-import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 from msgspec import Struct
@@ -19,8 +17,8 @@ from foldmark.sessions.doctor import repair_content, repair_links
 from foldmark.sessions.doctor.diagnosis import Diagnosis, diagnose
 from foldmark.sessions.doctor.repair_lines import changed, made_result, marked
 from foldmark.sessions.doctor.repair_plan import Plan, RepairError
-from foldmark.sessions.new_file import new_file
-from foldmark.sessions.places import SessionPath, projects, session_path
+from foldmark.sessions.new_file import mode_beside, new_file
+from foldmark.sessions.places import SessionPath, session_path
 from foldmark.sessions.session_file import SessionFile
 
 
@@ -57,22 +55,12 @@ def repair(
             "repaired_at": f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
             "repairs": len(plan.done),
         }
-        with new_file(path, session.path.stat().st_mode & 0o777) as target:
+        with new_file(path, mode_beside(session.path)) as target:
             lines = _lines(file, plan, session_id)
             target.write(marked(next(lines), metadata))
             target.writelines(lines)
     new = session_path(path, "claude")
     return Repaired(new, session_id, sorted(plan.done), diagnose(new))
-
-
-def command(session: SessionPath, session_id: str, environment: Mapping[str, str]) -> str:
-    """What resumes a session: in the folder that it worked in if it lies where Claude Code looks for it."""
-    cwd = _cwd(session.path)
-    if session.path.parent.parent != projects(environment) or session.path.stem != session_id:
-        resumed = f"claude --resume {quote(os.path.realpath(session.path))}"
-    else:
-        resumed = f"claude --resume {session_id}"
-    return f"cd {quote(cwd)} && {resumed}" if cwd else resumed
 
 
 def _planned(file: SessionFile, moment: datetime, new_id: Callable[[], str]) -> Plan:
@@ -102,14 +90,3 @@ def _lines(file: SessionFile, plan: Plan, session_id: str) -> Iterator[bytes]:
 def _value(file: SessionFile, row: Row) -> dict[str, Any]:
     value: dict[str, Any] = file.reread(row.line, row.offset).value
     return value
-
-
-def _cwd(path: Path) -> str | None:
-    """The folder that a session worked in last."""
-    found = None
-    with SessionFile(path) as file:
-        for line in file.lines():
-            value = getattr(line, "value", None)
-            cwd = value.get("cwd") if isinstance(value, dict) else None
-            found = cwd if isinstance(cwd, str) and cwd else found
-    return found

@@ -61,13 +61,13 @@ def answered(told: "streams.Told", log: "Opening", environment: "Mapping[str, st
     elif event == "SessionEnd":
         from foldmark.sessions.hook.events import ended
 
-        ended(transcript, log, environment)
+        ended(session, transcript, log, environment)
     return _for_model(event, text) if text else None
 
 
 def _reminder(session: str, transcript: str, folder: str, environment: "Mapping[str, str]") -> str | None:
     """[S4]'s reminder, where the context is full enough for one and there was none for a while."""
-    share = tail.share(transcript)
+    share = tail.share(transcript, session=session)
     if share is None:
         return None
     settings = reminder_settings(environment, folder)

@@ -67,7 +67,7 @@ def archived(transcript: str, environment: Mapping[str, str]) -> bool:
     return put(Path(transcript), archive_folder(environment)).state != "excluded"
 
 
-def ended(transcript: str, log: "Opening", environment: Mapping[str, str]) -> None:
+def ended(session: str, transcript: str, log: "Opening", environment: Mapping[str, str]) -> None:
     """Record that a session has ended, then archive it. Claude Code waits for this 1.5 seconds and no longer.
 
     Raises FoldmarkError.
@@ -77,7 +77,7 @@ def ended(transcript: str, log: "Opening", environment: Mapping[str, str]) -> No
     from foldmark.sessions.lineage import ended as record_end
     from foldmark.sessions.places import session_path
 
-    share = tail.share(transcript)
+    share = tail.share(transcript, session=session)
     try:
         with log() as opened:
             record_end(opened, session_path(Path(transcript)), "completed", share.percent if share else None)

@@ -36,7 +36,7 @@ class SessionState:
 
     @property
     def window(self) -> int | None:
-        """The window's size in tokens as the status line was told it; None if it never was."""
+        """The window's size in tokens as Claude Code told it; None if it never did."""
         try:
             with open(self._path, "rb") as file:
                 return _parsed(file.read(_LENGTH + 1))[1] or None

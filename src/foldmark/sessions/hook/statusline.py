@@ -44,11 +44,11 @@ def line(told: streams.Told, environment: "Mapping[str, str]") -> str:
         except OSError as error:
             state.note(environment, f"status line: {error}")
     tokens = _used(status, window)
-    found = None if tokens else tail.share(told.text("transcript_path"), window or None)
+    found = None if tokens else tail.share(told.text("transcript_path"), window or None, session)
     if found:
         tokens, window = found.tokens, found.window
     elif tokens and not window:
-        window = tail.window_of(environment, session, tokens, _text(model, "id"))
+        window = tail.window_of(environment, (session,), tokens, _text(model, "id"))
     name = "".join(char for char in _text(model, "display_name") if char.isprintable())[:_LONGEST_NAME].strip()
     return " · ".join(part for part in (name, meter(tokens, window) if tokens else "") if part)
 

@@ -58,25 +58,29 @@ class Share:
         return percent(self.tokens, self.window)
 
 
-def share(path: "str | os.PathLike[str]", window: int | None = None) -> Share | None:
+def share(path: "str | os.PathLike[str]", window: int | None = None, session: str = "") -> Share | None:
     """How full the context of the session file `path`, Claude Code's or Codex's, is.
 
     `window` is the model's in tokens; otherwise it is Codex's own, the one that Claude Code told the status line or a
-    hook, `FOLDMARK_CONTEXT_WINDOW`, or what the model's name and the tokens used say. None if the share is not known:
-    there is no answer yet, none since a compaction, or the file was trimmed; also if it cannot be read.
+    hook, `FOLDMARK_CONTEXT_WINDOW`, or what the model's name and the tokens used say. `session` is what Claude Code
+    calls the session, if that is known: one that was resumed by its path may have another id than its file's name. None
+    if the share is not known: there is no answer yet, none since a compaction, or the file was trimmed; also if it
+    cannot be read.
     """
     found = _newest(path)
     if found is None:
         return None
     tokens, own_window, model = found
-    session = os.path.splitext(os.path.basename(path))[0]
-    return Share(tokens, window or own_window or window_of(os.environ, session, tokens, model), model)
+    names = session, os.path.splitext(os.path.basename(path))[0]
+    return Share(tokens, window or own_window or window_of(os.environ, names, tokens, model), model)
 
 
-def window_of(environment: "Mapping[str, str]", session: str, tokens: int, model: str | None) -> int:
-    """The window of a session of Claude Code's in which so many tokens are used, where nobody says what it is."""
-    if noted := SessionState(environment, session).window:
-        return noted
+def window_of(environment: "Mapping[str, str]", names: "Iterable[str]", tokens: int, model: str | None) -> int:
+    """The window of a session of Claude Code's in which so many tokens are used, where nobody says what it is; `names`
+    are those under which it may have been noted."""
+    for name in dict.fromkeys(names):
+        if name and (noted := SessionState(environment, name).window):
+            return noted
     named = environment.get("FOLDMARK_CONTEXT_WINDOW", "").strip()
     if named.isascii() and named.isdigit() and 0 < int(named[:12]) <= _MOST_TOKENS:
         return int(named)

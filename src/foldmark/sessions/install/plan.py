@@ -20,7 +20,7 @@ _MOST_BACKUPS = 100
 
 
 class Done(Struct, frozen=True):
-    """What becomes of one file; `action` is one of created, changed, restored, deleted, unchanged, kept.
+    """What becomes of one file; `action` is one of created, changed, restored, deleted, unchanged, kept, left out.
 
     `notes` say what a person should know; `before` and `after` are its contents (None: no file). `ours` is what an
     installation keeps for its removal: the record, and backups.
@@ -61,7 +61,8 @@ def plan_install(places: Places, wanted: Wanted, environment: Mapping[str, str])
             text = _text(there.content)
             fresh = text is None or part.kind.take_out(text, None).text == text
         if after == there.content:
-            done.append(Done(part.path, "kept" if edited.kept else "unchanged", edited.notes))
+            kept = "left out" if after is None else "kept"
+            done.append(Done(part.path, kept if edited.kept else "unchanged", edited.notes))
             continue
         change = Change(part.path, there.real, there.content, after, there.mode)
         changes.append(change)
@@ -75,12 +76,12 @@ def plan_install(places: Places, wanted: Wanted, environment: Mapping[str, str])
     missing = [name for name in FOLDERS if not exists(places.folder / name)]
     made = [name for name in missing if any(folder.is_relative_to(places.folder / name) for folder in needed)]
     names = tuple(name for name in FOLDERS if name in made or name in record.folders)
-    kept = Change(file, found.real, found.content, records.encode(Record(entries, names)), found.mode)
+    told = Change(file, found.real, found.content, records.encode(Record(entries, names)), found.mode)
     done += [_done(change, "created", ours=True) for change in backups]
-    done.append(_done(kept, "created" if found.content is None else "changed", ours=True))
+    done.append(_done(told, "created" if found.content is None else "changed", ours=True))
     folders = [NewFolder(places.folder / name) for name in made]
     outer = 1 if "." in made else 0  # the record lies in it
-    return Plan(done, [*folders[:outer], kept, *folders[outer:], *backups, *changes])
+    return Plan(done, [*folders[:outer], told, *folders[outer:], *backups, *changes])
 
 
 def plan_removal(places: Places, environment: Mapping[str, str]) -> Plan:

@@ -19,7 +19,7 @@ class SkillFile:
         """Our text; another skill of that name, or one of ours that somebody has changed, is kept."""
         if text is None:
             if self._other:
-                return Edited(None, (f"is left out: it would hide your own /{self._name} in {self._other}",), kept=True)
+                return Edited(None, (f"it would hide your own /{self._name} in {self._other}",), kept=True)
             return Edited(self._text)
         if ours or self._is_ours(text):
             return Edited(self._text)

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import one_line
+from foldmark.sessions import user_folders
 from foldmark.sessions.places import claude_folder
 
 Scope = Literal["user", "project"]
@@ -57,7 +58,7 @@ def project_places(cwd: str | os.PathLike[str], environment: Mapping[str, str]) 
     """The files of the project that the working folder is in: the next folder from there upwards with `.claude` or
     `.git` in it, below the home folder; otherwise the working folder. Raises CommandError in the home folder."""
     start, users = Path(os.path.realpath(cwd)), os.path.realpath(user_places(cwd, environment).folder)
-    home = os.path.realpath(environment.get("HOME") or os.path.expanduser("~"))  # noqa: PTH111 - never raises
+    home = os.path.realpath(user_folders.home(environment))
     if os.path.realpath(start / ".claude") == users:
         raise CommandError(
             f"{one_line(str(start))} is not a project: its .claude is your own; use --user, or a project's folder"

@@ -4,7 +4,6 @@ Both Claude Code and Codex resume such a file; docs/decisions/0014 says what the
 """
 
 import os
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,17 +12,14 @@ import msgspec
 from msgspec import Struct
 
 from foldmark.core.codec import well_formed
+from foldmark.sessions.claude.working_folder import folder_in, newest_record, working_folder
 from foldmark.sessions.codex import rollouts
-from foldmark.sessions.lenient_json import NotJsonError, decode
-from foldmark.sessions.places import SessionPath, project_folder
-from foldmark.sessions.session_file import Record, SessionFile
+from foldmark.sessions.places import SessionPath
 
 CARRIED = ("userType", "version", "gitBranch")
 """Members of Claude Code's records that a new session takes over."""
 
 _NOT_CARRIED = ("history_base", "forked_from_id", "forked_from_ordinal_exclusive", "context_window")
-_ENDS = (256 << 10, 16 << 20)
-_LINES = 2000
 
 
 class Surroundings(Struct, frozen=True):
@@ -38,12 +34,9 @@ def surroundings(session: SessionPath) -> Surroundings:
     """Where a session works. Raises SessionFileError, and TrimError for a rollout that Codex cannot resume either."""
     if session.kind == "codex":
         payload = rollouts.head(session.path).payload
-        return Surroundings(_folder(payload), {key: payload[key] for key in payload if key not in _NOT_CARRIED})
-    last = next(_from_the_end(session.path), {})
-    # An agent may have changed to another folder since; its program looks for the session in the first one's.
-    home, cwd = session.path.parent.name, _folder(last)
-    if cwd is None or project_folder(cwd) != home:
-        cwd = next((each for each in _folders(session.path) if project_folder(each) == home), cwd)
+        return Surroundings(folder_in(payload), {key: payload[key] for key in payload if key not in _NOT_CARRIED})
+    last = newest_record(session.path)
+    cwd = working_folder(session.path, last)
     return Surroundings(cwd, {key: last[key] for key in CARRIED if isinstance(last.get(key), str)})
 
 
@@ -84,35 +77,3 @@ def codex_lines(where: Surroundings, new_id: str, prompt: str, mark: dict[str, o
 
 def _line(record: dict[str, Any]) -> bytes:
     return msgspec.json.encode(well_formed(record)) + b"\n"
-
-
-def _folder(record: dict[str, Any]) -> Path | None:
-    cwd = record.get("cwd")
-    return Path(cwd) if isinstance(cwd, str) and Path(cwd).is_absolute() and "\0" not in cwd else None
-
-
-def _folders(path: Path) -> Iterator[Path]:
-    """The folders that the first records of a session name."""
-    with SessionFile(path) as file:
-        for number, record in enumerate(file.lines()):
-            if number == _LINES:
-                return
-            if isinstance(record, Record) and isinstance(record.value, dict) and (cwd := _folder(record.value)):
-                yield cwd
-
-
-def _from_the_end(path: Path) -> Iterator[dict[str, Any]]:
-    """The records that name a folder, the last one first, as far as they stand near the end."""
-    with SessionFile(path) as file:
-        size = file.size
-    for length in _ENDS:
-        with path.open("rb") as end:
-            end.seek(max(0, size - length))
-            lines = end.read(length).split(b"\n")
-        for line in reversed(lines[1:] if size > length else lines):
-            try:
-                record = decode(line)
-            except NotJsonError:
-                continue
-            if isinstance(record, dict) and record.get("type") in ("user", "assistant") and _folder(record):
-                yield record

@@ -6,35 +6,31 @@ the new one began. The old session's file is read and never written. What does n
 """
 
 import os
-import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from foldmark.conversation import Log
 from foldmark.core.codec import utc
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
-from foldmark.sessions import lineage, places
+from foldmark.sessions import lineage
 from foldmark.sessions.archive import syncing
 from foldmark.sessions.archive.marker import file_is_marked, is_marked
 from foldmark.sessions.conversion import importing
 from foldmark.sessions.hook import tail
 from foldmark.sessions.new_file import new_file
 from foldmark.sessions.places import SessionPath, session_path
+from foldmark.sessions.resuming import ResumeCommand, resume_command
 from foldmark.sessions.rollover import new_session
 from foldmark.sessions.rollover.continuation import GO_ON, Continuation, Search, metadata, prompt
 from foldmark.sessions.rollover.handover import Handover
 from foldmark.sessions.rollover.new_session import Surroundings
 from foldmark.sessions.rollover.search_tool import ARCHIVED, search_tool
 
-ISSUE = ("FOLDMARK_ISSUE", "ISSUE_REF")
-WORKER = ("FOLDMARK_WORKER", "WORKER_ID")
-"""Names in the environment under which an issue and a worker are looked for, in their order."""
-
-_LONGEST_NAME, _ANCESTORS = 200, 50
+_ANCESTORS = 50
 
 
 class RolloverError(FoldmarkError):
@@ -45,22 +41,15 @@ class RolloverError(FoldmarkError):
 
 class Rolled(Struct, frozen=True):
     """A rollover that was done: the `parent` ended at `context` percent (None: not known), `session` begins, number
-    `number` of its line, with `prompt`. `command` starts it, in the folder `cwd` unless that is None."""
+    `number` of its line, with `prompt`, when `command` starts it."""
 
     parent: SessionPath
     session: SessionPath
     number: int
     context: int | None
     prompt: str
-    cwd: Path | None
-    command: tuple[str, ...]
+    command: ResumeCommand
     warnings: tuple[str, ...]
-
-    @property
-    def shell(self) -> str:
-        """The command line that starts the new session."""
-        command = shlex.join(self.command)
-        return command if self.cwd is None else f"cd {shlex.quote(str(self.cwd))} && {command}"
 
 
 def check(session: SessionPath) -> None:
@@ -96,9 +85,9 @@ def roll_over(
     share = tail.share(session.path)
     percent = None if share is None else share.percent
     parent = lineage.known(log, session)
-    issue = _named(issue, ISSUE, environment) or parent.issue
-    worker_id = _worker(_named(worker, WORKER, environment))
-    worker_id = parent.worker_id if worker_id is None else worker_id
+    given = lineage.given_work(environment, worker=worker, issue=issue)
+    issue = given.issue or parent.issue
+    worker_id = parent.worker_id if given.worker is None else given.worker
     private = _is_marked(session.path)
     if not private and is_marked(summary.text):
         warnings.append("the summary holds a marker not to be indexed, so the new session will not be archived")
@@ -110,8 +99,8 @@ def roll_over(
         _record(log, session, new, told)
     except FoldmarkError as error:
         warnings.append(f"the new session is not in the lineage: {error}")
-    cwd, command = _start(new, where, environment)
-    return Rolled(session, new, told.number, percent, text, cwd, command, tuple(warnings))
+    command = resume_command(new, environment, GO_ON)
+    return Rolled(session, new, told.number, percent, text, command, tuple(warnings))
 
 
 def _archived(
@@ -166,43 +155,11 @@ def _write(log: Log, session: SessionPath, where: Surroundings, told: Continuati
 
 
 def _record(log: Log, session: SessionPath, new: SessionPath, told: Continuation) -> None:
-    """The end and the beginning, together; the worker of both is the same, and so is what they are for."""
-    with log.store.writing():
-        ended = lineage.ended(log, session, "rollover", told.percent, told.handover.text)
-        if ended.worker_id is None or ended.issue is None:
-            worker = told.worker if ended.worker_id is None else ended.worker_id
-            ended = structs.replace(ended, worker_id=worker, issue=ended.issue or told.issue)
-            log.store.save_coding_session(ended)
-        lineage.continued(log, ended, new, worker=told.worker, issue=told.issue)
-
-
-def _start(
-    new: SessionPath, where: Surroundings, environment: Mapping[str, str]
-) -> tuple[Path | None, tuple[str, ...]]:
-    """The folder to start the new session in, and the command."""
-    cwd = where.cwd if where.cwd is not None and where.cwd.is_dir() else None
-    if new.kind == "codex":
-        by_itself = ("exec",) if where.members.get("source") == "exec" else ()
-        return cwd, ("codex", *by_itself, "resume", new.id, GO_ON)
-    # Claude Code finds an id only among the sessions of the folder that it is started in.
-    found = cwd is not None and new.path.parent == places.projects(environment) / places.project_folder(cwd)
-    return cwd, ("claude", "--resume", new.id if found else str(new.path), GO_ON)
+    work = lineage.Work(told.worker, told.issue)
+    lineage.passed_on(log, session, new, "rollover", told.percent, work, told.handover.text)
 
 
 def _is_marked(path: Path) -> bool:
     with suppress(OSError), path.open("rb") as file:
         return file_is_marked(file, 0, file.seek(0, os.SEEK_END))
     return False
-
-
-def _named(given: str | None, names: tuple[str, ...], environment: Mapping[str, str]) -> str | None:
-    values = (given, *(environment.get(name) for name in names))
-    said = next((value for value in values if value and value.strip()), "")
-    return one_line(said.strip())[:_LONGEST_NAME] or None
-
-
-def _worker(named: str | None) -> int | str | None:
-    if named and named.isascii() and named.isdigit():
-        with suppress(ValueError):
-            return int(named) if len(named) <= 18 else named
-    return named

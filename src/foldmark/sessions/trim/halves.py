@@ -110,6 +110,8 @@ def _together(first: Passed, second: Passed) -> Passed:
         first.missed | second.missed,
         first.count + second.count,
         first.place,
+        first.long + second.long,
+        first.nulls + second.nulls,
     )
 
 

@@ -8,12 +8,14 @@ from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from foldmark.core.wording import listing, one_line
 from foldmark.sessions.new_file import new_file, replaced_file
 from foldmark.sessions.places import SessionPath
 from foldmark.sessions.session_file import SessionFile
 from foldmark.sessions.trim.kind import Job, Piece, TrimError, Wish
-from foldmark.sessions.trim.trimming import Trimmed, kind_of, mode_of, write
+from foldmark.sessions.trim.trimming import Trimmed, kind_of, write
 
 RESTS = 10
 """Seconds for which a session must not have changed."""
@@ -39,19 +41,19 @@ def check_resting(session: SessionPath, environment: Mapping[str, str], now: flo
 
 
 def trim_in_place(session: SessionPath, wish: Wish, moment: datetime) -> Trimmed:
-    """Trim a session in its place; pointers name the backup beside it.
+    """Trim a session in its place; pointers name the backup beside it. Where a link leads to the file, the link stays.
 
     Raises BusyError if it changes meanwhile, and leaves it as it is then; TrimError, SessionFileError, WriteError.
     """
-    kind, path = kind_of(session), session.path
-    if needed := kind.dependents(session):
+    kind, path = kind_of(session), Path(os.path.realpath(session.path))
+    if needed := sorted({*kind.dependents(session), *kind.dependents(replace(session, path=path))}):
         others = listing(one_line(each.name) for each in needed)
         raise TrimError(f"{one_line(str(path))} is part of other sessions ({others}); trim it without --in-place")
     with SessionFile(path):
         before = _state(path)
     backup = _backup(path, moment)
     try:
-        with replaced_file(path, mode_of(path)) as out:
+        with replaced_file(path) as out:
             done = write([Piece(path)], out, kind, Job(wish, backup, None), session, moment)
             out.flush()
             _check_same(path, before)
@@ -64,20 +66,22 @@ def trim_in_place(session: SessionPath, wish: Wish, moment: datetime) -> Trimmed
 
 
 def _backup(path: Path, moment: datetime) -> Path:
-    """The same file under a second name, so that nothing is lost even if somebody writes to it yet; a copy of it where
-    the file system knows no links."""
-    for backup in _backup_names(path, moment):
-        try:
+    """The same file under a second name; a copy of it where it has other names already, or cannot have another.
+
+    A program that still has the old file open adds to its end, which then is the end of the backup: behind a copy it
+    would be gone. Under another name it stays as well, and whoever writes to that must not change the backup.
+    """
+    found = path.stat()
+    backup = next(name for name in _backup_names(path, moment) if not os.path.lexists(name))
+    if found.st_nlink == 1:
+        with suppress(OSError):
             os.link(path, backup)
-        except FileExistsError:
-            continue
-        except OSError:
-            with path.open("rb") as source, new_file(backup, mode_of(path)) as copy:
-                shutil.copyfileobj(source, copy, 1 << 20)
-                copy.flush()
-                os.fsync(copy.fileno())
-        return backup
-    raise AssertionError("numbers do not end")
+            return backup
+    with path.open("rb") as source, new_file(backup, found.st_mode & 0o777) as copy:
+        shutil.copyfileobj(source, copy, 1 << 20)
+        copy.flush()
+        os.fsync(copy.fileno())
+    return backup
 
 
 def _backup_names(path: Path, moment: datetime) -> Iterator[Path]:

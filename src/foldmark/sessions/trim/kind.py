@@ -2,8 +2,8 @@
 
 What is the same for every kind is in `trimming` and `one_pass`: reading with bounded memory, the new file that is there
 whole or not at all, `trim_metadata`. What differs is a `Kind`: where the new file belongs, and `Lines`, which changes
-one line at a time. `claude.KIND` and `codex.KIND` are the two; both cut with `cut`, know tools by `names` and edit lines
-by `spans`.
+one line at a time. `claude.KIND` and `codex.KIND` are the two; both cut with `cut`, know tools by `names` and edit
+lines by `spans`.
 """
 
 from collections.abc import Collection, Mapping
@@ -108,15 +108,9 @@ class Kind(Protocol):
     def place(self, session: SessionPath, new_id: str) -> Path:
         """Where the new session's file belongs: in the folder of the old one."""
 
-    def command(self, session: SessionPath, id: str) -> list[str]:
-        """The program and the arguments that resume a session, or the trimmed one `id` that is made of it."""
-
     def pieces(self, session: SessionPath) -> list[Piece]:
         """What a new session is made of: the whole file as a rule, but the history of a fork may stand in another's.
         Raises TrimError for what cannot be trimmed."""
 
     def dependents(self, session: SessionPath) -> list[Path]:
         """Files of other sessions that need this one as it is: it may not be changed in place."""
-
-    def cwd(self, session: SessionPath) -> Path | None:
-        """The folder that a session works in, as its file says; None if it does not."""

@@ -21,6 +21,9 @@ API takes, stands in its line twice."""
 
 BUFFER = 1 << 20
 
+_SHORT = 64
+"""Bytes; a line `null` is shorter."""
+
 _WIDTH = 15
 """Digits that a number in `trim_metadata` has room for, before it is known."""
 
@@ -71,7 +74,8 @@ class Opened:
 
 class Passed(Struct):
     """What one pass has found; see `Lines`. `place` is where in what was written the counts belong, None if there was
-    no record; `count` is how many lines there were."""
+    no record; `count` is how many lines there were, `long` how many of them were too long to be held, and `nulls` how
+    many hold `null`."""
 
     tally: dict[str, ToolTally]
     in_context: int
@@ -80,6 +84,8 @@ class Passed(Struct):
     missed: set[str]
     count: int
     place: tuple[int, int] | None
+    long: int
+    nulls: int
 
 
 class Pass:
@@ -91,7 +97,7 @@ class Pass:
 
     def run(self) -> Passed:
         """Read all and write all."""
-        lines, count = self._lines, 0
+        lines, count, long, nulls = self._lines, 0, 0, 0
         write, change = self._out.write, lines.line
         for opened in self._files:
             if len(self._files) > 1:
@@ -99,7 +105,10 @@ class Pass:
             number = opened.piece.number - 1
             for raw in opened.lines():
                 number += 1
+                if len(raw) < _SHORT and unmarked(raw).strip() == b"null":
+                    nulls += 1
                 if len(raw) > LONGEST:
+                    long += 1
                     self._pass_on(opened, raw)
                 elif self._place is None and self._metadata is not None:
                     self._first(number, raw, self._metadata)
@@ -107,7 +116,15 @@ class Pass:
                     write(change(number, raw))
             count += number + 1 - opened.piece.number
         return Passed(
-            lines.tally, lines.in_context, dict(lines.names), lines.late, set(lines.missed), count, self._place
+            lines.tally,
+            lines.in_context,
+            dict(lines.names),
+            lines.late,
+            set(lines.missed),
+            count,
+            self._place,
+            long,
+            nulls,
         )
 
     def _first(self, number: int, raw: bytes, metadata: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ The old file is only read. A large one is read in two halves at a time, where th
 """
 
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,8 +13,10 @@ from msgspec.structs import replace
 
 from foldmark.core import codec
 from foldmark.core.wording import one_line
-from foldmark.sessions.new_file import new_file
+from foldmark.sessions.lenient_json import NotJsonError, decode
+from foldmark.sessions.new_file import mode_beside, new_file
 from foldmark.sessions.places import SessionPath, session_path
+from foldmark.sessions.recognition import is_record, not_theirs
 from foldmark.sessions.session_file import SessionFile
 from foldmark.sessions.trim.halves import in_halves
 from foldmark.sessions.trim.kind import Job, Kind, Piece, ToolTally, TrimError, Wish
@@ -29,7 +31,8 @@ class _NoSessionError(TrimError):
 class Trimmed(Struct, frozen=True):
     """What became of a session. `session` is the new one, or the same one if it was trimmed in its place; `source` the
     file that holds what was cut. `tally` is tool -> its results; `in_context` the tokens saved of what the model reads
-    now, `tokens_saved` those of the whole file."""
+    now, `tokens_saved` those of the whole file. `tools` are all that were called; `long` counts the lines that are
+    longer than `LONGEST` and so were left as they are, `nulls` those that hold `null` and nothing else."""
 
     session: SessionPath
     source: Path
@@ -37,6 +40,9 @@ class Trimmed(Struct, frozen=True):
     lines: int
     tokens_saved: int
     in_context: int
+    tools: tuple[str, ...]
+    long: int
+    nulls: int
 
     @property
     def trimmed_count(self) -> int:
@@ -60,7 +66,7 @@ def trim(session: SessionPath, wish: Wish, new_id: str, moment: datetime) -> Tri
     kind = kind_of(session)
     path = kind.place(session, new_id)
     pieces = _pieces(session)
-    with new_file(path, mode_of(session.path)) as out:
+    with new_file(path, mode_beside(session.path)) as out:
         job = Job(wish, session.path, new_id)
         return write(pieces, out, kind, job, session_path(path, session.kind), moment)
 
@@ -91,22 +97,27 @@ def write(pieces: Sequence[Piece], out: Out, kind: Kind, job: Job, session: Sess
     saved = round(sum(each.bytes for each in tally.values()) / kind.bytes_per_token)
     fill(out, done.place, sum(each.cut for each in tally.values()), saved)
     in_context = round(done.in_context / kind.bytes_per_token)
-    return Trimmed(session, job.source, tally, done.count, saved, in_context)
+    tools = tuple(sorted(set(done.names.values())))
+    return Trimmed(session, job.source, tally, done.count, saved, in_context, tools, done.long, done.nulls)
 
 
 def check(session: SessionPath) -> None:
     """Raise SessionFileError or TrimError for what cannot be trimmed; reads no further than to the first record."""
+    objects = False
     with ExitStack() as stack:
         for piece in _pieces(session):
             opened = Opened(piece, stack.enter_context(piece.path.open("rb", buffering=BUFFER)))
-            if any(len(raw) > LONGEST or with_metadata(unmarked(raw), {}) for raw in opened.lines()):
-                return
+            for raw in opened.lines():
+                if len(raw) > LONGEST:
+                    return
+                if with_metadata(unmarked(raw), {}):
+                    objects = True
+                    with suppress(NotJsonError):
+                        if is_record(decode(unmarked(raw))):
+                            return
+    if objects:
+        raise not_theirs(one_line(str(session.path)))
     raise _NoSessionError(session.path)
-
-
-def mode_of(path: Path) -> int:
-    """The permissions of a file."""
-    return path.stat().st_mode & 0o777
 
 
 def _pieces(session: SessionPath) -> list[Piece]:

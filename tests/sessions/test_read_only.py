@@ -1,0 +1,142 @@
+"""An archive and a database that may only be read: searching and listing work all the same [SPEC 7, 8]."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from archive_place import Home
+from session_records import user
+
+import foldmark
+from foldmark.core.lineage import CodingSession
+from foldmark.interfaces.cli import run
+from foldmark.sessions.archive.storing import put
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
+
+NOBODY = 65534
+COMMANDS = (
+    ["search", "schema", "--json"],
+    ["sessions", "--json"],
+    ["search", "--read", "aa11:1", "--json"],
+)
+
+
+def printed(words: list[str]) -> tuple[int, str, str]:
+    out, err = StringIO(), StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = run(words)
+    return code, out.getvalue(), err.getvalue()
+
+
+def as_nobody(work: Callable[[], object]) -> object:
+    """What a process returns that has no more rights than the files' modes give."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            if os.geteuid() == 0:
+                os.setgid(NOBODY)
+                os.setuid(NOBODY)
+            told = json.dumps(work())
+        except BaseException as error:
+            told = json.dumps(repr(error))
+        os.write(write, told.encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as answer:
+        told = answer.read()
+    os.waitpid(child, 0)
+    return json.loads(told)
+
+
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+    """A home that any user reaches, with a session in its archive and one in its database, and nothing left open."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    home = Home(folder / "home")
+    home.session("aa11", user("How do we migrate the schema?", "u1", cwd="/p"))
+    home.sync()
+    (home.folder / "data").mkdir()
+    database = home.folder / "data" / "log.db"
+    with foldmark.open(str(database)) as log:
+        log.agent("talk").append("user", "Another schema")
+        log.store.save_coding_session(CodingSession("claude", "aa11", "/p/aa11.jsonl", end_reason="completed"))
+    for name, value in {**home.environment, "FOLDMARK_DB": str(database)}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(folder)
+    if os.geteuid() == 0:
+        for path in (home.folder, *home.folder.rglob("*")):
+            os.chown(path, NOBODY, NOBODY)
+    yield home
+    for path in (home.folder, *home.folder.rglob("*")):
+        path.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+def protect(folder: Path, *, files: bool) -> None:
+    for path in (folder, *folder.rglob("*")):
+        if path.is_dir():
+            path.chmod(0o555)
+        elif files:
+            path.chmod(0o444)
+
+
+@pytest.mark.parametrize("files", [True, False], ids=["and the files", "folders alone"])
+@pytest.mark.parametrize("places", [("archive",), ("data",), ("archive", "data")], ids="+".join)
+@pytest.mark.parametrize("left", [True, False], ids=["SQLite's files left", "none left"])
+def test_what_may_only_be_read_is_searched(home: Home, places: tuple[str, ...], files: bool, left: bool) -> None:
+    before = [printed(words) for words in COMMANDS]
+    assert [code for code, *_ in before] == [0, 0, 0]
+    assert "Another schema" in before[0][1]
+    assert "migrate" in before[0][1]
+    assert '"completed"' in before[1][1]
+    for name in places:
+        for beside in () if left else (home.folder / name).glob("*.db-*"):
+            beside.unlink()
+        protect(home.folder / name, files=files)
+    for words, (_, out, _) in zip(COMMANDS, before, strict=True):
+        code, told, err = as_nobody(lambda words=words: printed(words))  # type: ignore[misc]
+        assert (code, told) == (0, out), err
+        cannot_catch_up = "--read" not in words and "archive" in places and (files or not left)
+        assert err.startswith("foldmark: what was archived last may be missing: " if cannot_catch_up else "")
+        assert err.count("\n") == (1 if cannot_catch_up else 0), err
+
+
+def test_what_was_not_indexed_is_told_to_be_missing(home: Home) -> None:
+    """The one line on standard error is not in vain."""
+    printed(COMMANDS[0])
+    for beside in home.archive.glob("*.db-*"):
+        beside.unlink()
+    path = put(home.session("bb22", user("The newest schema", "v1")), home.archive).path
+    path.chmod(0o644)
+    protect(home.archive, files=True)
+    code, out, err = as_nobody(lambda: printed(COMMANDS[0]))  # type: ignore[misc]
+    assert (code, "migrate" in out, "newest" in out) == (0, True, False)
+    assert "what was archived last may be missing" in err
+    for path in (home.archive, *home.archive.rglob("*")):
+        path.chmod(0o755)
+    assert "newest" in printed(COMMANDS[0])[1]
+
+
+def test_somebody_who_writes_meanwhile(home: Home) -> None:
+    """While another process has the database open, what it wrote last is read, too."""
+    printed(COMMANDS[1])
+    with foldmark.open(os.environ["FOLDMARK_DB"]) as log:
+        log.agent("talk").append("user", "A third schema")
+        for path in (home.folder / "data").iterdir():
+            if os.geteuid() == 0:
+                os.chown(path, NOBODY, NOBODY)
+        (home.folder / "data").chmod(0o555)
+        code, out, err = as_nobody(lambda: printed(COMMANDS[0]))  # type: ignore[misc]
+    assert (code, err) == (0, "")
+    assert "A third schema" in out
