@@ -23,11 +23,11 @@ def working_folder(path: Path, newest: Mapping[str, Any] | None = None) -> Path 
     home, last = path.parent.name, folder_in(newest_record(path) if newest is None else newest)
     if last is not None and project_folder(last) == home:
         return last
-    others = []
+    others: dict[Path, None] = {}
     for each in _folders(path):
-        if project_folder(each) == home:
+        if each not in others and project_folder(each) == home:
             return each
-        others.append(each)
+        others[each] = None
     return last or next(iter(others), None)
 
 
