@@ -80,6 +80,19 @@ class Terminal:
             return
         raise AssertionError(f"{text!r} was not shown; there is {self.screen!r}")
 
+    def leave(self) -> int:
+        """Say /exit until the program ends, and return its exit code: what is typed between two modes of the terminal
+        is lost."""
+        deadline = time.monotonic() + LIMIT
+        while time.monotonic() < deadline:
+            self.type("/exit\r")
+            until = min(deadline, time.monotonic() + 2.0)
+            while self._read(until):
+                pass
+            if time.monotonic() < until:
+                break
+        return self.process.wait(LIMIT)
+
     def until(self, text: str, limit: float = LIMIT) -> str:
         """Wait until `text` is shown; returns what was shown since the last wait, `text` included."""
         wanted = text.replace("\n", "\r\n")
