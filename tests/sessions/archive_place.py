@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import pytest
 from session_records import REAL, jsonl
 
 from foldmark.sessions.archive.syncing import Synced, sync
@@ -26,6 +27,13 @@ class Home:
         self.archive = folder / "archive"
         self.projects = folder / ".claude" / "projects"
         self.environment = {"HOME": str(folder), "FOLDMARK_ARCHIVE": str(self.archive)}
+
+    def enter(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """This process works there, with a database of its own."""
+        self.folder.mkdir(exist_ok=True)
+        for name, value in {**self.environment, "FOLDMARK_DB": str(self.folder / "log.db")}.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.chdir(self.folder)
 
     def session(self, name: str, *records: Any, project: str = "-home-me-app") -> Path:
         """A session with these records (bytes as they are)."""

@@ -43,10 +43,7 @@ def home(tmp_path: Path) -> Home:
 @pytest.fixture
 def program(home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
     """Runs a command line with this home."""
-    home.folder.mkdir(exist_ok=True)
-    for name, value in {**home.environment, "FOLDMARK_DB": str(home.folder / "log.db")}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(home.folder)
+    home.enter(monkeypatch)
 
     def program(*arguments: str) -> Outcome:
         capsys.readouterr()

@@ -26,10 +26,7 @@ def home(tmp_path: Path) -> Home:
 @pytest.fixture
 def listed(home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     """What `foldmark sessions` prints."""
-    home.folder.mkdir(exist_ok=True)
-    for name, value in {**home.environment, "FOLDMARK_DB": str(home.folder / "log.db")}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(home.folder)
+    home.enter(monkeypatch)
 
     def listed(*arguments: str) -> str:
         capsys.readouterr()

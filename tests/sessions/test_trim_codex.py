@@ -56,9 +56,9 @@ class Trimmed:
             self.before.clear()
             self.after.clear()
             self.lines = self._pass(path, Job(Wish(**{"threshold": 500, "tools": TOOLS, **wish}), path, new_id, names))
-            if not self.lines.late:
+            if not self.lines.names.late:
                 break
-            names = dict(self.lines.names)
+            names = dict(self.lines.names.found)
 
     def _pass(self, path: Path, job: Job) -> CodexLines:
         lines = KIND.lines(job)

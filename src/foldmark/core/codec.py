@@ -123,9 +123,10 @@ def well_formed(value: Any) -> Any:
     return value
 
 
-def timestamp(value: str | datetime) -> str:
-    """UTC in ISO 8601 with microseconds and a Z; a time without a zone is taken as UTC. Raises ValueError."""
-    return utc(value).isoformat(timespec="microseconds").replace("+00:00", "Z")
+def timestamp(value: str | datetime, precision: str = "microseconds") -> str:
+    """UTC in ISO 8601 with microseconds and a Z, or cut to `milliseconds` or `seconds`; a time without a zone is taken
+    as UTC. Raises ValueError."""
+    return utc(value).isoformat(timespec=precision).replace("+00:00", "Z")
 
 
 def utc(value: str | datetime) -> datetime:

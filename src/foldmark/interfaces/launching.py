@@ -6,7 +6,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import click
+
 from foldmark.core.wording import one_line
+
+
+def check(launch: bool, as_json: bool) -> None:
+    """Raise UsageError where both are asked for: what is started prints on the same output."""
+    if launch and as_json:
+        raise click.UsageError("--json tells the command to start; --launch starts it: give one of them")
 
 
 def start(command: Sequence[str], cwd: Path | None) -> None:

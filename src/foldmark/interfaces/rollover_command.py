@@ -45,7 +45,7 @@ def rollover(
     first message is the summary with where to look up what that leaves out. The summary has some 500 words under the
     headings ### Current Task, ### Key Decisions, ### Modified Files, ### Immediate Next Steps, ### Critical Context.
     """
-    from foldmark.interfaces.launching import start
+    from foldmark.interfaces import launching
     from foldmark.interfaces.render import json_text
     from foldmark.sessions import places
     from foldmark.sessions.rollover.handover import handover
@@ -55,8 +55,7 @@ def rollover(
         raise click.UsageError("Give --summary-file FILE or --auto-summary, one of them")
     if model is not None and not auto_summary:
         raise click.UsageError("--model is for --auto-summary")
-    if launch and as_json:
-        raise click.UsageError("--json tells the command to start; --launch starts it: give one of them")
+    launching.check(launch, as_json)
     found = places.find(session, _working_folder(), os.environ)
     check(found)
     summary = handover(_read(summary_file) if summary_file is not None else _written(setup, found, model))
@@ -69,7 +68,7 @@ def rollover(
     else:
         _tell(rolled)
     if launch:
-        start(rolled.command.words, rolled.command.cwd)
+        launching.start(rolled.command.words, rolled.command.cwd)
 
 
 def _working_folder() -> str:

@@ -51,15 +51,14 @@ def trim(
     line of everything that was cut. The session itself stays as it is. A trim takes effect when the new session is
     resumed.
     """
-    from foldmark.interfaces.launching import start
+    from foldmark.interfaces import launching
     from foldmark.interfaces.trim_report import data, text, warnings
     from foldmark.sessions.places import find
     from foldmark.sessions.trim.in_place import check_resting
 
     if launch and dry_run:
         raise click.UsageError("--launch goes on with the new session, and --dry-run makes none: leave out one")
-    if launch and as_json:
-        raise click.UsageError("--json tells the command to start; --launch starts it: give one of them")
+    launching.check(launch, as_json)
     if force and not in_place:
         raise click.UsageError("--force belongs to --in-place")
     wish = _wish(setup, threshold, tools, keep_display_copy)
@@ -71,7 +70,7 @@ def trim(
         _warn(warning)
     print(json_text(data(report)) if as_json else harmless(text(report, launch)))
     if launch and report.resume:
-        start(report.resume.words, report.resume.cwd)
+        launching.start(report.resume.words, report.resume.cwd)
         _warn(f"the trim takes effect with: {report.resume.shell}")
 
 

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import listing, one_line
+from foldmark.sessions.user_folders import home
 
 Kind = Literal["claude", "codex"]
 
@@ -40,12 +41,12 @@ class SessionPath(Struct, frozen=True):
 
 def claude_folder(environment: Mapping[str, str]) -> Path:
     """Claude Code's folder of this user."""
-    return Path(environment.get("CLAUDE_CONFIG_DIR") or _home(environment) / ".claude")
+    return Path(environment.get("CLAUDE_CONFIG_DIR") or Path(home(environment)) / ".claude")
 
 
 def codex_folder(environment: Mapping[str, str]) -> Path:
     """Codex's folder of this user."""
-    return Path(environment.get("CODEX_HOME") or _home(environment) / ".codex")
+    return Path(environment.get("CODEX_HOME") or Path(home(environment)) / ".codex")
 
 
 def projects(environment: Mapping[str, str]) -> Path:
@@ -136,11 +137,6 @@ def _by_id(named: str, environment: Mapping[str, str]) -> SessionPath:
             f"{listing((each.id for each in fitting), 5)}; type more of it"
         )
     return max(fitting, key=lambda each: _written(each.path))
-
-
-def _home(environment: Mapping[str, str]) -> Path:
-    home = environment.get("HOME") or environment.get("USERPROFILE")
-    return Path(home) if home else Path(os.path.expanduser("~"))  # noqa: PTH111 - Path.expanduser raises where there is no home
 
 
 def _files(folder: Path, pattern: str) -> Iterator[Path]:

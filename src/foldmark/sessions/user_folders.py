@@ -28,7 +28,7 @@ def config_folder(environment: "Mapping[str, str]") -> str:
 
 def home(environment: "Mapping[str, str]") -> str:
     """The home folder."""
-    return environment.get("HOME") or os.path.expanduser("~")
+    return environment.get("HOME") or environment.get("USERPROFILE") or os.path.expanduser("~")
 
 
 def _folder(environment: "Mapping[str, str]", variable: str, usual: str) -> str:

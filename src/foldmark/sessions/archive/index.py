@@ -14,6 +14,7 @@ from typing import Any
 
 import apsw
 
+from foldmark.core.codec import timestamp
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
 from foldmark.stores.sqlite_file import connect_read_only, is_only_read, switch_to_wal
@@ -131,7 +132,7 @@ def time_of(moment: int | None) -> str | None:
     """A time of the index in ISO 8601, UTC."""
     if moment is None:
         return None
-    return datetime.fromtimestamp(moment / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return timestamp(datetime.fromtimestamp(moment / 1000, UTC), "milliseconds")
 
 
 def rows(db: apsw.Connection, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

@@ -52,7 +52,7 @@ def repair(
             return None
         metadata = {
             "parent_file": codec.well_formed(str(session.path)),
-            "repaired_at": f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
+            "repaired_at": codec.timestamp(moment, "seconds"),
             "repairs": len(plan.done),
         }
         with new_file(path, mode_beside(session.path)) as target:

@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from foldmark.conversation import Log
-from foldmark.core.codec import utc
+from foldmark.core.codec import timestamp, utc
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
 from foldmark.sessions import lineage
@@ -141,8 +141,8 @@ def _earlier(log: Log, session: SessionPath) -> Iterator[Path]:
 
 def _write(log: Log, session: SessionPath, where: Surroundings, told: Continuation, text: str) -> SessionPath:
     moment = utc(log.clock())
-    written = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    mark = metadata(told.parent_file, moment.isoformat(timespec="seconds").replace("+00:00", "Z"), told.worker)
+    written = timestamp(moment, "milliseconds")
+    mark = metadata(told.parent_file, timestamp(moment, "seconds"), told.worker)
     new_id = log.new_id()
     path = new_session.place(session, new_id, moment.astimezone())
     if session.kind == "codex":

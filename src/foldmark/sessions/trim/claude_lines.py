@@ -9,7 +9,7 @@ which is rare, the line is looked at again, member by member (`members`).
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -76,20 +76,8 @@ class ClaudeLines:
         self.source = job.source
         self._id = b"" if job.new_id is None else msgspec.json.encode(job.new_id)
         self._seen = self._needle = b""
-        self._names = Names(Targets(job.wish.tools), job.names)
+        self.names = Names(Targets(job.wish.tools), job.names)
         self._zeroed: dict[bytes, bytes] = {}
-
-    @property
-    def names(self) -> Mapping[str, str]:
-        return self._names.found
-
-    @property
-    def late(self) -> bool:
-        return self._names.late
-
-    @property
-    def missed(self) -> Collection[str]:
-        return self._names.missed
 
     def line(self, number: int, raw: bytes) -> bytes:
         try:
@@ -124,7 +112,7 @@ class ClaudeLines:
         if type(message.content) is list:
             for block in message.content:
                 if block.type == "tool_use":
-                    self._names.add(block.id, block.name)
+                    self.names.add(block.id, block.name)
                 elif block.type == "tool_result":
                     results.append((block.tool_use_id, bytes(block.content)))
         if record.type == "assistant":
@@ -180,7 +168,7 @@ class ClaudeLines:
         if found.usage:
             edits.append((*found.usage, self._without_numbers(raw[slice(*found.usage)])))
         for call_id, name in found.calls:
-            self._names.add(call_id, name)
+            self.names.add(call_id, name)
         if found.compacted:
             self.in_context = 0
         results = [(each.call_id, raw[each.begin : each.end]) for each in found.results]
@@ -199,7 +187,7 @@ class ClaudeLines:
         """What the results of a line become, None if none of them is meant; nothing is counted yet."""
         threshold = self._threshold
         tools = [
-            self._names.tool(call_id, long=len(raw) - 2 > threshold or b'"image"' in raw) for call_id, raw in results
+            self.names.tool(call_id, long=len(raw) - 2 > threshold or b'"image"' in raw) for call_id, raw in results
         ]
         if not any(tools):
             return None

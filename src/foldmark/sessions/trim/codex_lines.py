@@ -7,7 +7,7 @@ a copy may be forked or rolled back to any of them. Of the ids only those in the
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -49,20 +49,8 @@ class CodexLines:
         self.source = job.source
         self._wish, self._id = job.wish, job.new_id
         self._targets = CodexTargets(job.wish.tools)
-        self._names, self._earlier = Names(self._targets, job.names), job.names
+        self.names = Names(self._targets, job.names)
         self._begun = False
-
-    @property
-    def names(self) -> Mapping[str, str]:
-        return self._names.found
-
-    @property
-    def late(self) -> bool:
-        return self._names.late
-
-    @property
-    def missed(self) -> Collection[str]:
-        return self._names.missed
 
     def line(self, number: int, raw: bytes) -> bytes:
         begin = codex_quick.kind(raw)
@@ -77,7 +65,7 @@ class CodexLines:
                 return spans.edited(raw, [(*found.span, less)]) if less else raw
         elif kind in _NAMED_CALLS:
             if call := codex_quick.call(raw):
-                self._names.add(*call)
+                self.names.add(*call)
                 return raw
         elif kind == b"token_count":
             if new := codex_quick.without_tokens(raw):
@@ -141,7 +129,7 @@ class CodexLines:
         """A response item: a call is remembered, an output cut."""
         if item.get("type") in _CALLS:
             if call := called(item):
-                self._names.add(*call)
+                self.names.add(*call)
             return None
         call_id = item.get("call_id")
         if item.get("type") not in OUTPUTS or not isinstance(call_id, str):
@@ -149,7 +137,7 @@ class CodexLines:
         return lambda data: _within(data, ("output",), lambda output: self._output(call_id, output, place))
 
     def _output(self, call_id: str, output: bytes, place: Place) -> bytes | None:
-        tool = self._names.tool(call_id, long=len(output) - 2 > self._wish.threshold)
+        tool = self.names.tool(call_id, long=len(output) - 2 > self._wish.threshold)
         if tool is None:
             return None
         tally = self.tally.setdefault(tool, ToolTally())
@@ -183,7 +171,7 @@ class CodexLines:
 
     def _is_wanted(self, call_id: str, name: str) -> bool:
         """Whether the copy of a call's output is to be cut; `name` counts where the call is not known."""
-        return (self.names.get(call_id) or self._earlier.get(call_id) or name) in self._targets
+        return (self.names.known(call_id) or name) in self._targets
 
     def _copies(self, payload: dict[str, Any], place: Place) -> Change | None:
         found = codex_events.copies(payload)

@@ -6,7 +6,7 @@ one line at a time. `claude.KIND` and `codex.KIND` are the two; both cut with `c
 lines by `spans`.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.sessions.places import SessionPath
+from foldmark.sessions.trim.names import Names
 
 
 class Wish(Struct, frozen=True):
@@ -64,25 +65,15 @@ class Lines(Protocol):
     """The lines of one kind of session in one pass.
 
     `source` is the file that pointers name, at first that of the job: it is set anew before each `Piece`.
-    `tally` is tool name -> what became of its results. `names` is call id -> tool for the calls that were met; `late`
-    is whether a result that might have been cut stood before its call: then the engine makes a second pass, with these
-    `names` in its job. `in_context` is how many bytes of JSON were saved of what the model still reads: not of what
-    lies before the last compaction, and not of side chains.
+    `tally` is tool name -> what became of its results. `names` knows the calls that were met; if `names.late`, the
+    engine makes a second pass, with what they have found in its job. `in_context` is how many bytes of JSON were saved
+    of what the model still reads: not of what lies before the last compaction, and not of side chains.
     """
 
     source: Path
     tally: dict[str, ToolTally]
     in_context: int
-
-    @property
-    def names(self) -> Mapping[str, str]: ...
-
-    @property
-    def late(self) -> bool: ...
-
-    @property
-    def missed(self) -> Collection[str]:
-        """The ids of results that might have been cut, had their calls stood before them."""
+    names: Names
 
     def line(self, number: int, raw: bytes) -> bytes:
         """Line `number` (from 1) of the file as it goes into the new one. `raw` has its line end, as far as there is

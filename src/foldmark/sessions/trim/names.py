@@ -35,7 +35,11 @@ class Targets:
 
 
 class Names:
-    """Call id -> tool, as far as the file has been read; `earlier` is what an earlier pass has found."""
+    """Which calls were met, as far as the file has been read.
+
+    `found` is call id -> tool; `missed` are the ids of results that might have been cut, had their calls stood before
+    them; `late` is whether the call of one of these came then. `earlier` is what an earlier pass has found.
+    """
 
     def __init__(self, targets: Targets, earlier: Mapping[str, str]) -> None:
         self.found: dict[str, str] = {}
@@ -51,9 +55,13 @@ class Names:
         if len(self.found) > _REMEMBERED:
             _halve(self.found)
 
+    def known(self, call_id: str) -> str | None:
+        """The tool of a call that was met in this pass or in an earlier one."""
+        return self.found.get(call_id) or self._earlier.get(call_id)
+
     def tool(self, call_id: str, *, long: bool) -> str | None:
         """The tool of a result, if it is one whose results are to be cut. `long`: whether it would be cut."""
-        name = self.found.get(call_id) or self._earlier.get(call_id)
+        name = self.known(call_id)
         if name is not None:
             return name if name in self._targets else None
         if long and call_id:

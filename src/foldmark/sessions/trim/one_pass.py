@@ -118,9 +118,9 @@ class Pass:
         return Passed(
             lines.tally,
             lines.in_context,
-            dict(lines.names),
-            lines.late,
-            set(lines.missed),
+            dict(lines.names.found),
+            lines.names.late,
+            set(lines.names.missed),
             count,
             self._place,
             long,

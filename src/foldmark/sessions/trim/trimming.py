@@ -5,7 +5,7 @@ The old file is only read. A large one is read in two halves at a time, where th
 
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from msgspec import Struct
@@ -81,7 +81,7 @@ def write(pieces: Sequence[Piece], out: Out, kind: Kind, job: Job, session: Sess
     """Write a trimmed session to `out`, from its beginning; `session` is what it becomes."""
     metadata = {
         "parent_file": codec.well_formed(str(job.source)),
-        "trimmed_at": f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        "trimmed_at": codec.timestamp(moment, "seconds"),
         "threshold": job.wish.threshold,
     }
     with ExitStack() as stack:
