@@ -209,7 +209,7 @@ def test_texts_that_no_query_can_break(log: foldmark.Log, found: Found) -> None:
     ids = [agent.append("user", text) for text in texts]
     agent.append("user", "")
     agent.append("user", "😀 — …")
-    assert sorted(found("needle") or []) == ids[:5]
+    assert sorted(found("needle") or []) == ids
     assert found("中文") == ids[5:6]
     for hit in log.search("needle", 1000):
         assert len(hit.snippet) <= 200

@@ -14,13 +14,15 @@ from archive_place import Home
 from session_records import REAL_FILES, assistant, call, jsonl, result, user
 
 import foldmark
+from foldmark.conversation.recalling import search_everything
 from foldmark.core.codec import utc
 from foldmark.core.errors import CommandError
+from foldmark.core.recall import ANY, Filters, Found
 from foldmark.interfaces.archive_render import hits_text
 from foldmark.interfaces.cli import run
 from foldmark.sessions.archive.index import IndexFileError
 from foldmark.sessions.archive.reading import read
-from foldmark.sessions.archive.searching import Filters, Found, search, wanted
+from foldmark.sessions.archive.searching import opened
 from foldmark.sessions.archive.storing import put
 from foldmark.sessions.file_lock import locked
 from foldmark.sessions.places import NoSessionError
@@ -51,6 +53,13 @@ def program(home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         return Outcome(code, *capsys.readouterr())
 
     return program
+
+
+def search(
+    query: str, limit: int = 10, filters: Filters = ANY, *, archive: Path, log: foldmark.Log | None = None
+) -> list[Found]:
+    with opened(archive, filters) as archived:
+        return search_everything(query, limit, filters, log=log, archive=archived)
 
 
 def lines(hits: list[Found]) -> list[tuple[str, int | None]]:
@@ -110,11 +119,11 @@ def test_no_word_at_all(home: Home) -> None:
         ({"since": utc("2025-12-24T12:00:00Z"), "before": utc("2025-12-24T12:00:00Z")}, []),
         ({"project": "PAINT"}, [("bb22", 1)]),
         ({"project": "me/app"}, [("aa11", 1), ("aa11", 3)]),
-        ({"session": "aa"}, [("aa11", 1), ("aa11", 3)]),
-        ({"session": "a%"}, []),
+        ({"agent": "aa"}, [("aa11", 1), ("aa11", 3)]),
+        ({"agent": "a%"}, []),
         ({"tool": "bash"}, [("aa11", 3)]),
         ({"role": "user"}, [("aa11", 1), ("bb22", 1)]),
-        ({"role": "tool_result", "tool": "BASH", "session": "aa11"}, [("aa11", 3)]),
+        ({"role": "tool_result", "tool": "BASH", "agent": "aa11"}, [("aa11", 3)]),
     ],
 )
 def test_filters(home: Home, filters: dict[str, Any], expected: list[tuple[str, int]]) -> None:
@@ -184,34 +193,39 @@ def test_conversations_and_sessions_together(home: Home) -> None:
         agent.end_turn()
         agent.do("/clear")
         hits = search("schema database", archive=home.archive, log=log)
-        assert [(hit.source, hit.all_words) for hit in hits[:2]] == [("claude", True), ("conversation", True)]
+        assert {(hit.source, hit.all_words) for hit in hits[:2]} == {("claude", True), ("conversation", True)}
         assert {hit.all_words for hit in hits[2:]} == {False}
-        assert hits[1] == Found(
+        (own,) = [hit for hit in hits[:2] if hit.source == "conversation"]
+        assert own == Found(
             "conversation",
             agent.id,
             "diary",
             "user",
             None,
-            hits[1].at,
+            own.at,
             True,
+            own.score,
             "Which schema has the database?",
+            ((6, 12), (21, 29)),
             event_id=1,
             visible=False,
         )
         sources = [hit.source for hit in search("schema", archive=home.archive, log=log)]
-        assert sources == ["claude", "conversation"] * 3
+        assert sorted(sources) == ["claude"] * 3 + ["conversation"] * 3
         of_tool = search("schema", 10, Filters(tool="GREP"), archive=home.archive, log=log)
         assert {(hit.role, hit.tool) for hit in of_tool} == {("tool_call", "grep"), ("tool_result", "grep")}
-        assert len(search("schema", 10, Filters(session=agent.id[:6]), archive=home.archive, log=log)) == 3
+        assert len(search("schema", 10, Filters(agent=agent.id[:6]), archive=home.archive, log=log)) == 3
         assert search("schema", 10, Filters(project="DIA", role="user"), archive=home.archive, log=log)[0].event_id == 1
         assert len(search("schema", 2, archive=home.archive, log=log)) == 2
 
 
 def test_highlights_and_what_would_steer_a_terminal() -> None:
-    hit = Found("claude", "a", "/p", "user", None, None, True, "the schemas \x1b[31m of it", "/p/a.jsonl", 3)
-    bold = hits_text([hit], wanted("schema"), bold=True)
+    hit = Found(
+        "claude", "a", "/p", "user", None, None, True, 1, "the schemas \x1b[31m of it", ((4, 11),), "/p/a.jsonl", 3
+    )
+    bold = hits_text([hit], bold=True)
     assert "the \x1b[1mschemas\x1b[0m \\x1b[31m of it" in bold
-    plain = hits_text([hit], wanted("schema"), bold=False)
+    plain = hits_text([hit], bold=False)
     assert plain.splitlines() == [
         "no date  /p  Claude Code session a",
         "  user: the schemas \\x1b[31m of it",

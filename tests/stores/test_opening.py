@@ -24,6 +24,7 @@ from foldmark.stores import (
     sqlite_leases,
     sqlite_lineage,
     sqlite_memos,
+    sqlite_search,
     sqlite_sent,
     sqlite_towards,
 )
@@ -512,7 +513,8 @@ def named(module: Any) -> set[str]:
 
 
 def test_every_query_is_used_and_every_used_one_exists() -> None:
-    modules = (sqlite, sqlite_towards, sqlite_leases, sqlite_memos, sqlite_sent, sqlite_lineage, sqlite_appender)
+    own = (sqlite, sqlite_towards, sqlite_leases, sqlite_memos, sqlite_sent, sqlite_lineage, sqlite_appender)
+    modules = (*own, sqlite_search)
     used = set[str]().union(*map(named, modules))
     assert used <= queries("sqlite").keys() <= set[str]().union(*map(strings, modules))
     assert len(used) > 15

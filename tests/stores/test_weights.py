@@ -58,6 +58,14 @@ def stored(path: Path) -> list[tuple[Any, ...]]:
     return rows
 
 
+OLD_SEARCH = """
+    DROP TABLE signatures; DROP TABLE vectors; DROP TABLE embedders; DROP TABLE search; DROP VIEW searchable;
+    DROP TABLE parts;
+    CREATE VIEW searchable (id, text) AS SELECT id, content FROM events WHERE nth IS NOT NULL AND content <> '';
+    CREATE VIRTUAL TABLE search USING fts5 (text, content = 'searchable', content_rowid = 'id');
+"""
+
+
 def test_a_database_of_the_version_before_is_weighed_when_it_is_opened(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     with foldmark.open(str(path)) as log:
@@ -66,6 +74,7 @@ def test_a_database_of_the_version_before_is_weighed_when_it_is_opened(tmp_path:
     assert len(fresh) > 30
     db = apsw.Connection(str(path))
     db.execute("DROP TABLE weights; DROP TABLE sent; DROP TABLE texts; DROP TABLE leases; DROP TABLE sessions")
+    db.execute(OLD_SEARCH)
     db.execute("DROP TABLE memo_words; DROP TABLE memo_tags; DROP TABLE memos; PRAGMA user_version = 4")
     db.close()
     with foldmark.open(str(path)) as log:

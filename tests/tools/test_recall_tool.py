@@ -47,10 +47,10 @@ def test_it_says_where_each_is_and_which_query_db_reads(log: Log, agent: Agent) 
     (here,) = say(agent, "A zebra that is here.")
     (other,) = say(log.agent("other"), "A zebra elsewhere.")
     said = recall(agent, "zebra").splitlines()
-    assert [line.strip() for line in said if line.startswith("    messages")] == [
+    assert {line.strip() for line in said if line.startswith("    messages")} == {
         f"messages {other} (not of this conversation, query_db has none)",
         f"messages {here} in the context; messages {gone} not in the context",
-    ]
+    }
 
 
 def test_the_turn_that_goes_on_and_earlier_recalls_are_not_found(agent: Agent) -> None:

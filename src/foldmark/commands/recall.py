@@ -12,7 +12,7 @@ from foldmark.conversation import Agent, Result
 from foldmark.conversation.standing import Standing
 from foldmark.core.ports import Hit, Store
 from foldmark.core.segments import END, Segment, contains
-from foldmark.core.wording import count, one_line, title
+from foldmark.core.wording import MONTHS, count, one_line, title
 
 HITS = 100
 """Messages that are looked for, the best ones."""
@@ -25,22 +25,6 @@ GAP = 2
 
 TITLE = 60
 """Characters of a title."""
-
-_MONTHS = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-)
-
 
 class Run(Struct, frozen=True):
     """Neighbouring turns of one agent in which something was found.
@@ -158,7 +142,7 @@ def told(query: str, runs: Sequence[Run], more: Callable[[Run], str] | None = No
 def _line(run: Run) -> str:
     turns = f"turn {run.first}" if run.first == run.last else f"turns {run.first}–{run.last}"
     year, month, day = run.date.split("-")
-    date = f"{_MONTHS[int(month) - 1]} {int(day)}, {year}"
+    date = f"{MONTHS[int(month) - 1]} {int(day)}, {year}"
     return f"- {date}: {run.title} ({count(run.messages, 'message')}), {_place(run)}, {turns}"
 
 

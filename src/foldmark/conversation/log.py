@@ -1,7 +1,7 @@
 """`Log`: all conversations of one database [SPEC 9]."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from weakref import WeakValueDictionary
 
@@ -12,14 +12,16 @@ from foldmark.conversation.asking import Asking
 from foldmark.conversation.receipts import Result
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.ports import AgentRecord, Clock, Hit, NewId, Size, Store
+from foldmark.core.recall import ANY, Archived, Filters, Index, Place, Scope
 from foldmark.core.replay import birth
 from foldmark.core.request import Request, ToolSpec
 from foldmark.core.secrets import Secrets
-from foldmark.core.segments import contains
+from foldmark.core.segments import Segments, contains
 from foldmark.core.wording import listing
 from foldmark.settings import Settings
 
 if TYPE_CHECKING:
+    from foldmark.recall.query import Query
     from foldmark.tokens.models import Model
 
 Commands = Callable[[Agent, str, str, Asking], Result]
@@ -56,6 +58,9 @@ Complete = Callable[[Request], str]
 Count = Callable[[Request], int]
 """Asks a request's provider how many tokens it is."""
 
+Archives = Callable[[Filters], AbstractContextManager[Archived | None]]
+"""Opens the archived sessions of coding agents to be searched; None if none is archived."""
+
 MOST_HITS = 1000
 """Messages that one search can find."""
 
@@ -80,6 +85,7 @@ class Log:
         self.complete, self.count, self.given, self.secrets = complete, count, given, secrets
         self._tools, self._call_tool = tools, call_tool
         self.added: dict[str, AddedTool] = {}
+        self.archive: Archives | None = None
         self.listeners: list[Callable[[Happening, str], None]] = []
         # One object per agent, so that everybody in this process agrees on what was appended last.
         self._agents: WeakValueDictionary[str, Agent] = WeakValueDictionary()
@@ -183,21 +189,57 @@ class Log:
         """All agents but those deleted, oldest first."""
         return [self._object(record) for record in self.store.agents() if not record.deleted]
 
-    def search(self, query: str, limit: int = 10) -> list[Hit]:
+    def search(self, query: str, limit: int = 10, filters: Filters = ANY) -> list[Hit]:
         """The messages of all conversations that fit `query` best, the best first, forgotten ones included [SPEC 7].
 
-        Any text is a query: its words in any order, "words that stand together", beginnings as in `migrat*`; messages
-        with all of them come before those with some. `limit` is 1 to 1000. Writes nothing. Raises CommandError if
-        there is no word in `query`.
+        Any text is a query: its words in any order, "words that stand together", beginnings as in `migrat*`, or a whole
+        question; messages with all of its words come before those with some. `limit` is 1 to 1000. Writes nothing.
+        Raises CommandError if there is no word in `query`.
         """
         if not isinstance(query, str):
             raise CommandError(f"a query is a str, not {type(query).__name__}")
         if not isinstance(limit, int) or not 1 <= limit <= MOST_HITS:
             raise CommandError(f"limit is a number from 1 to {MOST_HITS}, not {str(limit)[:40]}")
-        hits = self.store.search(query, limit)
-        agents = [self._object(self.store.standing(id)[0]) for id in {hit.agent_id for hit in hits}]
-        visible = {agent.id: agent.standing().visible for agent in agents}
-        return [replace(hit, visible=contains(visible[hit.agent_id], hit.agent_id, hit.event_id)) for hit in hits]
+        from foldmark.recall.query import read  # 5 ms, for whoever searches
+        from foldmark.recall.searching import search
+
+        asked = read(query)
+        return self.hits(asked, search(asked, limit, [self.index(filters)]))
+
+    def index(self, filters: Filters = ANY) -> Index:
+        """The messages of all conversations that pass `filters`, to be searched together with what else there is."""
+        agents = None
+        if filters.agent or filters.project:
+            agents = [record.id for record in self.store.agents() if _passes(record, filters)]
+        shown = self._shown(filters.visible) if filters.visible is not None else None
+        return self.store.index(Scope(filters, agents, shown))
+
+    def hits(self, query: "Query", places: Sequence[Place]) -> list[Hit]:
+        """What was found at these places of `index`, in their order."""
+        from foldmark.recall.places import snippet, spans
+
+        shown = self._shown(True)
+        return [
+            replace(
+                hit,
+                score=place.every + place.score / (1 + place.score),
+                snippet=(line := snippet(place.text, query.terms)),
+                visible=shown(hit.agent_id, hit.event_id),
+                highlights=tuple(spans(line, query.terms)),
+            )
+            for hit, place in zip(self.store.hits([place.id for place in places]), places, strict=True)
+        ]
+
+    def _shown(self, visible: bool) -> Callable[[str, int], bool]:
+        """Whether an agent's message is in its context, or is not."""
+        contexts: dict[str, Segments] = {}
+
+        def fits(agent_id: str, event_id: int) -> bool:
+            if agent_id not in contexts:
+                contexts[agent_id] = self._object(self.store.standing(agent_id)[0]).standing().visible
+            return contains(contexts[agent_id], agent_id, event_id) == visible
+
+        return fits
 
     def check_model(self, name: str) -> None:
         """Raise CommandError unless `name` is `offline` or `provider/model` of a known provider."""
@@ -242,6 +284,13 @@ class Log:
         return (
             f"conversations: {listing(names)}" if names else "there is no conversation yet, `foldmark chat` starts one"
         )
+
+
+def _passes(record: AgentRecord, filters: Filters) -> bool:
+    """Whether an agent is the one that is asked for."""
+    name = record.name or ""
+    by_agent = not filters.agent or filters.agent == name or record.id.startswith(filters.agent.lower())
+    return by_agent and (filters.project or "").casefold() in name.casefold()
 
 
 def check_name(name: str) -> None:

@@ -12,6 +12,7 @@ from foldmark.core.leases import Leases
 from foldmark.core.lineage import Lineage
 from foldmark.core.memos import Memos
 from foldmark.core.reading import Reading
+from foldmark.core.recall import Index, Scope
 from foldmark.core.replay import Fold
 from foldmark.core.request import Request
 from foldmark.core.segments import END, Segments
@@ -80,7 +81,8 @@ class Hit(Struct, frozen=True):
     `agent_name` is the conversation's, None for a fork; `turn_id` is None outside of turns. `score` is the higher the
     better: above 1 if the message holds every term, otherwise below. `snippet` is one line, a piece of the message in
     which the terms stand, with nothing added but `…` where it is cut. `visible` says whether the message is in the
-    context of the agent that wrote it; the log finds that, a store does not know.
+    context of the agent that wrote it. `tool` is the tool of a call, or whose result it is; `highlights` are
+    the places in the snippet where the terms stand, from and up to.
     """
 
     event_id: int
@@ -92,6 +94,8 @@ class Hit(Struct, frozen=True):
     score: float
     snippet: str
     visible: bool = False
+    tool: str | None = None
+    highlights: tuple[tuple[int, int], ...] = ()
 
 
 class Appender(Protocol):
@@ -242,12 +246,11 @@ class Store(Towards, Leases, Memos, Reading, Sent, Lineage, Protocol):
     def forget_erased(self) -> bool:
         """Leave no trace of erased content in the files beside the database; False if somebody is still reading one."""
 
-    def search(self, query: str, limit: int) -> list[Hit]:
-        """The `limit` messages of all agents that fit `query` best, visible or not; never what was erased.
+    def index(self, scope: Scope) -> Index:
+        """The messages of all agents as far as they lie in `scope`, to be searched; never what was erased."""
 
-        Any text is a query: words, "words that stand together", and beginnings as in `migrat*`. Messages with all of
-        them come first, then those with some. Raises CommandError if there is no word in it.
-        """
+    def hits(self, event_ids: Sequence[int]) -> list[Hit]:
+        """Messages that were found, in the order asked for; without score, snippet and whether they are visible."""
 
     def turns_after(self, agent_id: str, event_id: int, limit: int) -> list[int]:
         """The ids of the agent's next turns that were opened after `event_id`, at most `limit`."""

@@ -2,6 +2,21 @@
 
 from collections.abc import Iterable, Sequence
 
+MONTHS = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
+
 
 def one_line(text: str) -> str:
     """Make `text` safe to print as one line: control characters and line ends become visible escapes."""

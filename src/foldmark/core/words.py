@@ -16,9 +16,10 @@ LONGEST = 64
 MOST = 200
 """Words of a criterion that count."""
 
-_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\U00020000-\U0003ffff"
+UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\U00020000-\U0003ffff"
+"""The scripts that write no spaces, as what stands in a regular expression between `[` and `]`."""
 # Vowel signs are no letters to `re`, so the Indic blocks are named as a whole.
-_WORD = re.compile(rf"[{_UNSPACED}]+|(?:[^\W{_UNSPACED}]|[\u0900-\u0dff])+")
+_WORD = re.compile(rf"[{UNSPACED}]+|(?:[^\W{UNSPACED}]|[\u0900-\u0dff])+")
 _MARKS = re.compile("[\u0300-\u036f\u0591-\u05c7\u064b-\u065f]")
 _SEAM = re.compile(
     r"_+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})|(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])"
@@ -115,7 +116,7 @@ def tells_nothing(text: str) -> bool:
 
 def is_unspaced(word: str) -> bool:
     """Whether a word is of a script that writes no spaces."""
-    return re.match(f"[{_UNSPACED}]", word) is not None
+    return re.match(f"[{UNSPACED}]", word) is not None
 
 
 @lru_cache(maxsize=20_000)

@@ -89,9 +89,10 @@ def sync(setup: Setup, paths: tuple[Path, ...], quiet: bool, as_json: bool) -> i
 @click.option("--since", metavar="DATE", callback=_moment, help="Said then or later; UTC.")
 @click.option("--before", metavar="DATE", callback=_moment, help="Said before then; UTC.")
 @click.option("--project", metavar="TEXT", help="A part of the working folder, or of the conversation's name.")
-@click.option("--session", metavar="ID", help="A session or a conversation, or the beginning of its id.")
+@click.option("--agent", "--session", metavar="ID", help="A conversation or a session, or the beginning of its id.")
 @click.option("--tool", metavar="NAME", help="Calls of this tool and what it answered.")
 @click.option("--role", type=click.Choice(_ROLES), help="Who said it.")
+@click.option("--visible/--forgotten", default=None, help="What is in its conversation's context, or no longer.")
 @click.option("--read", "place", metavar="PLACE", help="Print what was said there: FILE:LINE or SESSION:LINE.")
 @click.option("--around", type=click.IntRange(0, 1000), help=f"With --read: how many beside it.  [default: {_AROUND}]")
 @_AS_JSON
@@ -127,12 +128,14 @@ def search(
         raise click.UsageError("--around belongs to --read")
     if not query:
         raise click.UsageError("Missing argument 'QUERY'.", click.get_current_context())
+    from foldmark.conversation.recalling import search_everything
+    from foldmark.core.recall import Filters
+    from foldmark.recall.query import read as check
     from foldmark.sessions.archive.index import NAME
-    from foldmark.sessions.archive.searching import Filters, wanted
-    from foldmark.sessions.archive.searching import search as find
+    from foldmark.sessions.archive.searching import opened
 
     asked = " ".join(query)
-    terms = wanted(asked)
+    check(asked)
     _catch_up(setup)
     archived, logged = (archive / NAME).is_file(), "://" in setup.db or Path(setup.db).exists()
     if not archived and not logged:
@@ -142,11 +145,12 @@ def search(
         )
     with ExitStack() as stack:
         log = stack.enter_context(setup.log(create=False)) if logged else None
-        hits = find(asked, limit, Filters(**filters), archive=archive if archived else None, log=log)
+        wanted = Filters(**filters)
+        hits = search_everything(asked, limit, wanted, log=log, archive=stack.enter_context(opened(archive, wanted)))
     if as_json:
         print(json_text({"query": asked, "hits": hits}))
         return
-    print(render.hits_text(hits, terms, filtered=filtered, bold=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
+    print(render.hits_text(hits, filtered=filtered, bold=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
     if not archived:
         print("No coding agent's session is archived yet; `foldmark sync` does that.", file=sys.stderr)
 

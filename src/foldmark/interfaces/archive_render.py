@@ -5,13 +5,12 @@ from typing import Any
 
 import msgspec
 
+from foldmark.core.recall import Found
 from foldmark.core.wording import count, one_line
 from foldmark.interfaces.render import harmless
 from foldmark.sessions.archive.forest import Node, walk
 from foldmark.sessions.archive.reading import Passage, Spoken
-from foldmark.sessions.archive.searching import Found
 from foldmark.sessions.archive.syncing import Synced
-from foldmark.stores.sqlite_search import Term, spans
 
 NEIGHBOUR = 2000
 """Characters that are shown of a message next to the one that was asked for."""
@@ -38,14 +37,14 @@ def synced_data(report: Synced) -> dict[str, Any]:
     return {**msgspec.to_builtins(report), "problems": problems}
 
 
-def hits_text(hits: Sequence[Found], terms: Sequence[Term], *, bold: bool, filtered: bool = False) -> str:
+def hits_text(hits: Sequence[Found], *, bold: bool, filtered: bool = False) -> str:
     """Hits by session or conversation, that with the best hit first; `filtered`: more than words was asked for."""
     if not hits:
         return f"Nothing was said with these words{', as far as the filters let through' if filtered else ''}."
     groups: dict[tuple[str, str], list[Found]] = {}
     for hit in hits:
         groups.setdefault((hit.source, hit.id), []).append(hit)
-    return "\n\n".join("\n".join(_group(group, terms, bold)) for group in groups.values())
+    return "\n\n".join("\n".join(_group(group, bold)) for group in groups.values())
 
 
 def passage_text(passage: Passage) -> str:
@@ -79,31 +78,33 @@ def forest_data(trees: Sequence[Node], others: Sequence[Node], all_others: int) 
     }
 
 
-def _group(hits: Sequence[Found], terms: Sequence[Term], bold: bool) -> list[str]:
+def _group(hits: Sequence[Found], bold: bool) -> list[str]:
     first = hits[0]
     date = (first.at or "no date")[:10]
-    if first.source == "conversation":
+    if first.source == "memo":
+        lines = [f"{date}  memo {first.id}{f' [{one_line(first.name)}]' if first.name else ''}"]
+    elif first.source == "conversation":
         lines = [f"{date}  conversation '{one_line(first.name)}', agent {first.id[:8]}"]
     else:
         lines = [f"{date}  {one_line(first.name)}  {_PROGRAMS[first.source]} session {one_line(first.id)}"]
     for hit in hits:
         who = f"{hit.role} {hit.tool}" if hit.tool else hit.role
-        lines.append(f"  {one_line(who)}: {_marked(harmless(hit.snippet), terms, bold)}")
+        lines.append(f"  {one_line(who)}: {_marked(hit, bold)}")
         if hit.event_id is not None:
             lines.append(f"    event {hit.event_id}, {'' if hit.visible else 'not '}in the context")
-        else:
-            lines.append(f"    {one_line(hit.file or '')}:{hit.line}")
+        elif hit.file:
+            lines.append(f"    {one_line(hit.file)}:{hit.line}")
     return lines
 
 
-def _marked(text: str, terms: Sequence[Term], bold: bool) -> str:
+def _marked(hit: Found, bold: bool) -> str:
     if not bold:
-        return text
+        return harmless(hit.snippet)
     shown, at = "", 0
-    for start, end in spans(text, terms):
-        shown += f"{text[at:start]}{_BOLD}{text[start:end]}{_PLAIN}"
+    for start, end in hit.highlights:
+        shown += f"{harmless(hit.snippet[at:start])}{_BOLD}{harmless(hit.snippet[start:end])}{_PLAIN}"
         at = end
-    return shown + text[at:]
+    return shown + harmless(hit.snippet[at:])
 
 
 def _spoken(passage: Passage, spoken: Spoken, *, cut: bool) -> Iterable[str]:

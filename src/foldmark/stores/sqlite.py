@@ -5,7 +5,7 @@ flushed to the disk. A caller that got an id back keeps the event when this proc
 docs/format.md says what that costs and what a weaker level would lose.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache, partial
 from threading import RLock
@@ -18,6 +18,7 @@ from foldmark.core.codec import decode_data
 from foldmark.core.errors import ConflictError, DamagedError
 from foldmark.core.events import ROLES, Event
 from foldmark.core.ports import AgentRecord, Hit, Size
+from foldmark.core.recall import Index, Scope
 from foldmark.core.replay import Fold, birth
 from foldmark.core.segments import END, Segment, Segments
 from foldmark.core.turns import Message
@@ -247,14 +248,17 @@ class SqliteStore(SqliteTowards, SqliteLeases, SqliteMemos, SqliteReading, Sqlit
 
     # Searching
 
-    def search(self, query: str, limit: int) -> list[Hit]:
-        from foldmark.stores.sqlite_search import hits, terms, tokenizers  # 3 ms, for whoever searches
+    def index(self, scope: Scope) -> Index:
+        from foldmark.stores.sqlite_search import SqliteIndex  # 3 ms, for whoever searches
 
-        try:
-            wanted = terms(query, *tokenizers(self._db))
-        except apsw.Error as error:
-            raise explain(error, self.path) from error
-        return hits(wanted, limit, partial(self._run, "search"), partial(self._run, "searched_text"))
+        keys = None if scope.agents is None else [self._key(agent) for agent in scope.agents]
+        return SqliteIndex(self._run_named, self._id, scope, keys)
+
+    def hits(self, event_ids: Sequence[int]) -> list[Hit]:
+        rows = (row for event_id in event_ids for row in self._run("hit", event_id))
+        return [
+            Hit(id, agent, name, kind, turn, at, 0.0, "", False, tool) for id, agent, name, kind, turn, at, tool in rows
+        ]
 
     def turns_after(self, agent_id: str, event_id: int, limit: int) -> list[int]:
         return [id for (id,) in self._run("turns_after", self._key(agent_id), event_id, limit)]
@@ -299,6 +303,9 @@ class SqliteStore(SqliteTowards, SqliteLeases, SqliteMemos, SqliteReading, Sqlit
             raise explain(error, self.path) from error
 
     def _run(self, name: str, *bindings: Any) -> list[tuple[Any, ...]]:
+        return self._all(self._sql[name], bindings)
+
+    def _run_named(self, name: str, bindings: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         return self._all(self._sql[name], bindings)
 
     def _key(self, agent_id: str) -> int:

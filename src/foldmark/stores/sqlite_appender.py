@@ -10,6 +10,7 @@ from foldmark.core.events import ROLES, Draft
 from foldmark.core.ports import Size
 from foldmark.core.towards import End, refused
 from foldmark.core.turns import place
+from foldmark.recall.parts import has_parts
 from foldmark.stores.sqlite_file import explain
 
 
@@ -69,7 +70,7 @@ class Appender:
         if nth is not None:
             self._weigh(id, draft)
         if nth is not None and draft.content:
-            self._db.execute(self._sql["index"], (id,))
+            self._index(id, draft)
         if kind == "tool_call":
             self._db.execute(self._sql["wait"], (self._key, id))
         elif draft.answers is not None:
@@ -79,6 +80,12 @@ class Appender:
         self.head, self._next, self.open_turn = id, id + 1, open_turn
         self._messages, self._tokens = own
         return id
+
+    def _index(self, id: int, draft: Draft) -> None:
+        name = draft.data.get("name") if draft.data and draft.kind == "tool_call" else None
+        if has_parts(draft.content) or (isinstance(name, str) and has_parts(name)):
+            self._db.execute(self._sql["index_parts"], (id,))
+        self._db.execute(self._sql["index"], (id,))
 
     def _weigh(self, id: int, draft: Draft) -> None:
         from foldmark.core.weight import weight  # 5 ms, and reading weighs nothing
@@ -105,6 +112,7 @@ class Appender:
         for id, kind, nth, data in rows:
             if nth is not None:
                 self._db.execute(self._sql["unindex"], (id,))
+                self._db.execute(self._sql["unindex_parts"], (id,))
                 self._db.execute(self._sql["unweigh"], (key, id))
                 if kind == "tool_call":
                     self._db.execute(self._sql["answered"], (key, id))

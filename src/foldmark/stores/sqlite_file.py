@@ -9,6 +9,7 @@ import apsw
 
 from foldmark.core.codec import decode_data
 from foldmark.core.errors import DamagedError, StoreError
+from foldmark.recall.parts import parts_of
 from foldmark.stores.queries import migrations
 
 APPLICATION_ID = 0x466F6C64
@@ -85,6 +86,11 @@ def weight_of(*row: Any) -> int:
     return weight(kind, content, read, bool(interrupted), event_id)
 
 
+def parts_in(*row: Any) -> str:
+    """`foldmark.recall.parts.parts_of` of a text, as SQL calls it."""
+    return parts_of(str(row[0]))
+
+
 def open_beside(db: apsw.Connection, path: str, place: str) -> apsw.Connection:
     """Another connection to the same database, for reading only. Raises apsw.Error, also if `db` is closed."""
     file = db.db_filename("main")  # what a relative `path` meant when it was opened
@@ -140,6 +146,7 @@ def _prepare(db: apsw.Connection, path: str, create: bool) -> None:
     db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
     db.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
     db.create_scalar_function("weight_of", weight_of, 5, deterministic=True)
+    db.create_scalar_function("parts_of", parts_in, 1, deterministic=True)
     # What is erased is overwritten, and so is what moves from page to page before it may be erased.
     db.execute("PRAGMA secure_delete = ON")
     steps = migrations("sqlite")

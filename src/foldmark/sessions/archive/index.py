@@ -20,7 +20,7 @@ from foldmark.core.wording import one_line
 from foldmark.stores.sqlite_file import connect_read_only, is_only_read, switch_to_wal
 
 NAME = "index.db"
-VERSION = 1
+VERSION = 2
 APPLICATION_ID = 0x466F6C41
 """Marks the file as an index of Foldmark's archive: "FolA"."""
 
@@ -47,7 +47,8 @@ CREATE TABLE messages (
 );
 CREATE INDEX messages_of_file ON messages (file, offset);
 CREATE VIRTUAL TABLE words USING fts5 (
-    text, content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 2'
+    text, parts, content = '', contentless_delete = 1,
+    tokenize = "porter unicode61 remove_diacritics 2 categories 'L* N* Co Mn Mc'"
 );
 """
 

@@ -15,6 +15,7 @@ from msgspec import json
 
 from foldmark.core.codec import utc
 from foldmark.core.wording import title
+from foldmark.recall.parts import parts_of
 from foldmark.sessions.archive.index import remove_messages, rows, transaction
 from foldmark.sessions.archive.marker import record_is_marked
 from foldmark.sessions.archive.records import LONGEST, Said, key, said
@@ -126,7 +127,7 @@ class _Pass:
         self._state = "indexed"
         self._held = 0
         self._messages: list[tuple[Any, ...]] = []
-        self._words: list[tuple[int, str]] = []
+        self._words: list[tuple[int, str, str]] = []
 
     def _take(self, record: Record) -> bool:
         """Index one record; false if it shows that the whole file is not to be."""
@@ -169,7 +170,8 @@ class _Pass:
         text = f"{message.tool}\n{message.text}" if message.tool else message.text
         where = (self._id, record.line, record.offset, part)
         self._messages.append((self._next, *where, message.role, tool, self._last, key(value, part, message)))
-        self._words.append((self._next, text[:LONGEST]))
+        text = text[:LONGEST]
+        self._words.append((self._next, text, parts_of(text)))
         self._next += 1
         self._held += len(text)
         if self._held >= _TEXTS:
@@ -177,7 +179,7 @@ class _Pass:
 
     def _write(self) -> None:
         self._db.executemany("INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", self._messages)
-        self._db.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", self._words)
+        self._db.executemany("INSERT INTO words (rowid, text, parts) VALUES (?, ?, ?)", self._words)
         self._added += len(self._messages)
         self._messages, self._words, self._held = [], [], 0
 

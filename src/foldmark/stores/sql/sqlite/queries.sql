@@ -315,21 +315,85 @@ LEFT JOIN events m ON m.id = (
 
 -- name: index
 -- The words of a message that was just appended.
-INSERT INTO search (rowid, text) SELECT id, text FROM searchable WHERE id = ?
+INSERT INTO search (rowid, text, parts) SELECT id, text, parts FROM searchable WHERE id = ?
+
+-- name: index_parts
+-- The words in a message that SQLite's tokenizer does not see; before `index`.
+INSERT INTO parts (event, words)
+SELECT id, words FROM (SELECT id, parts_of(text) AS words FROM searchable WHERE id = ?) WHERE words <> ''
 
 -- name: unindex
 -- Takes a message out of the index; it must still have the text that it was indexed with.
-INSERT INTO search (search, rowid, text) SELECT 'delete', id, text FROM searchable WHERE id = ?
+INSERT INTO search (search, rowid, text, parts) SELECT 'delete', id, text, parts FROM searchable WHERE id = ?
 
--- name: search
--- The messages that an FTS5 expression finds, the best first; what was erased is not among them.
-SELECT s.rank, e.id, a.id, a.name, e.kind, e.turn, e.created_at
-FROM search s JOIN events e ON e.id = s.rowid JOIN agents a ON a.key = e.agent
-WHERE s.search MATCH ? AND octet_length(e.content) > 0 ORDER BY s.rank LIMIT ?
+-- name: unindex_parts
+-- Takes away the words that SQLite's tokenizer did not see; after `unindex`.
+DELETE FROM parts WHERE event = ?
 
--- name: searched_text
--- The beginning of a message's text as it is searched; whole, if it is not longer than so many bytes.
-SELECT CASE WHEN octet_length(text) <= ? THEN text ELSE substr(text, 1, ?) END FROM searchable WHERE id = ?
+-- name: indexed
+-- How many messages there are.
+SELECT coalesce(sum(messages), 0) FROM agents
+
+-- name: counted
+-- How many messages an FTS5 expression finds, up to so many; the last of these; the newest event.
+SELECT count(*), max(id), (SELECT max(id) FROM events)
+FROM (SELECT rowid AS id FROM search WHERE search MATCH :expression LIMIT :most)
+
+-- name: best
+-- The messages from an id on that an FTS5 expression finds, the best first.
+SELECT rowid FROM search WHERE search MATCH :expression AND rowid >= :first ORDER BY rank LIMIT :most
+
+-- name: best_fitting
+-- The same with filters, each null for anything; `agents` are keys as JSON.
+SELECT e.id, e.agent FROM search s JOIN events e ON e.id = s.rowid
+WHERE s.search MATCH :expression AND s.rowid >= :first
+    AND (:agents IS NULL OR e.agent IN (SELECT value FROM json_each(:agents)))
+    AND (:role IS NULL OR e.kind = :role)
+    AND (:since IS NULL OR e.created_at >= :since)
+    AND (:before IS NULL OR e.created_at < :before)
+    AND (:tool IS NULL OR lower(json_extract(CASE e.kind
+        WHEN 'tool_call' THEN e.data
+        WHEN 'tool_result' THEN (SELECT c.data FROM events c WHERE c.id = e.answers)
+    END, '$.name')) = :tool)
+ORDER BY s.rank LIMIT :most
+
+-- name: part
+-- The id from which on lies a share of all events, the newest.
+SELECT CAST(coalesce(max(id), 0) * (1 - :share) AS INTEGER) FROM events
+
+-- name: around
+-- A message and up to so many before and behind it, in no order, with the beginning of each text as it is searched.
+SELECT id, CASE kind
+    WHEN 'tool_call' THEN coalesce(CASE WHEN json_valid(data) THEN json_extract(data, '$.name') END, '') || ' '
+        || replace(replace(replace(replace(text, '\\', ' '), '\n', ' '), '\t', ' '), '\r', ' ')
+    ELSE text
+END, created_at
+FROM (
+    SELECT id, kind, data, created_at, CASE WHEN octet_length(content) <= longest THEN content
+        ELSE substr(content, 1, longest) END AS text
+    FROM (
+        SELECT *, CASE id WHEN :id THEN :whole ELSE :cut END AS longest FROM (
+            SELECT * FROM events WHERE agent = :agent AND nth IS NOT NULL AND id <= :id ORDER BY id DESC LIMIT :reach + 1
+        )
+        UNION ALL
+        SELECT *, :cut FROM (
+            SELECT * FROM events WHERE agent = :agent AND nth IS NOT NULL AND id > :id ORDER BY id LIMIT :reach
+        )
+    )
+    WHERE content <> ''
+)
+
+-- name: agent_of
+-- Whose event this is.
+SELECT agent FROM events WHERE id = :id
+
+-- name: hit
+-- A message that was found, and the tool that it calls or that answered.
+SELECT e.id, a.id, a.name, e.kind, e.turn, e.created_at, json_extract(CASE e.kind
+    WHEN 'tool_call' THEN e.data
+    WHEN 'tool_result' THEN (SELECT c.data FROM events c WHERE c.id = e.answers)
+END, '$.name')
+FROM events e JOIN agents a ON a.key = e.agent WHERE e.id = ?
 
 -- name: turns_after
 -- The next turns of an agent after an id.

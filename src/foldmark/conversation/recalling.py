@@ -1,0 +1,93 @@
+"""Recall over everything: messages of all conversations, memos, archived sessions of coding agents [SPEC 7].
+
+One ranking for all: how much a word weighs is counted over everything, so that the scores can be compared.
+"""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from foldmark.conversation.log import MOST_HITS, Log
+from foldmark.core.codec import utc
+from foldmark.core.errors import CommandError
+from foldmark.core.memos import Memo, Memos
+from foldmark.core.ports import Hit
+from foldmark.core.recall import ANY, Archived, Filters, Found, Index, Place, Said, Term, Wanted
+from foldmark.recall.places import snippet, spans
+from foldmark.recall.query import read
+from foldmark.recall.ranking import asked, held
+from foldmark.recall.searching import search
+
+MOST_MEMOS = 2000
+"""The newest memos, which are searched."""
+
+
+def search_everything(
+    query: str, limit: int = 10, filters: Filters = ANY, *, log: Log | None = None, archive: Archived | None = None
+) -> list[Found]:
+    """The messages and memos that fit `query` best, of a log and of archived sessions, as far as given.
+
+    Any text is a query, as in `Log.search`. Raises CommandError if there is no word in it.
+    """
+    if not 1 <= limit <= MOST_HITS:
+        raise CommandError(f"limit is a number from 1 to {MOST_HITS}, not {limit}")
+    wanted = read(query)
+    memos = MemoIndex(log.store, filters) if log else None
+    indexes: list[Index] = [each for each in (log.index(filters) if log else None, memos, archive) if each is not None]
+    places = search(wanted, limit, indexes)
+    told: dict[Place, Found | None] = {}
+    for number, index in enumerate(indexes):
+        there = [place for place in places if place.source == number]
+        if index is archive:
+            told |= zip(there, archive.told(there), strict=True)
+        elif index is memos:
+            told |= {place: _memo(memos.memos[place.id]) for place in there}
+        elif log is not None:
+            told |= {place: _message(hit) for place, hit in zip(there, log.hits(wanted, there), strict=True)}
+    found = []
+    for place in places:
+        if (each := told[place]) is not None:
+            line = snippet(place.text or each.tool or "", wanted.terms)
+            score = place.every + place.score / (1 + place.score)
+            marks = tuple(spans(line, wanted.terms))
+            found.append(replace(each, all_words=place.every, score=score, snippet=line, highlights=marks))
+    return found
+
+
+class MemoIndex:
+    """The memos of a database; they are few, so that they are read."""
+
+    def __init__(self, store: Memos, filters: Filters) -> None:
+        nobody = filters.agent or filters.project or filters.role or filters.tool or filters.visible is not None
+        memos = [] if nobody else store.memos(MOST_MEMOS)
+        self.memos = {memo.id: memo for memo in memos if _said_then(memo, filters)}
+        self._said = {id: Said(id, f"{memo.content}\n{' '.join(memo.tags)}") for id, memo in self.memos.items()}
+
+    def indexed(self) -> int:
+        return len(self.memos)
+
+    def frequency(self, term: Term) -> int:
+        return len(self.best("any", [term], len(self.memos)))
+
+    def best(self, wanted: Wanted, terms: Sequence[Term], limit: int, share: float = 1.0) -> list[int]:
+        every = len(terms) if wanted == "all" else 1
+        weighed = asked(terms, (), dict.fromkeys(terms, 0), 0)
+        return [id for id, said in self._said.items() if held(said, weighed) >= every][:limit]
+
+    def around(self, ids: Sequence[int], reach: int) -> list[list[Said]]:
+        return [[self._said[id]] for id in ids]
+
+
+def _said_then(memo: Memo, filters: Filters) -> bool:
+    at = utc(memo.created_at)
+    return (filters.since is None or at >= filters.since) and (filters.before is None or at < filters.before)
+
+
+def _memo(memo: Memo) -> Found:
+    return Found("memo", str(memo.id), ", ".join(memo.tags), "memo", None, memo.created_at, False, 0.0, "")
+
+
+def _message(hit: Hit) -> Found:
+    name = hit.agent_name or hit.agent_id[:8]
+    told = Found("conversation", hit.agent_id, name, hit.kind, hit.tool, hit.created_at, False, 0.0, "")
+    return replace(told, event_id=hit.event_id, visible=hit.visible)

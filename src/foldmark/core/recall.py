@@ -1,0 +1,129 @@
+"""What is looked for in all that was ever said, and what can be searched [SPEC 7]."""
+
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime
+from typing import Literal, NamedTuple, Protocol
+
+from msgspec import Struct
+
+
+class Phrase(NamedTuple):
+    """Words that stand side by side, the last of them perhaps only a beginning."""
+
+    words: tuple[str, ...]
+    prefix: bool = False
+
+
+class Term(NamedTuple):
+    """Something to look for: one of several phrases, by the stems of their words.
+
+    `typed` is what the text itself must hold, where words were meant as typed.
+    """
+
+    phrases: tuple[Phrase, ...]
+    typed: Phrase | None = None
+
+
+class Filters(Struct, frozen=True):
+    """What a hit has to be, each None for anything.
+
+    `since` and `before` are moments in UTC. `agent` is a conversation's name, or the beginning of an agent's or a
+    coding session's uuid; `project` a part of a conversation's name or of a session's working folder; `role` as in
+    `Event.kind` (of sessions also thinking); `tool` a tool's name, compared without case: its calls and what they
+    answered. `visible` is whether a message is in the context of the agent that wrote it; of sessions nobody knows
+    that, so with it they are left out.
+    """
+
+    since: datetime | None = None
+    before: datetime | None = None
+    agent: str | None = None
+    project: str | None = None
+    role: str | None = None
+    tool: str | None = None
+    visible: bool | None = None
+
+
+ANY = Filters()
+
+
+class Found(Struct, frozen=True):
+    """A message or a memo that was found, wherever.
+
+    `source` is claude, codex, conversation or memo; `id` the session's, the agent's or the memo's; `name` the session's
+    working folder, the conversation's name or the memo's tags; `role` as in `Filters`, or memo. `all_words` is whether
+    it holds every word that was asked for, `score` the higher the better. `snippet` is one line; `highlights` are the
+    places in it where words of the query stand, from and up to. A session's message stands in line `line` of `file`; a
+    conversation's is the event `event_id`, and `visible` says whether it is in the context.
+    """
+
+    source: str
+    id: str
+    name: str
+    role: str
+    tool: str | None
+    at: str | None
+    all_words: bool
+    score: float
+    snippet: str
+    highlights: tuple[tuple[int, int], ...] = ()
+    file: str | None = None
+    line: int | None = None
+    event_id: int | None = None
+    visible: bool | None = None
+
+
+class Scope(NamedTuple):
+    """The messages of a log that a search may find, worked out from filters: `agents` are uuids, None for all; `fits`
+    tells of (agent, event) whether it may be found, as far as the other filters do not say."""
+
+    filters: Filters = ANY
+    agents: Collection[str] | None = None
+    fits: Callable[[str, int], bool] | None = None
+
+
+class Said(NamedTuple):
+    """A message of an index and its text, perhaps only the beginning; `at` is when it was said, ISO 8601 or "", `fits`
+    whether the filters let it through."""
+
+    id: int
+    text: str
+    at: str = ""
+    fits: bool = True
+
+
+Wanted = Literal["all", "any"]
+
+
+class Index(Protocol):
+    """What can be searched by words: the messages of a log, those of archived sessions."""
+
+    def indexed(self) -> int:
+        """How many messages there are, about."""
+
+    def frequency(self, term: Term) -> int:
+        """How many messages hold a term by its stems; about, if they are many."""
+
+    def best(self, wanted: Wanted, terms: Sequence[Term], limit: int, share: float = 1.0) -> list[int]:
+        """The ids of the `limit` messages that hold all or any of the terms and fit the filters best, by these terms
+        alone; of the newest part of all, if `share` is below 1."""
+
+    def around(self, ids: Sequence[int], reach: int) -> list[list[Said]]:
+        """These messages, each with up to `reach` neighbours on each side: runs of neighbours in order."""
+
+
+class Place(NamedTuple):
+    """A message that was found: in which of several indexes, its id, a score (the higher, the better), whether it holds
+    every term, and its text, perhaps cut."""
+
+    source: int
+    id: int
+    score: float
+    every: bool
+    text: str
+
+
+class Archived(Index, Protocol):
+    """The messages of archived sessions, to be searched."""
+
+    def told(self, places: Sequence[Place]) -> list[Found | None]:
+        """What was found at these places, without snippets; None for what is no longer there."""

@@ -1,0 +1,30 @@
+"""What an FTS5 index answers: which messages hold a term, how many, and which of them best [SPEC 7].
+
+Such an index has the columns `text` and `parts` (`recall.parts`) and the tokenizer `recall.tokens.PORTER`. It is the
+log's, or the archive's.
+"""
+
+from collections.abc import Sequence
+
+from foldmark.core.recall import Phrase, Term, Wanted
+
+COUNTED = 20_000
+"""Messages that are counted; how many more there are follows from how far they reach."""
+
+_JOINED = {"all": " AND ", "any": " OR "}
+
+
+def expression(wanted: Wanted, terms: Sequence[Term]) -> str:
+    """The FTS5 expression for all or any of the terms."""
+    return _JOINED[wanted].join(f"({' OR '.join(map(_quoted, term.phrases))})" for term in terms)
+
+
+def extrapolated(counted: int, reached: int | None, newest: int | None) -> int:
+    """How many there are in all, given how many were counted up to which id, and the newest id."""
+    if counted < COUNTED or not reached or not newest:
+        return counted
+    return counted * max(newest, reached) // reached
+
+
+def _quoted(phrase: Phrase) -> str:
+    return '"' + " ".join(phrase.words).replace('"', '""') + '"' + (" *" if phrase.prefix else "")

@@ -1,0 +1,75 @@
+"""Words that SQLite's tokenizer does not see, so that they are indexed beside a text [SPEC 7].
+
+Two kinds: the parts of a name in code (`parseHttpResponse` is one word to the tokenizer), and what stands in a run of a
+script that writes no spaces: its overlapping pairs of characters, and the last character alone. With these a name is
+found by its parts, and any piece of Chinese, Japanese, Korean or Thai as a phrase of pairs.
+"""
+
+import re
+import unicodedata
+from itertools import pairwise
+
+from foldmark.core.words import UNSPACED, is_unspaced
+
+LONGEST_NAME = 64
+"""Characters of a name; what is longer (encoded data) is none."""
+
+MOST_PIECES = 8
+"""Parts of a name; what has more is encoded data, too."""
+
+MOST = 50_000
+"""Characters of all that is indexed beside one text."""
+
+_SEAM_AT = re.compile(r"[A-Z](?:(?<=[a-z0-9][A-Z])|[A-Z][a-z]{2})")
+_UNSPACED_AT = re.compile(f"[{UNSPACED}]")
+_WORD = re.compile(rf"(?:[{UNSPACED}]|[^\W_])+")
+_SEAM = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
+_PIECE = re.compile(rf"[{UNSPACED}]+|[^{UNSPACED}]+")
+
+
+def has_parts(text: str) -> bool:
+    """Whether `parts_of` may be anything but ""."""
+    return _SEAM_AT.search(text) is not None or (not text.isascii() and _UNSPACED_AT.search(text) is not None)
+
+
+def parts_of(text: str) -> str:
+    """What is indexed beside a text: words in the order of the text, those of each name and each run once; often ""."""
+    if not has_parts(text):
+        return ""
+    found: list[str] = []
+    length = 0
+    for word in dict.fromkeys(_WORD.findall(text)):
+        pieces = pieces_of(word)
+        if len(pieces) == 1 and not is_unspaced(word):
+            continue
+        for piece in pieces:
+            found += [*pairs(piece), _characters(piece)[-1]] if is_unspaced(piece) else [piece]
+        length += 2 * len(word)
+        if length > MOST:
+            break
+    return " ".join(found)[:MOST]
+
+
+def pieces_of(word: str) -> list[str]:
+    """A word cut where its script changes, and a name in code at its seams; the word itself if it has none."""
+    if not word.isascii():
+        return _PIECE.findall(word)
+    pieces = _SEAM.split(word) if len(word) <= LONGEST_NAME else []
+    return pieces if 1 < len(pieces) <= MOST_PIECES else [word]
+
+
+def pairs(run: str) -> list[str]:
+    """The overlapping pairs of a run's characters; none of a single one."""
+    characters = _characters(run)
+    return [first + second for first, second in pairwise(characters)]
+
+
+def _characters(run: str) -> list[str]:
+    """The characters of a run, each with the marks that stand on it."""
+    found: list[str] = []
+    for character in run:
+        if found and unicodedata.category(character) in ("Mn", "Mc"):
+            found[-1] += character
+        else:
+            found.append(character)
+    return found

@@ -1,0 +1,112 @@
+"""What a person types to search, as terms; nothing that is typed is syntax of the index [SPEC 4, 7].
+
+The index holds the stems of words, so that "migrations" also finds "migrated". Words in quotes and beginnings
+(`migrat*`) are meant as typed: the index says which messages come into question, their texts decide (`places.holds`).
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from foldmark.core.codec import well_formed
+from foldmark.core.errors import CommandError
+from foldmark.core.recall import Phrase, Term
+from foldmark.core.words import is_unspaced
+from foldmark.recall.parts import pairs, pieces_of
+from foldmark.recall.ranking import is_question
+from foldmark.recall.tokens import stems, words
+
+MOST_TERMS = 64
+"""Terms of a query that count, and words of one term."""
+
+_PART = re.compile(r'"([^"]*)"(\*?)|([^\s"]+)')
+_QUOTES = str.maketrans("“”„‟\0", '"""" ')
+_POSSESSIVE = re.compile(r"['’]s(?!\w)", re.IGNORECASE)
+
+_PAIRS_TOGETHER = 4
+"""Pairs of a run of characters up to which it is one word; what is longer is a sentence, looked for in any order."""
+
+_SHORTEST_STEM, _LONGEST_ENDING = 3, 7
+"""Letters of the stems that a beginning may go beyond, and by how many."""
+
+
+class Query(NamedTuple):
+    """What is asked for, in order and once each: `terms`, and `idle` words that say nothing beside them; whether it is
+    a question."""
+
+    terms: list[Term]
+    idle: list[Term]
+    question: bool
+
+
+def read(query: str) -> Query:
+    """What `query` asks for.
+
+    "Words in quotes" stay together and are meant as typed, as is a beginning with a `*` behind it; words that say
+    nothing are the terms if there are no others. Raises CommandError if there is no word at all.
+    """
+    from foldmark.core.words import FUNCTION  # 8 ms to import, and only a search needs it
+
+    telling: dict[Term, None] = {}
+    idle: dict[Term, None] = {}
+    for quoted, star, word in _PART.findall(_POSSESSIVE.sub("", well_formed(query).translate(_QUOTES))):
+        found = tuple(words(quoted or word)[:MOST_TERMS])
+        if not found:
+            continue
+        if quoted or word.endswith("*"):
+            telling[_typed(Phrase(found, bool(star or word)))] = None
+        elif all(each in FUNCTION or (len(found) > 1 and len(each) == 1) for each in found):
+            idle[Term((Phrase(found),))] = None
+        else:
+            telling.update(dict.fromkeys(_spelled(word, found)))
+    if not telling and not idle:
+        raise CommandError(
+            'there is no word to search for; type some, as in: database schema, "in these very words", migrat*'
+        )
+    wanted, beside = (telling, idle) if telling else (idle, {})
+    return Query(list(islice(wanted, MOST_TERMS)), list(islice(beside, MOST_TERMS)), is_question(query))
+
+
+def _spelled(word: str, found: tuple[str, ...]) -> Iterator[Term]:
+    """The terms of a word, which the tokenizer takes for `found`."""
+    pieces = pieces_of(word)
+    if not any(map(is_unspaced, pieces)):
+        parts = tuple(token for piece in pieces for token in words(piece)) if len(found) == 1 else found
+        yield Term(tuple(dict.fromkeys((Phrase(found), Phrase(parts)))))
+        return
+    for piece in pieces:
+        if not is_unspaced(piece):
+            yield from (Term((Phrase((token,)),)) for token in words(piece))
+        elif len(both := pairs(piece)) > _PAIRS_TOGETHER:
+            yield from (Term((Phrase((pair,)),)) for pair in both)
+        else:
+            yield Term((_of_run(piece),))
+
+
+def _of_run(run: str) -> Phrase:
+    both = pairs(run)
+    return Phrase(tuple(both)) if both else Phrase((run,), prefix=True)
+
+
+def _typed(typed: Phrase) -> Term:
+    """What was meant as typed, with phrases that find all of it, and more."""
+    runs = [piece for word in typed.words for piece in pieces_of(word) if is_unspaced(piece)]
+    if runs:
+        return Term((_of_run(max(runs, key=len)),), typed)
+    return Term((*_beginnings(typed), *_shorter(typed)) if typed.prefix else (typed,), typed)
+
+
+def _beginnings(typed: Phrase) -> Iterator[Phrase]:
+    """The longest beginning that is its own stem, as the index makes stems of what it is asked, too."""
+    *before, last = typed.words
+    ends = (end for end in range(len(last), 0, -1) if stems(last[:end]) == [last[:end]])
+    yield Phrase((*before, last[: next(ends, len(last))]), prefix=True)
+
+
+def _shorter(typed: Phrase) -> Iterator[Phrase]:
+    """The stems of words that begin with the last word of `typed`, where these are shorter: "migrat" for "migrati"."""
+    *before, last = typed.words
+    for end in range(max(_SHORTEST_STEM, len(last) - _LONGEST_ENDING), len(last)):
+        yield Phrase((*before, last[:end]))
+        yield Phrase((*before, f"{last[:end]}e"))

@@ -1,0 +1,218 @@
+"""How well a message answers a query: by its words, by those of its neighbours, and by what it is [SPEC 7].
+
+The score is a sum over the terms of the query, each weighed by how rare it is. A term counts where it stands in the
+message itself (as in BM25), less in the two messages before and behind it, and once more in the passage around it:
+people say in one message what they ask about in another, and seldom repeat its words. A message that mostly asks
+answers little. docs/recall.md has the figures that the constants come from.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import accumulate
+from math import log
+from typing import NamedTuple
+
+from foldmark.core.recall import Phrase, Said, Term
+from foldmark.core.wording import MONTHS
+from foldmark.recall.parts import parts_of
+from foldmark.recall.places import holds
+from foldmark.recall.tokens import stems
+
+REACH = 8
+"""Messages on each side that belong to a passage."""
+
+IDLE = 0.2
+"""What a word that says nothing ("how", "first") weighs beside one that does and is as rare."""
+
+PASSAGE = 0.5
+"""What a term weighs that stands anywhere in the passage."""
+
+ASKING = 0.35
+"""How much less a message counts that only asks, where the query is a question: an answer tells."""
+
+NAMED = 0.1
+"""How much more a message counts that begins with the name of who speaks, where the query has this name."""
+
+LONGEST, NEIGHBOUR = 100_000, 2000
+"""Characters that are read of a message, and of one beside it."""
+
+_NEAR = {0: 1.0, 1: 0.5, -1: 0.5, 2: 0.3, -2: 0.3}
+"""What a term in a message weighs by how far away that is."""
+
+_K1, _B = 1.2, 0.75
+"""BM25's usual constants."""
+
+_SPLIT = 8000
+"""Characters of a text that are split into words; in what follows, terms are counted by their letters alone."""
+
+_SENTENCE = re.compile(r"[^.!?？。\n]+[.!?？。]*")
+_LABEL = re.compile(r"\s*(?:[(\[][^)\]\n]{1,60}[)\]]\s*)?([^\W\d_][^:\n]{0,39}):\s")
+_ASKS = re.compile(
+    r"\W*(?:(?:in|on|at|to|for|from|with|by|of|around|during)\s+)?"
+    r"(?:what|when|where|which|who|whom|whose|why|how|did|does|do|is|are|was|were|has|have|had|can|could|would|will)\b",
+    re.IGNORECASE,
+)
+
+
+class Asked(NamedTuple):
+    """A term with its phrases as stems, how rare it is, and whether it says anything; `word` is the stem that it is, if
+    it is one and nothing else."""
+
+    phrases: tuple[Phrase, ...]
+    typed: Phrase | None
+    weight: float
+    telling: bool
+    word: str | None
+
+
+class Scored(NamedTuple):
+    """A message with its score; `held` is how many telling terms it holds itself."""
+
+    said: Said
+    score: float
+    held: int
+
+
+class _Read(NamedTuple):
+    """How often each term stands in a message or its date, its length in words, how many telling terms it holds."""
+
+    counts: list[int]
+    length: int
+    held: int
+
+
+def asked(telling: Sequence[Term], idle: Sequence[Term], held: Mapping[Term, int], messages: int) -> list[Asked]:
+    """Terms as the ranking wants them, given how many of all messages hold each."""
+    return [
+        _asked(term, share * log(1 + (max(messages, held[term]) - held[term] + 0.5) / (held[term] + 0.5)), share == 1)
+        for terms, share in ((telling, 1.0), (idle, IDLE))
+        for term in terms
+    ]
+
+
+def _asked(term: Term, weight: float, telling: bool) -> Asked:
+    phrases = tuple(Phrase(tuple(stems(" ".join(words))), prefix) for words, prefix in term.phrases)
+    (words, prefix), *more = phrases
+    word = None if more or term.typed or prefix or len(words) > 1 else words[0]
+    return Asked(phrases, term.typed, weight, telling, word)
+
+
+def is_question(query: str) -> bool:
+    """Whether a query asks, in English or with a question mark."""
+    return "?" in query or "？" in query or _ASKS.match(query) is not None
+
+
+def scored(runs: Sequence[Sequence[Said]], terms: Sequence[Asked], *, question: bool = False) -> list[Scored]:
+    """The messages that hold a telling term and fit, out of runs of neighbours, each with its score; in no order.
+
+    `question` is whether the query is one.
+    """
+    read = [[_read(said, terms) for said in run] for run in runs]
+    lengths = [each.length for run in read for each in run]
+    usual = max(1.0, sum(lengths) / max(1, len(lengths)))
+    names = {phrase.words for term in terms for phrase in term.phrases}
+    found = []
+    for run, texts in zip(runs, read, strict=True):
+        own = [_own(each, terms, usual) for each in texts]
+        around = _passages(texts, terms)
+        for at, said in enumerate(run):
+            # What is too long to be read whole was found by an index, which has all of it.
+            held = texts[at].held or len(said.text) >= LONGEST
+            if held and said.fits:
+                score = sum(share * own[at + off] for off, share in _NEAR.items() if 0 <= at + off < len(run))
+                score += PASSAGE * around[at]
+                score *= 1 - ASKING * asking(said.text) if question else 1
+                label = _LABEL.match(said.text)
+                score *= 1 + NAMED if label and not names.isdisjoint((stem,) for stem in stems(label[1])) else 1
+                found.append(Scored(said, score, held))
+    return found
+
+
+def held(said: Said, terms: Sequence[Asked]) -> int:
+    """How many telling terms a message holds."""
+    return _read(said, terms).held
+
+
+def asking(text: str) -> float:
+    """The share of a text's words that stand in questions."""
+    every = questions = 0
+    for sentence in _SENTENCE.findall(text[:_SPLIT]):
+        words = len(sentence.split())
+        every += words
+        questions += words if sentence.endswith(("?", "？")) else 0
+    return questions / every if every else 0.0
+
+
+def _own(read: _Read, terms: Sequence[Asked], usual: float) -> float:
+    damp = _K1 * (1 - _B + _B * read.length / usual)
+    counted = zip(read.counts, terms, strict=True)
+    return sum(term.weight * count * (_K1 + 1) / (count + damp) for count, term in counted if count)
+
+
+def _passages(texts: Sequence[_Read], terms: Sequence[Asked]) -> list[float]:
+    """For each message, what stands in the passage around it."""
+    found = [0.0] * len(texts)
+    for place, term in enumerate(terms):
+        sums = list(accumulate((each.counts[place] for each in texts), initial=0))
+        if sums[-1]:
+            for at in range(len(texts)):
+                count = sums[min(at + REACH + 1, len(texts))] - sums[max(0, at - REACH)]
+                found[at] += term.weight * 2 * count / (count + 1)
+    return found
+
+
+def _read(said: Said, terms: Sequence[Asked]) -> _Read:
+    begin, rest = said.text[:_SPLIT], said.text[_SPLIT:].casefold()
+    tokens = stems(begin)
+    length = len(tokens) + len(rest) // 6
+    if more := parts_of(begin):
+        tokens += stems(more)
+    often = Counter(tokens)
+    counts = [_counted(term, said.text, tokens, often, rest) for term in terms]
+    held = sum(count > 0 and term.telling for count, term in zip(counts, terms, strict=True))
+    date = _date(said.at[:10])
+    return _Read([count + (term.word in date) for count, term in zip(counts, terms, strict=True)], length, held)
+
+
+@lru_cache(maxsize=1000)
+def _date(day: str) -> frozenset[str]:
+    """The words by which people name a day, as stems: 2026-03-01 is 1 March 2026."""
+    year, _, rest = day.partition("-")
+    month, _, number = rest.partition("-")
+    if not (month.isdecimal() and 1 <= int(month) <= 12):
+        return frozenset()
+    return frozenset(stems(f"{year} {MONTHS[int(month) - 1]} {number.lstrip('0')}"))
+
+
+def _counted(term: Asked, text: str, tokens: Sequence[str], often: Mapping[str, int], rest: str) -> int:
+    if term.word and not rest:
+        return often.get(term.word, 0)
+    found = max(_count(phrase, tokens, often, rest) for phrase in term.phrases)
+    return found if not found or term.typed is None or holds(text, term.typed) else 0
+
+
+def _count(phrase: Phrase, tokens: Sequence[str], often: Mapping[str, int], rest: str) -> int:
+    """How often a phrase stands among tokens, and in the rest of a text."""
+    *before, last = phrase.words
+    if phrase.prefix and not before:
+        found = sum(number for token, number in often.items() if token.startswith(last))
+    elif not before:
+        found = often.get(last, 0)
+    else:
+        found = sum(1 for _ in _places(phrase, tokens)) if all(word in often for word in before) else 0
+    return found + (rest.count(last) if rest and all(word in rest for word in before) else 0)
+
+
+def _places(phrase: Phrase, tokens: Sequence[str]) -> Iterator[int]:
+    """Where several words stand side by side."""
+    first, last, size = phrase.words[0], phrase.words[-1], len(phrase.words)
+    at = -1
+    for _ in range(tokens.count(first)):
+        at = tokens.index(first, at + 1)
+        side = tuple(tokens[at : at + size])
+        if side == phrase.words or (
+            phrase.prefix and len(side) == size and side[:-1] == phrase.words[:-1] and side[-1].startswith(last)
+        ):
+            yield at

@@ -1,0 +1,20 @@
+"""Neighbours of several messages of one conversation, put together [SPEC 7]."""
+
+from collections.abc import Iterator, Sequence
+
+from foldmark.core.recall import Said
+
+
+def joined(lists: Sequence[Sequence[Said]]) -> Iterator[list[Said]]:
+    """Lists of neighbours, each in the order of the conversation, as runs: where lists overlap they are one, and of one
+    message the longest text counts."""
+    run: dict[int, Said] = {}
+    for each in sorted(filter(None, lists), key=lambda said: said[0].id):
+        if run and each[0].id not in run:
+            yield list(run.values())
+            run = {}
+        for said in each:
+            if said.id not in run or len(said.text) > len(run[said.id].text):
+                run[said.id] = said
+    if run:
+        yield list(run.values())
