@@ -12,7 +12,7 @@ from foldmark.conversation.asking import Asking
 from foldmark.conversation.receipts import Result
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.ports import AgentRecord, Clock, Hit, NewId, Size, Store
-from foldmark.core.recall import ANY, Archived, Filters, Index, Place, Scope
+from foldmark.core.recall import ANY, Archived, Filters, Index, Mode, Place, Scope
 from foldmark.core.replay import birth
 from foldmark.core.request import Request, ToolSpec
 from foldmark.core.secrets import Secrets
@@ -189,7 +189,7 @@ class Log:
         """All agents but those deleted, oldest first."""
         return [self._object(record) for record in self.store.agents() if not record.deleted]
 
-    def search(self, query: str, limit: int = 10, filters: Filters = ANY) -> list[Hit]:
+    def search(self, query: str, limit: int = 10, filters: Filters = ANY, mode: Mode = "auto") -> list[Hit]:
         """The messages of all conversations that fit `query` best, the best first, forgotten ones included [SPEC 7].
 
         Any text is a query: its words in any order, "words that stand together", beginnings as in `migrat*`, or a whole

@@ -12,7 +12,7 @@ from foldmark.core.codec import utc
 from foldmark.core.errors import CommandError
 from foldmark.core.memos import Memo, Memos
 from foldmark.core.ports import Hit
-from foldmark.core.recall import ANY, Archived, Filters, Found, Index, Place, Said, Term, Wanted
+from foldmark.core.recall import ANY, Archived, Filters, Found, Index, Mode, Place, Said, Term, Wanted
 from foldmark.recall.places import snippet, spans
 from foldmark.recall.query import read
 from foldmark.recall.ranking import asked, held
@@ -23,7 +23,13 @@ MOST_MEMOS = 2000
 
 
 def search_everything(
-    query: str, limit: int = 10, filters: Filters = ANY, *, log: Log | None = None, archive: Archived | None = None
+    query: str,
+    limit: int = 10,
+    filters: Filters = ANY,
+    *,
+    log: Log | None = None,
+    archive: Archived | None = None,
+    mode: Mode = "auto",
 ) -> list[Found]:
     """The messages and memos that fit `query` best, of a log and of archived sessions, as far as given.
 

@@ -93,6 +93,9 @@ class Said(NamedTuple):
 
 Wanted = Literal["all", "any"]
 
+Mode = Literal["auto", "text", "vector", "both"]
+"""What a search goes by: words, meanings (vectors of a model), or both; auto is both where there are vectors."""
+
 
 class Index(Protocol):
     """What can be searched by words: the messages of a log, those of archived sessions."""

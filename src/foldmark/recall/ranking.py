@@ -23,13 +23,13 @@ from foldmark.recall.tokens import stems
 REACH = 8
 """Messages on each side that belong to a passage."""
 
-IDLE = 0.2
-"""What a word that says nothing ("how", "first") weighs beside one that does and is as rare."""
+IDLE = 0.3
+"""What a word that says nothing ("how", "first") weighs beside one that does and is as rare where it was read."""
 
 PASSAGE = 0.5
 """What a term weighs that stands anywhere in the passage."""
 
-ASKING = 0.35
+ASKING = 0.4
 """How much less a message counts that only asks, where the query is a question: an answer tells."""
 
 NAMED = 0.1
@@ -84,19 +84,20 @@ class _Read(NamedTuple):
 
 
 def asked(telling: Sequence[Term], idle: Sequence[Term], held: Mapping[Term, int], messages: int) -> list[Asked]:
-    """Terms as the ranking wants them, given how many of all messages hold each."""
-    return [
-        _asked(term, share * log(1 + (max(messages, held[term]) - held[term] + 0.5) / (held[term] + 0.5)), share == 1)
-        for terms, share in ((telling, 1.0), (idle, IDLE))
-        for term in terms
-    ]
+    """Terms as the ranking wants them, given how many of all messages hold each of the telling ones."""
+    weighed = [_asked(term, _rarity(held[term], messages)) for term in telling]
+    return weighed + [_asked(term, None) for term in idle]
 
 
-def _asked(term: Term, weight: float, telling: bool) -> Asked:
+def _asked(term: Term, weight: float | None) -> Asked:
     phrases = tuple(Phrase(tuple(stems(" ".join(words))), prefix) for words, prefix in term.phrases)
     (words, prefix), *more = phrases
     word = None if more or term.typed or prefix or len(words) > 1 else words[0]
-    return Asked(phrases, term.typed, weight, telling, word)
+    return Asked(phrases, term.typed, weight or 0.0, weight is not None, word)
+
+
+def _rarity(holding: int, messages: int) -> float:
+    return log(1 + max(0.0, messages - holding + 0.5) / (holding + 0.5))
 
 
 def is_question(query: str) -> bool:
@@ -110,6 +111,7 @@ def scored(runs: Sequence[Sequence[Said]], terms: Sequence[Asked], *, question: 
     `question` is whether the query is one.
     """
     read = [[_read(said, terms) for said in run] for run in runs]
+    terms = _weighed(terms, [each for run in read for each in run])
     lengths = [each.length for run in read for each in run]
     usual = max(1.0, sum(lengths) / max(1, len(lengths)))
     names = {phrase.words for term in terms for phrase in term.phrases}
@@ -128,6 +130,16 @@ def scored(runs: Sequence[Sequence[Said]], terms: Sequence[Asked], *, question: 
                 score *= 1 + NAMED if label and not names.isdisjoint((stem,) for stem in stems(label[1])) else 1
                 found.append(Scored(said, score, held))
     return found
+
+
+def _weighed(terms: Sequence[Asked], read: Sequence[_Read]) -> list[Asked]:
+    """The terms with weights for words that say nothing: counting them in all messages would cost more than they tell,
+    so it is done in what was read."""
+
+    def weight(place: int) -> float:
+        return IDLE * _rarity(sum(each.counts[place] > 0 for each in read), len(read))
+
+    return [term if term.telling else term._replace(weight=weight(place)) for place, term in enumerate(terms)]
 
 
 def held(said: Said, terms: Sequence[Asked]) -> int:

@@ -24,9 +24,8 @@ FIRST, MOST = 50, 4000
 
 def search(query: Query, limit: int, indexes: Sequence[Index]) -> list[Place]:
     """The best `limit` messages of all indexes, the best first: those with every term before those with some."""
-    terms = [*query.terms, *query.idle]
-    held = [{term: index.frequency(term) for term in terms} for index in indexes]
-    total = {term: sum(each[term] for each in held) for term in terms}
+    held = [{term: index.frequency(term) for term in query.terms} for index in indexes]
+    total = {term: sum(each[term] for each in held) for term in query.terms}
     weighed = asked(query.terms, query.idle, total, sum(index.indexed() for index in indexes))
     found = []
     for number, index in enumerate(indexes):
