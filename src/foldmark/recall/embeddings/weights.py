@@ -1,0 +1,130 @@
+"""The weights of an encoder, from a safetensors file."""
+
+from collections.abc import Sequence
+from typing import TypeAlias, cast
+
+import msgspec
+import numpy as np
+import safetensors
+from numpy.typing import NDArray
+
+from foldmark.recall.embeddings.embedder import EmbeddingError
+from foldmark.recall.embeddings.folder import Shape
+
+Floats: TypeAlias = NDArray[np.float32]
+
+_KINDS: dict[str, type[np.generic]] = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
+
+
+class Dense(msgspec.Struct, frozen=True):
+    """A linear layer: y = x·weight + bias, the weight (inputs, outputs)."""
+
+    weight: Floats
+    bias: Floats
+
+
+class Norm(msgspec.Struct, frozen=True):
+    """A layer normalisation's factors and summands, (hidden,) each."""
+
+    factor: Floats
+    summand: Floats
+
+
+class Layer(msgspec.Struct, frozen=True):
+    """One layer. `attention` gives queries, keys and values side by side, the queries scaled for the softmax."""
+
+    attention: Dense
+    output: Dense
+    output_norm: Norm
+    inner: Dense
+    outer: Dense
+    outer_norm: Norm
+
+
+class Weights(msgspec.Struct, frozen=True):
+    """`words` (vocabulary, hidden); `positions` (longest, hidden), the vector of the only type of token added."""
+
+    words: Floats
+    positions: Floats
+    norm: Norm
+    layers: tuple[Layer, ...]
+
+
+def read_weights(data: bytes, shape: Shape) -> Weights:
+    """The weights in a safetensors file of float32, float16 or bfloat16. Raises EmbeddingError for what they lack."""
+    try:
+        file = dict(safetensors.deserialize(data))  # type: ignore[no-untyped-call]
+    except safetensors.SafetensorError as error:
+        raise EmbeddingError(f"the embedding model's weights are damaged: {error}; fetch the model again") from None
+    return _Reader(file, shape).weights()
+
+
+class _Reader:
+    def __init__(self, file: dict[str, dict[str, object]], shape: Shape) -> None:
+        self._file, self._shape = file, shape
+        ending = "embeddings.word_embeddings.weight"
+        # Some are stored with the name of the whole model in front, as in bert.embeddings.…
+        self._begin = next((name.removesuffix(ending) for name in file if name.endswith(ending)), "")
+
+    def weights(self) -> Weights:
+        hidden, first = self._shape.hidden, self._shape.first_position
+        positions = self._table("embeddings.position_embeddings.weight", (None, hidden))
+        types = self._table("embeddings.token_type_embeddings.weight", (None, hidden))
+        if len(positions) < first + self._shape.longest:
+            raise self._missing(f"positions up to {first + self._shape.longest}")
+        return Weights(
+            words=self._table("embeddings.word_embeddings.weight", (None, hidden)),
+            positions=positions[first : first + self._shape.longest] + types[0],
+            norm=self._norm("embeddings"),
+            layers=tuple(self._layer(f"encoder.layer.{number}.") for number in range(self._shape.layers)),
+        )
+
+    def _layer(self, name: str) -> Layer:
+        hidden = self._shape.hidden
+        parts = [self._dense(f"{name}attention.self.{part}", hidden, hidden) for part in ("query", "key", "value")]
+        scale = np.float32((hidden // self._shape.heads) ** -0.5)
+        parts[0] = Dense(parts[0].weight * scale, parts[0].bias * scale)
+        inner = self._dense(f"{name}intermediate.dense", hidden, None)
+        return Layer(
+            attention=Dense(
+                # As rows that stand for outputs, like every other weight as it is stored: read in the order it lies.
+                np.concatenate([part.weight.T for part in parts]).T,
+                np.concatenate([part.bias for part in parts]),
+            ),
+            output=self._dense(f"{name}attention.output.dense", hidden, hidden),
+            output_norm=self._norm(f"{name}attention.output"),
+            inner=inner,
+            outer=self._dense(f"{name}output.dense", len(inner.bias), hidden),
+            outer_norm=self._norm(f"{name}output"),
+        )
+
+    def _dense(self, name: str, inputs: int, outputs: int | None) -> Dense:
+        weight = self._table(f"{name}.weight", (outputs, inputs)).T
+        return Dense(weight, self._table(f"{name}.bias", (weight.shape[1],)))
+
+    def _norm(self, name: str) -> Norm:
+        size = (self._shape.hidden,)
+        return Norm(self._table(f"{name}.LayerNorm.weight", size), self._table(f"{name}.LayerNorm.bias", size))
+
+    def _table(self, name: str, shape: Sequence[int | None]) -> Floats:
+        """A tensor as float32, of this shape; None stands for any size."""
+        tensor = self._file.get(self._begin + name)
+        if tensor is None:
+            raise self._missing(name)
+        kind = _KINDS.get(str(tensor["dtype"]))
+        if kind is None:
+            raise EmbeddingError(
+                f"the embedding model's {name} is of type {tensor['dtype']}; F32, F16 and BF16 are understood"
+            )
+        found = cast(list[int], tensor["shape"])
+        if len(found) != len(shape) or any(want not in (None, size) for want, size in zip(shape, found, strict=True)):
+            wanted = "×".join("…" if want is None else str(want) for want in shape)
+            raise self._missing(f"{name} as {wanted}, but as {'×'.join(map(str, found))}")
+        values = np.frombuffer(cast(bytearray, tensor["data"]), kind).reshape(found)
+        if kind is np.uint16:  # bfloat16 is the upper half of a float32
+            values = (values.astype(np.uint32) << 16).view(np.float32)
+        return np.ascontiguousarray(values, np.float32)
+
+    @staticmethod
+    def _missing(what: str) -> EmbeddingError:
+        return EmbeddingError(f"the embedding model's weights do not have {what}; fetch the model again")
