@@ -1,0 +1,12 @@
+"""Foldmark inside of Pydantic AI: `FoldmarkHistory` is the history of an agent (docs/pydantic-ai.md)."""
+
+try:
+    import pydantic_ai  # noqa: F401
+except ModuleNotFoundError:
+    raise ModuleNotFoundError(
+        "foldmark.integrations.pydantic_ai needs Pydantic AI; install it with: pip install 'foldmark[pydantic-ai]'"
+    ) from None
+
+from foldmark.integrations.pydantic_ai.history import FoldmarkHistory
+
+__all__ = ["FoldmarkHistory"]

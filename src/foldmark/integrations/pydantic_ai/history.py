@@ -1,0 +1,189 @@
+"""`FoldmarkHistory`: the history of a Pydantic AI agent is the context of a conversation."""
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any
+
+from pydantic_ai import RunContext
+from pydantic_ai.capabilities import AbstractCapability, WrapRunHandler
+from pydantic_ai.messages import ModelMessage, ToolCallPart, ToolReturnPart
+from pydantic_ai.models import ModelRequestContext
+from pydantic_ai.run import AgentRunResult
+from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.toolsets import FunctionToolset
+
+import foldmark
+from foldmark.conversation import Agent, Log, Result
+from foldmark.conversation.asking import NOBODY, Asking
+from foldmark.core.errors import ConflictError, FoldmarkError
+from foldmark.core.request import Request
+from foldmark.integrations.pydantic_ai.logbook import Logbook
+from foldmark.integrations.pydantic_ai.pieces import Piece, history
+from foldmark.integrations.pydantic_ai.toolset import toolset
+
+_ATTEMPTS = 5
+
+
+@dataclass(eq=False)
+class FoldmarkHistory(AbstractCapability[Any]):
+    """The history of a Pydantic AI agent, kept by Foldmark: `Agent(model, capabilities=[FoldmarkHistory("chat.db")])`.
+
+    Everything that passes through a run is recorded in the conversation `name` of a log, each message once; what the
+    model sees, and what the run goes on with, is the context of that conversation: what is left after clear, rewind,
+    forget, drop, and what came back by restore. So a run goes on with the conversation, whether or not it is given a
+    `message_history`; what that holds and is not recorded yet is recorded first.
+
+    `log` is an open log or the path of one. `window` sends only the newest whole turns that fit the token budget, with
+    the pinned turns, and `truncation` shortens old results of tools, both as the conversation's settings say
+    [SPEC 5.2, 5.3]. `tools` names those of Foldmark's own tools that the model is offered, as "recall" and "slash";
+    `asking` reaches the person where a command or a tool has to ask. Several runs at a time share one conversation.
+
+    `ProcessHistory(history)` works as well, but records an answer only with the next request, and a tool that changes
+    the context comes too early for its own call.
+    """
+
+    log: Log | str | os.PathLike[str]
+    name: str = "default"
+    _: KW_ONLY
+    window: bool = False
+    truncation: bool = False
+    tools: Sequence[str] = ()
+    asking: Asking = NOBODY
+
+    def __post_init__(self) -> None:
+        own = not isinstance(self.log, Log)
+        log = self.log if isinstance(self.log, Log) else foldmark.open(self.log)
+        self._log, self._own = log, own
+        self.agent: Agent = log.agent(self.name)
+        self._logbook = Logbook(self.agent)
+        self._running: dict[str | None, list[ModelMessage]] = {}
+        self._tools = toolset(self.agent, self.tools, self.asking) if self.tools else None
+
+    def __enter__(self) -> "FoldmarkHistory":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the database, if it was opened here."""
+        if self._own:
+            self._log.close()
+
+    def do(self, line: str, *, actor: str = "human") -> Result:
+        """Carry out a command, "/mark BEFORE", also from within a tool. Raises CommandError; nothing was done then."""
+        self.agent.context()
+        return self.agent.do(line, actor=actor, asking=self.asking)
+
+    def messages(self, *, waiting: bool = False) -> list[ModelMessage]:
+        """The context as it is now, for `message_history=`, and for looking at it.
+
+        A call that never got its result gets one that says so; with `waiting` the calls of the last response do not,
+        since `deferred_tool_results=` will answer them. Writes nothing.
+        """
+        with self._log.store.exclusive():
+            made = history(self._shown(), self._logbook.standing(), waiting=waiting)
+            self._logbook.handed(made)
+            return [message for message, _ in made]
+
+    def record(self, messages: Sequence[ModelMessage], run_id: str | None = None) -> None:
+        """Record what of a history is not recorded yet. Raises FoldmarkError; nothing of it is recorded then."""
+        for attempt in range(_ATTEMPTS):
+            with self._log.store.exclusive():
+                try:
+                    self.agent.context()  # somebody else may have written, from another process
+                    self._logbook.record(messages, run_id, joins=any(other != run_id for other in self._running))
+                except BaseException as error:
+                    self._logbook = self._logbook.anew()
+                    if not isinstance(error, ConflictError) or attempt == _ATTEMPTS - 1:
+                        raise
+                else:
+                    return
+
+    # As Pydantic AI calls it
+
+    async def __call__(self, ctx: RunContext[Any], messages: list[ModelMessage]) -> list[ModelMessage]:
+        """As the processor of `ProcessHistory`."""
+        return self._processed(messages, ctx.run_id)
+
+    def get_toolset(self) -> FunctionToolset[Any] | None:
+        """The tools of Foldmark that the model is offered."""
+        return self._tools
+
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Record what is new and put the context in place of the history, for this request and the rest of the run."""
+        self._running[ctx.run_id] = ctx.messages
+        messages = self._processed(request_context.messages, ctx.run_id)
+        request_context.messages = list(messages)
+        ctx.messages[:] = messages
+        return request_context
+
+    async def before_tool_execute(
+        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: Any
+    ) -> Any:
+        """Record a call before its tool runs: a crash loses nothing, and what the tool does to the context holds."""
+        self.record(ctx.messages, ctx.run_id)
+        return args
+
+    async def wrap_run(self, ctx: RunContext[Any], *, handler: WrapRunHandler) -> AgentRunResult[Any]:
+        """Record what a run ends with, however it ends, and end the turn."""
+        try:
+            result = await handler()
+        except BaseException:
+            with suppress(FoldmarkError):
+                self._end(ctx.run_id, interrupted=True)
+            raise
+        self._end(ctx.run_id, interrupted=False)
+        return result
+
+    def _end(self, run_id: str | None, *, interrupted: bool) -> None:
+        messages = self._running.pop(run_id, None)
+        if messages is not None:
+            try:
+                self.record(messages, run_id)
+            finally:
+                self._logbook.end_turn(run_id, interrupted=interrupted)
+
+    def _processed(self, messages: Sequence[ModelMessage], run_id: str | None) -> list[ModelMessage]:
+        with self._log.store.exclusive():
+            self.record(messages, run_id)
+            last = messages[-1] if messages else None
+            made = history(self._shown(), self._logbook.standing(messages), last)
+            self._logbook.handed(made)
+            return [message for message, _ in made]
+
+    # What is shown
+
+    def _shown(self) -> list[Piece]:
+        context = self.agent.context()
+        events = [event for event, _ in self._log.store.weights(context.ranges)][::-1]
+        pieces = self._logbook.pieces(events)
+        if not self.window and not self.truncation:
+            return pieces
+        request = self.agent.request()
+        if self.window:
+            pieces = _windowed(pieces, request)
+        return _shortened(pieces, request) if self.truncation else pieces
+
+
+def _windowed(pieces: Sequence[Piece], request: Request) -> list[Piece]:
+    first = request.manifest.edge.first or 0
+    pinned = {part.event for part in request.manifest.parts if part.layer == "pinned"}
+    return [piece for piece in pieces if piece.event >= first or piece.kind == "system" or piece.event in pinned]
+
+
+def _shortened(pieces: Sequence[Piece], request: Request) -> list[Piece]:
+    short = {part.event: part.text for part in request.manifest.parts if part.how == "truncated"}
+    return [_shorten(piece, short[piece.event]) if piece.event in short else piece for piece in pieces]
+
+
+def _shorten(piece: Piece, text: str) -> Piece:
+    parts = (
+        replace(part, content=text) if isinstance(part, ToolReturnPart) and not part.files else part
+        for part in piece.parts
+    )
+    return piece._replace(parts=tuple(parts))

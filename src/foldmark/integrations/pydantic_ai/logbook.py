@@ -1,0 +1,231 @@
+"""Recording what passes through a run: each message once, as messages of a conversation."""
+
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
+from itertools import groupby, islice
+from typing import Any, NamedTuple
+
+from pydantic_ai.messages import ModelMessage, ModelRequest, SystemPromptPart
+
+from foldmark.conversation import Agent
+from foldmark.core.events import Event
+from foldmark.core.segments import END
+from foldmark.core.truncation import HINT
+from foldmark.integrations.pydantic_ai import kept
+from foldmark.integrations.pydantic_ai.entries import Entry, split
+from foldmark.integrations.pydantic_ai.pieces import Handed, Piece, plain
+from foldmark.integrations.pydantic_ai.recorded import Recorded, Sought, stamp
+
+
+class _Met(NamedTuple):
+    """A message that was seen before, as it was then: its parts, and the events that it says."""
+
+    message: ModelMessage
+    parts: tuple[Any, ...]
+    events: tuple[int, ...]
+
+
+class Logbook:
+    """Records the messages of runs in a conversation, and knows the piece that each event gives back."""
+
+    def __init__(self, agent: Agent, run_id: str | None = None) -> None:
+        self._agent, self._store = agent, agent.log.store
+        self._recorded = Recorded(agent)
+        self._met: dict[int, _Met] = {}
+        self._pieces: dict[int, Piece] = {}
+        self._run = run_id
+        self._joins = False
+        self._instructions: tuple[str, int] | None = None
+
+    def anew(self) -> "Logbook":
+        """One that knows nothing but the log, and whose turn is open."""
+        return Logbook(self._agent, self._run)
+
+    def record(self, messages: Sequence[ModelMessage], run_id: str | None, *, joins: bool = False) -> None:
+        """Record what of `messages`, a history of run `run_id`, is not recorded yet, all of it or nothing.
+
+        A prompt of another run begins a turn, unless that run `joins` one that still goes on. What raises here leaves
+        nothing recorded, and of this object nothing to go on with but what it is `anew`.
+        """
+        self._joins = joins
+        first = next((i for i, message in enumerate(messages) if isinstance(message, ModelRequest)), None)
+        met = [self._meet(message) for message in messages]
+        new = [
+            (i, split(message, opens=i == first))
+            for i, message in enumerate(messages)
+            if met[i] is None and not _is_unfinished(message)
+        ]
+        used = {event for each in met if each for event in each.events}
+        sought = [
+            Sought(entry, messages[i].run_id, new=i == len(messages) - 1 and messages[i].run_id == run_id is not None)
+            for i, entries in new
+            for entry in entries
+        ]
+        found = self._find(sought, used)
+        known = iter(found)
+        with self._agent.batch() if None in found else nullcontext():
+            for i, entries in new:
+                events = self._append(messages[i], entries, [next(known) for _ in entries])
+                met[i] = _Met(messages[i], tuple(messages[i].parts), tuple(events))
+        self._met = {id(each.message): each for each in met if each}
+
+    def pieces(self, events: Iterable[int]) -> list[Piece]:
+        """What these events, in the order of the log, give back."""
+        wanted = list(events)
+        self._load(event for event in wanted if event not in self._pieces)
+        return [self._pieces[event] for event in wanted if event in self._pieces]
+
+    def standing(self, messages: Sequence[ModelMessage] = ()) -> list[SystemPromptPart]:
+        """The system prompt that an agent begins with: that of a recorded history, or the newest there is."""
+        first = next((self._met[id(each)] for each in messages if isinstance(each, ModelRequest)), None)
+        given = [piece for piece in self.pieces(first.events if first else ()) if piece.standing]
+        pieces = given or self.pieces(event.id for event in self._recorded.standing())
+        return [part for piece in pieces for part in piece.parts]
+
+    def handed(self, made: Iterable[Handed]) -> None:
+        """Take note of messages that were made of pieces: they come back."""
+        for message, events in made:
+            self._met.setdefault(id(message), _Met(message, tuple(message.parts), events))
+
+    def end_turn(self, run_id: str | None, *, interrupted: bool) -> None:
+        """End the turn, if it is of this run: other runs may share the conversation."""
+        if self._run == run_id:
+            self._agent.end_turn(interrupted=interrupted)
+            self._run = None
+
+    # Recognising
+
+    def _meet(self, message: ModelMessage) -> _Met | None:
+        met = self._met.get(id(message))
+        same = met is not None and met.message is message and len(met.parts) == len(message.parts)
+        if met and same and all(a is b for a, b in zip(met.parts, message.parts, strict=True)):
+            return met
+        return None
+
+    def _find(self, sought: list[Sought], used: set[int]) -> list[int | None]:
+        """As `Recorded.find`; the system prompt in front is known by its text alone, since every run says it anew."""
+        found = self._recorded.find(sought, used) if sought else []
+        front = [i for i, each in enumerate(sought) if each.entry.standing]
+        if any(found[i] is None for i in front):
+            there = self._recorded.standing()
+            same = [event.content for event in there] == [self._recorded.as_stored(sought[i].entry.text) for i in front]
+            for i, event in zip(front, there, strict=False):
+                found[i] = event.id if same else None
+        return found
+
+    # Appending
+
+    def _append(self, message: ModelMessage, entries: Sequence[Entry], known: Sequence[int | None]) -> list[int]:
+        """Record the entries of a message that are not `known`; the events of all of them.
+
+        The system prompt in front is kept apart from the message that it came with: it outlives it.
+        """
+        heads = {True: None, False: self._head_of(known, entries)}
+        dumped = kept.dumped(message) if None in known else None
+        events: list[int] = []
+        for entry, event_id in zip(entries, known, strict=True):
+            head = heads[entry.standing]
+            if event_id is None:
+                data = self._data(message, entry, dumped, head)
+                event_id = self._append_entry(message, entry, data, opens=head is None)
+                self._note_instructions(message, event_id, data)
+                event = self._store.event(event_id)
+                assert event is not None
+                self._pieces[event_id] = plain(event)
+            heads[entry.standing] = head = head or event_id
+            self._take(message, entry, event_id, head)
+            events.append(event_id)
+        return events
+
+    def _head_of(self, known: Sequence[int | None], entries: Sequence[Entry]) -> int | None:
+        """The first event of a message of which some is recorded already."""
+        body = (e for e, entry in zip(known, entries, strict=True) if e is not None and not entry.standing)
+        return next((piece.head for piece in self.pieces(islice(body, 1))), None)
+
+    def _data(self, message: ModelMessage, entry: Entry, dumped: Any, head: int | None) -> kept.Json | None:
+        if dumped is None:
+            return None
+        envelope, parts = dumped
+        text = getattr(message, "instructions", None)
+        if self._instructions and text == self._instructions[0]:
+            envelope = {**envelope, "instructions": {"as": self._instructions[1]}}
+        beside = {"message": envelope} if head is None else {"of": head}
+        return kept.data_of(entry, parts, {**beside, "standing": True} if entry.standing else beside)
+
+    def _note_instructions(self, message: ModelMessage, event_id: int, data: kept.Json | None) -> None:
+        text = getattr(message, "instructions", None)
+        if text and data and (self._instructions is None or self._instructions[0] != text):
+            self._instructions = text, event_id
+
+    def _append_entry(self, message: ModelMessage, entry: Entry, data: kept.Json | None, *, opens: bool) -> int:
+        agent, time = self._agent, stamp(entry.time)
+        if entry.person and opens and not self._joins and (message.run_id is None or message.run_id != self._run):
+            agent.end_turn(created_at=time)
+            self._run = message.run_id
+        if entry.kind == "tool_call":
+            return agent.append_tool_call(entry.name, entry.args, call_id=entry.call_id, created_at=time, data=data)
+        if entry.kind == "tool_result":
+            return agent.append_tool_result(
+                entry.call_id, entry.text, is_error=entry.failed, created_at=time, data=data
+            )
+        return agent.append(
+            entry.kind,
+            entry.text,
+            created_at=time,
+            data=data,
+            actor="human" if entry.person else "system" if entry.kind == "user" else None,
+            interrupted=entry.kind == "assistant" and message.state == "interrupted",
+            verbatim=True,
+        )
+
+    # Giving back
+
+    def _take(self, message: ModelMessage, entry: Entry, event_id: int, head: int) -> None:
+        """Remember an event's parts as they came: whoever changed them meant it. Foldmark's own cut of a result, and
+        the notice in place of one, are not that."""
+        (piece,) = self.pieces([event_id])
+        if piece.kind != entry.kind:
+            self._pieces[event_id] = piece._replace(head=head, message=message)
+        elif not piece.standing and not (entry.kind == "tool_result" and HINT.format(id=event_id) in entry.text):
+            parts = tuple(message.parts[index] for index in entry.at)
+            self._pieces[event_id] = piece._replace(head=head, message=message, parts=parts, standing=entry.standing)
+
+    def _load(self, missing: Iterable[int]) -> None:
+        """Read pieces from the log, message by message."""
+        read = [(event, kept.of_event(event)) for each in missing if (event := self._store.event(each))]
+        for head, pairs in groupby(read, lambda pair: kept.head_of(pair[0])):
+            self._load_message(head, list(pairs))
+
+    def _load_message(self, head: int, read: Sequence[tuple[Event, kept.Json | None]]) -> None:
+        first = read[0][0] if read[0][0].id == head else self._event(head)
+        envelope, pairs = self._envelope(first), [(event, own) for event, own in read if own]
+        whole = kept.restored(envelope, pairs) if envelope else None
+        if whole is None:
+            self._pieces.update((event.id, plain(event)) for event, _ in read)
+            return
+        message, parts = whole
+        for (event, own), made in zip(pairs, parts, strict=True):
+            standing = own.get("standing") is True
+            self._pieces[event.id] = Piece(event.id, event.kind, event.answers, head, message, tuple(made), standing)
+
+    def _envelope(self, first: Event | None) -> kept.Json | None:
+        """The message that begins with an event, without its parts."""
+        envelope = _message(first)
+        said = envelope.get("instructions") if envelope else None
+        if envelope and isinstance(said, dict):
+            before = _message(self._event(said.get("as"))) or {}
+            return {**envelope, "instructions": before.get("instructions")}
+        return envelope
+
+    def _event(self, named: Any) -> Event | None:
+        return self._store.event(named) if isinstance(named, int) and 0 < named <= END else None
+
+
+def _message(event: Event | None) -> kept.Json | None:
+    envelope = (kept.of_event(event) or {}).get("message") if event else None
+    return envelope if isinstance(envelope, dict) else None
+
+
+def _is_unfinished(message: ModelMessage) -> bool:
+    """Whether a provider has paused this answer, which then comes again as a whole."""
+    return not isinstance(message, ModelRequest) and message.state == "suspended"

@@ -1,0 +1,205 @@
+"""From the messages of a context to a history of Pydantic AI, with every call and its result side by side."""
+
+import dataclasses
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple, cast
+
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    SystemPromptPart,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+
+from foldmark.core import codec
+from foldmark.core.events import Event
+from foldmark.core.view import NO_RESULT as NEVER_CAME
+from foldmark.integrations.pydantic_ai.entries import NO_RESULT, OMITTED
+
+
+class Piece(NamedTuple):
+    """One message of the context: its event, the first event of the message of Pydantic AI that it is of, that message,
+    and the parts of it. `answers` is the event of the call that a result is for. An own prompt of the agent is
+    `standing`. `event` is 0 for what stands in for a result."""
+
+    event: int
+    kind: str
+    answers: int | None
+    head: int
+    message: ModelMessage
+    parts: tuple[Any, ...]
+    standing: bool = False
+
+
+class Handed(NamedTuple):
+    """A message of the history, and the events that it says."""
+
+    message: ModelMessage
+    events: tuple[int, ...]
+
+
+def history(
+    pieces: Iterable[Piece],
+    standing: Sequence[SystemPromptPart],
+    last: ModelMessage | None = None,
+    *,
+    waiting: bool = False,
+) -> list[Handed]:
+    """The messages that pieces in the order of the log make; `last`, if given, is the last of them in any case.
+
+    Results stand directly behind their calls. A call without a result gets one that says so, those of `last` never, and
+    those of a response at the end not if they may be `waiting` for one. A result without its call is left out. The
+    agent's own prompt stands in front. No history begins with an answer, and none has two of them in a row.
+    """
+    shown = [piece for piece in pieces if not piece.standing]
+    calls = {piece.event for piece in shown if piece.kind == "tool_call"}
+    groups = _grouped([piece for piece in shown if piece.kind != "tool_result" or piece.answers in calls])
+    if last is not None:
+        groups = _ending(groups, last)
+    groups = _answered(_side_by_side(groups), last, waiting=waiting)
+    if groups and isinstance(groups[0][0].message, ModelResponse):
+        groups = [_omission(), *groups]
+    made = [_handed(group, standing if index == 0 else ()) for index, group in enumerate(groups)]
+    return [each for pair in zip([None, *made], made, strict=False) for each in _alternating(*pair)]
+
+
+def with_parts(message: ModelMessage, parts: Sequence[Any]) -> ModelMessage:
+    """A message like this one with other parts, of its own kind."""
+    changed: ModelMessage = dataclasses.replace(cast(Any, message), parts=list(parts))
+    return changed
+
+
+def plain(event: Event) -> Piece:
+    """The piece of an event that no message of Pydantic AI was recorded as, or whose data cannot be read."""
+    time, part = codec.utc(event.created_at), _plain_part(event)
+    if isinstance(part, TextPart | ToolCallPart):
+        return Piece(event.id, event.kind, None, event.id, ModelResponse([part], timestamp=time), (part,))
+    return Piece(event.id, event.kind, event.answers, event.id, ModelRequest([part], timestamp=time), (part,))
+
+
+def _plain_part(event: Event) -> Any:
+    time, call_id = codec.utc(event.created_at), event.call_id or ""
+    match event.kind:
+        case "assistant" | "summary":
+            return TextPart(event.content)
+        case "tool_call":
+            return ToolCallPart(str((event.data or {}).get("name", "")), event.content, call_id)
+        case "tool_result":
+            return ToolReturnPart("tool", event.content, call_id, timestamp=time)
+        case "system":
+            return SystemPromptPart(event.content, timestamp=time)
+        case _:
+            return UserPromptPart(event.content, timestamp=time)
+
+
+Group = list[Piece]
+
+
+def _grouped(pieces: Sequence[Piece]) -> list[Group]:
+    groups: list[Group] = []
+    for piece in pieces:
+        if groups and _together(groups[-1][-1], piece):
+            groups[-1].append(piece)
+        else:
+            groups.append([piece])
+    return groups
+
+
+def _together(before: Piece, piece: Piece) -> bool:
+    return before.message is piece.message or (
+        before.head == piece.head and type(before.message) is type(piece.message)
+    )
+
+
+def _ending(groups: list[Group], last: ModelMessage) -> list[Group]:
+    """The groups with `last` as their end, also where others have spoken since, or where it is not shown."""
+    at = next((i for i in reversed(range(len(groups))) if any(p.message is last for p in groups[i])), None)
+    if at is None:
+        parts = tuple(part for part in last.parts if not isinstance(part, ToolReturnPart))
+        return [*groups, [Piece(0, "user", None, 0, last, parts)]]
+    answered = {piece.answers for piece in groups[at]} - {None}
+    own = next((i for i in range(at) if any(piece.event in answered for piece in groups[i])), at)
+    return [*groups[:own], *groups[at + 1 :], *groups[own : at + 1]]
+
+
+def _side_by_side(groups: list[Group]) -> list[Group]:
+    """The groups with what stands between a call and its results in front of the call."""
+    groups, moved, index = list(groups), set[int](), 0
+    answered = {piece.answers for group in groups for piece in group} - {None}
+    while index < len(groups):
+        group = groups[index]
+        calls = {piece.event for piece in group if piece.kind == "tool_call"} & answered
+        after = {piece.answers for piece in groups[index + 1]} if index + 1 < len(groups) else set()
+        if calls <= after or group[0].event in moved:
+            index += 1
+            continue
+        results = [i for i in range(index + 1, len(groups)) if _answers(groups[i], calls)]
+        order = [*(i for i in range(index + 1, results[-1]) if i not in results), index, *results]
+        groups[index : results[-1] + 1] = [groups[i] for i in order]
+        moved.add(group[0].event)
+    return groups
+
+
+def _answered(groups: list[Group], last: ModelMessage | None, *, waiting: bool) -> list[Group]:
+    """The groups with a result for every call; not for those at the end that are `last`, or may be waiting for it."""
+    results = {piece.answers for group in groups for piece in group if piece.kind == "tool_result"}
+    found: list[Group] = []
+    missing: Group = []
+    for index, group in enumerate(groups):
+        calls = {piece.event for piece in groups[index - 1] if piece.kind == "tool_call"} if index else set()
+        if missing and _answers(group, calls):
+            group = [*(p for p in group if p.answers in calls), *missing, *(p for p in group if p.answers not in calls)]
+        elif missing:
+            found.append(missing)
+        found.append(group)
+        end = index == len(groups) - 1 and (waiting or group[0].message is last)
+        missing = [_missing(p) for p in group if p.kind == "tool_call" and p.event not in results and not end]
+    return [*found, missing] if missing else found
+
+
+def _omission() -> Group:
+    return [Piece(0, "user", None, 0, ModelRequest([OMITTED], timestamp=OMITTED.timestamp), (OMITTED,))]
+
+
+def _alternating(before: Handed | None, each: Handed) -> list[Handed]:
+    """A message, with a word in front of it where two answers would follow each other: not every provider takes that.
+
+    Pydantic AI itself joins those that no provider gave.
+    """
+    two = [each.message] if before is None else [before.message, each.message]
+    answers = [message for message in two if isinstance(message, ModelResponse)]
+    given = any(m.provider_name or m.model_name or m.provider_response_id for m in answers)
+    return [_handed(_omission()), each] if len(answers) == 2 and given else [each]
+
+
+def _answers(group: Group, calls: Collection[int | None]) -> bool:
+    return any(piece.answers in calls for piece in group if piece.answers is not None)
+
+
+def _missing(call: Piece) -> Piece:
+    part = next(part for part in call.parts if isinstance(part, ToolCallPart))
+    message, time = call.message, call.message.timestamp or OMITTED.timestamp
+    result = ToolReturnPart(
+        part.tool_name,
+        NEVER_CAME,
+        part.tool_call_id,
+        tool_kind=part.tool_kind,
+        metadata=NO_RESULT,
+        timestamp=time,
+        outcome="interrupted",
+    )
+    request = ModelRequest([result], timestamp=time, run_id=message.run_id, conversation_id=message.conversation_id)
+    return Piece(0, "tool_result", call.event, 0, request, (result,))
+
+
+def _handed(group: Group, standing: Sequence[SystemPromptPart] = ()) -> Handed:
+    """The message of one group: the very object where all of it is shown, else one like it with what is shown."""
+    message = next((piece.message for piece in group if piece.event), group[0].message)
+    parts = [*standing, *(part for piece in group for part in piece.parts)]
+    if len(parts) != len(message.parts) or {id(part) for part in parts} != {id(part) for part in message.parts}:
+        message = with_parts(message, parts)
+    return Handed(message, tuple(piece.event for piece in group if piece.event))

@@ -1,0 +1,170 @@
+"""What is recorded already: finding the events of a message that comes back, from wherever it comes.
+
+An entry is known by its kind, its time and, for calls and results, the call's id; that holds across runs, processes,
+and requests that Pydantic AI has joined, and it holds where somebody has changed the text. Where a history was made
+anew without its times, as by a browser, an entry is known by its text, in the order of the log.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import islice
+from typing import NamedTuple
+
+from foldmark.conversation import Agent
+from foldmark.core import codec
+from foldmark.core.events import Event
+from foldmark.core.segments import END, Segment, Segments, intersect, normal
+from foldmark.integrations.pydantic_ai import kept
+from foldmark.integrations.pydantic_ai.entries import Entry
+
+_PAGE = 500
+_Key = tuple[str, str, str | None]
+
+
+class Sought(NamedTuple):
+    """An entry that came, the run of its message (None if that does not say), and whether it can only be new."""
+
+    entry: Entry
+    run_id: str | None
+    new: bool
+
+
+class Recorded:
+    """The messages of an agent's lineage by what they are known by; the log is read backwards, as far as is needed."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent, self._store, self._hidden = agent, agent.log.store, agent.log.secrets.hidden
+        self._by_key: dict[_Key, list[int]] = defaultdict(list)
+        self._by_text: dict[tuple[str, int], list[int]] = defaultdict(list)
+        self._texts: dict[int, int] = {}
+        self._oldest = self._newest = agent.standing().newest
+        self._done, self._lineage = False, _lineage(agent)
+
+    def add(self, event: Event) -> None:
+        """Take note of an event that was recorded."""
+        if event.id in self._texts:
+            return
+        own = kept.of_event(event) is not None
+        self._by_key[event.kind, event.created_at, event.call_id or ""].append(event.id)
+        if event.kind == "user" and event.actor == "system" and not own:
+            # A notice, which was recorded in place of a result (SPEC 3).
+            self._by_key["tool_result", event.created_at, None].append(event.id)
+        text = self._text(event.content)
+        self._by_text[event.kind, text].append(event.id)
+        self._texts[event.id] = text
+        self._newest = max(self._newest, event.id)
+
+    def find(self, sought: Sequence[Sought], used: set[int]) -> list[int | None]:
+        """The event of each entry, None for one that is not recorded; none twice, and none of `used`."""
+        found: list[int | None] = [None] * len(sought)
+        self._read_newer()
+        while True:
+            self._match(sought, found, used)
+            if self._done or all(f is not None or s.new for f, s in zip(found, sought, strict=True)):
+                break
+            self._read_older()
+        self._match_changed(sought, found, used)
+        self._match_texts(sought, found, used)
+        return found
+
+    def as_stored(self, text: str) -> str:
+        """A text as the log holds it."""
+        return self._hidden(str(codec.well_formed(text)))
+
+    def standing(self) -> list[Event]:
+        """The newest system prompt that an agent began with: one event for each part of it."""
+        newest: list[Event] = []
+        for event_id in sorted(self._store.of_kind("system", self._agent.standing().lineage), reverse=True):
+            event = self._store.event(event_id)
+            own = kept.of_event(event) if event else None
+            if event is None or own is None or not own.get("standing"):
+                continue
+            if newest and kept.head_of(newest[-1]) != kept.head_of(event):
+                break
+            newest.append(event)
+        return newest[::-1]
+
+    # Reading
+
+    def _read_newer(self) -> None:
+        for event in self._store.messages(_between(self._lineage, self._newest + 1, END)):
+            self.add(event)
+
+    def _read_older(self) -> None:
+        page = self._store.messages(_between(self._lineage, 0, self._oldest), newest_first=True)
+        for event in islice(page, _PAGE):
+            self.add(event)
+            self._oldest = event.id - 1
+        self._done = self._oldest < 1 or next(page, None) is None
+
+    # Matching
+
+    def _match(self, sought: Sequence[Sought], found: list[int | None], used: set[int]) -> None:
+        for index, (entry, _, _) in enumerate(sought):
+            if found[index] is not None or (time := stamp(entry.time)) is None:
+                continue
+            text = self._text(entry.text)
+            same = [e for e in self._by_key.get((entry.kind, time, entry.call_id), ()) if self._texts[e] == text]
+            if entry.kind == "tool_result":
+                same += self._by_key.get(("tool_result", time, None), ())
+            _take(index, min((e for e in same if e not in used), default=None), found, used)
+
+    def _match_changed(self, sought: Sequence[Sought], found: list[int | None], used: set[int]) -> None:
+        for index, (entry, run_id, _) in enumerate(sought):
+            if found[index] is not None or (time := stamp(entry.time)) is None:
+                continue
+            there = sorted(e for e in self._by_key.get((entry.kind, time, entry.call_id), ()) if e not in used)
+            runs = (e for e in there if run_id is None or self._run_of(e) in (None, run_id))
+            _take(index, next(runs, None), found, used)
+
+    def _match_texts(self, sought: Sequence[Sought], found: list[int | None], used: set[int]) -> None:
+        at = 0
+        for index, (entry, run_id, _) in enumerate(sought):
+            known = found[index]
+            if known is None and run_id is None and (entry.text or entry.time is None):
+                there = self._by_text.get((entry.kind, self._text(entry.text)), ())
+                known = min((e for e in there if e > at and e not in used), default=None)
+                _take(index, known, found, used)
+            at = max(at, known or 0)
+
+    def _run_of(self, event_id: int) -> str | None:
+        event = self._store.event(event_id)
+        head = self._store.event(kept.head_of(event)) if event else None
+        envelope = (kept.of_event(head) or {}).get("message") if head else None
+        run_id = envelope.get("run_id") if isinstance(envelope, dict) else None
+        return run_id if isinstance(run_id, str) else None
+
+    def _text(self, text: str) -> int:
+        return hash(self.as_stored(text))
+
+
+def stamp(time: datetime | None) -> str | None:
+    """A time as an event's `created_at` is written; None for none, or one that no event can have."""
+    if time is None:
+        return None
+    try:
+        return codec.timestamp(time)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _take(index: int, event_id: int | None, found: list[int | None], used: set[int]) -> None:
+    if event_id is not None:
+        found[index] = event_id
+        used.add(event_id)
+
+
+def _lineage(agent: Agent) -> Segments:
+    """All events of an agent, and of those that it was forked from up to the fork: also what was not handed down, for
+    a history that still holds it."""
+    found, store = [Segment(agent.id, 1, END)], agent.log.store
+    record = store.agent(agent.id)
+    while record is not None and record.parent is not None:
+        found.append(Segment(record.parent, 1, record.fork_event))
+        record = store.agent(record.parent)
+    return normal(found)
+
+
+def _between(lineage: Segments, first: int, last: int) -> Segments:
+    return intersect(lineage, tuple(Segment(segment.agent, first, last) for segment in lineage))
