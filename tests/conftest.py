@@ -4,7 +4,9 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-for _name in [name for name in os.environ if name.startswith(("FOLDMARK_", "IKIGAI_")) and name != "FOLDMARK_DEEP"]:
+_TESTS_OWN = ("FOLDMARK_DEEP", "FOLDMARK_INSPECTOR")
+
+for _name in [name for name in os.environ if name.startswith(("FOLDMARK_", "IKIGAI_")) and name not in _TESTS_OWN]:
     del os.environ[_name]
 os.environ["XDG_CONFIG_HOME"] = os.devnull
 

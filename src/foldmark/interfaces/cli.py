@@ -18,6 +18,7 @@ from foldmark.interfaces.archive_commands import search, sessions, sync
 from foldmark.interfaces.export_command import export
 from foldmark.interfaces.hook_commands import hook, statusline
 from foldmark.interfaces.install_commands import install, uninstall
+from foldmark.interfaces.mcp_command import mcp
 from foldmark.interfaces.render import harmless, json_text, result_json, result_text
 from foldmark.interfaces.rollover_command import rollover
 from foldmark.interfaces.setup import Setup
@@ -327,5 +328,5 @@ def demo(go_on: bool) -> int:
     return walk(run, go_on and sys.stdin.isatty() and sys.stdout.isatty())
 
 
-for each in (export, hook, install, rollover, search, sessions, statusline, sync, trim, uninstall):
+for each in (export, hook, install, mcp, rollover, search, sessions, statusline, sync, trim, uninstall):
     cli.add_command(each)

@@ -3,6 +3,7 @@
 import difflib
 import os
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,10 @@ _WHERE = (
 _LONGEST_LINE = 400
 """Characters of a line that a preview shows; Claude Code's own file is one long line for some."""
 
-_NO_MCP = "no MCP server is entered: this Foldmark has no `foldmark mcp` to start; --mcp enters it all the same"
+_NO_MCP = (
+    "no MCP server is entered: it could not start without the package `mcp`; `pip install 'foldmark[mcp]'`, then "
+    "repeat, or --mcp enters it all the same"
+)
 
 
 def _options(command: Any) -> Any:
@@ -37,15 +41,15 @@ def _options(command: Any) -> Any:
 @click.argument("program", metavar="claude", required=False)
 @_options
 @click.option("--print", "preview", is_flag=True, help="Write nothing; show what would be written, file by file.")
-@click.option("--mcp", is_flag=True, help="Also the MCP server `foldmark mcp`.")
+@click.option("--mcp", is_flag=True, help="The MCP server `foldmark mcp` even if it could not start here.")
 @click.option("--no-prompt", is_flag=True, help="Leave CLAUDE.md alone.")
 @click.option("--replace-statusline", is_flag=True, help="Take the place of another status line.")
-@click.pass_context
-def install(context: click.Context, /, program: str | None, preview: bool, as_json: bool, **given: Any) -> None:
+def install(program: str | None, preview: bool, as_json: bool, **given: Any) -> None:
     """Make Foldmark part of Claude Code.
 
-    Hooks that remind of a context that fills up, a status line with its share, the skills /trim and /rollover, and a
-    paragraph in CLAUDE.md. What is in your files stays as it is; `foldmark uninstall claude` restores them.
+    Hooks that remind of a context that fills up, a status line with its share, the skills /trim and /rollover, a
+    paragraph in CLAUDE.md, and the MCP server. What is in your files stays as it is; `foldmark uninstall claude`
+    restores them.
     """
     from foldmark.sessions.install.installing import install as carry_out
     from foldmark.sessions.install.kinds import PLAIN
@@ -55,7 +59,7 @@ def install(context: click.Context, /, program: str | None, preview: bool, as_js
 
     _check(program, "install", needed=not preview)
     places = _places(**_scope(given))
-    mcp = given["mcp"] or _has_mcp(context)
+    mcp = given["mcp"] or find_spec("mcp") is not None
     wanted = Wanted(
         PLAIN if places.root else installed_program(),
         mcp=mcp,
@@ -122,11 +126,6 @@ def _places(user: bool, project: bool) -> "Places":
     if user and project:
         raise CommandError("--user and --project exclude each other; run it once for each")
     return (project_places if project else user_places)(Path.cwd(), os.environ)
-
-
-def _has_mcp(context: click.Context) -> bool:
-    group = context.find_root().command
-    return isinstance(group, click.Group) and "mcp" in group.commands
 
 
 def _line(done: "Done", preview: bool) -> str:

@@ -31,6 +31,10 @@ SHOWN, CHARACTERS = 100, 80
 _Id = Annotated[int, Meta(ge=1, le=END)]
 
 
+class NotAgreedError(CommandError):
+    """There is a preview that could be applied, and no word of the person's yet."""
+
+
 class _Arguments(Struct, frozen=True, forbid_unknown_fields=True):
     action: Literal["preview", "apply"]
     mode: Literal["forget", "remember"] | None = None
@@ -121,7 +125,7 @@ def _apply(agent: Agent, open_one: Planning, arguments: _Arguments) -> dict[str,
         None,
     )
     if said is None or not is_yes(said.content):
-        raise CommandError("the person has not agreed to the preview yet; show it, ask, and wait for a yes")
+        raise NotAgreedError("the person has not agreed to the preview yet; show it, ask, and wait for a yes")
     since_then = [event.kind for event in at.store.operations(own, after=preview.event_id)]
     if preview.mode == "remember" and "restore" in since_then:
         # What came back meanwhile would be forgotten, and nobody has seen that.

@@ -37,7 +37,8 @@ def test_there_and_back(home: Path) -> None:
     assert (code, err) == (0, "")
     assert "Restart Claude Code" in out
     assert "/hooks" in out
-    assert "left out" in out
+    servers = json.loads((home / ".claude.json").read_text())["mcpServers"]
+    assert servers["foldmark"] == {"type": "stdio", "command": str(SCRIPT), "args": ["mcp"]}
     hooks = json.loads((home / ".claude/settings.json").read_text())["hooks"]
     assert hooks["SessionEnd"] == [{"hooks": [{"type": "command", "command": f"{SCRIPT} hook || true", "timeout": 60}]}]
     installed = tree(home)
@@ -52,7 +53,7 @@ def test_there_and_back(home: Path) -> None:
 
 
 def test_json(home: Path) -> None:
-    _, out, _ = foldmark(home, "install", "claude", "--json", "--mcp")
+    _, out, _ = foldmark(home, "install", "claude", "--json")
     made = {each["file"].removeprefix(f"{home}/"): each["action"] for each in json.loads(out)}
     assert made == {
         ".claude/settings.json": "changed",

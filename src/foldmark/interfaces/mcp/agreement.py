@@ -1,0 +1,111 @@
+"""What a person has to agree to is asked through the client, where it can ask [SPEC 4.2: over MCP too].
+
+A yes is recorded as the person's message in the planning conversation, as any other way in would record it, and leaves
+the context with it.
+"""
+
+import shlex
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from typing import Any
+
+from mcp.server.context import ServerRequestContext
+from mcp.types import CallToolRequestParams, ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from msgspec import Struct
+
+from foldmark.conversation import Agent
+from foldmark.conversation.planning import planning
+from foldmark.core.codec import well_formed
+from foldmark.core.matching import ranges
+from foldmark.core.wording import count, listing, one_line
+
+Context = ServerRequestContext[Any]
+
+SHOWN = 8
+"""Ranges of messages that a question names."""
+
+_BOX = "agree"
+
+
+class Question(Struct, frozen=True):
+    """What the person is asked about conversation `name`; `key` stands for what a yes would do."""
+
+    key: str
+    name: str
+    text: str
+
+    @property
+    def form(self) -> ElicitRequestFormParams:
+        """One box to tick."""
+        box = {"type": "boolean", "title": "Yes, do it", "description": "`/restore` takes it back"}
+        schema = {"type": "object", "properties": {_BOX: box}, "required": [_BOX]}
+        return ElicitRequestFormParams(message=self.text, requested_schema=schema)
+
+    @property
+    def unasked(self) -> str:
+        """What a model is told where its client cannot ask."""
+        return (
+            f"the person has not agreed to the preview yet, and this client cannot ask them. {self.text} Show them the "
+            f"preview; they agree with `foldmark do {shlex.quote(self.name)} '/note yes'`. Then apply again"
+        )
+
+
+def question(agent: Agent, arguments: Mapping[str, Any]) -> Question:
+    """What to ask where `filter_context` would apply a preview and has no yes for it yet."""
+    open_one = planning(agent.standing())
+    assert open_one is not None
+    assert open_one.preview is not None
+    preview, name = open_one.preview, agent.name or agent.id[:8]
+    ids, at = sorted({*(arguments.get("message_ids") or preview.ids)}), agent.standing()
+    wanted = frozenset(ids)
+    found = [event for event in at.store.messages(at.visible) if event.id in wanted]
+    what = "Forget" if preview.mode == "forget" else "Forget everything but"
+    amount = f"{count(len(ids), 'message')} (~{count(sum(event.tokens for event in found), 'token')})"
+    parts = listing((f"“{part.title}” ({part.first}–{part.last})" for part in ranges(found, ids)), SHOWN)
+    text = f"{what} {amount} of conversation '{name}'? {parts}. Asked for: {one_line(preview.criteria)}"
+    hashed = sha256(f"{agent.id} {preview.event_id} {ids}".encode()).hexdigest()[:32]
+    return Question(hashed, name, well_formed(text))
+
+
+def recorded(agent: Agent, apply: Callable[[], str]) -> str:
+    """Record the person's yes and what it leads to, both or nothing, and return what the model is told."""
+    with agent.batch():
+        agent.append("user", "Yes.", actor="human")
+        told = apply()
+        agent.end_turn()
+    return told
+
+
+def agreed(params: CallToolRequestParams) -> str | None:
+    """The key of the question that the person has said yes to before the client called again."""
+    for key, answer in (params.input_responses or {}).items():
+        if isinstance(answer, ElicitResult) and _is_yes(answer):
+            return key
+    return None
+
+
+def later(context: Context, asked: Question, params: CallToolRequestParams) -> InputRequiredResult | None:
+    """The way to ask from protocol 2026-07-28 on: the client asks, and calls again. None if there was an answer
+    already, or the client speaks an older one, or cannot ask."""
+    if context.protocol_version not in MODERN_PROTOCOL_VERSIONS or not _can_ask(context) or params.input_responses:
+        return None
+    return InputRequiredResult(input_requests={asked.key: ElicitRequest(params=asked.form)})
+
+
+async def ask(context: Context, asked: Question) -> bool | None:
+    """Ask while the call goes on, as before 2026-07-28; None if the client cannot ask."""
+    if not _can_ask(context) or not context.session.can_send_request:
+        return None
+    form = asked.form
+    return _is_yes(await context.session.elicit_form(form.message, form.requested_schema, context.request_id))
+
+
+def _can_ask(context: Context) -> bool:
+    able = context.session.client_capabilities
+    forms = able.elicitation if able is not None else None
+    return forms is not None and (forms.form is not None or forms.url is None)
+
+
+def _is_yes(answer: ElicitResult) -> bool:
+    return answer.action == "accept" and (answer.content or {}).get(_BOX) is True

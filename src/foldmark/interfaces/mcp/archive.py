@@ -1,0 +1,87 @@
+"""All that the server knows of archive and index: searching both with the log, and reading a session [SPEC 7, 8].
+
+Before a search, what hooks have archived since is indexed, for a few seconds at most; the next search goes on with what
+is left then.
+"""
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING
+
+from foldmark.conversation import Log
+from foldmark.conversation.interruption import watched
+from foldmark.core.errors import CommandError, FoldmarkError
+from foldmark.core.recall import Filters, Found
+from foldmark.interfaces.mcp.conversations import Conversations
+from foldmark.sessions.archive.storing import archive_folder
+
+if TYPE_CHECKING:
+    from foldmark.core.ports import Progress
+    from foldmark.sessions.archive.reading import Passage
+
+INDEXING = 5.0
+"""Seconds that a search spends on bringing the index up to date."""
+
+
+class _EnoughError(Exception):
+    """No more indexing now."""
+
+
+def find(conversations: Conversations, queries: Sequence[str], limit: int, filters: Filters) -> list[list[Found]]:
+    """The messages that fit each query best, of archive and log together. Raises CommandError where there is neither,
+    or no word in a query, IndexFileError, StoreError."""
+    from foldmark.conversation.recalling import search_everything
+    from foldmark.sessions.archive.searching import opened
+
+    with _log(conversations) as log, opened(archive_folder(os.environ), filters) as archive:
+        if archive is None and log is None:
+            raise CommandError(
+                "there is nothing to search yet: `foldmark sync` archives coding agents' sessions, `foldmark chat` "
+                "starts a conversation"
+            )
+        with watched() as cut:
+            found = []
+            for query in queries:
+                if cut.is_set():
+                    raise FoldmarkError("interrupted")
+                found.append(search_everything(query, limit, filters, log=log, archive=archive))
+            return found
+
+
+def catch_up(conversations: Conversations, progress: "Progress") -> str | None:
+    """Index what was archived since; what is not indexed yet afterwards, in words."""
+    from foldmark.sessions.archive.syncing import catch_up as bring
+
+    end = time.monotonic() + INDEXING
+    left = 0
+    with watched() as cut:
+
+        def tell(done: int, total: int) -> None:
+            nonlocal left
+            left = total - done
+            if left and (cut.is_set() or time.monotonic() > end):
+                raise _EnoughError
+            progress(done, total)
+
+        try:
+            bring(os.environ, conversations.setup.given.sync_exclude, tell)
+        except _EnoughError:
+            return f"{left:,} bytes of archived sessions are not indexed yet; the next search goes on with that"
+        except FoldmarkError as error:
+            return f"what was archived last may be missing: {error}"
+    return None
+
+
+def passage(named: str) -> "Passage":
+    """What a session says. Raises NoSessionError, SessionFileError."""
+    from foldmark.sessions.archive.reading import read
+
+    return read(archive_folder(os.environ), named)
+
+
+@contextmanager
+def _log(conversations: Conversations) -> Iterator[Log | None]:
+    with conversations.log() if conversations.exist else nullcontext() as log:
+        yield log

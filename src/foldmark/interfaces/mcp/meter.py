@@ -1,0 +1,93 @@
+"""`context_meter`: how full a context is, the caller's own session's or a conversation's [SPEC 5.5, 8]."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from foldmark.conversation.fullness import fullness
+from foldmark.core.errors import CommandError
+from foldmark.core.pressure import meter
+from foldmark.core.request import ToolSpec
+from foldmark.core.wording import one_line
+from foldmark.interfaces.mcp.conversations import ARGUMENT
+from foldmark.sessions.hook.tail import share
+from foldmark.sessions.places import NoSessionError, SessionPath, find
+
+if TYPE_CHECKING:
+    from foldmark.interfaces.mcp.tools import Call
+
+_PROGRAMS = {"claude": "Claude Code", "codex": "Codex"}
+
+METER = ToolSpec(
+    "context_meter",
+    "How full a context is. Without arguments: that of the coding session which calls, by the newest answer in its "
+    "transcript, and that of the conversation this server is for.",
+    {
+        "type": "object",
+        "properties": {
+            "session": {
+                "type": "string",
+                "description": "A session of Claude Code or Codex: its id, the beginning of it, or its file",
+            },
+            ARGUMENT: {"type": "string", "description": "A conversation: its name, or the beginning of its uuid"},
+        },
+    },
+)
+
+
+class Wanted(Struct, frozen=True, forbid_unknown_fields=True):
+    session: str | None = None
+    conversation: str | None = None
+
+
+def context_meter(wanted: Wanted, call: "Call") -> str:
+    """One line for each context that is meant. Raises CommandError if none is known, NoSessionError, StoreError."""
+    lines = []
+    named = wanted.conversation or call.conversations.default
+    if wanted.session is not None or (wanted.conversation is None and call.here):
+        try:
+            lines += _sessions(wanted.session)
+        except NoSessionError as error:
+            if wanted.session is not None:
+                raise
+            if named is None:
+                raise CommandError(
+                    f"whose context is not known: {error}; or say which conversation is meant, as `{ARGUMENT}`"
+                ) from None
+    if wanted.conversation is not None or (wanted.session is None and named is not None):
+        lines.append(_conversation(wanted.conversation, call))
+    if not lines:
+        raise CommandError(f"say whose context: a coding agent's `session`, or a `{ARGUMENT}`")
+    return "\n".join(lines)
+
+
+def _conversation(named: str | None, call: "Call") -> str:
+    with call.conversations.agent(named) as agent:
+        return f"Conversation '{agent.name or agent.id[:8]}': {fullness(agent, agent.request())}"
+
+
+def _sessions(named: str | None) -> list[str]:
+    """The session that is meant; by default the caller's, and one of the same folder that was written to since: after
+    `/clear` another begins, while a server goes on with the environment of the first."""
+    found = find(named, Path.cwd(), os.environ)
+    if named is not None:
+        return [_session(found)]
+    anywhere = {
+        name: value for name, value in os.environ.items() if name not in ("CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID")
+    }
+    with suppress(NoSessionError):
+        newest = find(None, Path.cwd(), anywhere)
+        if newest.path.stat().st_mtime > found.path.stat().st_mtime:
+            return [_session(found), f"{_session(newest)} (in the same folder, written to since)"]
+    return [_session(found)]
+
+
+def _session(found: SessionPath) -> str:
+    of = f"{_PROGRAMS[found.kind]} session {one_line(found.id)}"
+    full = share(found.path)
+    if full is None:
+        return f"{of}: not known; it has no answer yet, or none since it was trimmed or compacted"
+    return f"{of}: {meter(full.tokens, full.window)}"

@@ -1,0 +1,101 @@
+"""`read`, in the shape that users of episodic memory know: what was said in a session, by lines [SPEC 7]."""
+
+import re
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import unquote
+
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from foldmark.commands.show import message_line
+from foldmark.conversation.memos import known
+from foldmark.core.errors import CommandError
+from foldmark.core.memo_layer import entry
+from foldmark.core.request import ToolSpec
+from foldmark.core.segments import END, Segment
+from foldmark.core.wording import one_line
+from foldmark.interfaces.archive_render import passage_text
+from foldmark.interfaces.mcp import archive
+from foldmark.interfaces.mcp.search import CONVERSATION, MEMO
+
+if TYPE_CHECKING:
+    from foldmark.interfaces.mcp.tools import Call
+
+MOST = 40_000
+"""Characters of an answer; it says where the rest begins."""
+
+_Line = Annotated[int, Meta(ge=1, le=END)]
+
+READ = ToolSpec(
+    "read",
+    "Read what was said in a session or a conversation, whole messages. `path` and line are as `search` gives them; "
+    "of a long session read a part, some lines before and behind.",
+    {
+        "type": "object",
+        "properties": {
+            "path": {"type": "string", "description": "A session's file or id, or a conversation's path"},
+            "startLine": {
+                "type": "integer",
+                "minimum": 1,
+                "description": "The first line; from the beginning if left out",
+            },
+            "endLine": {"type": "integer", "minimum": 1, "description": "The last line; to the end if left out"},
+        },
+        "required": ["path"],
+    },
+)
+
+
+class Read(Struct, frozen=True, forbid_unknown_fields=True, rename={"start": "startLine", "end": "endLine"}):
+    """The arguments of `read`."""
+
+    path: str
+    start: _Line = 1
+    end: _Line = END
+
+
+def read(wanted: Read, call: "Call") -> str:
+    """The messages of these lines. Raises CommandError, NoSessionError, SessionFileError, StoreError."""
+    if wanted.end < wanted.start:
+        raise CommandError(f"endLine {wanted.end} lies before startLine {wanted.start}")
+    if wanted.path.startswith(MEMO):
+        return _memo(wanted.path.removeprefix(MEMO), call)
+    said = _conversation(wanted, call) if wanted.path.startswith(CONVERSATION) else _session(wanted)
+    if not said:
+        raise CommandError(f"nothing is said in these lines of {one_line(wanted.path)[:200]}")
+    return _limited(said)
+
+
+def _session(wanted: Read) -> list[tuple[int, str]]:
+    passage = archive.passage(wanted.path)
+    return [
+        (record.line, passage_text(replace(passage, records=(replace(record, asked=False),))).partition("\n")[2])
+        for record in passage.records
+        if wanted.start <= record.line <= wanted.end
+    ]
+
+
+def _conversation(wanted: Read, call: "Call") -> list[tuple[int, str]]:
+    with call.conversations.agent(unquote(wanted.path.removeprefix(CONVERSATION))) as agent:
+        messages = agent.log.store.messages((Segment(agent.id, wanted.start, wanted.end),))
+        return [(message.id, message_line(message, whole=True)) for message in messages]
+
+
+def _memo(named: str, call: "Call") -> str:
+    with call.conversations.log() as log:
+        return entry(known(log.store, int(named) if re.fullmatch("[0-9]{1,18}", named) else 0))
+
+
+def _limited(said: list[tuple[int, str]]) -> str:
+    """As many messages as there is room for, at least the first, cut if need be."""
+    texts: list[str] = []
+    length = 0
+    for line, text in said:
+        if texts and length + len(text) > MOST:
+            texts.append(f"[More from startLine {line} on, up to line {said[-1][0]}.]")
+            break
+        if len(text) > MOST:
+            text = f"{text[:MOST]}\n[{len(text) - MOST:,} more characters of line {line}.]"
+        texts.append(text)
+        length += len(text)
+    return "\n".join(texts)

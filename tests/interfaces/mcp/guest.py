@@ -1,0 +1,88 @@
+"""A guest: a client of the official SDK with a Foldmark server, in this process or as a program of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+from command_line import PROGRAM
+from mcp import Client, StdioServerParameters, stdio_client
+from mcp.types import ElicitRequestParams, ElicitResult, TextContent
+
+from foldmark.interfaces.mcp.conversations import Conversations
+from foldmark.interfaces.mcp.server import server
+from foldmark.interfaces.setup import Setup
+
+ERAS = ("legacy", "auto")
+"""The handshake of 2025, and the protocol of 2026."""
+
+
+class Guest:
+    """What a client sees, in a few words; `asked` are the questions that the person was put, answered by `answer`."""
+
+    def __init__(self, answer: ElicitResult | None) -> None:
+        self.answer, self.asked = answer, list[str]()
+        self.client: Client
+
+    async def ask(self, _: Any, params: ElicitRequestParams) -> ElicitResult:
+        self.asked.append(params.message)
+        assert self.answer is not None
+        return self.answer
+
+    async def call(self, tool: str, /, **arguments: Any) -> str:
+        """What a tool answers; an error begins with `Error: `."""
+        result = await self.client.call_tool(tool, arguments)
+        (content,) = result.content
+        assert isinstance(content, TextContent)
+        assert result.is_error == content.text.startswith("Error: ")
+        return content.text
+
+    async def read(self, uri: str) -> str:
+        result = await self.client.read_resource(uri)
+        (content,) = result.contents
+        assert content.uri == uri
+        return str(getattr(content, "text"))  # noqa: B009 - none of them is binary
+
+    async def data(self, uri: str) -> Any:
+        return json.loads(await self.read(uri))
+
+
+def yes() -> ElicitResult:
+    return ElicitResult(action="accept", content={"agree": True})
+
+
+@asynccontextmanager
+async def inside(
+    db: str, name: str | None = "default", *, era: str = "auto", answer: ElicitResult | None = None, here: bool = True
+) -> AsyncIterator[Guest]:
+    """A guest of a server in this process."""
+    guest = Guest(answer)
+    serving = server(Conversations(Setup(db), name), here=here)
+    asking = guest.ask if answer is not None else None
+    async with Client(serving, mode=era, elicitation_callback=asking, cache=None) as guest.client:
+        yield guest
+
+
+@asynccontextmanager
+async def outside(*arguments: str, era: str = "auto", errors: Path | None = None) -> AsyncIterator[Guest]:
+    """A guest of `foldmark mcp` over standard input and output."""
+    guest = Guest(None)
+    program = StdioServerParameters(command=PROGRAM, args=["mcp", *arguments], env=dict(os.environ))
+    with (errors or Path(os.devnull)).open("a") as said:
+        async with Client(stdio_client(program, said), mode=era, cache=None) as guest.client:
+            yield guest
+
+
+def visit(visiting: Callable[[], Awaitable[None]]) -> None:
+    """Run a visit to its end, within a minute."""
+
+    async def within() -> None:
+        with anyio.fail_after(60):
+            await visiting()
+
+    anyio.run(within)

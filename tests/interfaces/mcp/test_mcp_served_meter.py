@@ -1,0 +1,80 @@
+"""`context_meter`: how full the caller's own session is, or a conversation (SPEC 5.5, 8)."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from guest import inside, visit
+
+import foldmark
+from foldmark.sessions.places import project_folder
+
+ONE, TWO = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
+
+
+@pytest.fixture(autouse=True)
+def nobody_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def session(id: str, tokens: int, written: int) -> Path:
+    """A session of this folder whose newest answer used so many tokens."""
+    file = Path(os.environ["HOME"], ".claude/projects", project_folder(Path.cwd()), f"{id}.jsonl")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    message = {"role": "assistant", "model": "m", "content": [], "usage": {"input_tokens": tokens}}
+    record = {"type": "assistant", "uuid": "u", "parentUuid": None, "sessionId": id, "message": message}
+    file.write_text(json.dumps(record if tokens else {"type": "user"}) + "\n")
+    os.utime(file, (written, written))
+    return file
+
+
+def meter(db: str, name: str | None = None, *, here: bool = True, **arguments: str) -> str:
+    told: list[str] = []
+
+    async def visiting() -> None:
+        async with inside(db, name, here=here) as guest:
+            told.append(await guest.call("context_meter", **arguments))
+
+    visit(visiting)
+    return told[0]
+
+
+def test_the_callers_session(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert meter(db).startswith("Error: whose context is not known: there is no Claude Code session of ")
+    session(ONE, 50_000, 1_000)
+    assert meter(db) == f"Claude Code session {ONE}: Context: 50K/200K tokens (25%) ⚪"
+    session(TWO, 170_000, 2_000)
+    second = f"Claude Code session {TWO}: Context: 170K/200K tokens (85%) 🟡"
+    assert meter(db) == second
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", TWO)
+    assert meter(db) == second
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", ONE)
+    assert meter(db) == (
+        f"Claude Code session {ONE}: Context: 50K/200K tokens (25%) ⚪\n{second} (in the same folder, written to since)"
+    )
+    session(TWO, 0, 2_000)
+    assert meter(db, session=TWO[:4]) == (
+        f"Claude Code session {TWO}: not known; it has no answer yet, or none since it was trimmed or compacted"
+    )
+
+
+def test_over_http_the_folder_is_not_the_clients(db: str) -> None:
+    session(ONE, 50_000, 1_000)
+    assert meter(db, here=False) == "Error: say whose context: a coding agent's `session`, or a `conversation`"
+    assert "25%" in meter(db, here=False, session=ONE)
+
+
+def test_conversations(db: str, log: foldmark.Log) -> None:
+    session(ONE, 50_000, 1_000)
+    log.agent("default").append("user", "hello")
+    conversation = "Conversation 'default': Context: 2K/200K tokens (0%) ⚪"
+    assert meter(db, "default") == f"Claude Code session {ONE}: Context: 50K/200K tokens (25%) ⚪\n{conversation}"
+    assert meter(db, "default", here=False) == conversation
+    assert meter(db, "default", conversation="default") == conversation
+    assert meter(db, conversation="default", session=ONE).splitlines()[1] == conversation
+    assert "there is no conversation or agent 'x'" in meter(db, conversation="x")
+    assert "there is no file and no session 'x'" in meter(db, session="x")

@@ -1,0 +1,185 @@
+"""Resources, their templates and completions, and prompts over MCP (SPEC 5.6, 9)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from guest import ERAS, inside, visit
+from mcp import MCPError
+from mcp.types import INVALID_PARAMS, PromptReference, ResourceTemplateReference
+
+import foldmark
+from foldmark.interfaces.mcp import resources
+from foldmark.sessions.install.texts import template
+
+ROOT = "foldmark://conversations"
+
+
+@pytest.fixture
+def agent(log: foldmark.Log, cli: Any) -> foldmark.Agent:
+    """A conversation with two turns that were sent, of which one has left the context."""
+    assert cli("chat", "a/b ü", stdin="first of all\n/mark M\nsecond to that\n/clear M\n").code == 0
+    return log.agent("a/b ü")
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_conversations_and_requests(db: str, agent: foldmark.Agent, era: str) -> None:
+    async def visiting() -> None:
+        async with inside(db, era=era) as guest:
+            (row,) = await guest.data(ROOT)
+            assert (row["name"], row["agent"], row["messages"]) == ("a/b ü", agent.id, 2)
+            listed = [each.uri for each in (await guest.client.list_resources()).resources]
+            here = f"{ROOT}/a%2Fb%20%C3%BC"
+            assert listed == [ROOT, f"{here}/context", f"{here}/request"]
+            now = await guest.read(f"{here}/context")
+            assert "first of all" in now
+            assert "second to that" not in now
+            before = agent.do("/message list").data
+            sent = (await guest.data(f"{here}/requests.json"))["sent"]
+            assert [each["purpose"] for each in sent] == ["answer", "answer"]
+            then = await guest.data(f"{here}/context/{sent[0]['event']}.json")
+            assert [turn["messages"][0]["content"] for turn in then["turns"]] == ["first of all", "second to that"]
+            assert "second to that" in await guest.read(f"{here}/context/{sent[0]['event']}")
+            assert await guest.read(f"{here}/request") == agent.do("/context show").text
+            request = (await guest.data(f"{here}/request.json"))["request"]
+            assert request["bytes"] == agent.request().bytes.decode()
+            rebuilt = await guest.data(f"{here}/requests/{sent[0]['id']}.json")
+            assert rebuilt["verdict"] == "identical"
+            assert "second to that" in rebuilt["request"]["bytes"]
+            assert "Rebuilt byte for byte" in await guest.read(f"{here}/requests/{sent[0]['id']}")
+            assert agent.do("/message list").data == before
+            templates = (await guest.client.list_resource_templates()).resource_templates
+            for each in templates:
+                uri = each.uri_template.format(name="a%2Fb%20%C3%BC", event=sent[0]["event"], id=sent[0]["id"])
+                text = await guest.read(uri)
+                assert (each.mime_type == "application/json") == text.startswith(("{", "["))
+
+    visit(visiting)
+
+
+@pytest.mark.parametrize(
+    ("uri", "told"),
+    [
+        ("file:///etc/passwd", "there is no resource 'file:///etc/passwd'"),
+        (f"{ROOT}/x/context", "there is no conversation or agent 'x'"),
+        (f"{ROOT}/%00%ff/context", "there is no conversation or agent"),
+        (f"{ROOT}//context", "there is no resource"),
+        (f"{ROOT}/default/secrets", "there is no resource"),
+        (f"{ROOT}/default/context/9999", "there is no event 9999"),
+        (f"{ROOT}/default/requests/{10**17}", "there is no request"),
+        (f"{ROOT}/default/requests/{10**18}", "there is no resource"),
+        (f"{ROOT}/default/request/1", "what went out stands at requests/ID"),
+    ],
+)
+def test_wrong_addresses_are_errors_of_the_protocol(db: str, log: foldmark.Log, uri: str, told: str) -> None:
+    log.agent("default").append("user", "x")
+
+    async def visiting() -> None:
+        async with inside(db) as guest:
+            with pytest.raises(MCPError) as caught:
+                await guest.read(uri)
+            assert told in str(caught.value)
+            assert caught.value.code == INVALID_PARAMS
+
+    visit(visiting)
+
+
+def test_an_empty_conversation(db: str, log: foldmark.Log) -> None:
+    log.agent("default")
+
+    async def visiting() -> None:
+        async with inside(db) as guest:
+            assert "0 messages" in await guest.read(f"{ROOT}/default/context")
+            assert (await guest.data(f"{ROOT}/default/context.json"))["turns"] == []
+            assert "Nothing was sent" in await guest.read(f"{ROOT}/default/requests")
+
+    visit(visiting)
+
+
+def test_many_come_page_by_page(db: str, log: foldmark.Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resources, "PAGE", 2)
+    for number in range(5):
+        log.agent(f"c{number}").append("user", "x")
+
+    async def visiting() -> None:
+        async with inside(db) as guest:
+            names, cursor, pages = [], None, 0
+            while pages == 0 or cursor:
+                page = await guest.client.list_resources(cursor=cursor)
+                names += [each.name for each in page.resources]
+                cursor, pages = page.next_cursor, pages + 1
+            assert pages == 3
+            assert names[0] == "conversations"
+            assert names[1::2] == [f"c{number}/context" for number in reversed(range(5))]
+            for wrong in ("-1", "x", "9" * 30):
+                with pytest.raises(MCPError, match="is no cursor"):
+                    await guest.client.list_resources(cursor=wrong)
+
+    visit(visiting)
+
+
+def test_completions(db: str, agent: foldmark.Agent, log: foldmark.Log) -> None:
+    log.agent("another")
+
+    async def visiting() -> None:
+        async with inside(db) as guest:
+            ref = ResourceTemplateReference(uri=f"{ROOT}/{{name}}/requests/{{id}}")
+
+            async def completed(argument: str, value: str, **known: str) -> list[str]:
+                result = await guest.client.complete(ref, {"name": argument, "value": value}, context_arguments=known)
+                return result.completion.values
+
+            assert set(await completed("name", "a")) == {"a/b ü", "another"}
+            assert await completed("name", "an") == ["another"]
+            assert await completed("id", "", name="a/b ü") == ["2", "1"]
+            assert await completed("id", "1", name="a/b ü") == ["1"]
+            assert await completed("id", "", name="nobody") == []
+            assert await completed("event", "") == []
+            result = await guest.client.complete(PromptReference(name="trim"), {"name": "arguments", "value": ""})
+            assert result.completion.values == []
+
+    visit(visiting)
+
+
+@pytest.mark.parametrize("name", ["trim", "rollover"])
+def test_prompts_are_the_skills(db: str, name: str) -> None:
+    async def visiting() -> None:
+        async with inside(db) as guest:
+            listed = {each.name: each for each in (await guest.client.list_prompts()).prompts}
+            assert listed.keys() == {"trim", "rollover"}
+            got = await guest.client.get_prompt(name, {"arguments": "for #7"})
+            (message,) = got.messages
+            text: str = message.content.text  # type: ignore[union-attr]
+            assert listed[name].description == got.description
+            assert f"description: {got.description}\n" in template(name)
+            assert f'behind /{name}: "for #7"' in text
+            for left in ("{foldmark}", "$ARGUMENTS", "CLAUDE_SESSION_ID", "---"):
+                assert left not in text
+            sentences = [
+                line for line in template(name).splitlines()[5:] if line and "{" not in line and "$" not in line
+            ]
+            assert sentences
+            for line in sentences:
+                assert line in text
+            assert '""' in (await guest.client.get_prompt(name)).messages[0].content.text  # type: ignore[union-attr]
+            for wrong, arguments in (("other", {}), (name, {"x": "y"})):
+                with pytest.raises(MCPError) as caught:
+                    await guest.client.get_prompt(wrong, arguments)
+                assert caught.value.code == INVALID_PARAMS
+
+    visit(visiting)
+
+
+def test_json_is_json_whatever_was_said(db: str, log: foldmark.Log) -> None:
+    log.agent("default").append("user", "\x1b[2J \u2028 \u202e \x00 half \ud83d")
+
+    async def visiting() -> None:
+        async with inside(db) as guest:
+            for what in ("context.json", "request.json"):
+                text = await guest.read(f"{ROOT}/default/{what}")
+                assert "\\u001b" in text
+                json.loads(text)
+
+    visit(visiting)
