@@ -27,6 +27,7 @@ from foldmark.stores import (
     sqlite_search,
     sqlite_sent,
     sqlite_towards,
+    sqlite_vectors,
 )
 from foldmark.stores.queries import migrations, queries
 from foldmark.stores.sqlite_file import weight_of
@@ -514,7 +515,7 @@ def named(module: Any) -> set[str]:
 
 def test_every_query_is_used_and_every_used_one_exists() -> None:
     own = (sqlite, sqlite_towards, sqlite_leases, sqlite_memos, sqlite_sent, sqlite_lineage, sqlite_appender)
-    modules = (*own, sqlite_search)
+    modules = (*own, sqlite_search, sqlite_vectors)
     used = set[str]().union(*map(named, modules))
     assert used <= queries("sqlite").keys() <= set[str]().union(*map(strings, modules))
     assert len(used) > 15

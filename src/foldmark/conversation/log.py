@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from weakref import WeakValueDictionary
 
@@ -12,7 +13,7 @@ from foldmark.conversation.asking import Asking
 from foldmark.conversation.receipts import Result
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.ports import AgentRecord, Clock, Hit, NewId, Size, Store
-from foldmark.core.recall import ANY, Archived, Filters, Index, Mode, Place, Scope
+from foldmark.core.recall import ANY, Archived, Filters, Index, Likeness, Mode, Place, Scope
 from foldmark.core.replay import birth
 from foldmark.core.request import Request, ToolSpec
 from foldmark.core.secrets import Secrets
@@ -21,6 +22,8 @@ from foldmark.core.wording import listing
 from foldmark.settings import Settings
 
 if TYPE_CHECKING:
+    from foldmark.conversation.meanings import Meanings
+    from foldmark.conversation.neighbours import Neighbour
     from foldmark.recall.query import Query
     from foldmark.tokens.models import Model
 
@@ -58,8 +61,9 @@ Complete = Callable[[Request], str]
 Count = Callable[[Request], int]
 """Asks a request's provider how many tokens it is."""
 
-Archives = Callable[[Filters], AbstractContextManager[Archived | None]]
-"""Opens the archived sessions of coding agents to be searched; None if none is archived."""
+Archives = Callable[[Filters, Callable[[str], object]], AbstractContextManager[Archived | None]]
+"""Opens the archived sessions of coding agents to be searched, None if none is archived; what is missing of them is
+told in words."""
 
 MOST_HITS = 1000
 """Messages that one search can find."""
@@ -86,6 +90,8 @@ class Log:
         self._tools, self._call_tool = tools, call_tool
         self.added: dict[str, AddedTool] = {}
         self.archive: Archives | None = None
+        self._meanings: Meanings | None = None
+        self._loading = Lock()
         self.listeners: list[Callable[[Happening, str], None]] = []
         # One object per agent, so that everybody in this process agrees on what was appended last.
         self._agents: WeakValueDictionary[str, Agent] = WeakValueDictionary()
@@ -204,7 +210,41 @@ class Log:
         from foldmark.recall.searching import search
 
         asked = read(query)
-        return self.hits(asked, search(asked, limit, [self.index(filters)]))
+        alike = self.alike(query, mode)
+        return self.hits(asked, search(asked, limit, [self.index(filters)], [alike], by_words=mode != "vector"))
+
+    def alike(self, query: str, mode: Mode) -> Likeness | None:
+        """How alike the messages of `index` are to a query in meaning, if that counts in this mode and is known.
+
+        Raises CommandError if only meanings are to count, and none are known.
+        """
+        meanings = None if mode == "text" else self.meanings(needed=mode in ("vector", "both"))
+        return meanings.asked(query) if meanings else None
+
+    def meanings(self, *, needed: bool = True) -> "Meanings | None":
+        """The vectors of everything said, by the model of the setting `recall_model`; None if there are none and they
+        are not `needed`, otherwise CommandError or EmbeddingError."""
+        with self._loading:
+            if self._meanings is None and (needed or self.store.embedders()):
+                self._meanings = self._load_meanings(needed=needed)
+        known = self._meanings and self._meanings.embedder.fingerprint in self.store.embedders()
+        if needed and not known:
+            raise CommandError("there are no vectors of what was said yet; `foldmark index` makes them")
+        return self._meanings if known else None
+
+    def _load_meanings(self, *, needed: bool) -> "Meanings | None":
+        from foldmark.recall.embeddings.embedder import EmbeddingError
+        from foldmark.recall.embeddings.model import load
+
+        try:
+            embedder = load(self.given.recall_model)
+        except EmbeddingError:
+            if needed:
+                raise
+            return None
+        from foldmark.conversation.meanings import Meanings
+
+        return Meanings(self.store, embedder)
 
     def index(self, filters: Filters = ANY) -> Index:
         """The messages of all conversations that pass `filters`, to be searched together with what else there is."""
@@ -240,6 +280,16 @@ class Log:
             return contains(contexts[agent_id], agent_id, event_id) == visible
 
         return fits
+
+    def around(self, event_id: int, reach: int = 3) -> "list[Neighbour]":
+        """A message that was found and up to `reach` messages of its agent on each side of it, in order: each as
+        `event`, with `visible` (whether it is in the agent's context) and `erased`.
+
+        Raises CommandError if there is no message with this id.
+        """
+        from foldmark.conversation.neighbours import around
+
+        return around(self, event_id, reach)
 
     def check_model(self, name: str) -> None:
         """Raise CommandError unless `name` is `offline` or `provider/model` of a known provider."""

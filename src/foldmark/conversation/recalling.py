@@ -40,7 +40,8 @@ def search_everything(
     wanted = read(query)
     memos = MemoIndex(log.store, filters) if log else None
     indexes: list[Index] = [each for each in (log.index(filters) if log else None, memos, archive) if each is not None]
-    places = search(wanted, limit, indexes)
+    alike = log.alike(query, mode) if log else None
+    places = search(wanted, limit, indexes, [alike, None, None][: len(indexes)], by_words=mode != "vector")
     told: dict[Place, Found | None] = {}
     for number, index in enumerate(indexes):
         there = [place for place in places if place.source == number]
@@ -79,6 +80,9 @@ class MemoIndex:
         every = len(terms) if wanted == "all" else 1
         weighed = asked(terms, (), dict.fromkeys(terms, 0), 0)
         return [id for id, said in self._said.items() if held(said, weighed) >= every][:limit]
+
+    def passing(self, ids: Sequence[int]) -> list[int]:
+        return [id for id in ids if id in self._said]
 
     def around(self, ids: Sequence[int], reach: int) -> list[list[Said]]:
         return [[self._said[id]] for id in ids]

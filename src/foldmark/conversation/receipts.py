@@ -17,12 +17,14 @@ class Result(Struct, frozen=True):
     `text` is for a person; `event_id` is the operation's, None if none was recorded; `data` is JSON. For an operation
     it holds `operation`, `actor`, and the sizes `left`, `returned`, `before` and `after`, each with `messages` and
     `tokens`, beside what is the operation's own (`child` of a fork, `widened` of a filter); for a model with a prompt
-    cache also `cached_prefix` with `kept` and `of` in tokens and `percent`.
+    cache also `cached_prefix` with `kept` and `of` in tokens and `percent`. `marks` are places in `text`, from and up
+    to, that stand out where it is shown.
     """
 
     text: str
     event_id: int | None = None
     data: dict[str, Any] = {}
+    marks: tuple[tuple[int, int], ...] = ()
 
 
 class Change(Struct, frozen=True):

@@ -19,6 +19,7 @@ from foldmark.core.segments import END, Segments
 from foldmark.core.sent import Sent
 from foldmark.core.towards import Towards
 from foldmark.core.turns import Message
+from foldmark.core.vectors import Vectors
 
 Clock = Callable[[], str]
 """The present, as `Event.created_at` is written."""
@@ -133,7 +134,7 @@ class Appender(Protocol):
         """
 
 
-class Store(Towards, Leases, Memos, Reading, Sent, Lineage, Protocol):
+class Store(Towards, Leases, Memos, Reading, Sent, Lineage, Vectors, Protocol):
     """The log of many agents. Every method raises StoreError when the database fails."""
 
     path: str

@@ -6,6 +6,11 @@ from typing import Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
+from foldmark.core.passages import Excerpt
+
+SPEAKERS = ("user", "assistant", "thinking", "tool_call", "tool_result")
+"""Who a search can be narrowed to by `Filters.role`."""
+
 
 class Phrase(NamedTuple):
     """Words that stand side by side, the last of them perhaps only a beginning."""
@@ -110,8 +115,21 @@ class Index(Protocol):
         """The ids of the `limit` messages that hold all or any of the terms and fit the filters best, by these terms
         alone; of the newest part of all, if `share` is below 1."""
 
+    def passing(self, ids: Sequence[int]) -> list[int]:
+        """Those of these messages that the filters let through."""
+
     def around(self, ids: Sequence[int], reach: int) -> list[list[Said]]:
         """These messages, each with up to `reach` neighbours on each side: runs of neighbours in order."""
+
+
+class Likeness(Protocol):
+    """How alike in meaning a query and the messages of an index are: cosines, the higher the more."""
+
+    def nearest(self, limit: int) -> dict[int, float]:
+        """The ids of the messages most alike, as far as they have vectors."""
+
+    def of(self, ids: Sequence[int]) -> dict[int, float]:
+        """Those of these messages that have vectors."""
 
 
 class Place(NamedTuple):
@@ -130,3 +148,7 @@ class Archived(Index, Protocol):
 
     def told(self, places: Sequence[Place]) -> list[Found | None]:
         """What was found at these places, without snippets; None for what is no longer there."""
+
+    def read(self, named: str, reach: int) -> Excerpt:
+        """What is said at SESSION:LINE and in `reach` speaking lines before and behind it; in all of SESSION without a
+        line. Raises FoldmarkError for what is not archived."""

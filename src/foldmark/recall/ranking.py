@@ -67,11 +67,13 @@ class Asked(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """A message with its score; `held` is how many telling terms it holds itself."""
+    """A message with its score; `held` is how many telling terms it holds itself, `tells` what is left of it as an
+    answer: less than 1 if it asks itself."""
 
     said: Said
     score: float
     held: int
+    tells: float
 
 
 class _Read(NamedTuple):
@@ -104,10 +106,12 @@ def is_question(query: str) -> bool:
     return "?" in query or "？" in query or _ASKS.match(query) is not None
 
 
-def scored(runs: Sequence[Sequence[Said]], terms: Sequence[Asked], *, question: bool = False) -> list[Scored]:
-    """The messages that hold a telling term and fit, out of runs of neighbours, each with its score; in no order.
+def scored(
+    runs: Sequence[Sequence[Said]], terms: Sequence[Asked], *, question: bool = False, everything: bool = False
+) -> list[Scored]:
+    """The messages that fit, out of runs of neighbours, each with its score; in no order.
 
-    `question` is whether the query is one.
+    `question` is whether the query is one; without `everything` only those that hold a telling term.
     """
     words = frozenset(term.word for term in terms if term.word)
     read = [[_read(said, terms, words) for said in run] for run in runs]
@@ -121,13 +125,13 @@ def scored(runs: Sequence[Sequence[Said]], terms: Sequence[Asked], *, question: 
         for at, said in enumerate(run):
             # What is too long to be read whole was found by an index, which has all of it.
             held = texts[at].held or len(said.text) >= LONGEST
-            if held and said.fits:
+            if said.fits and (held or everything):
                 score = sum(share * own[at + off] for off, share in _NEAR.items() if 0 <= at + off < len(run))
                 score += PASSAGE * around[at]
-                score *= 1 - ASKING * asking(said.text) if question else 1
+                tells = 1 - ASKING * asking(said.text) if question else 1.0
                 label = _LABEL.match(said.text)
                 score *= 1 + NAMED if label and not words.isdisjoint(stems(label[1])) else 1
-                found.append(Scored(said, score, held))
+                found.append(Scored(said, score * tells, held, tells))
     return found
 
 

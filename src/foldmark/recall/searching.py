@@ -8,9 +8,9 @@ goes beyond it is looked for in the newest part of an index.
 
 from collections.abc import Mapping, Sequence
 
-from foldmark.core.recall import Index, Place, Term
+from foldmark.core.recall import Index, Likeness, Place, Term
 from foldmark.recall.query import Query
-from foldmark.recall.ranking import REACH, asked, scored
+from foldmark.recall.ranking import REACH, Asked, Scored, asked, scored
 
 BUDGET = 10_000
 """Messages of one index that the words of a query may bring into question."""
@@ -22,27 +22,59 @@ FIRST, MOST = 30, 4000
 """Messages of one index that are read and ranked: at first, and at most where words in quotes rule many out."""
 
 
-def search(query: Query, limit: int, indexes: Sequence[Index]) -> list[Place]:
-    """The best `limit` messages of all indexes, the best first: those with every term before those with some."""
+NEAREST = 100
+"""Messages of one index that come into question because of their meaning."""
+
+MEANING = 0.7
+"""What likeness in meaning adds to the score by words, which is 1 for the best message by words."""
+
+
+def search(
+    query: Query, limit: int, indexes: Sequence[Index], alike: Sequence[Likeness | None] = (), *, by_words: bool = True
+) -> list[Place]:
+    """The best `limit` messages of all indexes, the best first: those with every term before those with some.
+
+    `alike` has for each index what is known of meanings, if anything is; without `by_words` only that counts.
+    """
     held = [{term: index.frequency(term) for term in query.terms} for index in indexes]
     total = {term: sum(each[term] for each in held) for term in query.terms}
     weighed = asked(query.terms, query.idle, total, sum(index.indexed() for index in indexes))
     found = []
     for number, index in enumerate(indexes):
-        there = [term for term in query.terms if held[number][term]]
-        most = max(FIRST, 2 * limit)
-        while there:
-            ids = _candidates(index, query.terms, there, held[number], most)
-            runs = index.around(ids, REACH)
-            places = [
-                Place(number, said.id, score, own == len(query.terms), said.text)
-                for said, score, own in scored(runs, weighed, question=query.question)
-            ]
-            if len(places) >= limit or len(ids) < most or most > MOST:
-                found += places
-                break
-            most *= 4
-    return sorted(found, key=lambda place: (not place.every, -place.score, -place.id))[:limit]
+        meaning = alike[number] if alike else None
+        read = _read(index, query, weighed, held[number], limit, meaning, by_words)
+        cosines = meaning.of([each.said.id for each in read]) if meaning else {}
+        found += [(number, each, max(0.0, cosines.get(each.said.id, 0.0))) for each in read]
+    best = max((each.score for _, each, _ in found), default=0.0) or 1.0
+    places = [
+        Place(number, said.id, score / best * by_words + MEANING * cosine * tells, own == len(query.terms), said.text)
+        for number, (said, score, own, tells), cosine in found
+    ]
+    return sorted(places, key=lambda place: (by_words and not place.every, -place.score, -place.id))[:limit]
+
+
+def _read(
+    index: Index,
+    query: Query,
+    weighed: Sequence[Asked],
+    held: Mapping[Term, int],
+    limit: int,
+    meaning: Likeness | None,
+    by_words: bool,
+) -> list[Scored]:
+    """The messages of an index that come into question, read and scored by their words."""
+    there = [term for term in query.terms if held[term]] if by_words else []
+    near = index.passing(list(meaning.nearest(max(NEAREST, limit)))) if meaning else []
+    most = max(FIRST, 2 * limit)
+    while True:
+        ids = _candidates(index, query.terms, there, held, most) if there else []
+        runs = index.around(ids, REACH) if ids else []
+        known = {said.id for run in runs for said in run}
+        runs += index.around([id for id in near if id not in known], 0) if near else []
+        read = scored(runs, weighed, question=query.question, everything=bool(near))
+        if len(read) >= limit or len(ids) < most or most > MOST:
+            return read
+        most *= 4
 
 
 def _candidates(

@@ -66,6 +66,11 @@ class Settings(Struct, frozen=True):
         """Folders whose sessions `foldmark sync` passes over, as patterns."""
         return tuple(self._outside("sync_exclude"))
 
+    @property
+    def recall_model(self) -> str:
+        """The model of embeddings, by name or folder."""
+        return str(self._outside("recall_model"))
+
     def config(self, own: Mapping[str, Any]) -> Config:
         """The config of an agent for which `own` was set: default < files < agent < environment < command line."""
         defaults = {key: each.value for key, each in self.defaults.items()}

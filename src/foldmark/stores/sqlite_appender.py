@@ -112,7 +112,8 @@ class Appender:
         for id, kind, nth, data in rows:
             if nth is not None:
                 self._db.execute(self._sql["unindex"], (id,))
-                self._db.execute(self._sql["unindex_parts"], (id,))
+                for also in ("unindex_parts", "erase_vectors", "erase_signatures"):
+                    self._db.execute(self._sql[also], (id,))
                 self._db.execute(self._sql["unweigh"], (key, id))
                 if kind == "tool_call":
                     self._db.execute(self._sql["answered"], (key, id))

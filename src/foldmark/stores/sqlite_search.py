@@ -57,6 +57,12 @@ class SqliteIndex:
         fitting = (id for id, key in rows if self._fits is None or self._fits(self._id_of(key), id))
         return list(islice(fitting, limit))
 
+    def passing(self, ids: Sequence[int]) -> list[int]:
+        if self._filters is None:
+            return list(ids)
+        rows = self._run("passing", {"ids": json.encode(ids).decode(), **self._filters})
+        return [id for id, key in rows if self._fits is None or self._fits(self._id_of(key), id)]
+
     def around(self, ids: Sequence[int], reach: int) -> list[list[Said]]:
         wanted = set(ids)
         found: dict[int, list[list[Said]]] = defaultdict(list)

@@ -8,6 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from foldmark.core.codec import well_formed
+from foldmark.core.passages import Excerpt, Line
 from foldmark.core.wording import listing, one_line
 from foldmark.sessions.archive import index
 from foldmark.sessions.archive.records import Said, said
@@ -34,15 +36,15 @@ class Spoken(Struct, frozen=True):
     asked: bool = False
 
 
-def read(archive: Path, named: str, around: int = 3) -> Passage:
+def read(archive: Path, named: str, around: int = 3, *, archived_only: bool = False) -> Passage:
     """What a session says in a line and in `around` speaking lines before and behind it; without a line, all of it.
 
-    `named` is what `search` prints: a session's file or id, or the beginning of one, and `:LINE`. Raises
-    NoSessionError, SessionFileError.
+    `named` is what `search` prints: a session's file or id, or the beginning of one, and `:LINE`. With `archived_only`
+    a file is read only if the index has it. Raises NoSessionError, SessionFileError, IndexFileError.
     """
     match = _LINE.fullmatch(named)
     session, line = (match[1], int(match[2])) if match else (named, None)
-    path, kind, name = _resolved(archive, session)
+    path, kind, name = _resolved(archive, session, whole=line is None, archived_only=archived_only)
     with SessionFile(path) as file:
         before, offset = _start(archive, name, line, around)
         records: list[Spoken] = []
@@ -60,6 +62,26 @@ def read(archive: Path, named: str, around: int = 3) -> Passage:
             + (f"; next to it are {listing(each.line for each in records)}" if records else "")
         )
     return Passage(str(path), session_path(path, kind).id, tuple(records))
+
+
+def excerpt(passage: Passage) -> Excerpt:
+    """A passage to be read, message by message."""
+    return Excerpt(
+        passage.file,
+        tuple(
+            Line(
+                f"line {spoken.line}",
+                f"{passage.id}:{spoken.line}",
+                message.role,
+                message.tool,
+                spoken.at,
+                message.text,
+                spoken.asked,
+            )
+            for spoken in passage.records
+            for message in spoken.messages
+        ),
+    )
 
 
 def _spoken(file: SessionFile, kind: Kind, before: int, offset: int, asked: int | None) -> Iterator[Spoken]:
@@ -81,14 +103,18 @@ def _start(archive: Path, name: bytes | None, line: int | None, around: int) -> 
     return (found[-1][0] - 1, found[-1][1]) if found else (0, 0)
 
 
-def _resolved(archive: Path, session: str) -> tuple[Path, Kind, bytes | None]:
+def _resolved(
+    archive: Path, session: str, *, whole: bool, archived_only: bool
+) -> tuple[Path, Kind, bytes | None]:
     """The file that is meant, whose it is, and its name in the index."""
     path = Path(session)
-    if path.is_file():
+    if _is_file(path):
         path = path.absolute()
         name = index.named(path, archive)
         kinds = _rows(archive, "SELECT kind FROM files WHERE path = ? AND state = 'indexed'", (name,), lenient=True)
-        return path, kinds[0][0] if kinds else session_path(path).kind, name if kinds else None
+        if kinds or not archived_only:
+            return path, kinds[0][0] if kinds else session_path(path).kind, name if kinds else None
+    session = well_formed(session)
     alike = (
         "SELECT session, path, kind FROM files WHERE state = 'indexed' AND substr(session, 1, length(?)) = ? "
         "ORDER BY session <> ?, size DESC, id"
@@ -96,14 +122,25 @@ def _resolved(archive: Path, session: str) -> tuple[Path, Kind, bytes | None]:
     found = _rows(archive, alike, (session, session, session))
     ids = list(dict.fromkeys(id for id, *_ in found))
     if not found or not session:
+        file = "" if archived_only else "no file and "
         raise NoSessionError(
-            f"there is no file and no archived session '{one_line(session)[:200]}'; `foldmark sessions` lists them"
+            f"there is {file}no archived session '{one_line(session)[:200]}'; `foldmark sessions` lists them"
         )
     if ids[0] != session and len(ids) > 1:
         raise NoSessionError(
             f"'{one_line(session)[:100]}' is the beginning of several sessions' ids: {listing(ids, 5)}; type more of it"
         )
-    return index.path_of(found[0][1], archive), found[0][2], found[0][1]
+    files = [(index.path_of(name, archive), kind, name) for id, name, kind in found if id == ids[0]]
+    # Several files may hold a session; a line is one of the file that has its name, without a line the longest tells.
+    own = [file for file in files if session_path(file[0], file[1]).id == ids[0]]
+    return files[0] if whole else (own or files)[0]
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name longer than any
+        return False
 
 
 def _rows(archive: Path, sql: str, values: tuple[Any, ...], *, lenient: bool = False) -> list[tuple[Any, ...]]:

@@ -14,11 +14,13 @@ from typing import Any
 import apsw
 
 from foldmark.core.errors import FoldmarkError
+from foldmark.core.passages import Excerpt
 from foldmark.core.recall import ANY, Filters, Found, Place, Said, Term, Wanted
 from foldmark.recall.fts5 import COUNTED, expression, extrapolated
 from foldmark.recall.ranking import LONGEST
 from foldmark.recall.runs import joined
 from foldmark.sessions.archive import index
+from foldmark.sessions.archive.reading import excerpt, read
 from foldmark.sessions.archive.records import said
 from foldmark.sessions.places import Kind
 from foldmark.sessions.session_file import SessionFile
@@ -76,6 +78,12 @@ class ArchiveIndex:
                 return [id for _, id in best.values()][:limit]
             most *= 4
 
+    def passing(self, ids: Sequence[int]) -> list[int]:
+        if not self._values:
+            return list(ids)
+        sql = f"SELECT m.id FROM messages m JOIN files f ON f.id = m.file WHERE m.id = ? {self._conditions}"
+        return [id for id in ids if self._rows(sql, id, *self._values)]
+
     def around(self, ids: Sequence[int], reach: int) -> list[list[Said]]:
         wanted, places = set(ids), defaultdict[int, list[list[tuple[Any, ...]]]](list)
         for id in ids:
@@ -112,6 +120,9 @@ class ArchiveIndex:
             found.append(None if key in keys else once)
             keys.add(key)
         return found
+
+    def read(self, named: str, reach: int) -> Excerpt:
+        return excerpt(read(self._archive, named, reach, archived_only=True))
 
     def _read(self, file: int, lists: Sequence[Sequence[tuple[Any, ...]]], wanted: set[int]) -> list[list[Said]]:
         """The texts at these places of a file, read where they lie; nothing if they are no longer there."""

@@ -357,6 +357,18 @@ WHERE s.search MATCH :expression AND s.rowid >= :first
     END, '$.name')) = :tool)
 ORDER BY s.rank LIMIT :most
 
+-- name: passing
+-- Those of some messages, ids as JSON in the order asked for, that filters let through; filters as in `best_fitting`.
+SELECT e.id, e.agent FROM json_each(:ids) i CROSS JOIN events e ON e.id = i.value
+WHERE (:agents IS NULL OR e.agent IN (SELECT value FROM json_each(:agents)))
+    AND (:role IS NULL OR e.kind = :role)
+    AND (:since IS NULL OR e.created_at >= :since)
+    AND (:before IS NULL OR e.created_at < :before)
+    AND (:tool IS NULL OR lower(json_extract(CASE e.kind
+        WHEN 'tool_call' THEN e.data
+        WHEN 'tool_result' THEN (SELECT c.data FROM events c WHERE c.id = e.answers)
+    END, '$.name')) = :tool)
+
 -- name: part
 -- The id from which on lies a share of all events, the newest.
 SELECT CAST(coalesce(max(id), 0) * (1 - :share) AS INTEGER) FROM events
@@ -386,6 +398,74 @@ FROM (
 -- name: agent_of
 -- Whose event this is.
 SELECT agent FROM events WHERE id = :id
+
+-- name: embedders
+-- The models of embeddings whose vectors there are, and up to which event.
+SELECT fingerprint, until FROM embedders
+
+-- name: embedder
+-- A model of embeddings by what tells it from others.
+SELECT key, until FROM embedders WHERE fingerprint = ?
+
+-- name: add_embedder
+-- Make a model known, if it is not.
+INSERT INTO embedders (fingerprint) VALUES (?) ON CONFLICT DO NOTHING
+
+-- name: advance_embedder
+-- Note up to which event there are vectors.
+UPDATE embedders SET until = max(until, ?) WHERE key = ?
+
+-- name: to_embed
+-- The next messages that people or models wrote, and what was said before each in its conversation.
+SELECT e.id, CASE WHEN octet_length(e.content) <= :longest THEN e.content ELSE substr(e.content, 1, :longest) END, (
+    SELECT CASE WHEN octet_length(b.content) <= :longest THEN b.content ELSE substr(b.content, 1, :longest) END
+    FROM events b WHERE b.agent = e.agent AND b.nth IS NOT NULL AND b.id < e.id ORDER BY b.id DESC LIMIT 1
+)
+FROM events e WHERE e.id > :until AND e.id <= :last AND e.nth IS NOT NULL
+    AND e.kind IN ('user', 'assistant', 'summary') AND e.content <> ''
+ORDER BY e.id LIMIT :most
+
+-- name: newest_event
+-- The newest event of all.
+SELECT coalesce(max(id), 0) FROM events
+
+-- name: save_vectors
+-- The vectors of a message; none of one that was erased meanwhile.
+INSERT OR REPLACE INTO vectors (event, embedder, vectors)
+SELECT id, ?, ? FROM events WHERE id = ? AND nth IS NOT NULL AND content <> ''
+
+-- name: save_signatures
+-- The signs of their components.
+INSERT OR REPLACE INTO signatures (event, embedder, signatures)
+SELECT id, ?, ? FROM events WHERE id = ? AND nth IS NOT NULL AND content <> ''
+
+-- name: signatures
+-- The next signatures of a model behind an event.
+SELECT event, signatures FROM signatures WHERE event > ? AND embedder = ? ORDER BY event LIMIT ?
+
+-- name: vectors
+-- The vectors of messages, ids as JSON, in no order.
+SELECT event, vectors FROM vectors WHERE event IN (SELECT value FROM json_each(?)) AND embedder = ?
+
+-- name: erase_vectors
+-- Take away the vectors of an event.
+DELETE FROM vectors WHERE event = ?
+
+-- name: erase_signatures
+-- Take away the signs of an event.
+DELETE FROM signatures WHERE event = ?
+
+-- name: drop_vectors
+-- Take away all vectors of a model.
+DELETE FROM vectors WHERE embedder = ?
+
+-- name: drop_signatures
+-- Take away all signs of a model.
+DELETE FROM signatures WHERE embedder = ?
+
+-- name: drop_embedder
+-- Take away a model.
+DELETE FROM embedders WHERE key = ?
 
 -- name: hit
 -- A message that was found, and the tool that it calls or that answered.

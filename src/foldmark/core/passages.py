@@ -1,0 +1,54 @@
+"""A passage: a message and those around it, as they are read [SPEC 7]."""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from foldmark.core.towards import minute
+from foldmark.core.wording import count, one_line
+class Line(Struct, frozen=True):
+    """A message of a passage.
+
+    `place` is where it stands, as a person reads it; `named` is what reads it by itself; `asked` is whether it is the
+    one that was asked for, `note` what else there is to say of it.
+    """
+
+    place: str
+    named: str
+    role: str
+    tool: str | None
+    at: str | None
+    text: str
+    asked: bool = False
+    note: str = ""
+
+    @property
+    def who(self) -> str:
+        """Who said it, on one line."""
+        return one_line(f"{self.role} {self.tool}" if self.tool else self.role)
+
+
+class Excerpt(Struct, frozen=True):
+    """A passage of a conversation or a session, in order; `head` says of which."""
+
+    head: str
+    lines: tuple[Line, ...]
+
+
+def excerpt_text(excerpt: Excerpt, whole: int | None, beside: int, read_on: str) -> str:
+    """The messages with their texts: of the one that was asked for so many characters (None: all), of those beside it
+    so many. `read_on` stands before the name of one that was cut."""
+    any_asked = any(line.asked for line in excerpt.lines)
+    lines = [one_line(excerpt.head)]
+    for line in excerpt.lines:
+        lines += _told(line, beside if any_asked and not line.asked else whole, read_on)
+    return "\n".join(lines)
+
+
+def _told(line: Line, most: int | None, read_on: str) -> Iterator[str]:
+    about = [each for each in (line.place, line.who, one_line(minute(line.at)) if line.at else "", line.note) if each]
+    yield ""
+    yield f"{'>' if line.asked else '-'} {', '.join(about)}:"
+    yield line.text[:most]
+    if most is not None and len(line.text) > most:
+        yield f"[{count(len(line.text) - most, 'more character')}: {read_on}{one_line(line.named)}]"

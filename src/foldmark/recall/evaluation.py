@@ -1,0 +1,77 @@
+"""How much of what a search should find it finds: recall over a set of questions [SPEC 7]."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from statistics import fmean, median
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from foldmark.recall.question_sets import Question
+
+
+class Answer(NamedTuple):
+    """What a search made of a question: the rank from 1 of each evidence in its order, None if it was not found; the
+    seconds that it took; the snippet of the first hit, "" if there was none."""
+
+    question: Question
+    ranks: tuple[int | None, ...]
+    seconds: float
+    first: str
+
+
+class Figures(Struct, frozen=True):
+    """Averages over questions: by k, the share of a question's evidence among the first k hits (recall) and of
+    questions with any among them (hit); and the reciprocal rank of the first that was found (0 if none was)."""
+
+    questions: int
+    recall: dict[int, float]
+    hit: dict[int, float]
+    mrr: float
+
+
+def figures(answers: Sequence[Answer], ks: Sequence[int]) -> Figures:
+    """Averages over answers, of which there is at least one, at each k."""
+    ranks = [answer.ranks for answer in answers]
+    return Figures(
+        len(answers),
+        {k: fmean(recall(each, k) for each in ranks) for k in ks},
+        {k: fmean(recall(each, k) > 0 for each in ranks) for k in ks},
+        fmean(max((1 / rank for rank in each if rank), default=0.0) for each in ranks),
+    )
+
+
+def recall(ranks: Sequence[int | None], k: int) -> float:
+    """The share of evidence among the first k."""
+    return sum(rank is not None and rank <= k for rank in ranks) / len(ranks)
+
+
+def by_category(answers: Sequence[Answer], ks: Sequence[int]) -> dict[str, Figures]:
+    """The figures of each category, numbers in their order; of questions without one, none."""
+    found: dict[str, list[Answer]] = defaultdict(list)
+    for answer in answers:
+        if answer.question.category is not None:
+            found[answer.question.category].append(answer)
+    order = sorted(found, key=lambda name: (not name.isdecimal(), len(name) if name.isdecimal() else 0, name))
+    return {name: figures(found[name], ks) for name in order}
+
+
+def typical_seconds(answers: Sequence[Answer]) -> float:
+    """The median of what the searches took."""
+    return median(answer.seconds for answer in answers)
+
+
+def worst(answers: Sequence[Answer], k: int, number: int) -> list[Answer]:
+    """Those of which least is found among the first k, the worst first; none of which all is."""
+
+    def quality(answer: Answer) -> tuple[float, float]:
+        return recall(answer.ranks, k), -min((rank for rank in answer.ranks if rank), default=0)
+
+    return sorted((each for each in answers if recall(each.ranks, k) < 1), key=quality)[:number]
+
+
+def below(figures: Mapping[str, Figures], other: Mapping[str, Figures]) -> list[tuple[str, int]]:
+    """In which categories, at which k, recall is below another's."""
+    return [
+        (name, k) for name, each in figures.items() for k, share in each.recall.items() if share < other[name].recall[k]
+    ]

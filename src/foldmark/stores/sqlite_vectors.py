@@ -1,0 +1,64 @@
+"""Vectors in SQLite (see `foldmark.core.vectors`): a part of `SqliteStore`."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from msgspec import json
+
+from foldmark.core.vectors import Embedded, Unembedded
+
+LONGEST = 100_000
+"""Characters of a message that a model is given."""
+
+_PAGE = 10_000
+
+
+class SqliteVectors:
+    """The methods of `Vectors`, over the connection of the store that it is a part of."""
+
+    _sql: dict[str, str]
+
+    def _run(self, name: str, *bindings: Any) -> list[tuple[Any, ...]]:
+        raise NotImplementedError
+
+    def _all(self, sql: str, bindings: Any = ()) -> list[tuple[Any, ...]]:
+        raise NotImplementedError
+
+    def writing(self) -> AbstractContextManager[None]:
+        raise NotImplementedError
+
+    def embedders(self) -> dict[str, int]:
+        return {str(fingerprint): int(until) for fingerprint, until in self._run("embedders")}
+
+    def unembedded(self, until: int, limit: int) -> tuple[list[Unembedded], int, int]:
+        ((last,),) = self._run("newest_event")
+        bound = {"until": until, "last": last, "longest": LONGEST, "most": limit}
+        found = [Unembedded(id, text, before or "") for id, text, before in self._all(self._sql["to_embed"], bound)]
+        return found, found[-1].id if len(found) == limit else int(last), int(last)
+
+    def save_vectors(self, fingerprint: str, embedded: Sequence[Embedded], until: int) -> None:
+        with self.writing():
+            self._run("add_embedder", fingerprint)
+            ((key, _),) = self._run("embedder", fingerprint)
+            for id, vectors, signature in embedded:
+                self._run("save_vectors", key, vectors, id)
+                self._run("save_signatures", key, signature, id)
+            self._run("advance_embedder", until, key)
+
+    def signatures(self, fingerprint: str, after: int) -> Iterator[tuple[int, bytes]]:
+        for key, _ in self._run("embedder", fingerprint):
+            while rows := self._run("signatures", after, key, _PAGE):
+                yield from rows
+                after = rows[-1][0]
+
+    def vectors(self, fingerprint: str, event_ids: Sequence[int]) -> list[bytes]:
+        ((key, _),) = self._run("embedder", fingerprint) or [(None, 0)]
+        found = dict(self._run("vectors", json.encode(event_ids).decode(), key))
+        return [found.get(event_id, b"") for event_id in event_ids]
+
+    def remove_vectors(self, fingerprint: str) -> None:
+        with self.writing():
+            for key, _ in self._run("embedder", fingerprint):
+                for name in ("drop_vectors", "drop_signatures", "drop_embedder"):
+                    self._run(name, key)
