@@ -7,6 +7,7 @@ log, some messages at a time, and whoever is interrupted goes on where it stoppe
 
 from collections.abc import Callable, Sequence
 from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +22,21 @@ from foldmark.recall.embeddings.vectors import pack, signature, unpack
 BATCH = 32
 """Messages whose vectors are made and stored at a time."""
 
+ITSELF = 0.75
+"""What a message's own vector counts beside the one that has what was said before it."""
+
 BEFORE = 400
 """Characters of what was said before a message that go into its vector: the last ones."""
+
+
+class Step(NamedTuple):
+    """Of how many messages vectors were stored, the message up to which there are vectors now, the newest message;
+    `overtaken`: somebody else has meanwhile stored what was made, so it is as good as for nothing."""
+
+    messages: int
+    until: int
+    newest: int
+    overtaken: bool = False
 
 
 class Meanings:
@@ -34,20 +48,34 @@ class Meanings:
         self._newest = 0
         self._reading = Lock()
 
+    @property
+    def until(self) -> int | None:
+        """The message up to which there are vectors; None if nobody has begun to make any. Raises StoreError."""
+        return self.store.embedders().get(self.embedder.fingerprint)
+
     def bring_up(self, progress: Progress | None = None, stop: Callable[[], bool] = lambda: False) -> int:
         """Make the vectors that are missing, until `stop`; how many messages that were. `progress` is told the event
-        up to which there are some, and the newest. Raises StoreError."""
-        name, made = self.embedder.fingerprint, 0
-        until = self.store.embedders().get(name, 0)
+        up to which there are some, and the newest. Whatever interrupts it, it goes on the next time where it was.
+        Raises StoreError."""
+        made = 0
         while not stop():
-            messages, until, newest = self.store.unembedded(until, BATCH)
-            self.store.save_vectors(name, embedded(messages, self.embedder), until)
-            made += len(messages)
+            step = self.step()
+            made += step.messages
             if progress:
-                progress(until, newest)
-            if until >= newest:
+                progress(step.until, step.newest)
+            if step.until >= step.newest:
                 break
         return made
+
+    def step(self, most: int = BATCH) -> "Step":
+        """Make the vectors of the next messages, at most so many, and store them in one go. Raises StoreError."""
+        name, begin = self.embedder.fingerprint, self.until
+        messages, until, newest = self.store.unembedded(begin or 0, most)
+        made = embedded(messages, self.embedder)
+        if begin is not None and (until <= begin or (self.until or 0) >= until):
+            return Step(0, max(begin, until), newest, overtaken=until > begin)
+        self.store.save_vectors(name, made, until)
+        return Step(len(messages), until, newest)
 
     def asked(self, query: str) -> "LikeQuery":
         """How alike messages are to a query, as far as there are vectors."""
@@ -93,6 +121,6 @@ def embedded(messages: Sequence[Unembedded], embedder: Embedder) -> list[Embedde
 
 
 def _likeness(cosines: NDArray[np.float32]) -> float:
-    """That of the best passage; the first one counts half by itself and half with what was said before."""
+    """That of the best passage; the first one counts mostly by itself, and a little with what was said before it."""
     first, before, *rest = map(float, cosines)
-    return max((first + before) / 2, *rest, -1.0)
+    return max(ITSELF * first + (1 - ITSELF) * before, *rest, -1.0)

@@ -25,7 +25,7 @@ FIRST, MOST = 30, 4000
 NEAREST = 100
 """Messages of one index that come into question because of their meaning."""
 
-MEANING = 0.7
+MEANING = 1.1
 """What likeness in meaning adds to the score by words, which is 1 for the best message by words."""
 
 

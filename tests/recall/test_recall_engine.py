@@ -1,0 +1,260 @@
+"""What comes into question and how it is ranked: names, scripts, filters, neighbours, common words (SPEC 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import foldmark
+from foldmark.conversation.recalling import search_everything
+from foldmark.core.codec import utc
+from foldmark.core.recall import Filters, Said
+from foldmark.recall import searching
+from foldmark.recall.parts import has_parts, parts_of
+from foldmark.recall.places import holds, snippet, spans
+from foldmark.recall.query import read
+from foldmark.recall.ranking import asking
+from foldmark.recall.runs import joined
+
+Found = Callable[..., list[int] | None]
+Say = Callable[..., list[int]]
+
+CALLED = '{"quartz":"called"}'
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "finds"),
+    [
+        ("response", "def parseHttpResponse(raw):", True),
+        ("http response", "def parseHttpResponse(raw):", True),
+        ("parseHttpResponse", "def parse_http_response(raw):", True),
+        ("parse_http_response", "def parseHttpResponse(raw):", True),
+        ("parseHttpResponse", "def parsehttpresponse(raw):", True),
+        ("parseHttpResponse", "the response that http parsers parse", False),
+        ("JSONDecoder", "a JSON decoder", True),
+        ("decoder", "from json import JSONDecoder", True),
+        ("postgres", "PostgreSQL", True),
+        ("PostgreSQL", "postgresql", True),
+        ("库", "数据库迁移", True),
+        ("移", "数据库迁移", True),
+        ("库迁", "数据库迁移", True),
+        ("据迁", "数据库迁移", False),
+        ("数据库迁移什么时候完成", "迁移已经完成", True),
+        ("データベース", "このデータベースは", True),
+        ("데이터", "데이터베이스를 옮겼다", True),
+        ("베이스", "데이터베이스를 옮겼다", True),
+        ("ไทย", "ภาษาไทยง่าย", True),
+        ("हिन्दी", "यह हिन्दी है", True),
+        ("中文 needle", "中文needle", True),
+        ('"数据库迁移"', "数据库迁移", True),
+        ('"数据库 迁移"', "数据库 的 迁移", False),
+        ('"migrated it"', "we migrated it", True),
+        ('"migrated it"', "we migrate it", False),
+        ('"it migrated"', "we migrated it", False),
+        ("migrati*", "the migration", True),
+        ("migrati*", "we migrate", False),
+        ("hay*", "a haystack", True),
+        ("happ*", "happiness", True),
+        ("configurat*", "the configuration", True),
+        ('"the config"*', "see the configuration", True),
+        ("naïv*", "a naive idea", True),
+        ("c", "C is a language", True),
+    ],
+)
+def test_names_scripts_and_words_as_typed(found: Found, log: foldmark.Log, query: str, text: str, finds: bool) -> None:
+    id = log.agent("default").append("user", text)
+    assert found(query) == ([id] if finds else [])
+    assert list(log.store.damage()) == []
+
+
+def test_a_word_in_quotes_is_found_behind_many_that_only_share_its_stem(log: foldmark.Log, found: Found) -> None:
+    agent = log.agent("default")
+    with agent.batch():
+        (rare,) = [agent.append("user", "the schemas")]
+        for number in range(300):
+            agent.append("user", f"schema schema {number}")
+    assert found('"schemas"') == [rare]
+
+
+@given(st.text(max_size=60))
+@settings(deadline=None)
+def test_any_text_has_parts_or_none(text: str) -> None:
+    parts = parts_of(text)
+    assert has_parts(text) or not parts
+    assert len(parts) <= 50_000
+
+
+def test_encoded_data_has_few_parts() -> None:
+    assert parts_of("aGVsbG8gd29ybGQhIFRoaXMgaXMgZW5jb2RlZA" * 100) == ""
+    assert parts_of("QzXwVuTsRqPoNmLkJi") == "", "too many seams for a name"
+
+
+def test_the_parts_of_what_is_erased_go(log: foldmark.Log, found: Found) -> None:
+    agent = log.agent("default")
+    turn = agent.append("user", "parseHttpResponse 数据库")
+    agent.end_turn()
+    agent.do(f"/message remove {turn} --yes")
+    db = log.store._db  # type: ignore[attr-defined]
+    assert db.execute("SELECT count(*) FROM parts").fetchall() == [(0,)]
+    assert (found("response"), found("数据")) == ([], [])
+    assert list(log.store.damage()) == []
+
+
+# Ranking
+
+
+def test_what_stands_beside_a_message_counts(log: foldmark.Log, say: Say, found: Found) -> None:
+    say(log.agent("elsewhere"), "About quartz.", "Something else.", "And more of it.")
+    (asked, told) = say(log.agent("talk"), ("What did the geologist say about fjords?", "They are full of quartz."))
+    ids = found("geologist quartz") or []
+    assert set(ids[:2]) == {asked, told}
+    assert ids[-1] not in (asked, told)
+
+
+def test_a_question_is_answered_by_what_tells(log: foldmark.Log, found: Found) -> None:
+    one, two = log.agent("one"), log.agent("two")
+    asks = one.append("user", "When is the quartz exhibition?")
+    tells = two.append("user", "We saw the quartz exhibition.")
+    assert found("When did we see the quartz exhibition?") == [tells, asks]
+    assert (found("quartz exhibition") or [])[0] == max(asks, tells), "words alone ask nothing"
+    assert (asking("Why? Because it is so. And you?"), asking("It is so."), asking("")) == (3 / 7, 0, 0)
+
+
+def test_the_day_counts_though_it_is_not_in_the_text(log: foldmark.Log) -> None:
+    agent, other = log.agent("one"), log.agent("two")
+    march = agent.append("user", "quartz was found", created_at="2026-03-08T10:00:00")
+    may = other.append("user", "quartz was found", created_at="2026-05-08T10:00:00")
+    for month, expected in (("March", march), ("May", may)):
+        hit = log.search(f"quartz in {month}")[0]
+        assert (hit.event_id, hit.score > 1) == (expected, False)
+
+
+def test_common_words_bring_nothing_where_there_are_rare_ones(
+    log: foldmark.Log, found: Found, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The budget counts messages; what it leaves out still counts in the ranking."""
+    monkeypatch.setattr(searching, "BUDGET", 10)
+    agent = log.agent("default")
+    with agent.batch():
+        first = agent.append("user", "jumble with quartz")
+        for number in range(60):
+            agent.append("user", f"jumble {number}")
+        second = agent.append("user", "quartz alone")
+    assert sorted(found("jumble quartz", 5) or [])[-1] == second
+    assert (found("jumble quartz") or [])[0] == first
+    newest = found("jumble", 1000) or []
+    assert newest
+    assert min(newest) > first + 30, "a word in most messages is looked for in the newest"
+
+
+def test_runs_are_joined_where_they_overlap() -> None:
+    lists = [[Said(1, "a"), Said(2, "b")], [Said(5, "e")], [Said(2, "bb"), Said(3, "c")], []]
+    assert list(joined(lists)) == [[Said(1, "a"), Said(2, "bb"), Said(3, "c")], [Said(5, "e")]]
+
+
+def test_a_word_far_behind_in_a_long_message(log: foldmark.Log, found: Found) -> None:
+    agent = log.agent("default")
+    far, beyond = agent.append("user", "x " * 20_000 + "quartz"), agent.append("user", "x " * 60_000 + "quartz")
+    assert set(found("quartz") or []) == {far, beyond}
+    hits = {hit.event_id: hit for hit in log.search("quartz")}
+    assert hits[far].snippet.endswith("quartz")
+    assert hits[far].highlights
+
+
+# Highlights
+
+
+def test_highlights_are_places_in_the_snippet(log: foldmark.Log) -> None:
+    log.agent("default").append("user", "Many migrations\nof parseHttpResponse, NAÏVE 数据库迁移 ones")
+    (hit,) = log.search("migrated response naive 库迁")
+    assert [hit.snippet[start:end] for start, end in hit.highlights] == ["migrations", "Response", "NAÏVE", "库迁"]
+
+
+@given(st.text(max_size=80), st.text(max_size=20))
+@settings(deadline=None)
+def test_snippets_and_spans_of_any_text(text: str, more: str) -> None:
+    wanted = read(f'needle "{more}" ne* {more}').terms
+    line = snippet(f"{text} needle {more}", wanted)
+    assert all(0 <= start < end <= len(line) for start, end in spans(line, wanted))
+    for term in wanted:
+        assert term.typed is None or holds(text, term.typed) in (True, False)
+
+
+# Filters
+
+
+@pytest.fixture
+def filtered(log: foldmark.Log) -> Callable[..., list[str]]:
+    """The texts that a search for quartz finds with filters, by the alphabet."""
+    agent, other = log.agent("work"), log.agent("diary")
+    agent.append("user", "quartz asked", created_at="2026-01-01T00:00:00")
+    agent.append("assistant", "quartz answered", created_at="2026-02-01T00:00:00")
+    agent.append_tool_call("Grep", {"quartz": "called"}, call_id="c1", created_at="2026-02-02T00:00:00")
+    agent.append_tool_result("c1", "quartz found", created_at="2026-02-03T00:00:00")
+    agent.end_turn()
+    agent.do("/clear")
+    other.append("user", "quartz noted", created_at="2026-03-01T00:00:00")
+
+    def filtered(**filters: Any) -> list[str]:
+        return sorted(hit.snippet.split()[-1] for hit in log.search("quartz", 10, Filters(**filters)))
+
+    return filtered
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({}, ["answered", "asked", "found", "noted", CALLED]),
+        ({"role": "user"}, ["asked", "noted"]),
+        ({"since": utc("2026-02-02"), "before": utc("2026-03-01")}, ["found", CALLED]),
+        ({"tool": "GREP"}, ["found", CALLED]),
+        ({"agent": "work", "role": "assistant"}, ["answered"]),
+        ({"agent": "nobody"}, []),
+        ({"project": "IAR"}, ["noted"]),
+        ({"visible": True}, ["noted"]),
+        ({"visible": False, "role": "user"}, ["asked"]),
+    ],
+)
+def test_filters(filtered: Callable[..., list[str]], filters: dict[str, Any], expected: list[str]) -> None:
+    assert filtered(**filters) == expected
+
+
+def test_by_the_beginning_of_an_agents_id(log: foldmark.Log, filtered: Callable[..., list[str]]) -> None:
+    assert filtered(agent=log.agent("diary").id[:8]) == ["noted"]
+
+
+def test_tool_hits_name_their_tool(log: foldmark.Log, filtered: Callable[..., list[str]]) -> None:
+    assert filtered()
+    tools = {hit.kind: hit.tool for hit in log.search("quartz")}
+    assert tools == {"user": None, "assistant": None, "tool_call": "Grep", "tool_result": "Grep"}
+
+
+# Everything in one ranking
+
+
+def test_memos_are_found_beside_messages(tmp_path: Path) -> None:
+    with foldmark.open(str(tmp_path / "log.db"), settings={}) as log:
+        agent = log.agent("default")
+        agent.append("user", "Nothing of the kind, but quartz once")
+        agent.do("/memo add Quartz comes from the fjord #stones")
+        (memo, message) = search_everything("quartz fjord", log=log)
+        assert (memo.source, memo.name, memo.all_words, memo.snippet.split("\n")[0][:26]) == (
+            "memo",
+            "stones",
+            True,
+            "Quartz comes from the fjor",
+        )
+        assert (message.source, message.event_id, message.visible, message.all_words) == (
+            "conversation",
+            1,
+            True,
+            False,
+        )
+        assert [each.source for each in search_everything("stones", log=log)] == ["memo"]
+        assert search_everything("stones", filters=Filters(role="user"), log=log) == []
+        assert search_everything("stones", filters=Filters(since=utc("2999-01-01")), log=log) == []
