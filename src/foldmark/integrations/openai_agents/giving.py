@@ -1,0 +1,142 @@
+"""Items for the SDK from what is visible: its own as it gave them, Foldmark's messages in the form of its items.
+
+What the API would refuse is not given: a result whose call has left the context, tools of another dialect [SPEC 5.2].
+An item by which the API would look for the thinking of its answer, once an operation has taken that away, goes without
+the id. A call that has no result (yet) is given, as by the SDK's own sessions: the runner leaves it out by itself, and
+an approval that is still to come needs it.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from foldmark.conversation.request import prepare
+from foldmark.conversation.standing import Standing
+from foldmark.core import wire
+from foldmark.core.attached import family
+from foldmark.core.config import Config
+from foldmark.core.events import Event
+from foldmark.core.images import images_of
+from foldmark.core.segments import END, Segment, Segments, intersect, normal
+from foldmark.core.turns import Message
+from foldmark.core.view import INTERRUPTED, TOOL_MESSAGE
+from foldmark.integrations.openai_agents.keeping import KEY, given, left_by
+from foldmark.integrations.openai_agents.recording import DIALECT
+
+WINDOW = ("sliding_context_tokens", "context_size")
+"""The settings that give an agent a window here, if they were set for it: `/context budget` and `/context window`."""
+
+_MODEL = "openai_responses", "gpt-5"
+"""Whose way of counting measures a window where the conversation's own model is none of OpenAI's."""
+
+
+class Given(NamedTuple):
+    """An event, the items that it stands for, and the ids of all events that these items are made of."""
+
+    event: Event
+    items: list[Any]
+    events: tuple[int, ...]
+
+
+def newest_items(at: Standing, limit: int | None) -> list[Any]:
+    """The newest `limit` items of the context in the order of the log; all for None. Reads no more than that."""
+    found: list[Any] = []
+    for each in [] if limit == 0 else newest_first(at, window(at)):
+        found += reversed(each.items)
+        if limit is not None and len(found) >= limit:
+            break
+    return found[:limit][::-1]
+
+
+def newest_first(at: Standing, segments: Segments) -> Iterator[Given]:
+    """The visible events inside `segments` that stand for items."""
+    beside: list[int] = []
+    for event in at.store.messages(segments, newest_first=True):
+        if event.kind == "tool_result" and not _called(at, event):
+            continue
+        items = given(event)
+        if items == []:  # what the provider's own tool answered is in the item of the call
+            beside.append(event.id)
+            continue
+        items = _own(event) if items is None else _complete(at, event, items)
+        if items:
+            yield Given(event, items, (event.id, *beside))
+        beside.clear()
+
+
+def window(at: Standing) -> Segments:
+    """The visible segments, or of them what the window of this agent shows, if it was given one [SPEC 5.3]."""
+    own = at.settings
+    if not any(own.get(key) for key in WINDOW):
+        return at.visible
+    budget = own.get("sliding_context_tokens") or 0
+    config = _measuring(at.config, budget)
+    provider, _, model = at.config.model.partition("/")
+    known = (provider, model) if provider in ("openai", "openai_responses") else _MODEL
+    manifest = prepare(at, config, *known).manifest
+    first = manifest.edge.first
+    if first is None:
+        return at.visible
+    kept = [part.event for part in manifest.parts if part.layer == "pinned" and part.event is not None]
+    kept += at.store.of_kind("system", at.visible)
+    shown = [Segment(each.agent, first, END) for each in at.visible]
+    shown += [Segment(each.agent_id, each.id, each.id) for each in at.store.lookup(kept)]
+    return intersect(at.visible, normal(shown))
+
+
+def _measuring(config: Config, budget: int) -> Config:
+    """Items are given whole: so is what the window is measured by."""
+    from msgspec.structs import replace
+
+    return replace(config, sliding_context_tokens=budget, truncation=False, memos_injected=0)
+
+
+def _complete(at: Standing, event: Event, items: list[Any]) -> list[Any]:
+    """Items of an answer: none where what they were taken from is back again, and without ids where what the model
+    thought before has left the context."""
+    if _visible(at, left_by(event)):
+        return []
+    carrier = (event.data or {})[KEY].get("with")
+    if carrier is None or _visible(at, carrier):
+        return items
+    return [{key: each[key] for key in each if key != "id"} if isinstance(each, dict) else each for each in items]
+
+
+def _visible(at: Standing, event_id: Any) -> bool:
+    return isinstance(event_id, int) and any(_seen(at, each) for each in at.store.lookup([event_id]))
+
+
+def _called(at: Standing, result: Event) -> bool:
+    """Whether the call that a result answers is visible, or nobody knows of one."""
+    if result.answers is not None:
+        return _visible(at, result.answers)
+    calls = at.store.calls(result.agent_id, result.call_id or "")
+    return not calls or any(_seen(at, call) for call in calls)
+
+
+def _seen(at: Standing, message: Message) -> bool:
+    there = intersect(at.visible, (Segment(message.agent_id, message.id, message.id),))
+    return at.store.size(there).messages > 0
+
+
+def _own(event: Event) -> list[Any]:
+    """A message that did not come from the SDK, as an item; none if there is nothing to say."""
+    text, data = event.content, event.data or {}
+    match event.kind:
+        case "tool_call" | "tool_result" if family(event.dialect or DIALECT) != DIALECT:
+            return []
+        case "tool_call":
+            name, args = wire.tool_name(str(data.get("name", ""))), wire.arguments(text)
+            return [{"type": "function_call", "call_id": event.call_id, "name": name, "arguments": args}]
+        case "tool_result":
+            return [{"type": "function_call_output", "call_id": event.call_id, "output": text}]
+        case "user" if images := images_of(data)[0]:
+            shown = [{"type": "input_image", "image_url": image.data_url, "detail": "auto"} for image in images]
+            said = [{"type": "input_text", "text": text}] if text.strip() else []
+            return [{"role": "user", "content": [*said, *shown]}]
+        case _ if not text.strip():
+            return []
+        case "tool":
+            return [{"role": "user", "content": TOOL_MESSAGE + text}]
+        case "assistant" | "summary":
+            return [{"role": "assistant", "content": text + INTERRUPTED * event.interrupted}]
+    return [{"role": event.kind, "content": text}]

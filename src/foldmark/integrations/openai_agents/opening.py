@@ -1,0 +1,62 @@
+"""Which database and which conversation a session works on, and the SDK's settings of it [SPEC 9]."""
+
+import os
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import foldmark
+from foldmark import settings
+from foldmark.app import read_settings
+from foldmark.conversation import Agent, Log
+from foldmark.conversation.log import check_name, is_uuid
+from foldmark.core.errors import CommandError
+
+if TYPE_CHECKING:
+    from agents.memory import SessionSettings
+
+
+def opened(path: str | os.PathLike[str] | None) -> Log:
+    """The log in a database; None is this user's own, whose folder is made as needed. Raises FoldmarkError."""
+    if path is not None:
+        return foldmark.open(path)
+    given = read_settings()
+    own = settings.database(os.environ, given.database)
+    if settings.is_default(own, os.environ, given.database):
+        Path(own).parent.mkdir(parents=True, exist_ok=True)
+    return foldmark.open(own, settings=given)
+
+
+def conversation(log: Log, session_id: str) -> Agent:
+    """The agent with this uuid, or the conversation of this id, made if there is none. Raises CommandError."""
+    if not isinstance(session_id, str):
+        raise CommandError(f"a session's id is a text, not {session_id!r:.40}")
+    if is_uuid(session_id) and log.store.agent(session_id.lower()) is not None:
+        return log.agent(session_id)
+    return log.agent(_name(session_id))
+
+
+def _name(session_id: str) -> str:
+    """The name of a session's conversation: its id, or for one that is no name something that depends on it alone."""
+    try:
+        check_name(session_id)
+    except CommandError:
+        if is_uuid(session_id):
+            return f"session-{session_id.lower()}"
+        return f"session-{sha256(session_id.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+    return session_id
+
+
+def session_settings(given: "SessionSettings | Mapping[str, Any] | None") -> "SessionSettings":
+    """The SDK's settings of a session. Raises CommandError where the SDK is not installed."""
+    try:
+        from agents.memory import SessionSettings
+    except ImportError:
+        raise CommandError(
+            "FoldmarkSession works with the OpenAI Agents SDK, which is not installed: "
+            "`pip install 'foldmark[openai-agents]'`"
+        ) from None
+    if given is None:
+        return SessionSettings()
+    return SessionSettings(**given) if isinstance(given, Mapping) else given

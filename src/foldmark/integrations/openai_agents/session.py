@@ -1,0 +1,181 @@
+"""`FoldmarkSession`: what the SDK's runner calls to keep and to fetch a conversation."""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from foldmark.conversation import Agent, Log, Result
+from foldmark.conversation.exchanges import ranges_of
+from foldmark.conversation.standing import Standing
+from foldmark.core.errors import ConflictError, FoldmarkError, StoreError
+from foldmark.core.events import Clear, Filter
+from foldmark.core.segments import subtract
+from foldmark.integrations.openai_agents import opening
+from foldmark.integrations.openai_agents.giving import newest_first, newest_items
+from foldmark.integrations.openai_agents.keeping import left_by
+from foldmark.integrations.openai_agents.recording import append, end_turn, entries, thought
+
+if TYPE_CHECKING:
+    from agents import TResponseInputItem
+    from agents.memory import SessionSettings
+
+_T = TypeVar("_T")
+
+POPPED = "pop_item"
+"""The criteria of the filter that takes an item out of the context."""
+
+
+class SessionClosedError(StoreError, RuntimeError):
+    """The session was closed; the SDK's own sessions raise RuntimeError then."""
+
+
+class FoldmarkSession:
+    """A session of the OpenAI Agents SDK that is a Foldmark conversation.
+
+    `session_id` is the conversation's name, or the uuid of an agent, as of a fork; sessions of one id share one
+    conversation. `db_path` is a database, a log that is open already (closing the session leaves it open), or None for
+    this user's own (FOLDMARK_DB, or the platform's data folder). `agent` is the conversation as Foldmark's agent.
+
+    Every method may be called from any task, thread and process at once: a list of items is recorded whole and in one
+    piece. Each works in a thread, so that nobody waits for a disk or another process. What it was about to record is
+    recorded, or refused, before a cancellation goes on. Raises FoldmarkError.
+    """
+
+    session_id: str
+    session_settings: "SessionSettings | None"
+
+    def __init__(
+        self,
+        session_id: str,
+        db_path: str | os.PathLike[str] | Log | None = None,
+        *,
+        session_settings: "SessionSettings | Mapping[str, Any] | None" = None,
+    ) -> None:
+        self.session_id, self.session_settings = session_id, opening.session_settings(session_settings)
+        self.log, self._own = (db_path, False) if isinstance(db_path, Log) else (opening.opened(db_path), True)
+        self._closed = False
+        try:
+            self.agent = opening.conversation(self.log, session_id)
+        except FoldmarkError:
+            self.close()
+            raise
+
+    def __enter__(self) -> "FoldmarkSession":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the database, unless the log was given."""
+        if self._own and not self._closed:
+            self.log.close()
+        self._closed = True
+
+    # What the SDK calls
+
+    async def get_items(self, limit: int | None = None) -> "list[TResponseInputItem]":
+        """The context as items, oldest first; with a limit (default: that of the settings) the newest so many.
+
+        Without operations these are the items that were added, as they were. Limits below 0 mean none, as in the SDK's
+        SQLiteSession.
+        """
+        if limit is None and self.session_settings is not None:
+            limit = opening.session_settings(self.session_settings).limit
+        most = None if limit is None or limit < 0 else limit
+        return await _settled(lambda: newest_items(self._living().standing(), most))
+
+    async def add_items(self, items: "list[TResponseInputItem]") -> None:
+        """Record items: all of them or, on an error, none."""
+        self._living()
+        if items:
+            wanted = list(items)
+            await _settled(lambda: self._add(wanted))
+
+    async def pop_item(self) -> "TResponseInputItem | None":
+        """Take the newest item out of the context and return it; None if there is none. `/restore` brings it back."""
+        return await _settled(lambda: self._writing(self._pop))
+
+    async def clear_session(self) -> None:
+        """Empty the context as `/clear` does. `/restore` brings everything back."""
+        await _settled(lambda: self._writing(self._clear))
+
+    # What a person does
+
+    def do(self, line: str) -> Result:
+        """Carry out a command as it is typed, "/mark BEFORE", on what the conversation is now. Raises CommandError."""
+        return self._repeated(lambda: self._living().do(line))
+
+    # Inside of a thread
+
+    def _living(self) -> Agent:
+        if self._closed:
+            raise SessionClosedError(f"session {self.session_id[:40]!r} is closed; open another with the same id")
+        return self.agent
+
+    def _add(self, items: list[Any]) -> None:
+        wanted = entries(items)
+        self._writing(lambda: append(self.agent, wanted))
+
+    def _pop(self) -> Any:
+        agent, at = self.agent, self.agent.standing()
+        newest = next(newest_first(at, at.visible), None)
+        if newest is None:
+            return None
+        agent.operate(lambda at: _without(at, newest.events), actor="system")
+        *thoughts, item = newest.items
+        if thoughts and not _left(self.agent.standing(), newest.event.id):  # they stay until they are popped themselves
+            open_turn = agent.open_turn
+            append(agent, [thought(thoughts, left_by=newest.event.id)])
+            if open_turn is None:
+                end_turn(agent)
+        return item
+
+    def _clear(self) -> None:
+        end_turn(self.agent)
+        self.agent.operate(lambda _: Clear(), actor="system")
+
+    def _writing(self, action: Callable[[], _T]) -> _T:
+        def recorded() -> _T:
+            with self.agent.batch():
+                return action()
+
+        return self._repeated(recorded)
+
+    def _repeated(self, action: Callable[[], _T]) -> _T:
+        """Somebody else may append in between; then that is taken note of, and it is done on top of it."""
+        while True:
+            self._living().context()
+            try:
+                return action()
+            except ConflictError:
+                continue
+
+
+def _left(at: Standing, event_id: int) -> bool:
+    """Whether the thoughts of an event stand at the end already: it was popped before, and came back."""
+    newest = next(newest_first(at, at.visible), None)
+    return newest is not None and left_by(newest.event) == event_id
+
+
+def _without(at: Standing, events: tuple[int, ...]) -> Filter:
+    """Exactly these events, be they one half of a call and its result: what the SDK takes back, it takes one by one."""
+    ranges = ranges_of(at, at.store.lookup(events))
+    left = at.store.size(subtract(at.visible, ranges)).messages
+    return Filter("forget", ranges, POPPED, before=at.size.messages, after=left)
+
+
+async def _settled(action: Callable[[], _T]) -> _T:
+    """Run in a thread, and wait for the end of it however often that is cancelled."""
+    work = asyncio.ensure_future(asyncio.to_thread(action))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        while not work.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait({work})
+        if not work.cancelled():
+            work.exception()  # the cancellation is what is told
+        raise

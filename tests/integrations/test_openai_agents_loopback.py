@@ -1,0 +1,212 @@
+"""The real SDK asks a server that refuses what OpenAI's would refuse, with what a `FoldmarkSession` gives it: also
+after operations, and in both protocols."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+from agents import Agent, ModelSettings, RunConfig, function_tool
+from agents.memory import OpenAIResponsesCompactionSession, SessionSettings
+from plan import Broken, Fail, Http, Reply, Say, Think, Use
+from sdk_sessions import KINDS, now, run, session, texts
+from sdk_wires import WIRES, WholeResponses, asking, loopback
+from server import Loopback
+
+from foldmark.integrations.openai_agents import FoldmarkSession
+
+ways = pytest.mark.parametrize("how", ["run", "run_streamed"])
+wires = pytest.mark.parametrize("wire", WIRES)
+
+
+@function_tool
+def weather(city: str) -> str:
+    """The weather."""
+    return f"rain in {city}"
+
+
+def text(said: str) -> Reply:
+    return Reply((Say((said,)),))
+
+
+def use(call_id: str, city: str = "Oslo", thought: bool = False) -> Reply:
+    thinking = (Think("Let me see.", f"opaque-{call_id}"),) if thought else ()
+    return Reply((*thinking, Use(call_id, "weather", {"city": city})), "calls")
+
+
+def asked(server: Loopback, number: int = -1) -> list[tuple[str, str]]:
+    """What a request said, in order."""
+    assert not server.refusals, server.refusals
+    return server.wire.texts(server.asked[number].body)
+
+
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+async def converse(name: str, server: Loopback, how: str, talk: Any, *lines: str, **more: Any) -> list[str]:
+    """Say one line after the other, commands on the session among them; what was answered."""
+    found = []
+    async with asking(name, server.url) as model:
+        agent = Agent(name="helper", instructions="Help.", model=model, tools=[weather])
+        for line in lines:
+            if line.startswith("/"):
+                talk.do(line)
+            else:
+                found.append((await run(how, agent, line, session=talk, **more)).final_output)
+    return found
+
+
+@wires
+@ways
+def test_it_remembers(wire: str, how: str, tmp_path: Path) -> None:
+    answers = [text("Hello Ann."), use("a"), text("Rain."), text("Ann.")]
+    with session("foldmark", tmp_path) as talk, loopback(WIRES[wire][0](), answers) as server:
+        said = now(converse(wire, server, how, talk, "I am Ann.", "Weather in Oslo?", "Who am I?"))
+        assert said == ["Hello Ann.", "Rain.", "Ann."]
+        assert asked(server) == [
+            ("system", "Help."),
+            ("user", "I am Ann."),
+            ("assistant", "Hello Ann."),
+            ("user", "Weather in Oslo?"),
+            ("call", "weather"),
+            ("result", "rain in Oslo"),
+            ("assistant", "Rain."),
+            ("user", "Who am I?"),
+        ]
+
+
+@wires
+@ways
+def test_operations_between_runs(wire: str, how: str, tmp_path: Path) -> None:
+    answers = [text("Hello."), use("a"), text("Rain."), text("one"), text("two"), text("three")]
+    with session("foldmark", tmp_path) as talk, loopback(WIRES[wire][0](), answers) as server:
+        now(converse(wire, server, how, talk, "I am Ann.", "/mark BEFORE", "Weather?", "/rewind BEFORE", "Who am I?"))
+        rewound = [("system", "Help."), ("user", "I am Ann."), ("assistant", "Hello."), ("user", "Who am I?")]
+        assert asked(server) == rewound
+        (operation,) = [e for e in talk.log.store.operations(talk.agent.id) if e.kind == "rewind"]
+        now(converse(wire, server, how, talk, f"/restore {operation.id}", "And now?"))
+        assert ("result", "rain in Oslo") in asked(server)
+        now(converse(wire, server, how, talk, "/clear", "Anybody?"))
+        assert asked(server) == [("system", "Help."), ("user", "Anybody?")]
+
+
+@ways
+def test_thinking_goes_with_what_it_led_to(how: str, tmp_path: Path) -> None:
+    """The API refuses one without the other. Here each message in turn is forgotten, and each alone remembered; once
+    the model thought of a remark, a call and an answer, once of an answer alone."""
+    remark = (Think("Let me see.", "opaque-1"), Say(("I look.",)), Use("a", "weather", {"city": "Oslo"}))
+    thought = Reply((Think("Hm.", "opaque-2"), Say(("Sunny.",))))
+    answers = [Reply(remark, "calls"), text("Rain."), thought, *[text("ok")] * 20]
+    settings = ModelSettings(response_include=["reasoning.encrypted_content"])
+    with session("foldmark", tmp_path) as talk, loopback(WIRES["responses"][0](), answers) as server:
+
+        def ask(*lines: str) -> list[tuple[str, str]]:
+            now(converse("responses", server, how, talk, *lines, run_config=RunConfig(model_settings=settings)))
+            return asked(server)
+
+        assert [each for each in ask("Weather?", "And tomorrow?", "Really?") if each[0] == "thinking"] == [
+            ("thinking", "opaque-1"),
+            ("thinking", "opaque-2"),
+        ]
+        context = list(talk.agent.context().messages)[:8]
+        assert [event.kind for event in context][1:4] == ["assistant", "tool_call", "tool_result"]
+        for mode in ("forget", "remember"):
+            for event in context:
+                at = talk.agent.apply_filter(mode, [event.id])
+                assert (("user", "So?")) in ask("So?")
+                talk.do(f"/restore {at}")
+
+
+@wires
+def test_a_provider_that_fails(wire: str, tmp_path: Path) -> None:
+    answers = [Fail("busy"), use("a"), Broken((Say(("half an ans",)),)), text("Here I am.")]
+    with session("foldmark", tmp_path) as talk, loopback(WIRES[wire][0](), answers) as server:
+        with pytest.raises(openai.InternalServerError):
+            now(converse(wire, server, "run", talk, "first"))
+        with pytest.raises(Exception, match=r"."):
+            now(converse(wire, server, "run_streamed", talk, "second"))
+        assert now(converse(wire, server, "run_streamed", talk, "third")) == ["Here I am."]
+        assert [each for each in asked(server) if each[0] != "system"] == [
+            ("user", "first"),
+            ("user", "second"),
+            ("call", "weather"),
+            ("result", "rain in Oslo"),
+            ("user", "third"),
+        ]
+
+
+@wires
+def test_a_fork_goes_its_own_way(wire: str, tmp_path: Path) -> None:
+    answers = [text("Hello."), text("from the child"), text("from the parent")]
+    with session("foldmark", tmp_path) as talk, loopback(WIRES[wire][0](), answers) as server:
+        now(converse(wire, server, "run", talk, "I am Ann."))
+        child = FoldmarkSession(talk.do("/fork").data["child"], talk.log)
+        now(converse(wire, server, "run", child, "Who am I?"))
+        assert asked(server)[1:] == [("user", "I am Ann."), ("assistant", "Hello."), ("user", "Who am I?")]
+        now(converse(wire, server, "run", talk, "What else?"))
+        assert asked(server)[1:] == [("user", "I am Ann."), ("assistant", "Hello."), ("user", "What else?")]
+
+
+@wires
+def test_every_limit_gives_a_request_that_is_taken(wire: str, tmp_path: Path) -> None:
+    answers = [use("a"), use("b", "Rome"), text("Rain in both."), *[text("ok")] * 8]
+    with session("foldmark", tmp_path) as talk, loopback(WIRES[wire][0](), answers) as server:
+        now(converse(wire, server, "run", talk, "Weather?"))
+        for limit in range(8):
+            config = RunConfig(session_settings=SessionSettings(limit=limit))
+            now(converse(wire, server, "run", talk, f"{limit}?", run_config=config))
+            assert len(asked(server)) - 2 <= limit
+
+
+@wires
+def test_a_call_that_was_never_answered(wire: str, tmp_path: Path) -> None:
+    """A crash in the middle of a run: the runner leaves the call out by itself."""
+    with session("foldmark", tmp_path) as talk, loopback(WIRES[wire][0](), [text("ok")]) as server:
+        arguments = json.dumps({"city": "Oslo"})
+        lost = {"type": "function_call", "call_id": "a", "name": "weather", "arguments": arguments}
+        now(talk.add_items([{"role": "user", "content": "Weather?"}, lost]))
+        now(converse(wire, server, "run", talk, "Hello?"))
+        assert asked(server)[1:] == [("user", "Weather?"), ("user", "Hello?")]
+
+
+class Compacting(WholeResponses):
+    """Also POST /responses/compact, which gives one opaque item in place of all others."""
+
+    def refuse(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Http | None:
+        if not path.endswith("/compact"):
+            return super().refuse(path, headers, body)
+        item = {"type": "compaction", "id": "cmp_1", "encrypted_content": f"{len(body['input'])} items"}
+        answer = {"id": "resp_c", "object": "response.compaction", "created_at": 1, "output": [item]}
+        usage = {
+            "input_tokens": 9,
+            "output_tokens": 1,
+            "total_tokens": 10,
+            "input_tokens_details": {"cached_tokens": 0},
+        }
+        whole = {**answer, "usage": {**usage, "output_tokens_details": {"reasoning_tokens": 0}}}
+        return Http(200, {"content-type": "application/json"}, json.dumps(whole).encode())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_inside_of_a_session_that_compacts(kind: str, tmp_path: Path) -> None:
+    async def compacted(talk: Any, server: Loopback) -> Any:
+        async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="test-key") as client:
+            outer = OpenAIResponsesCompactionSession("talk", talk, client=client, compaction_mode="input")
+            await outer.add_items([{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi"}])
+            await outer.run_compaction({"force": True})
+            return await outer.get_items()
+
+    with session(kind, tmp_path) as talk, Loopback(Compacting()) as server:
+        items = now(compacted(talk, server))
+        assert [(item["type"], item["encrypted_content"]) for item in items] == [("compaction", "2 items")]
+        assert now(talk.get_items()) == items
+        if kind == "foldmark":
+            clear = next(event for event in talk.log.store.operations(talk.agent.id) if event.kind == "clear")
+            talk.do(f"/restore {clear.id}")
+            assert texts(now(talk.get_items())) == ["Hello", "Hi", ""]
