@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from math import inf
 from statistics import fmean, median
 from typing import NamedTuple
 
@@ -65,7 +66,7 @@ def worst(answers: Sequence[Answer], k: int, number: int) -> list[Answer]:
     """Those of which least is found among the first k, the worst first; none of which all is."""
 
     def quality(answer: Answer) -> tuple[float, float]:
-        return recall(answer.ranks, k), -min((rank for rank in answer.ranks if rank), default=0)
+        return recall(answer.ranks, k), -min((rank for rank in answer.ranks if rank), default=inf)
 
     return sorted((each for each in answers if recall(each.ranks, k) < 1), key=quality)[:number]
 

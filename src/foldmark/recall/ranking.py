@@ -56,13 +56,13 @@ _ASKS = re.compile(
 
 
 class Asked(NamedTuple):
-    """A term with its phrases as stems, how rare it is, and whether it says anything; `word` is the stem that it is, if
-    it is one and nothing else."""
+    """A term with its phrases as stems, whether it says anything, and how rare it is: None if that shows only in what
+    was read. `word` is the stem that it is, if it is one and nothing else."""
 
     phrases: tuple[Phrase, ...]
     typed: Phrase | None
-    weight: float
     telling: bool
+    rarity: float | None
     word: str | None
 
 
@@ -86,15 +86,16 @@ class _Read(NamedTuple):
 
 def asked(telling: Sequence[Term], idle: Sequence[Term], held: Mapping[Term, int], messages: int) -> list[Asked]:
     """Terms as the ranking wants them, given how many of all messages hold each of the telling ones."""
-    weighed = [_asked(term, _rarity(held[term], messages)) for term in telling]
-    return weighed + [_asked(term, None) for term in idle]
+    # What no text holds may be a day's name, which many messages have.
+    weighed = [_asked(term, True, _rarity(held[term], messages) if held[term] else None) for term in telling]
+    return weighed + [_asked(term, False, None) for term in idle]
 
 
-def _asked(term: Term, weight: float | None) -> Asked:
+def _asked(term: Term, telling: bool, rarity: float | None) -> Asked:
     phrases = tuple(Phrase(tuple(stems(" ".join(words))), prefix) for words, prefix in term.phrases)
     (words, prefix), *more = phrases
     word = None if more or term.typed or prefix or len(words) > 1 else words[0]
-    return Asked(phrases, term.typed, weight or 0.0, weight is not None, word)
+    return Asked(phrases, term.typed, telling, rarity, word)
 
 
 def _rarity(holding: int, messages: int) -> float:
@@ -114,14 +115,15 @@ def scored(
     `question` is whether the query is one; without `everything` only those that hold a telling term.
     """
     words = frozenset(term.word for term in terms if term.word)
-    read = [[_read(said, terms, words) for said in run] for run in runs]
-    terms = _weighed(terms, [each for run in read for each in run])
+    begin = _beginnings(terms)
+    read = [[_read(said, terms, words, begin) for said in run] for run in runs]
+    weights = _weights(terms, [each for run in read for each in run])
     lengths = [each.length for run in read for each in run]
     usual = max(1.0, sum(lengths) / max(1, len(lengths)))
     found = []
     for run, texts in zip(runs, read, strict=True):
-        own = [_own(each, terms, usual) for each in texts]
-        around = _passages(texts, terms)
+        own = [_own(each, weights, usual) for each in texts]
+        around = _passages(texts, weights)
         for at, said in enumerate(run):
             # What is too long to be read whole was found by an index, which has all of it.
             held = texts[at].held or len(said.text) >= LONGEST
@@ -135,19 +137,20 @@ def scored(
     return found
 
 
-def _weighed(terms: Sequence[Asked], read: Sequence[_Read]) -> list[Asked]:
-    """The terms with weights for words that say nothing: counting them in all messages would cost more than they tell,
-    so it is done in what was read."""
+def _weights(terms: Sequence[Asked], read: Sequence[_Read]) -> list[float]:
+    """What each term adds where it stands. To count words that say nothing in all messages would cost more than they
+    tell, so their rarity is that in what was read."""
 
-    def weight(place: int) -> float:
-        return IDLE * _rarity(sum(each.counts[place] > 0 for each in read), len(read))
+    def rarity(place: int) -> float:
+        return _rarity(sum(each.counts[place] > 0 for each in read), len(read))
 
-    return [term if term.telling else term._replace(weight=weight(place)) for place, term in enumerate(terms)]
+    known = [rarity(place) if term.rarity is None else term.rarity for place, term in enumerate(terms)]
+    return [each * (1.0 if term.telling else IDLE) for each, term in zip(known, terms, strict=True)]
 
 
 def held(said: Said, terms: Sequence[Asked]) -> int:
     """How many telling terms a message holds."""
-    return _read(said, terms, frozenset()).held
+    return _read(said, terms, frozenset(), _beginnings(terms)).held
 
 
 def asking(text: str) -> float:
@@ -160,29 +163,37 @@ def asking(text: str) -> float:
     return questions / every if every else 0.0
 
 
-def _own(read: _Read, terms: Sequence[Asked], usual: float) -> float:
+def _own(read: _Read, weights: Sequence[float], usual: float) -> float:
     damp = _K1 * (1 - _B + _B * read.length / usual)
-    counted = zip(read.counts, terms, strict=True)
-    return sum(term.weight * count * (_K1 + 1) / (count + damp) for count, term in counted if count)
+    counted = zip(read.counts, weights, strict=True)
+    return sum(weight * count * (_K1 + 1) / (count + damp) for count, weight in counted if count)
 
 
-def _passages(texts: Sequence[_Read], terms: Sequence[Asked]) -> list[float]:
+def _passages(texts: Sequence[_Read], weights: Sequence[float]) -> list[float]:
     """For each message, what stands in the passage around it."""
     found = [0.0] * len(texts)
-    for place, term in enumerate(terms):
+    for place, weight in enumerate(weights):
         sums = list(accumulate((each.counts[place] for each in texts), initial=0))
         if sums[-1]:
             for at in range(len(texts)):
                 count = sums[min(at + REACH + 1, len(texts))] - sums[max(0, at - REACH)]
-                found[at] += term.weight * 2 * count / (count + 1)
+                found[at] += weight * 2 * count / (count + 1)
     return found
 
 
-def _read(said: Said, terms: Sequence[Asked], words: frozenset[str]) -> _Read:
+def _beginnings(terms: Sequence[Asked]) -> frozenset[str]:
+    """How the words of telling terms begin; whatever is one of their forms begins so, too."""
+    words = (word for term in terms if term.telling for phrase in term.phrases for word in phrase.words)
+    return frozenset(word[: min(4, max(1, len(word) - 1))] for word in words)
+
+
+def _read(said: Said, terms: Sequence[Asked], words: frozenset[str], beginnings: frozenset[str]) -> _Read:
     begin, rest = said.text[:_SPLIT], said.text[_SPLIT:].casefold()
     tokens = stems(begin)
     length = len(tokens) + len(rest) // 6
-    if more := parts_of(begin):
+    # To take names apart takes longer than all else, and seldom finds what was asked for.
+    lowered = begin.lower()
+    if (not begin.isascii() or any(each in lowered for each in beginnings)) and (more := parts_of(begin)):
         tokens += stems(more)
     counts = [
         tokens.count(term.word) if term.word and not rest else _counted(term, said.text, tokens, rest) for term in terms

@@ -64,16 +64,17 @@ class SqliteIndex:
         return [id for id, key in rows if self._fits is None or self._fits(self._id_of(key), id)]
 
     def around(self, ids: Sequence[int], reach: int) -> list[list[Said]]:
-        wanted = set(ids)
         found: dict[int, list[list[Said]]] = defaultdict(list)
         for id in ids:
             ((agent,),) = self._run("agent_of", {"id": id})
             bound = {"id": id, "agent": agent, "reach": reach, "whole": LONGEST, "cut": NEIGHBOUR}
             rows = sorted(self._run("around", bound))
-            found[agent].append(
-                [Said(each, text, at, self._filters is None or each in wanted) for each, text, at in rows]
-            )
-        return [run for lists in found.values() for run in joined(lists)]
+            found[agent].append([Said(*row) for row in rows])
+        runs = [run for lists in found.values() for run in joined(lists)]
+        if self._filters is None:
+            return runs
+        fitting = set(self.passing([said.id for run in runs for said in run]))
+        return [[said._replace(fits=said.id in fitting) for said in run] for run in runs]
 
 
 def damage(rows: Rows, check: Rows, *, writable: bool) -> Iterator[str]:
