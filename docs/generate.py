@@ -22,6 +22,11 @@ def commands() -> str:
         f"| {command.help.rstrip('.')} |"
         for command in REGISTRY.commands.values()
     ]
+    options = [
+        f"| `/{command.name}` | `{option}` | {what.rstrip('.')} |"
+        for command in REGISTRY.commands.values()
+        for option, what in command.options
+    ]
     slash = TOOLS["slash"].spec
     schema = {"name": slash.name, "description": slash.description, "parameters": slash.parameters}
     return "\n".join(
@@ -36,6 +41,12 @@ def commands() -> str:
             "| command | who | effect |",
             "| --- | --- | --- |",
             *rows,
+            "",
+            "Options stand before or after the other arguments. In quotes they are words like others.",
+            "",
+            "| command | option | effect |",
+            "| --- | --- | --- |",
+            *options,
             "",
             "## The model's `slash` tool",
             "",

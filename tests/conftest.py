@@ -1,4 +1,7 @@
-"""Hypothesis profiles of all tests: `quick` by default, `thorough` with FOLDMARK_DEEP=1. Nobody's settings are read."""
+"""Hypothesis profiles of all tests: `quick` by default, `thorough` with FOLDMARK_DEEP=1.
+
+Nobody's settings are read, nor the database and the archive of whoever runs them.
+"""
 
 import os
 
@@ -8,7 +11,7 @@ _TESTS_OWN = ("FOLDMARK_DEEP", "FOLDMARK_INSPECTOR")
 
 for _name in [name for name in os.environ if name.startswith(("FOLDMARK_", "IKIGAI_")) and name not in _TESTS_OWN]:
     del os.environ[_name]
-os.environ["XDG_CONFIG_HOME"] = os.devnull
+os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_DATA_HOME"] = os.devnull
 
 _SLOW = [HealthCheck.too_slow]
 

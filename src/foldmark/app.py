@@ -21,6 +21,9 @@ from foldmark.settings import Settings, Value
 from foldmark.stores.sqlite import SqliteStore
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from foldmark.core.recall import Archived, Filters
     from foldmark.runtime.supervisor import Audience, Supervisor
 
 
@@ -31,17 +34,22 @@ def open(
 
     A missing file is made unless `create` is false. Settings are read as on the command line [SPEC 10], from
     environment, project and user file. `settings` is what is taken in their place: key -> value, {} for what is built
-    in; agents may change them. Raises CommandError for settings that are wrong, StoreError: not a database, not
-    Foldmark's, written by a newer Foldmark, no such folder.
+    in; agents may change them. A recall also searches the coding sessions that are archived on this machine: not of a
+    log in memory, which is for trying things out, and not where a mapping of settings keeps this machine out. Raises
+    CommandError for settings that are wrong, StoreError: not a database, not Foldmark's, written by a newer Foldmark,
+    no such folder.
     """
     path = fspath(path)
     if path.startswith(("postgresql://", "postgres://")):
         raise StoreError("PostgreSQL is not there yet; name an SQLite file")
+    own = isinstance(settings, Settings | None)
     given = settings if isinstance(settings, Settings) else read_settings() if settings is None else _given(settings)
     store, complete, count = SqliteStore(path, create=create), partial(_complete, given), partial(_count, given)
     secrets = _secrets(given)
     given = _without_keys(given, secrets) if secrets else given
-    return Log(store, _now, _new_id, _commands, _tools, _call_tool, complete, count, given, secrets)
+    log = Log(store, _now, _new_id, _commands, _tools, _call_tool, complete, count, given, secrets)
+    log.archive = partial(_archive, given) if own and path != ":memory:" else None
+    return log
 
 
 def read_settings(options: Mapping[str, Any] = {}) -> Settings:
@@ -111,6 +119,14 @@ def _call_tool(agent: Agent, name: str, args: Mapping[str, Any], asking: Asking)
     from foldmark.tools import call_tool
 
     return call_tool(agent, name, args, asking)
+
+
+def _archive(
+    given: Settings, filters: "Filters", tell: Callable[[str], object]
+) -> "AbstractContextManager[Archived | None]":
+    from foldmark.sessions.archive.recalling import recallable
+
+    return recallable(os.environ, given.sync_exclude, filters, tell, given.recall_model)
 
 
 def _complete(given: Settings, request: Request) -> str:
@@ -214,6 +230,24 @@ def supervise(
     from foldmark.runtime.supervisor import Supervisor
 
     return Supervisor(log, models or (lambda name: provider(name, log.given)), audience)
+
+
+def embedding(path: str, settings: Settings) -> "AbstractContextManager[None]":
+    """While this context manager is open, vectors of what is said in the database at `path` and in archived sessions
+    are made in the background; where there are none yet, nothing is done (`foldmark index` makes the first)."""
+    from contextlib import closing
+
+    from foldmark.conversation.embedding import Source, kept_up
+    from foldmark.sessions.archive.index import NAME
+    from foldmark.sessions.archive.storing import archive_folder
+    from foldmark.sessions.archive.vectors import opened
+
+    folder = archive_folder(os.environ)
+    sources = (
+        Source(Path(path), lambda: closing(SqliteStore(path, create=False))),
+        Source(folder / NAME, lambda: opened(folder)),
+    )
+    return kept_up(sources, settings.recall_model)
 
 
 def _name(request: Request) -> str:

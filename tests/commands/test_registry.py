@@ -240,7 +240,12 @@ def test_help_lists_exactly_the_registry(agent: Agent) -> None:
         assert line.startswith(f"{command.synopsis} ")
         assert line.endswith(f"  {command.help}")
     assert len({line.index(command.help) for line, command in zip(lines, commands, strict=True)}) == 1
-    assert result.data == {"commands": [{"usage": each.synopsis, "help": each.help} for each in commands]}
+    assert result.data == {
+        "commands": [
+            {"usage": each.synopsis, "help": each.help, **({"options": dict(each.options)} if each.options else {})}
+            for each in commands
+        ]
+    }
     assert result.event_id is None
 
 
@@ -248,7 +253,9 @@ def test_help_explains_one_command_or_a_family(agent: Agent) -> None:
     for name, command in REGISTRY.commands.items():
         for asked in (name, f"/{name}"):
             if not any(other.startswith(f"{name} ") for other in REGISTRY.commands):
-                assert agent.do(f"/help {asked}").text == f"{command.synopsis}  {command.help}"
+                first, *options = agent.do(f"/help {asked}").text.splitlines()
+                assert first == f"{command.synopsis}  {command.help}"
+                assert [line.split("  ")[1] for line in options] == [option for option, _ in command.options]
     family = [name for name in REGISTRY.commands if name.startswith("context ")]
     assert len(agent.do("/help context").text.splitlines()) == len(family) > 1
     message = refused(agent, "/help nope", registry=REGISTRY)

@@ -51,6 +51,7 @@ def test_the_data(log: foldmark.Log, say: Say) -> None:
     hits = only.pop("hits")
     assert result.data["query"] == "schema"
     assert only == {
+        "rank": 1,
         "agent": agent.id,
         "name": "default",
         "first": ids[0],
@@ -63,7 +64,7 @@ def test_the_data(log: foldmark.Log, say: Say) -> None:
         "visible": True,
     }
     assert sorted(hit["event_id"] for hit in hits) == [ids[0], ids[3]]
-    assert hits == [msgspec.to_builtins(hit) for hit in log.search("schema", 100)]
+    assert hits == msgspec.json.decode(msgspec.json.encode(log.search("schema", 100)))
     json.dumps(result.data)
 
 
@@ -88,11 +89,11 @@ def test_turns_of_others_do_not_lie_in_between(log: foldmark.Log, say: Say) -> N
 def test_a_run_has_the_hits_of_long_turns(log: foldmark.Log) -> None:
     agent = log.agent("default")
     agent.append("user", "a long turn")
-    for n in range(30):
+    for n in range(20):
         agent.append("assistant", f"schema {n}")
     agent.end_turn()
     (only,) = runs(agent)
-    assert (len(only["hits"]), only["messages"], len(only["turns"]), only["title"]) == (30, 31, 1, "a long turn")
+    assert (len(only["hits"]), only["messages"], len(only["turns"]), only["title"]) == (20, 21, 1, "a long turn")
 
 
 def test_what_stands_outside_of_turns(log: foldmark.Log) -> None:
@@ -187,7 +188,7 @@ def test_nothing_found_and_nothing_asked(log: foldmark.Log, say: Say) -> None:
     say(agent, "schema")
     result = agent.do("/recall zebra\x1b[31m")
     assert result.text == "Nothing was ever said with a word of: zebra\\x1b[31m"
-    assert result.data == {"query": "zebra\x1b[31m", "runs": []}
+    assert result.data == {"query": "zebra\x1b[31m", "runs": [], "memos": [], "sessions": [], "missing": []}
     with pytest.raises(CommandError, match="QUERY is missing; usage: /recall QUERY"):
         agent.do("/recall")
     with pytest.raises(CommandError, match="there is no word to search for"):
@@ -196,19 +197,22 @@ def test_nothing_found_and_nothing_asked(log: foldmark.Log, say: Say) -> None:
         agent.do("/recall schema", actor="model")
 
 
-def test_more_than_can_be_shown(log: foldmark.Log, say: Say) -> None:
+def test_as_many_as_asked_for(log: foldmark.Log, say: Say) -> None:
     agent = log.agent("default")
-    for _ in range(130):
+    for _ in range(60):
         with agent.batch():
             say(agent, "schema", "x", "y", "z")
-    result = agent.do("/recall schema")
-    lines = result.text.splitlines()
-    assert len([line for line in lines if line.startswith("- ")]) == 20
-    assert lines[-2:] == [
-        "80 runs more, in which less was found.",
-        "These are the 100 best messages; a query with more words finds fewer others.",
-    ]
-    assert len(result.data["runs"]) == 100
+    for line, number in (("/recall schema", 20), ("/recall schema --limit 3", 3), ("/recall --limit 50 schema", 50)):
+        result = agent.do(line)
+        lines = result.text.splitlines()
+        assert len([line for line in lines if line.startswith("- ")]) == len(result.data["runs"]) == number
+        assert lines[-1] == (
+            f"These are the {number} best; a higher limit finds more, a query with more words finds others."
+        )
+    assert "best;" not in agent.do("/recall schema --limit 100").text
+    for wrong in ("0", "1001", "many"):
+        with pytest.raises(CommandError, match="is a number"):
+            agent.do(f"/recall schema --limit {wrong}")
 
 
 def test_nothing_is_recorded(log: foldmark.Log, say: Say) -> None:

@@ -18,8 +18,8 @@ from foldmark.conversation.recalling import search_everything
 from foldmark.core.codec import utc
 from foldmark.core.errors import CommandError
 from foldmark.core.recall import ANY, Filters, Found
-from foldmark.interfaces.archive_render import hits_text
 from foldmark.interfaces.cli import run
+from foldmark.interfaces.search_render import hits_text
 from foldmark.sessions.archive.index import IndexFileError
 from foldmark.sessions.archive.reading import read
 from foldmark.sessions.archive.searching import opened
@@ -301,7 +301,7 @@ def test_a_log_without_an_archive(home: Home, program: Callable[..., Outcome]) -
     with foldmark.open(str(home.folder / "log.db")) as log:
         log.agent("diary").append("user", "The schema")
     shown = program("search", "schema")
-    assert "event 1, in the context" in shown.out
+    assert "diary:1  in the context" in shown.out
     assert "`foldmark sync`" in shown.err
 
 

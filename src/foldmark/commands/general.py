@@ -16,8 +16,14 @@ def _help(call: Call) -> Result:
         if not shown:
             raise CommandError(f"there is no command /{name[:40]}; there is: {call.registry.names()}")
     width = max(len(command.synopsis) for command in shown)
-    text = "\n".join(f"{command.synopsis:<{width}}  {command.help}" for command in shown)
-    return Result(text, None, {"commands": [{"usage": each.synopsis, "help": each.help} for each in shown]})
+    lines = [f"{command.synopsis:<{width}}  {command.help}" for command in shown]
+    if wanted is not None:
+        lines += [f"  {option:<18}  {what}" for command in shown for option, what in command.options]
+    rows = [
+        {"usage": each.synopsis, "help": each.help, **({"options": dict(each.options)} if each.options else {})}
+        for each in shown
+    ]
+    return Result("\n".join(lines), None, {"commands": rows})
 
 
 def _exit(_: Call) -> Result:

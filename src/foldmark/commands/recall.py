@@ -1,155 +1,99 @@
 """`/recall`: whatever was said, by its words, forgotten or not; the context does not change [SPEC 4, 7; S1]."""
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import groupby
-from operator import attrgetter
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
 
 import msgspec
-from msgspec import Struct
 
+from foldmark.commands.recall_filters import OPTIONS, filters, told
+from foldmark.commands.recall_runs import Run, hits_of, runs_of
+from foldmark.commands.recall_text import Entry, Marked, Session, Wording, listed, opening, text_of
 from foldmark.commands.registry import HUMAN, Call, Command
-from foldmark.conversation import Agent, Result
-from foldmark.conversation.standing import Standing
-from foldmark.core.ports import Hit, Store
-from foldmark.core.segments import END, Segment, contains
-from foldmark.core.wording import MONTHS, count, one_line, title
+from foldmark.conversation import Agent, Log, Result
+from foldmark.conversation.recollection import Recollection, recollect
+from foldmark.core.codec import well_formed
+from foldmark.core.errors import CommandError
+from foldmark.core.recall import Filters, Found
 
-HITS = 100
-"""Messages that are looked for, the best ones."""
-
-SHOWN = 20
-"""Runs that are printed; `--json` has all."""
-
-GAP = 2
-"""Turns without a hit that may lie between two turns of one run."""
-
-TITLE = 60
-"""Characters of a title."""
-
-class Run(Struct, frozen=True):
-    """Neighbouring turns of one agent in which something was found.
-
-    `first` and `last` are the ids of its outermost matching turns, `turns` those of all matching ones; what stands
-    outside of turns is a run by itself, and then they are ids of events. `messages` counts everything from the first
-    turn to the end of the last. `where` is seen from the agent that asks: "context" if all hits are in its context,
-    "partly" if some are, "forgotten" if they are in its past only, "elsewhere" if another agent said it; `visible` is
-    the first of these. `date` is UTC, that of the oldest hit; `hits` are the best first.
-    """
-
-    agent: str
-    name: str
-    first: int
-    last: int
-    turns: tuple[int, ...]
-    messages: int
-    date: str
-    title: str
-    where: str
-    visible: bool
-    hits: tuple[Hit, ...]
+HITS = 20
+"""What is found if no number is given, the best of all; twice as many take twice as long."""
 
 
 def recall(call: Call) -> Result:
-    """Answer with the runs in which the words of the query stand, that with the best hit first."""
-    query = call.arguments["QUERY"]
-    runs = runs_of(call.agent, call.agent.log.search(query, HITS))
-    rows = [
-        {**msgspec.to_builtins(run), "turns": list(run.turns), "hits": [msgspec.to_builtins(hit) for hit in run.hits]}
-        for run in runs
-    ]
-    return Result(told(query, runs), None, {"query": query, "runs": rows})
+    """Answer with the runs, memos and sessions in which the words of the query stand, that with the best hit first."""
+    query, limit = call.arguments["QUERY"], call.number("--limit") if call.flag("--limit") else HITS
+    if call.flag("--visible") and call.flag("--forgotten"):
+        raise CommandError("--visible and --forgotten rule each other out; without either both are found")
+    visible = True if call.flag("--visible") else False if call.flag("--forgotten") else None
+    names = ("role", "since", "before", "agent", "project", "tool")
+    wanted = filters({name: call.get(f"--{name}") for name in names}, visible)
+    recalled = recollect(call.agent.log, query, limit, wanted)
+    entries = entries_of(call.agent, recalled.found)
+    text, marks = text_of(lines_of(query, wanted, recalled, entries, limit, Wording("foldmark search --read ")))
+    return Result(text, None, _data(query, recalled, entries), marks)
 
 
-def runs_of(agent: Agent, hits: Iterable[Hit]) -> list[Run]:
-    """The runs in which these hits stand as the agent sees them, that with the best hit first."""
-    at = agent.standing()
-    runs = [_run(at, each) for each in grouped(at.store, hits)]
-    return sorted(runs, key=lambda run: (-run.hits[0].score, -run.last))
+def entries_of(agent: Agent, found: Sequence[Found]) -> list[Entry]:
+    """What was found as it is listed, in the order of the ranking: where several belong together, the best counts."""
+    ranks = {each.event_id: rank for rank, each in enumerate(found)}
+    runs = runs_of(agent, hits_of(agent.log, found))
+    entries: list[tuple[int, Entry]] = [(min(ranks[hit.event_id] for hit in run.hits), run) for run in runs]
+    sessions: dict[str, list[tuple[int, Found]]] = {}
+    for rank, each in enumerate(found):
+        if each.source == "memo":
+            entries.append((rank, each))
+        elif each.file is not None:
+            sessions.setdefault(each.id, []).append((rank, each))
+    entries += [(hits[0][0], _session(agent.log, [hit for _, hit in hits])) for hits in sessions.values()]
+    return [entry for _, entry in sorted(entries, key=itemgetter(0))]
 
 
-def grouped(store: Store, hits: Iterable[Hit]) -> list[list[Hit]]:
-    """Hits by runs of neighbouring turns of one agent, each run in the order of the log."""
-    runs: list[list[Hit]] = []
-    ordered = sorted(hits, key=lambda hit: (hit.agent_id, hit.turn_id or hit.event_id, hit.event_id))
-    for agent, said in groupby(ordered, attrgetter("agent_id")):
-        near: Sequence[int | None] = ()
-        for turn, found in groupby(said, attrgetter("turn_id")):
-            if turn is not None and turn in near:
-                runs[-1].extend(found)
-            elif turn is not None:
-                runs.append(list(found))
-            else:
-                runs.extend([hit] for hit in found)
-            near = () if turn is None else store.turns_after(agent, turn, GAP + 1)
-    return runs
+def lines_of(
+    query: str, wanted: Filters, recalled: Recollection, entries: Sequence[Entry], limit: int, wording: Wording
+) -> Iterable[Marked]:
+    """All that is said about what was found."""
+    yield Marked(opening(query, told(wanted), entries))
+    for entry in entries:
+        yield from listed(entry, wording)
+    if len(recalled.found) >= limit:
+        yield Marked(f"These are the {limit} best; a higher limit finds more, a query with more words finds others.")
+    for each in recalled.missing:
+        yield Marked(f"{each[0].upper()}{each[1:]}.")
 
 
-def _run(at: Standing, hits: Sequence[Hit]) -> Run:
-    agent, outside = hits[0].agent_id, hits[0].turn_id is None
-    turns = tuple(dict.fromkeys(hit.turn_id or hit.event_id for hit in hits))
-    first, last = turns[0], turns[-1]
-    following = at.store.turns_after(agent, last, 1)
-    end = last if outside else following[0] - 1 if following else END
-    where = _where(at, hits)
-    return Run(
-        agent,
-        hits[0].agent_name or agent[:8],
-        first,
-        last,
-        turns,
-        at.store.size((Segment(agent, first, end),)).messages,
-        hits[0].created_at[:10],
-        _title(at.store, hits),
-        where,
-        where == "context",
-        tuple(sorted(hits, key=lambda hit: (-hit.score, -hit.event_id))),
-    )
+def _session(log: Log, hits: Sequence[Found]) -> Session:
+    best = hits[0]
+    # The name of its session says which file is meant where it is the file's own, and no conversation's.
+    own = Path(best.file or "").stem
+    alone = (own == best.id or own.endswith(f"-{best.id}")) and not log.exists(best.id)
+    place = f"{best.id if alone else best.file}:{best.line}"
+    return Session(best.source, best.id, best.name, (best.at or "")[:10], place, tuple(hits))
 
 
-def _where(at: Standing, hits: Sequence[Hit]) -> str:
-    shown = sum(contains(at.visible, hit.agent_id, hit.event_id) for hit in hits)
-    if shown:
-        return "context" if shown == len(hits) else "partly"
-    past = any(contains(at.lineage, hit.agent_id, hit.event_id) for hit in hits)
-    return "forgotten" if past else "elsewhere"
+def _data(query: str, recalled: Recollection, entries: Sequence[Entry]) -> dict[str, Any]:
+    """All of it as JSON; `rank` is the place in the one ranking."""
+    rows: dict[str, list[dict[str, Any]]] = {"runs": [], "memos": [], "sessions": []}
+    for rank, entry in enumerate(entries, 1):
+        kind = "runs" if isinstance(entry, Run) else "memos" if isinstance(entry, Found) else "sessions"
+        rows[kind].append({"rank": rank, **json_of(entry)})
+    return {"query": query, **rows, "missing": recalled.missing}
 
 
-def _title(store: Store, hits: Sequence[Hit]) -> str:
-    """The first words of what the person said: where it was found, or else where the run's first turn begins."""
-    asked = [hit.event_id for hit in hits if hit.kind == "user"]
-    event = store.event(asked[0] if asked else hits[0].turn_id or hits[0].event_id)
-    return title(event.content if event and event.kind == "user" else "") or title(hits[0].snippet)
+def json_of(entry: Entry) -> dict[str, Any]:
+    """An entry as JSON, its lists as lists."""
+    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(well_formed(msgspec.to_builtins(entry))))
+    return found
 
 
-def told(query: str, runs: Sequence[Run], more: Callable[[Run], str] | None = None) -> str:
-    """What was found in words; `more` is a further line for each run that is shown."""
-    asked = one_line(" ".join(query.split()))
-    asked = f"{asked[: TITLE - 1]}…" if len(asked) > TITLE else asked
-    if not runs:
-        return f"Nothing was ever said with a word of: {asked}"
-    found = sum(len(run.hits) for run in runs)
-    lines = [f"Found {count(found, 'message')} in {count(len(runs), 'run')} of turns, the best first: {asked}"]
-    for run in runs[:SHOWN]:
-        lines += [_line(run), f"    {one_line(run.hits[0].snippet)}"]
-        lines += [f"    {more(run)}"] if more else []
-    if len(runs) > SHOWN:
-        lines.append(f"{count(len(runs) - SHOWN, 'run')} more, in which less was found.")
-    if found == HITS:
-        lines.append(f"These are the {HITS} best messages; a query with more words finds fewer others.")
-    return "\n".join(lines)
-
-
-def _line(run: Run) -> str:
-    turns = f"turn {run.first}" if run.first == run.last else f"turns {run.first}–{run.last}"
-    year, month, day = run.date.split("-")
-    date = f"{MONTHS[int(month) - 1]} {int(day)}, {year}"
-    return f"- {date}: {run.title} ({count(run.messages, 'message')}), {_place(run)}, {turns}"
-
-
-def _place(run: Run) -> str:
-    if run.where == "elsewhere":
-        return f"in {run.name}" + ("" if any(hit.visible for hit in run.hits) else " and forgotten there")
-    return {"context": "in the context", "partly": "partly in the context", "forgotten": "forgotten"}[run.where]
-
-
-RECALL = (Command("recall", "QUERY...", "Search everything that was ever said, forgotten or not.", recall, HUMAN),)
+RECALL = (
+    Command(
+        "recall",
+        "QUERY...",
+        "Search everything that was ever said, forgotten or not; /help recall: filters.",
+        recall,
+        HUMAN,
+        options=OPTIONS,
+    ),
+)

@@ -1,13 +1,15 @@
 """The registry: what commands there are, who may call them, and how a line becomes a call [SPEC 4].
 
-A command's `usage` is its only definition of arguments: `NAME` is required, `[NAME]` is optional, a last `NAME...`
-takes the rest of the line as it stands; `[--flag]` may stand before or after them.
+A command's `usage` defines its arguments: `NAME` is required, `[NAME]` is optional, a last `NAME...` takes the rest of
+the line as it stands; `[--flag]` may stand before or after them. So may its `options`, most of which take a value:
+`--role ROLE`. In quotes both are words like others.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
+from foldmark.commands.options import take_options
 from foldmark.conversation import Agent, Result
 from foldmark.conversation.asking import NOBODY, Asking
 from foldmark.core.errors import CommandError
@@ -61,6 +63,7 @@ class Command(Struct, frozen=True):
     """An operation as a person or a model calls it: `name` may have two words ("context drop").
 
     One that `interrupts` changes what the running turn stands on: a person's use of it ends that turn first [SPEC 3].
+    `options` are written as in a usage, each with what it does.
     """
 
     name: str
@@ -69,6 +72,7 @@ class Command(Struct, frozen=True):
     run: Callable[[Call], Result]
     who: frozenset[str] = HUMAN
     interrupts: bool = False
+    options: tuple[tuple[str, str], ...] = ()
 
     @property
     def synopsis(self) -> str:
@@ -78,11 +82,12 @@ class Command(Struct, frozen=True):
     def arguments(self, text: str) -> dict[str, str]:
         """The arguments in `text` by name. Raises CommandError for a missing or a surplus one."""
         words = self.usage.split()
-        flags = {word.strip("[]") for word in words if "--" in word}
-        found, rest = _take_flags(text.strip(), flags)
+        takes = {word.strip("[]"): False for word in words if "--" in word}
+        takes |= {name: bool(value) for name, _, value in (option.partition(" ") for option, _ in self.options)}
+        found, rest = take_options(text.strip(), takes)
         for word in words:
             name = word.strip("[].")
-            if name in flags:
+            if name in takes:
                 continue
             if not rest:
                 if not word.startswith("["):
@@ -105,21 +110,6 @@ def _spelled_out(line: str) -> str:
         if " ".join(words[: alias.count(" ") + 1]) == alias:
             return " ".join((own, *words[alias.count(" ") + 1 :]))
     return line
-
-
-def _take_flags(text: str, flags: Collection[str]) -> tuple[dict[str, str], str]:
-    """The flags at the beginning and the end of `text`, and what stands between them."""
-    found: dict[str, str] = {}
-    while flags:
-        first, *_ = text.split(None, 1) or [""]
-        *_, last = text.rsplit(None, 1) or [""]
-        if first in flags:
-            found[first], text = "", text[len(first) :].lstrip()
-        elif last in flags:
-            found[last], text = "", text[: -len(last)].rstrip()
-        else:
-            break
-    return found, text
 
 
 class Registry:

@@ -13,7 +13,7 @@ from foldmark.conversation.asking import Asking
 from foldmark.conversation.receipts import Result
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.ports import AgentRecord, Clock, Hit, NewId, Size, Store
-from foldmark.core.recall import ANY, Archived, Filters, Index, Likeness, Mode, Place, Scope
+from foldmark.core.recall import ANY, Archived, Filters, Index, Mode, Place, Scope
 from foldmark.core.replay import birth
 from foldmark.core.request import Request, ToolSpec
 from foldmark.core.secrets import Secrets
@@ -200,51 +200,33 @@ class Log:
 
         Any text is a query: its words in any order, "words that stand together", beginnings as in `migrat*`, or a whole
         question; messages with all of its words come before those with some. `limit` is 1 to 1000. Writes nothing.
-        Raises CommandError if there is no word in `query`.
+        `mode` is what it goes by: text (words), vector (meanings), both, or auto: both where `meanings` has vectors.
+        Raises CommandError if there is no word in `query`, or no vector where only meanings are to count.
         """
         if not isinstance(query, str):
             raise CommandError(f"a query is a str, not {type(query).__name__}")
         if not isinstance(limit, int) or not 1 <= limit <= MOST_HITS:
             raise CommandError(f"limit is a number from 1 to {MOST_HITS}, not {str(limit)[:40]}")
+        from foldmark.conversation.likeness import likeness
         from foldmark.recall.query import read  # 5 ms, for whoever searches
         from foldmark.recall.searching import search
 
         asked = read(query)
-        alike = self.alike(query, mode)
-        return self.hits(asked, search(asked, limit, [self.index(filters)], [alike], by_words=mode != "vector"))
+        alike = likeness(query, mode, [self])
+        return self.hits(asked, search(asked, limit, [self.index(filters)], alike, by_words=mode != "vector"))
 
-    def alike(self, query: str, mode: Mode) -> Likeness | None:
-        """How alike the messages of `index` are to a query in meaning, if that counts in this mode and is known.
-
-        Raises CommandError if only meanings are to count, and none are known.
-        """
-        meanings = None if mode == "text" else self.meanings(needed=mode in ("vector", "both"))
-        return meanings.asked(query) if meanings else None
-
-    def meanings(self, *, needed: bool = True) -> "Meanings | None":
-        """The vectors of everything said, by the model of the setting `recall_model`; None if there are none and they
-        are not `needed`, otherwise CommandError or EmbeddingError."""
+    def meanings(self) -> "Meanings":
+        """The vectors of everything said, by the model of the setting `recall_model`; `bring_up` makes those that are
+        missing. Raises EmbeddingError where the model cannot be used."""
         with self._loading:
-            if self._meanings is None and (needed or self.store.embedders()):
-                self._meanings = self._load_meanings(needed=needed)
-        known = self._meanings and self._meanings.embedder.fingerprint in self.store.embedders()
-        if needed and not known:
-            raise CommandError("there are no vectors of what was said yet; `foldmark index` makes them")
-        return self._meanings if known else None
+            if self._meanings is None:
+                from foldmark.recall.embeddings.model import kept
 
-    def _load_meanings(self, *, needed: bool) -> "Meanings | None":
-        from foldmark.recall.embeddings.embedder import EmbeddingError
-        from foldmark.recall.embeddings.model import load
+                embedder = kept(self.given.recall_model)
+                from foldmark.conversation.meanings import Meanings
 
-        try:
-            embedder = load(self.given.recall_model)
-        except EmbeddingError:
-            if needed:
-                raise
-            return None
-        from foldmark.conversation.meanings import Meanings
-
-        return Meanings(self.store, embedder)
+                self._meanings = Meanings(self.store, embedder)
+        return self._meanings
 
     def index(self, filters: Filters = ANY) -> Index:
         """The messages of all conversations that pass `filters`, to be searched together with what else there is."""

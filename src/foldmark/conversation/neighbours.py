@@ -45,7 +45,8 @@ def around(log: "Log", event_id: int, reach: int) -> list[Neighbour]:
     agent = event.agent_id
     before = list(islice(store.messages((Segment(agent, 1, event_id - 1),), newest_first=True), reach))
     behind = list(islice(store.messages((Segment(agent, event_id + 1, END),)), reach))
-    first, last = (each[-1].id if each else event_id for each in (before, behind))
+    first = [event_id, *(each.id for each in before)][-1] if len(before) == reach else 1
+    last = [event_id, *(each.id for each in behind)][-1] if len(behind) == reach else END
     near = Segment(agent, max(first, event_id - _FAR), min(last, event_id + _FAR))
     gone = {each.id: each for each in store.tombstones((near,))}
     found = sorted({event_id: event, **{each.id: each for each in (*before, *behind)}, **gone}.items())

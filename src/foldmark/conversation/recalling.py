@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from foldmark.conversation.likeness import likeness
 from foldmark.conversation.log import MOST_HITS, Log
 from foldmark.core.codec import utc
 from foldmark.core.errors import CommandError
@@ -33,15 +34,18 @@ def search_everything(
 ) -> list[Found]:
     """The messages and memos that fit `query` best, of a log and of archived sessions, as far as given.
 
-    Any text is a query, as in `Log.search`. Raises CommandError if there is no word in it.
+    Any text is a query, as in `Log.search`, which explains `mode`, too; memos are found by their words alone. Raises
+    CommandError if there is no word in it, or no vector anywhere where only meanings are to count.
     """
     if not 1 <= limit <= MOST_HITS:
         raise CommandError(f"limit is a number from 1 to {MOST_HITS}, not {limit}")
     wanted = read(query)
     memos = MemoIndex(log.store, filters) if log else None
-    indexes: list[Index] = [each for each in (log.index(filters) if log else None, memos, archive) if each is not None]
-    alike = log.alike(query, mode) if log else None
-    places = search(wanted, limit, indexes, [alike, None, None][: len(indexes)], by_words=mode != "vector")
+    sources = (log.index(filters) if log else None, memos, archive)
+    meant = likeness(query, mode, (log, None, archive))
+    indexes: list[Index] = [each for each in sources if each is not None]
+    alike = [each for each, source in zip(meant, sources, strict=True) if source is not None]
+    places = search(wanted, limit, indexes, alike, by_words=mode != "vector")
     told: dict[Place, Found | None] = {}
     for number, index in enumerate(indexes):
         there = [place for place in places if place.source == number]
@@ -54,9 +58,9 @@ def search_everything(
     found = []
     for place in places:
         if (each := told[place]) is not None:
-            line = snippet(place.text or each.tool or "", wanted.terms)
+            line = each.snippet or snippet(place.text or each.tool or "", wanted.terms)
             score = place.every + place.score / (1 + place.score)
-            marks = tuple(spans(line, wanted.terms))
+            marks = each.highlights or tuple(spans(line, wanted.terms))
             found.append(replace(each, all_words=place.every, score=score, snippet=line, highlights=marks))
     return found
 
@@ -99,5 +103,5 @@ def _memo(memo: Memo) -> Found:
 
 def _message(hit: Hit) -> Found:
     name = hit.agent_name or hit.agent_id[:8]
-    told = Found("conversation", hit.agent_id, name, hit.kind, hit.tool, hit.created_at, False, 0.0, "")
-    return replace(told, event_id=hit.event_id, visible=hit.visible)
+    told = Found("conversation", hit.agent_id, name, hit.kind, hit.tool, hit.created_at, False, 0.0, hit.snippet)
+    return replace(told, highlights=hit.highlights, event_id=hit.event_id, visible=hit.visible)

@@ -6,6 +6,8 @@ from msgspec import Struct
 
 from foldmark.core.towards import minute
 from foldmark.core.wording import count, one_line
+
+
 class Line(Struct, frozen=True):
     """A message of a passage.
 
@@ -37,7 +39,7 @@ class Excerpt(Struct, frozen=True):
 
 def excerpt_text(excerpt: Excerpt, whole: int | None, beside: int, read_on: str) -> str:
     """The messages with their texts: of the one that was asked for so many characters (None: all), of those beside it
-    so many. `read_on` stands before the name of one that was cut."""
+    so many. `read_on` stands before the name of a neighbour that was cut."""
     any_asked = any(line.asked for line in excerpt.lines)
     lines = [one_line(excerpt.head)]
     for line in excerpt.lines:
@@ -49,6 +51,8 @@ def _told(line: Line, most: int | None, read_on: str) -> Iterator[str]:
     about = [each for each in (line.place, line.who, one_line(minute(line.at)) if line.at else "", line.note) if each]
     yield ""
     yield f"{'>' if line.asked else '-'} {', '.join(about)}:"
-    yield line.text[:most]
+    if line.text:
+        yield line.text[:most]
     if most is not None and len(line.text) > most:
-        yield f"[{count(len(line.text) - most, 'more character')}: {read_on}{one_line(line.named)}]"
+        whole = "" if line.asked else f": {read_on}{one_line(line.named)}"
+        yield f"[{count(len(line.text) - most, 'more character')}{whole}]"

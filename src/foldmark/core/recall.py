@@ -7,9 +7,13 @@ from typing import Literal, NamedTuple, Protocol
 from msgspec import Struct
 
 from foldmark.core.passages import Excerpt
+from foldmark.core.vectors import Vectors
 
 SPEAKERS = ("user", "assistant", "thinking", "tool_call", "tool_result")
 """Who a search can be narrowed to by `Filters.role`."""
+
+PROGRAMS = {"claude": "Claude Code", "codex": "Codex"}
+"""Whose sessions are archived, by `Found.source`."""
 
 
 class Phrase(NamedTuple):
@@ -132,6 +136,28 @@ class Likeness(Protocol):
         """Those of these messages that have vectors."""
 
 
+class Meaning(Protocol):
+    """The vectors of messages by one model."""
+
+    @property
+    def until(self) -> int | None:
+        """The message up to which there are some; None if nobody has begun to make any."""
+
+    def asked(self, query: str) -> Likeness:
+        """How alike the messages that have vectors are to a query."""
+
+
+class Meant(Protocol):
+    """What has messages, and perhaps vectors of them: a log, an archive."""
+
+    @property
+    def store(self) -> Vectors:
+        """Where vectors are, if there are any."""
+
+    def meanings(self) -> Meaning:
+        """Those by the model of the settings. Raises EmbeddingError where it cannot be used."""
+
+
 class Place(NamedTuple):
     """A message that was found: in which of several indexes, its id, a score (the higher, the better), whether it holds
     every term, and its text, perhaps cut."""
@@ -143,7 +169,7 @@ class Place(NamedTuple):
     text: str
 
 
-class Archived(Index, Protocol):
+class Archived(Index, Meant, Protocol):
     """The messages of archived sessions, to be searched."""
 
     def told(self, places: Sequence[Place]) -> list[Found | None]:

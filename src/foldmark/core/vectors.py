@@ -20,6 +20,15 @@ class Embedded(NamedTuple):
     signature: bytes
 
 
+class Coverage(NamedTuple):
+    """How far the vectors of a model reach: of how many messages there are some (those without a word among them), of
+    how many messages that people and models wrote; and the bytes of these vectors."""
+
+    messages: int
+    of: int
+    bytes: int
+
+
 class Vectors(Protocol):
     """The part of a `Store` that holds vectors. A model is told from others by its fingerprint."""
 
@@ -42,3 +51,6 @@ class Vectors(Protocol):
 
     def remove_vectors(self, fingerprint: str) -> None:
         """Take away all vectors of a model."""
+
+    def coverage(self, fingerprint: str) -> Coverage:
+        """How far the vectors of a model reach."""

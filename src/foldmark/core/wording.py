@@ -20,6 +20,8 @@ MONTHS = (
 
 def one_line(text: str) -> str:
     """Make `text` safe to print as one line: control characters and line ends become visible escapes."""
+    if text.isprintable():
+        return text
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 

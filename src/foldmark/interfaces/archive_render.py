@@ -1,22 +1,15 @@
-"""How archive, search and lineage of coding agents' sessions are shown."""
+"""How the archive and the lineage of coding agents' sessions are shown."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-from foldmark.core.recall import Found
+from foldmark.core.recall import PROGRAMS
+from foldmark.core.towards import minute
 from foldmark.core.wording import count, one_line
-from foldmark.interfaces.render import harmless
 from foldmark.sessions.archive.forest import Node, walk
-from foldmark.sessions.archive.reading import Passage, Spoken
 from foldmark.sessions.archive.syncing import Synced
-
-NEIGHBOUR = 2000
-"""Characters that are shown of a message next to the one that was asked for."""
-
-_BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
-_PROGRAMS = {"claude": "Claude Code", "codex": "Codex"}
 
 
 def synced_text(report: Synced) -> str:
@@ -35,25 +28,6 @@ def synced_data(report: Synced) -> dict[str, Any]:
     """The same as JSON."""
     problems = [{"file": file, "reason": why} for file, why in report.problems]
     return {**msgspec.to_builtins(report), "problems": problems}
-
-
-def hits_text(hits: Sequence[Found], *, bold: bool, filtered: bool = False) -> str:
-    """Hits by session or conversation, that with the best hit first; `filtered`: more than words was asked for."""
-    if not hits:
-        return f"Nothing was said with these words{', as far as the filters let through' if filtered else ''}."
-    groups: dict[tuple[str, str], list[Found]] = {}
-    for hit in hits:
-        groups.setdefault((hit.source, hit.id), []).append(hit)
-    return "\n\n".join("\n".join(_group(group, bold)) for group in groups.values())
-
-
-def passage_text(passage: Passage) -> str:
-    """What was said, message by message; neighbours of the line that was asked for are cut."""
-    lines = [one_line(passage.file)]
-    any_asked = any(each.asked for each in passage.records)
-    for spoken in passage.records:
-        lines += _spoken(passage, spoken, cut=any_asked and not spoken.asked)
-    return "\n".join(lines)
 
 
 def forest_text(trees: Sequence[Node], others: Sequence[Node], all_others: int) -> str:
@@ -78,47 +52,6 @@ def forest_data(trees: Sequence[Node], others: Sequence[Node], all_others: int) 
     }
 
 
-def _group(hits: Sequence[Found], bold: bool) -> list[str]:
-    first = hits[0]
-    date = (first.at or "no date")[:10]
-    if first.source == "memo":
-        lines = [f"{date}  memo {first.id}{f' [{one_line(first.name)}]' if first.name else ''}"]
-    elif first.source == "conversation":
-        lines = [f"{date}  conversation '{one_line(first.name)}', agent {first.id[:8]}"]
-    else:
-        lines = [f"{date}  {one_line(first.name)}  {_PROGRAMS[first.source]} session {one_line(first.id)}"]
-    for hit in hits:
-        who = f"{hit.role} {hit.tool}" if hit.tool else hit.role
-        lines.append(f"  {one_line(who)}: {_marked(hit, bold)}")
-        if hit.event_id is not None:
-            lines.append(f"    event {hit.event_id}, {'' if hit.visible else 'not '}in the context")
-        elif hit.file:
-            lines.append(f"    {one_line(hit.file)}:{hit.line}")
-    return lines
-
-
-def _marked(hit: Found, bold: bool) -> str:
-    if not bold:
-        return harmless(hit.snippet)
-    shown, at = "", 0
-    for start, end in hit.highlights:
-        shown += f"{harmless(hit.snippet[at:start])}{_BOLD}{harmless(hit.snippet[start:end])}{_PLAIN}"
-        at = end
-    return shown + harmless(hit.snippet[at:])
-
-
-def _spoken(passage: Passage, spoken: Spoken, *, cut: bool) -> Iterable[str]:
-    for message in spoken.messages:
-        who = f"{message.role} {message.tool}" if message.tool else message.role
-        when = f", {_minute(spoken.at)}" if spoken.at else ""
-        yield ""
-        yield f"{'>' if spoken.asked else '-'} line {spoken.line}, {one_line(who)}{when}:"
-        yield message.text[:NEIGHBOUR] if cut else message.text
-        if cut and len(message.text) > NEIGHBOUR:
-            left = count(len(message.text) - NEIGHBOUR, "more character")
-            yield f"[{left}: foldmark search --read {one_line(passage.id)}:{spoken.line}]"
-
-
 def _drawn(tree: Node) -> Iterator[str]:
     """A tree, line by line; lines lead from each session to those that continue it."""
     waiting = [("", "   ", tree)]
@@ -135,12 +68,12 @@ def _line(node: Node) -> str:
     known, archived = node.known, node.archived
     parts = [f"{known.session_number}." if known else "", node.session_id]
     if node.kind != "claude":
-        parts.append(_PROGRAMS.get(node.kind, node.kind))
+        parts.append(PROGRAMS.get(node.kind, node.kind))
     if archived and archived.project:
         parts.append(archived.project)
     began, ended = _times(node)
     if began or ended:
-        parts.append(f"{_minute(began or '?')} to {_minute(ended or '?')}")
+        parts.append(f"{minute(began or '?')} to {minute(ended or '?')}")
     if known and known.end_reason:
         full = "" if known.context_at_end is None else f" at {known.context_at_end}%"
         parts.append(f"ended by {known.end_reason}{full}" if known.end_reason != "completed" else f"completed{full}")
@@ -158,10 +91,6 @@ def _times(node: Node) -> tuple[str | None, str | None]:
     began = (known and known.started_at) or (archived and archived.first) or None
     ended = (known and known.ended_at) or (archived and archived.last) or None
     return began, None if began and ended and ended < began else ended  # what a trim has copied was said before
-
-
-def _minute(time: str) -> str:
-    return one_line(time[:16].replace("T", " "))
 
 
 def _data(depth: int, node: Node) -> dict[str, Any]:

@@ -8,19 +8,22 @@ from typing import Any
 import click
 
 import foldmark
-from foldmark.app import known_keys, provider
+from foldmark.app import embedding, known_keys, provider
 from foldmark.conversation import Result
 from foldmark.conversation.asking import Asking
 from foldmark.conversation.log import check_name
 from foldmark.core.errors import ConflictError, FoldmarkError
 from foldmark.core.wording import count, one_line
-from foldmark.interfaces.archive_commands import search, sessions, sync
+from foldmark.interfaces.archive_commands import sessions, sync
+from foldmark.interfaces.eval_command import evaluate
 from foldmark.interfaces.export_command import export
 from foldmark.interfaces.hook_commands import hook, statusline
+from foldmark.interfaces.index_command import index
 from foldmark.interfaces.install_commands import install, uninstall
 from foldmark.interfaces.mcp_command import mcp
 from foldmark.interfaces.render import harmless, json_text, result_json, result_text
 from foldmark.interfaces.rollover_command import rollover
+from foldmark.interfaces.search_command import search
 from foldmark.interfaces.setup import Setup
 from foldmark.interfaces.trim_command import trim
 
@@ -153,7 +156,7 @@ def chat(setup: Setup, name: str, model: str | None) -> int:
         if model is not None and agent.standing().config.model != model:
             agent.configure("model", model)
         lines = Typed() if typed else piped(sys.stdin.buffer)
-        with leaving():
+        with leaving(), embedding(setup.db, given):
             return talk(agent, lambda name: provider(name, given, setup.delay), lines, asks if typed else None)
 
 
@@ -328,5 +331,19 @@ def demo(go_on: bool) -> int:
     return walk(run, go_on and sys.stdin.isatty() and sys.stdout.isatty())
 
 
-for each in (export, hook, install, mcp, rollover, search, sessions, statusline, sync, trim, uninstall):
+for each in (
+    evaluate,
+    export,
+    hook,
+    index,
+    install,
+    mcp,
+    rollover,
+    search,
+    sessions,
+    statusline,
+    sync,
+    trim,
+    uninstall,
+):
     cli.add_command(each)

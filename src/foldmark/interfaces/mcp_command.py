@@ -7,6 +7,7 @@ from importlib import import_module
 
 import click
 
+from foldmark.app import embedding
 from foldmark.core.errors import FoldmarkError
 from foldmark.interfaces.setup import Setup
 
@@ -43,7 +44,8 @@ def mcp(setup: Setup, name: str | None, port: int | None, host: str, names: tupl
             # The thread that waits for a line cannot be interrupted; there is nothing to tidy up either.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
         try:
-            anyio.run(serve, server(conversations, here=True))
+            with embedding(setup.db, setup.given):
+                anyio.run(serve, server(conversations, here=True))
         except* (BrokenPipeError, ConnectionResetError):
             pass  # nobody is there any more
         return
@@ -51,7 +53,7 @@ def mcp(setup: Setup, name: str | None, port: int | None, host: str, names: tupl
     from foldmark.interfaces.mcp.token import token
 
     secret, where = token(os.environ)
-    with http.listening(host, port) as opened:
+    with http.listening(host, port) as opened, embedding(setup.db, setup.given):
         said = f"for whoever has the token in {where}"
         if not http.is_loopback(host):
             said += "; other machines may reach it, and nothing is encrypted"

@@ -60,7 +60,7 @@ def show_text(text: str) -> None:
         print(text, flush=True)
     elif os.environ.get("EDITOR"):
         try:
-            _edit(text)
+            _edit(click.unstyle(text))
         except FoldmarkError:
             print(text, flush=True)
     else:

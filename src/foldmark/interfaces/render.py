@@ -1,6 +1,9 @@
 """Results as text for a terminal or a pipe."""
 
+import os
 import re
+import sys
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -12,15 +15,31 @@ from foldmark.core.wording import count
 # or a web page must not steer the terminal.
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
+_BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
+
 
 def harmless(text: str) -> str:
     """Text with what would steer a terminal made visible; CR LF becomes LF."""
     return _STEERING.sub(lambda match: ascii(match[0])[1:-1], text.replace("\r\n", "\n"))
 
 
+def is_bold() -> bool:
+    """Whether standard output shows what stands out: a terminal, unless `NO_COLOR` says otherwise."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def marked(text: str, places: Iterable[tuple[int, int]], *, bold: bool) -> str:
+    """Harmless text, in bold from and up to each of these places, which are in order."""
+    shown, at = "", 0
+    for start, end in places if bold else ():
+        shown += f"{harmless(text[at:start])}{_BOLD}{harmless(text[start:end])}{_PLAIN}"
+        at = end
+    return shown + harmless(text[at:])
+
+
 def result_text(result: Result) -> str:
     """A result as a person reads it: its text, and for an operation what changed and how to take it back."""
-    lines = [harmless(result.text)] if result.text else []
+    lines = [marked(result.text, result.marks, bold=is_bold())] if result.text else []
     if result.event_id is not None:
         lines.append(f"  {receipt(result)}")
     return "\n".join(lines)

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import json
 
-from foldmark.core.vectors import Embedded, Unembedded
+from foldmark.core.vectors import Coverage, Embedded, Unembedded
 
 LONGEST = 100_000
 """Characters of a message that a model is given."""
@@ -62,3 +62,7 @@ class SqliteVectors:
             for key, _ in self._run("embedder", fingerprint):
                 for name in ("drop_vectors", "drop_signatures", "drop_embedder"):
                     self._run(name, key)
+
+    def coverage(self, fingerprint: str) -> Coverage:
+        ((key, until),) = self._run("embedder", fingerprint) or [(None, 0)]
+        return Coverage(*self._all(self._sql["coverage"], {"embedder": key, "until": until})[0])

@@ -1,50 +1,85 @@
-"""`recall`: whatever was said in any conversation, by its words, forgotten or not [SPEC 4.1, 7; S1]."""
+"""`recall`: whatever was said in any conversation or archived session, and memos [SPEC 4.1, 7; S1]."""
 
+import re
 from functools import partial
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from foldmark.commands.recall import HITS, Run, runs_of, told
-from foldmark.conversation import Agent
+from foldmark.commands.recall import HITS, entries_of, lines_of
+from foldmark.commands.recall_filters import filters
+from foldmark.commands.recall_runs import Run
+from foldmark.commands.recall_text import Wording, text_of
+from foldmark.conversation import Agent, Log
 from foldmark.conversation.asking import Asking
-from foldmark.core.ports import Hit, Store
+from foldmark.conversation.neighbours import excerpt, message_named
+from foldmark.conversation.recollection import recollect
+from foldmark.core.errors import CommandError, FoldmarkError
+from foldmark.core.passages import Excerpt, excerpt_text
+from foldmark.core.recall import ANY, SPEAKERS, Found
 from foldmark.core.request import ToolSpec
 from foldmark.core.segments import Segments, contains
-from foldmark.core.wording import listing
+from foldmark.core.wording import listing, one_line
 from foldmark.tools.tool import Tool
 
 NAME = "recall"
 
+MOST_HITS = 50
+"""What is found at most."""
+
 NAMED = 12
 """Messages of a run whose ids are given."""
 
+BESIDE, WHOLE, NEIGHBOUR = 3, 20_000, 1000
+"""Neighbours on each side of a passage; characters of what was asked for, and of each neighbour."""
+
+_AROUND = "around: "
+_PLACE = re.compile(r".+:[0-9]{1,12}", re.DOTALL)
+_ECHO = re.compile(r"recall|mcp__.*foldmark__(?:recall|search|read)")
+"""Tools that answer with what was said before: Foldmark's own, also as a coding agent calls them."""
+
 
 class _Arguments(Struct, frozen=True, forbid_unknown_fields=True):
-    query: str
+    query: str = ""
+    role: str | None = None
+    since: str | None = None
+    before: str | None = None
+    agent: str | None = None
+    tool: str | None = None
+    forgotten: bool | None = None
+    limit: Annotated[int, Meta(ge=1, le=MOST_HITS)] | None = None
+    around: str | int | None = None
 
 
 def _run(agent: Agent, arguments: _Arguments, asking: Asking) -> str:
-    hits = agent.log.search(arguments.query, HITS)
-    turn, store = agent.open_turn, agent.log.store
-    # The turn that goes on is before the model's eyes, and what it recalled before is no news.
-    said = [hit for hit in hits if (hit.agent_id, hit.turn_id) != (agent.id, turn) and not _recalled(store, hit)]
-    return told(arguments.query, runs_of(agent, said), partial(_ids, agent.standing().visible))
+    place = str(arguments.around or "").strip()
+    if bool(place) == bool(arguments.query.strip()):
+        raise CommandError("recall takes an object with query, or else with around: an id, or SESSION:LINE")
+    return _passage(agent.log, place) if place else _search(agent, arguments)
 
 
-def _recalled(store: Store, hit: Hit) -> bool:
-    """Whether a hit is an earlier call of this tool, or what it answered."""
-    if hit.kind not in ("tool_call", "tool_result"):
-        return False
-    event = store.event(hit.event_id)
-    call = store.event(event.answers) if event and event.kind == "tool_result" and event.answers else event
-    return call is not None and (call.data or {}).get("name") == NAME
+def _search(agent: Agent, arguments: _Arguments) -> str:
+    names = ("role", "since", "before", "agent", "tool")
+    visible = None if arguments.forgotten is None else not arguments.forgotten
+    wanted = filters({name: getattr(arguments, name) for name in names}, visible)
+    limit = arguments.limit or HITS
+    recalled = recollect(agent.log, arguments.query, limit, wanted, partial(_is_news, agent.id, agent.open_turn))
+    wording = Wording(_AROUND, partial(_ids, agent.standing().visible))
+    entries = entries_of(agent, recalled.found)
+    return text_of(lines_of(arguments.query, wanted, recalled, entries, limit, wording))[0]
+
+
+def _is_news(agent: str, turn: int | None, found: Found) -> bool:
+    """The turn that goes on is before the model's eyes, and what it recalled before is no news."""
+    goes_on = turn is not None and found.id == agent and found.event_id is not None and found.event_id >= turn
+    return not goes_on and not _ECHO.fullmatch(found.tool or "")
 
 
 def _ids(visible: Segments, run: Run) -> str:
-    """The messages of a run by id, whether each is in the context, and whether query_db can read them."""
+    """The messages of a run by id, whether each is in the context, and who can read them."""
     ids = sorted(hit.event_id for hit in run.hits)
     if run.where == "elsewhere":
-        return f"messages {listing(ids, NAMED)} (not of this conversation, query_db has none)"
+        return f"messages {listing(ids, NAMED)} of another conversation (around reads them)"
     shown = {hit.event_id for hit in run.hits if contains(visible, hit.agent_id, hit.event_id)}
     inside, outside = [id for id in ids if id in shown], [id for id in ids if id not in shown]
     said = [f"messages {listing(inside, NAMED)} in the context"] if inside else []
@@ -52,21 +87,49 @@ def _ids(visible: Segments, run: Run) -> str:
     return "; ".join(said)
 
 
+def _passage(log: Log, place: str) -> str:
+    """What was said at a place and around it. Raises CommandError."""
+    message = message_named(log, place)
+    shown = _archived(log, place) if message is None else excerpt(log, message, BESIDE)
+    asked = sum(line.asked for line in shown.lines)
+    return excerpt_text(shown, WHOLE // max(1, asked), NEIGHBOUR, _AROUND)
+
+
+def _archived(log: Log, place: str) -> Excerpt:
+    if not _PLACE.fullmatch(place):
+        raise CommandError(f"there is no message '{one_line(place[:80])}'; recall with a query gives places")
+    try:
+        if log.archive is not None:
+            with log.archive(ANY, lambda _: None) as archive:
+                if archive is not None:
+                    return archive.read(place, BESIDE)
+    except FoldmarkError as error:
+        raise CommandError(str(error)) from None
+    raise CommandError(f"there is nothing at '{one_line(place[:80])}': no session is archived here")
+
+
+def _text(description: str = "") -> dict[str, object]:
+    return {"type": "string", **({"description": description} if description else {})}
+
+
 RECALL = Tool(
     ToolSpec(
         NAME,
-        "Search all messages of all conversations by words, those that left the context included. The context does not "
-        "change. It answers with places, the best first, and the ids of messages: query_db reads those of this "
-        "conversation whole.",
+        "Search all that was ever said by words: messages of all conversations, in the context or not, memos, "
+        "archived coding sessions. It answers with places; around reads one. The context does not change.",
         {
             "type": "object",
             "properties": {
-                "query": {
-                    "type": "string",
-                    "description": 'Words in any order, "words that stand together", beginnings as in migrat*',
-                }
+                "query": _text('Words, "words that stand together", beginnings as in migrat*'),
+                "role": {**_text(), "enum": [*SPEAKERS]},
+                "since": _text("2026-01-31"),
+                "before": _text(),
+                "agent": _text("A conversation's name, or an id"),
+                "tool": _text(),
+                "forgotten": {"type": "boolean", "description": "Only what left the context"},
+                "limit": {"type": "integer"},
+                "around": _text("Instead of query: a message's id or SESSION:LINE"),
             },
-            "required": ["query"],
         },
     ),
     _Arguments,

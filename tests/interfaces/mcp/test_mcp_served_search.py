@@ -100,7 +100,7 @@ def test_filters(db: str) -> None:
             assert len(await found(guest, "roses", limit=1)) == 1
             for mode in ("vector", "text", "both"):
                 assert await who(mode=mode) == {FIRST, SECOND}
-            assert "no model for meanings yet" in await guest.call("search", query="roses", mode="vector")
+            assert "Found by words: there are no vectors" in await guest.call("search", query="roses", mode="vector")
 
     visit(visiting)
 

@@ -19,6 +19,7 @@ from foldmark.sessions.archive.storing import archive_folder
 
 if TYPE_CHECKING:
     from foldmark.core.ports import Progress
+    from foldmark.core.recall import Mode
     from foldmark.sessions.archive.reading import Passage
 
 INDEXING = 5.0
@@ -29,13 +30,16 @@ class _EnoughError(Exception):
     """No more indexing now."""
 
 
-def find(conversations: Conversations, queries: Sequence[str], limit: int, filters: Filters) -> list[list[Found]]:
+def find(
+    conversations: Conversations, queries: Sequence[str], limit: int, filters: Filters, mode: "Mode"
+) -> list[list[Found]]:
     """The messages that fit each query best, of archive and log together. Raises CommandError where there is neither,
-    or no word in a query, IndexFileError, StoreError."""
+    or no word in a query, NoVectorsError, EmbeddingError, IndexFileError, StoreError."""
     from foldmark.conversation.recalling import search_everything
     from foldmark.sessions.archive.searching import opened
 
-    with _log(conversations) as log, opened(archive_folder(os.environ), filters) as archive:
+    model = conversations.setup.given.recall_model
+    with _log(conversations) as log, opened(archive_folder(os.environ), filters, model) as archive:
         if archive is None and log is None:
             raise CommandError(
                 "there is nothing to search yet: `foldmark sync` archives coding agents' sessions, `foldmark chat` "
@@ -46,7 +50,7 @@ def find(conversations: Conversations, queries: Sequence[str], limit: int, filte
             for query in queries:
                 if cut.is_set():
                     raise FoldmarkError("interrupted")
-                found.append(search_everything(query, limit, filters, log=log, archive=archive))
+                found.append(search_everything(query, limit, filters, log=log, archive=archive, mode=mode))
             return found
 
 

@@ -14,9 +14,9 @@ from foldmark.core.memo_layer import entry
 from foldmark.core.request import ToolSpec
 from foldmark.core.segments import END, Segment
 from foldmark.core.wording import one_line
-from foldmark.interfaces.archive_render import passage_text
 from foldmark.interfaces.mcp import archive
 from foldmark.interfaces.mcp.search import CONVERSATION, MEMO
+from foldmark.interfaces.search_render import passage_text
 
 if TYPE_CHECKING:
     from foldmark.interfaces.mcp.tools import Call

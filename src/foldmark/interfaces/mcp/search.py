@@ -2,18 +2,21 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import quote
 
 import msgspec
 from msgspec import Meta, Struct
 
+from foldmark.conversation.likeness import NoVectorsError
 from foldmark.core.codec import utc
 from foldmark.core.errors import CommandError
 from foldmark.core.recall import Filters, Found
 from foldmark.core.request import ToolSpec
 from foldmark.core.wording import count, one_line, remarks
 from foldmark.interfaces.mcp import archive
+from foldmark.recall.embeddings.embedder import EmbeddingError
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -53,7 +56,7 @@ SEARCH = ToolSpec(
             "mode": {
                 "type": "string",
                 "enum": ["vector", "text", "both"],
-                "description": "By meaning, by words, or by both; all three go by words as long as there is no model",
+                "description": "By meaning, by words, or both; by words while `foldmark index` has made no vectors",
             },
             "limit": {"type": "integer", "minimum": 1, "maximum": MOST, "description": "10 if left out"},
             "after": {"type": "string", "pattern": _DATE, "description": "Said on this day or later, as 2026-01-31"},
@@ -88,15 +91,20 @@ def search(wanted: Search, call: "Call") -> str:
     """The results, the best first. Raises CommandError, IndexFileError, StoreError."""
     filters = _filters(wanted)
     told = [note] if (note := archive.catch_up(call.conversations, call.progress)) else []
-    if wanted.mode == "vector":
-        told.append("found by words: there is no model for meanings yet")
-    several = _several(wanted.query)
+    several, mode = _several(wanted.query), wanted.mode
     alone = len(several) == 1
-    lists = archive.find(call.conversations, several, wanted.limit if alone else DEEP, filters)
+    find = partial(archive.find, call.conversations, several, wanted.limit if alone else DEEP, filters)
+    try:
+        lists = find(mode)
+    except (NoVectorsError, EmbeddingError) as error:
+        if mode == "vector":
+            told.append(f"found by words: {error}")
+        mode = "text"
+        lists = find(mode)
     results = lists[0] if alone else [hit for hits in _in_all(lists)[: wanted.limit] for hit in hits]
     concepts = None if alone else several
     if wanted.response_format == "json":
-        return msgspec.json.encode(_data(results, concepts, told)).decode()
+        return msgspec.json.encode(_data(results, concepts, told, mode)).decode()
     return "\n".join([*(_concepts(results, concepts) if concepts else _hits(results)), *remarks(told)])
 
 
@@ -190,7 +198,7 @@ def _line(hit: Found) -> int | None:
     return hit.line if hit.file is not None else hit.event_id
 
 
-def _data(results: Sequence[Found], concepts: Sequence[str] | None, told: Sequence[str]) -> dict[str, Any]:
+def _data(results: Sequence[Found], concepts: Sequence[str] | None, told: Sequence[str], mode: str) -> dict[str, Any]:
     rows = [
         {
             **({"concept": concepts[at % len(concepts)]} if concepts else {}),
@@ -207,4 +215,4 @@ def _data(results: Sequence[Found], concepts: Sequence[str] | None, told: Sequen
         }
         for at, hit in enumerate(results)
     ]
-    return {"results": rows, "count": len(rows), "mode": "text", "concepts": concepts, "notes": list(told)}
+    return {"results": rows, "count": len(rows), "mode": mode, "concepts": concepts, "notes": list(told)}

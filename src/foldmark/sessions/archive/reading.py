@@ -103,9 +103,7 @@ def _start(archive: Path, name: bytes | None, line: int | None, around: int) -> 
     return (found[-1][0] - 1, found[-1][1]) if found else (0, 0)
 
 
-def _resolved(
-    archive: Path, session: str, *, whole: bool, archived_only: bool
-) -> tuple[Path, Kind, bytes | None]:
+def _resolved(archive: Path, session: str, *, whole: bool, archived_only: bool) -> tuple[Path, Kind, bytes | None]:
     """The file that is meant, whose it is, and its name in the index."""
     path = Path(session)
     if _is_file(path):

@@ -1,4 +1,4 @@
-"""The archive as a recall uses it: what hooks have archived since is indexed first, for a moment at most [SPEC 7, 8]."""
+"""The archive as a recall uses it: what was archived since is indexed first, for a moment [SPEC 7, 8]."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.recall import Filters
+from foldmark.recall.embeddings.model import DEFAULT
 from foldmark.sessions.archive.searching import ArchiveIndex, opened
 from foldmark.sessions.archive.storing import archive_folder
 from foldmark.sessions.archive.syncing import catch_up
@@ -20,14 +21,19 @@ class _EnoughError(Exception):
 
 @contextmanager
 def recallable(
-    environment: Mapping[str, str], patterns: Sequence[str], filters: Filters, tell: Callable[[str], object]
+    environment: Mapping[str, str],
+    patterns: Sequence[str],
+    filters: Filters,
+    tell: Callable[[str], object],
+    model: str = DEFAULT,
 ) -> Iterator[ArchiveIndex | None]:
-    """The archive, to be searched; None if nothing is archived. `patterns` are folders that are not to be indexed.
+    """The archive, to be searched, by meaning with the vectors of `model`; None if nothing is archived. `patterns` are
+    folders that are not to be indexed.
 
     `tell` is told what is missing. Raises IndexFileError, also inside.
     """
     _bring_up(environment, patterns, tell)
-    with opened(archive_folder(environment), filters) as archive:
+    with opened(archive_folder(environment), filters, model) as archive:
         yield archive
 
 

@@ -43,6 +43,15 @@ def said(record: Any, kind: Kind) -> list[Said]:
     return [each for each in found if each.text or each.tool]
 
 
+def searched(record: Any, kind: Kind, part: int) -> str:
+    """A message of a record as it is indexed, with the name of its tool in front of it; "" if there is none."""
+    messages = said(record, kind)
+    if part >= len(messages):
+        return ""
+    message = messages[part]
+    return (f"{message.tool}\n{message.text}" if message.tool else message.text)[:LONGEST]
+
+
 def key(record: Any, part: int, message: Said) -> int:
     """64 bits that are the same wherever the same message is met again: in a copy, a fork, a trimmed session."""
     uuid = record.get("uuid")

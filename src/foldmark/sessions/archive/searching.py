@@ -1,4 +1,4 @@
-"""The messages of archived sessions, to be searched by their words (see `foldmark.core.recall.Index`) [SPEC 7, 8].
+"""The messages of archived sessions, to be searched (see `foldmark.core.recall.Index`) [SPEC 7, 8].
 
 The index has the words and where each message lies, the session files have the texts; so few neighbours are read. A
 message that stands in several files, as in a trimmed copy, is met once.
@@ -9,36 +9,40 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apsw
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.passages import Excerpt
 from foldmark.core.recall import ANY, Filters, Found, Place, Said, Term, Wanted
+from foldmark.recall.embeddings.model import DEFAULT
 from foldmark.recall.fts5 import COUNTED, expression, extrapolated
-from foldmark.recall.ranking import LONGEST
 from foldmark.recall.runs import joined
 from foldmark.sessions.archive import index
 from foldmark.sessions.archive.reading import excerpt, read
-from foldmark.sessions.archive.records import said
-from foldmark.sessions.places import Kind
+from foldmark.sessions.archive.records import searched
+from foldmark.sessions.archive.vectors import ArchiveVectors
 from foldmark.sessions.session_file import SessionFile
+
+if TYPE_CHECKING:
+    from foldmark.conversation.meanings import Meanings
 
 REACH = 2
 """Neighbours on each side that are read."""
 
 
 @contextmanager
-def opened(archive: Path, filters: Filters = ANY) -> Iterator["ArchiveIndex | None"]:
-    """An archive, to be searched; None if nothing is archived there yet. Raises IndexFileError, also inside."""
+def opened(archive: Path, filters: Filters = ANY, model: str = DEFAULT) -> Iterator["ArchiveIndex | None"]:
+    """An archive, to be searched, by meaning with the vectors of `model`; None if nothing is archived there yet. Raises
+    IndexFileError, also inside."""
     if not (archive / index.NAME).is_file():
         yield None
         return
     db = index.open_index(archive, write=False)
     try:
         with index.explained(archive / index.NAME):
-            yield ArchiveIndex(archive, db, filters)
+            yield ArchiveIndex(archive, db, filters, model)
     finally:
         db.close()
 
@@ -46,9 +50,21 @@ def opened(archive: Path, filters: Filters = ANY) -> Iterator["ArchiveIndex | No
 class ArchiveIndex:
     """One search's view of an archive."""
 
-    def __init__(self, archive: Path, db: apsw.Connection, filters: Filters) -> None:
-        self._archive, self._db = archive, db
+    def __init__(self, archive: Path, db: apsw.Connection, filters: Filters, model: str) -> None:
+        self._archive, self._db, self._model = archive, db, model
+        self.store = ArchiveVectors(archive, db)
+        self._meanings: Meanings | None = None
         self._conditions, self._values = _conditions(filters)
+
+    def meanings(self) -> "Meanings":
+        from foldmark.recall.embeddings.model import kept
+
+        if self._meanings is None:
+            embedder = kept(self._model)
+            from foldmark.conversation.meanings import Meanings
+
+            self._meanings = Meanings(self.store, embedder)
+        return self._meanings
 
     def indexed(self) -> int:
         return int(self._rows("SELECT coalesce(max(id), 0) FROM messages")[0][0])
@@ -79,10 +95,12 @@ class ArchiveIndex:
             most *= 4
 
     def passing(self, ids: Sequence[int]) -> list[int]:
-        if not self._values:
-            return list(ids)
-        sql = f"SELECT m.id FROM messages m JOIN files f ON f.id = m.file WHERE m.id = ? {self._conditions}"
-        return [id for id in ids if self._rows(sql, id, *self._values)]
+        """For each of these messages, which have vectors, the copy that `best` would name, if one fits the filters."""
+        copies = (
+            "SELECT m.id FROM messages o JOIN messages m ON m.key = o.key AND m.role IN ('user', 'assistant') "
+            f"JOIN files f ON f.id = m.file WHERE o.id = ? {self._conditions} ORDER BY f.why IS 'trim', m.id LIMIT 1"
+        )
+        return [id for each in ids for (id,) in self._rows(copies, each, *self._values)]
 
     def around(self, ids: Sequence[int], reach: int) -> list[list[Said]]:
         wanted, places = set(ids), defaultdict[int, list[list[tuple[Any, ...]]]](list)
@@ -131,7 +149,7 @@ class ArchiveIndex:
         try:
             with SessionFile(index.path_of(name, self._archive)) as session:
                 for id, line, offset, part, _ in {row for rows in lists for row in rows}:
-                    texts[id] = _text(session, kind, line, offset, part)
+                    texts[id] = searched(session.reread(line, offset).value, kind, part)
         except FoldmarkError:
             return []
         return list(
@@ -145,15 +163,6 @@ class ArchiveIndex:
 
     def _rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         return index.rows(self._db, sql, values)
-
-
-def _text(session: SessionFile, kind: Kind, line: int, offset: int, part: int) -> str:
-    """A message with the name of its tool in front of it, as it is indexed."""
-    messages = said(session.reread(line, offset).value, kind)
-    if part >= len(messages):
-        return ""
-    message = messages[part]
-    return (f"{message.tool}\n{message.text}" if message.tool else message.text)[:LONGEST]
 
 
 def _conditions(filters: Filters) -> tuple[str, list[Any]]:

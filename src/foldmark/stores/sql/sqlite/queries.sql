@@ -447,6 +447,14 @@ SELECT event, signatures FROM signatures WHERE event > ? AND embedder = ? ORDER 
 -- The vectors of messages, ids as JSON, in no order.
 SELECT event, vectors FROM vectors WHERE event IN (SELECT value FROM json_each(?)) AND embedder = ?
 
+-- name: coverage
+-- How many messages have vectors of a model, of how many, and the bytes of these.
+SELECT (SELECT count(*) FROM events WHERE id <= :until AND nth IS NOT NULL
+        AND kind IN ('user', 'assistant', 'summary') AND content <> ''),
+    (SELECT count(*) FROM events WHERE nth IS NOT NULL AND kind IN ('user', 'assistant', 'summary') AND content <> ''),
+    (SELECT coalesce(sum(length(vectors)), 0) FROM vectors WHERE embedder = :embedder)
+        + (SELECT coalesce(sum(length(signatures)), 0) FROM signatures WHERE embedder = :embedder)
+
 -- name: erase_vectors
 -- Take away the vectors of an event.
 DELETE FROM vectors WHERE event = ?

@@ -1,0 +1,41 @@
+"""Whether meanings count in a search, and for what: for each index that has vectors, if the mode wants them [SPEC 7].
+
+Nothing here needs an optional package; where nobody has made vectors, none is imported.
+"""
+
+from collections.abc import Sequence
+
+from foldmark.core.errors import CommandError
+from foldmark.core.recall import Likeness, Meant, Mode
+from foldmark.recall.embeddings.embedder import EmbeddingError
+
+
+class NoVectorsError(CommandError):
+    """Only meanings are to count, and there are no vectors."""
+
+
+def likeness(query: str, mode: Mode, sources: Sequence[Meant | None]) -> list[Likeness | None]:
+    """How alike in meaning a query and the messages of each source are; None where that does not count, or there are no
+    vectors by the model of the settings.
+
+    In the modes vector and both some source must have them. Raises NoVectorsError otherwise, or EmbeddingError where
+    the model cannot be used.
+    """
+    needed = mode in ("vector", "both")
+    known: list[Likeness | None] = []
+    for source in sources:
+        if mode == "text" or source is None or not source.store.embedders():
+            known.append(None)
+            continue
+        try:
+            meanings = source.meanings()
+            known.append(meanings.asked(query) if meanings.until is not None else None)
+        except EmbeddingError:
+            if needed:
+                raise
+            known.append(None)
+    if needed and not any(known):
+        raise NoVectorsError(
+            "there are no vectors of what was said by the model that is set; `foldmark index` makes them"
+        )
+    return known
