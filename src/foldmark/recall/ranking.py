@@ -44,7 +44,7 @@ _K1, _B = 1.2, 0.75
 """BM25's usual constants."""
 
 _SPLIT = 8000
-"""Characters of a text that are split into words; in what follows, terms are counted by their letters alone."""
+"""Characters of a text that are split into words in any case; what follows, where it may hold what was asked for."""
 
 _SENTENCE = re.compile(r"[^.!?？。\n]+[.!?？。]*")
 _LABEL = re.compile(r"\s*(?:[(\[][^)\]\n]{1,60}[)\]]\s*)?([^\W\d_][^:\n]{0,39}):\s")
@@ -188,16 +188,15 @@ def _beginnings(terms: Sequence[Asked]) -> frozenset[str]:
 
 
 def _read(said: Said, terms: Sequence[Asked], words: frozenset[str], beginnings: frozenset[str]) -> _Read:
-    begin, rest = said.text[:_SPLIT], said.text[_SPLIT:].casefold()
+    text, lowered = said.text, said.text.lower()
+    promising = not text.isascii() or any(each in lowered for each in beginnings)
+    begin = text if promising else text[:_SPLIT]
     tokens = stems(begin)
-    length = len(tokens) + len(rest) // 6
+    length = len(tokens) + (len(text) - len(begin)) // 6
     # To take names apart takes longer than all else, and seldom finds what was asked for.
-    lowered = begin.lower()
-    if (not begin.isascii() or any(each in lowered for each in beginnings)) and (more := parts_of(begin)):
+    if promising and (more := parts_of(begin)):
         tokens += stems(more)
-    counts = [
-        tokens.count(term.word) if term.word and not rest else _counted(term, said.text, tokens, rest) for term in terms
-    ]
+    counts = [tokens.count(term.word) if term.word else _counted(term, text, tokens) for term in terms]
     held = sum(count > 0 and term.telling for count, term in zip(counts, terms, strict=True))
     date = _date(said.at[:10])
     if not date.isdisjoint(words):
@@ -215,21 +214,17 @@ def _date(day: str) -> frozenset[str]:
     return frozenset(stems(f"{year} {MONTHS[int(month) - 1]} {number.lstrip('0')}"))
 
 
-def _counted(term: Asked, text: str, tokens: Sequence[str], rest: str) -> int:
-    found = max(_count(phrase, tokens, rest) for phrase in term.phrases)
+def _counted(term: Asked, text: str, tokens: Sequence[str]) -> int:
+    found = max(_count(phrase, tokens) for phrase in term.phrases)
     return found if not found or term.typed is None or holds(text, term.typed) else 0
 
 
-def _count(phrase: Phrase, tokens: Sequence[str], rest: str) -> int:
-    """How often a phrase stands among tokens, and in the rest of a text."""
+def _count(phrase: Phrase, tokens: Sequence[str]) -> int:
+    """How often a phrase stands among tokens."""
     *before, last = phrase.words
-    if phrase.prefix and not before:
-        found = sum(token.startswith(last) for token in tokens)
-    elif not before:
-        found = tokens.count(last)
-    else:
-        found = sum(1 for _ in _places(phrase, tokens))
-    return found + (rest.count(last) if rest and all(word in rest for word in before) else 0)
+    if before:
+        return sum(1 for _ in _places(phrase, tokens))
+    return sum(token.startswith(last) for token in tokens) if phrase.prefix else tokens.count(last)
 
 
 def _places(phrase: Phrase, tokens: Sequence[str]) -> Iterator[int]:

@@ -51,6 +51,9 @@ class Question(Struct, frozen=True):
         )
 
 
+_MODES = {"forget": "Forget", "remember": "Forget everything but"}
+
+
 def question(agent: Agent, arguments: Mapping[str, Any]) -> Question:
     """What to ask where `filter_context` would apply a preview and has no yes for it yet."""
     open_one = planning(agent.standing())
@@ -60,7 +63,7 @@ def question(agent: Agent, arguments: Mapping[str, Any]) -> Question:
     ids, at = sorted({*(arguments.get("message_ids") or preview.ids)}), agent.standing()
     wanted = frozenset(ids)
     found = [event for event in at.store.messages(at.visible) if event.id in wanted]
-    what = "Forget" if preview.mode == "forget" else "Forget everything but"
+    what = _MODES[preview.mode]
     amount = f"{count(len(ids), 'message')} (~{count(sum(event.tokens for event in found), 'token')})"
     parts = listing((f"“{part.title}” ({part.first}–{part.last})" for part in ranges(found, ids)), SHOWN)
     text = f"{what} {amount} of conversation '{name}'? {parts}. Asked for: {one_line(preview.criteria)}"
