@@ -35,6 +35,34 @@ def test_more_of_a_word_in_less_text_is_better(log: foldmark.Log, say: Say, foun
     assert found("fjord") == [ids[1], ids[0]]
 
 
+@pytest.mark.parametrize(
+    ("word", "query"),
+    [
+        ("memory", "memories"),
+        ("visibility", "visibility"),
+        ("filing", "filed"),
+        ("naïve", "naive"),
+        ("parseHttpResponse", "response"),
+        ("数据库", "据库"),
+        ("memory", '"memory"'),
+    ],
+)
+def test_a_word_far_behind_in_a_text_is_found(log: foldmark.Log, say: Say, found: Found, word: str, query: str) -> None:
+    (id,) = say(log.agent("default"), "padding " * 2000 + word)
+    assert found(query) == [id]
+
+
+def test_a_part_of_a_word_far_behind_in_a_text_is_not_the_word(log: foldmark.Log, say: Say) -> None:
+    say(log.agent("default"), f"quartz {'padding ' * 2000} party")
+    assert [hit.score > 1 for hit in log.search("quartz art")] == [False]
+
+
+def test_the_end_of_a_very_long_call_is_found(log: foldmark.Log, found: Found) -> None:
+    agent = log.agent("default")
+    id = agent.append_tool_call("Write", {"text": "a line\n" * 15_000 + "quartz"}, call_id="1")
+    assert found("quartz") == [id]
+
+
 def test_a_rare_word_weighs_more(log: foldmark.Log, say: Say, found: Found) -> None:
     ids = say(log.agent("default"), *["a common word here"] * 20, "a common thing", "a quartz thing")
     assert (found("common quartz") or [])[0] == ids[-1]

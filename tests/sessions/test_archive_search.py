@@ -131,6 +131,14 @@ def test_filters(home: Home, filters: dict[str, Any], expected: list[tuple[str, 
     assert sorted(found(home, "schema", **filters)) == expected
 
 
+@pytest.mark.parametrize("part", ["Übung", "übung", "ÜBUNG/straße", "STRASSE"])
+def test_a_project_with_letters_beyond_ascii(home: Home, part: str) -> None:
+    some_sessions(home)
+    home.session("cc33", user("A schema", "w1", cwd="/home/me/Übung/Straße"))
+    home.sync()
+    assert found(home, "schema", project=part) == [("cc33", 1)]
+
+
 def test_a_limit(home: Home) -> None:
     home.session("a", *[user(f"schema {number}", f"u{number}") for number in range(50)])
     home.sync()

@@ -3,6 +3,7 @@
 One ranking for all: how much a word weighs is counted over everything, so that the scores can be compared.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -73,17 +74,27 @@ class MemoIndex:
         memos = [] if nobody else store.memos(MOST_MEMOS)
         self.memos = {memo.id: memo for memo in memos if _said_then(memo, filters)}
         self._said = {id: Said(id, f"{memo.content}\n{' '.join(memo.tags)}") for id, memo in self.memos.items()}
+        self._held: dict[Term, set[int]] = {}
 
     def indexed(self) -> int:
         return len(self.memos)
 
     def frequency(self, term: Term) -> int:
-        return len(self.best("any", [term], len(self.memos)))
+        return len(self._holding(term))
 
     def best(self, wanted: Wanted, terms: Sequence[Term], limit: int, share: float = 1.0) -> list[int]:
-        every = len(terms) if wanted == "all" else 1
-        weighed = asked(terms, (), dict.fromkeys(terms, 0), 0)
-        return [id for id, said in self._said.items() if held(said, weighed) >= every][:limit]
+        fits = set.intersection if wanted == "all" else set.union
+        weights: dict[int, float] = defaultdict(float)
+        for ids in (holding := [self._holding(term) for term in terms]):
+            for id in ids:
+                weights[id] += 1 / len(ids)
+        return sorted(fits(*holding), key=lambda id: (-weights[id], -id))[:limit]
+
+    def _holding(self, term: Term) -> set[int]:
+        if term not in self._held:
+            weighed = asked([term], (), {term: 0}, 0)
+            self._held[term] = {id for id, said in self._said.items() if held(said, weighed)}
+        return self._held[term]
 
     def passing(self, ids: Sequence[int]) -> list[int]:
         return [id for id in ids if id in self._said]

@@ -150,7 +150,8 @@ def _weights(terms: Sequence[Asked], read: Sequence[_Read]) -> list[float]:
 
 def held(said: Said, terms: Sequence[Asked]) -> int:
     """How many telling terms a message holds."""
-    return _read(said, terms, frozenset(), _beginnings(terms)).held
+    begin = _beginnings(terms)
+    return _read(said, terms, frozenset(), begin).held if _promising(said.text, begin) else 0
 
 
 def asking(text: str) -> float:
@@ -187,9 +188,15 @@ def _beginnings(terms: Sequence[Asked]) -> frozenset[str]:
     return frozenset(word[: min(4, max(1, len(word) - 1))] for word in words)
 
 
+def _promising(text: str, beginnings: frozenset[str]) -> bool:
+    """Whether a text may hold a word that begins like one of these."""
+    lowered = text.lower()
+    return not text.isascii() or any(each in lowered for each in beginnings)
+
+
 def _read(said: Said, terms: Sequence[Asked], words: frozenset[str], beginnings: frozenset[str]) -> _Read:
-    text, lowered = said.text, said.text.lower()
-    promising = not text.isascii() or any(each in lowered for each in beginnings)
+    text = said.text
+    promising = _promising(text, beginnings)
     begin = text if promising else text[:_SPLIT]
     tokens = stems(begin)
     length = len(tokens) + (len(text) - len(begin)) // 6

@@ -187,7 +187,21 @@ def test_a_long_passage_comes_in_parts(db: str, monkeypatch: pytest.MonkeyPatch)
             assert "more characters of line 21.]" in text
             assert "lies before startLine" in await guest.call("read", path=FIRST, startLine=3, endLine=2)
             assert "Expected `int` >= 1" in await guest.call("read", path=FIRST, startLine=0)
-            assert "there is no file and no archived session" in await guest.call("read", path="nowhere")
+            assert "there is no archived session" in await guest.call("read", path="nowhere")
+
+    visit(visiting)
+
+
+@pytest.mark.usefixtures("sessions")
+def test_no_file_is_read_but_archived_sessions(db: str) -> None:
+    own = session("33333333-0000-4000-8000-000000000000", "2026-03-01", "What nobody archived.", "Indeed.")
+
+    async def visiting() -> None:
+        async with inside(db) as guest:
+            assert "there is no archived session" in await guest.call("read", path=str(own))
+            assert "there is no archived session" in await guest.call("read", path=__file__)
+            (hit,) = await found(guest, "cold")
+            assert "Tulips need cold." in await guest.call("read", path=hit["path"])
 
     visit(visiting)
 

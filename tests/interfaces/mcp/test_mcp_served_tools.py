@@ -14,6 +14,7 @@ from mcp.types import INVALID_PARAMS, ElicitResult
 import foldmark
 from foldmark.conversation.planning import planning
 from foldmark.core.segments import END, Segment
+from foldmark.interfaces.mcp import conversations
 from foldmark.interfaces.mcp.tools import TOOLS
 from foldmark.runtime.lease import take
 from foldmark.tools import TOOLS as MODELS
@@ -202,6 +203,30 @@ def test_one_that_is_at_work_elsewhere_is_left_alone(db: str, log: foldmark.Log)
     assert agent.standing().newest == head
     agent.end_turn()  # whoever runs it goes on
     held.give_back()
+
+
+def test_one_whose_work_is_soon_done_is_waited_for(db: str, log: foldmark.Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = take(talk(log), log.new_id())
+    monkeypatch.setattr(conversations, "sleep", lambda _: held.give_back())
+
+    async def visiting() -> None:
+        async with inside(db) as guest:
+            assert await guest.call("slash", command="mark", args="HERE") == "Checkpoint 'HERE' created."
+
+    visit(visiting)
+
+
+def test_a_question_shows_little_of_what_a_model_wrote(db: str, log: foldmark.Log) -> None:
+    forgetting(log)
+
+    async def visiting() -> None:
+        async with inside(db) as guest:
+            await guest.call("filter_context", action="preview", criteria="bananas " * 1000)
+            told = await guest.call("filter_context", action="apply")
+            assert "bananas”. Show them the preview" in told.replace(" ”", "”")
+            assert len(told) < 800
+
+    visit(visiting)
 
 
 def forgetting(log: foldmark.Log) -> foldmark.Agent:

@@ -25,6 +25,9 @@ Context = ServerRequestContext[Any]
 SHOWN = 8
 """Ranges of messages that a question names."""
 
+CRITERIA = 200
+"""Characters of a model's words that it shows."""
+
 _BOX = "agree"
 
 
@@ -46,8 +49,8 @@ class Question(Struct, frozen=True):
     def unasked(self) -> str:
         """What a model is told where its client cannot ask."""
         return (
-            f"the person has not agreed to the preview yet, and this client cannot ask them. {self.text} Show them the "
-            f"preview; they agree with `foldmark do {shlex.quote(self.name)} '/note yes'`. Then apply again"
+            f"the person has not agreed to the preview yet, and this client cannot ask them. {self.text}. Show them "
+            f"the preview; they agree with `foldmark do {shlex.quote(self.name)} '/note yes'`. Then apply again"
         )
 
 
@@ -66,7 +69,7 @@ def question(agent: Agent, arguments: Mapping[str, Any]) -> Question:
     what = _MODES[preview.mode]
     amount = f"{count(len(ids), 'message')} (~{count(sum(event.tokens for event in found), 'token')})"
     parts = listing((f"“{part.title}” ({part.first}–{part.last})" for part in ranges(found, ids)), SHOWN)
-    text = f"{what} {amount} of conversation '{name}'? {parts}. Asked for: {one_line(preview.criteria)}"
+    text = f"{what} {amount} of conversation '{name}'? {parts}. Asked for: “{one_line(preview.criteria)[:CRITERIA]}”"
     hashed = sha256(f"{agent.id} {preview.event_id} {ids}".encode()).hexdigest()[:32]
     return Question(hashed, name, well_formed(text))
 

@@ -79,10 +79,11 @@ def catch_up(conversations: Conversations, progress: "Progress") -> str | None:
 
 
 def passage(named: str) -> "Passage":
-    """What a session says. Raises NoSessionError, SessionFileError."""
+    """What an archived session says; no other file is read for a guest. Raises NoSessionError, SessionFileError,
+    IndexFileError."""
     from foldmark.sessions.archive.reading import read
 
-    return read(archive_folder(os.environ), named)
+    return read(archive_folder(os.environ), named, archived_only=True)
 
 
 @contextmanager

@@ -3,16 +3,20 @@
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 from foldmark.conversation import Agent, Log
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import listing
 from foldmark.interfaces.setup import Setup
-from foldmark.runtime.lease import take
+from foldmark.runtime.lease import LOOK_SECONDS, Held, LeaseError, take
 
 ARGUMENT = "conversation"
 """What every tool about a conversation takes beside its own arguments."""
+
+PATIENCE = 1.0
+"""Seconds that a call waits for a conversation in which somebody else is at work."""
 
 
 class Conversations:
@@ -63,9 +67,21 @@ def _unnamed(log: Log, any_will_do: bool) -> Agent:
 
 @contextmanager
 def _held(agent: Agent) -> Iterator[None]:
-    """A turn that somebody else runs is not disturbed: what it had recorded would not be what its model was told."""
-    held = take(agent, agent.log.new_id())
+    """A turn that somebody else runs is not disturbed: what it had recorded would not be what its model was told. A
+    call of another client is over in a moment, and is waited for."""
+    held = _taken(agent)
     try:
         yield
     finally:
         held.give_back()
+
+
+def _taken(agent: Agent) -> Held:
+    end = monotonic() + PATIENCE
+    while True:
+        try:
+            return take(agent, agent.log.new_id())
+        except LeaseError:
+            if monotonic() >= end:
+                raise
+            sleep(LOOK_SECONDS)

@@ -33,7 +33,7 @@ READ = ToolSpec(
     {
         "type": "object",
         "properties": {
-            "path": {"type": "string", "description": "A session's file or id, or a conversation's path"},
+            "path": {"type": "string", "description": "An archived session's file or id, or a conversation's path"},
             "startLine": {
                 "type": "integer",
                 "minimum": 1,

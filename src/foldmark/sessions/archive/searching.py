@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import apsw
+from msgspec import json
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.passages import Excerpt
@@ -55,6 +56,12 @@ class ArchiveIndex:
         self.store = ArchiveVectors(archive, db)
         self._meanings: Meanings | None = None
         self._conditions, self._values = _conditions(filters)
+        if filters.project:
+            # SQLite knows no capital letters but those of ASCII.
+            part, files = filters.project.casefold(), self._rows("SELECT id, coalesce(cwd, ''), project FROM files")
+            fitting = [id for id, *names in files if part in "\n".join(names).casefold()]
+            self._conditions += " AND f.id IN (SELECT value FROM json_each(?))"
+            self._values.append(json.encode(fitting).decode())
 
     def meanings(self) -> "Meanings":
         from foldmark.recall.embeddings.model import kept
@@ -166,15 +173,12 @@ class ArchiveIndex:
 
 
 def _conditions(filters: Filters) -> tuple[str, list[Any]]:
-    """What the filters are in SQL."""
+    """What the filters are in SQL, but for the project."""
     conditions: list[tuple[str, Any]] = []
     if filters.since:
         conditions.append(("m.moment >= ?", _milliseconds(filters.since)))
     if filters.before:
         conditions.append(("m.moment < ?", _milliseconds(filters.before)))
-    if filters.project:
-        part = filters.project.casefold()
-        conditions.append(("instr(lower(coalesce(f.cwd, '') || char(10) || f.project), ?) > 0", part))
     if filters.agent:
         conditions.append(("substr(f.session, 1, length(?)) = ?", filters.agent))
     if filters.tool:

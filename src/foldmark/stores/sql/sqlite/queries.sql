@@ -375,9 +375,10 @@ SELECT CAST(coalesce(max(id), 0) * (1 - :share) AS INTEGER) FROM events
 
 -- name: around
 -- A message and up to so many before and behind it, in no order, with the beginning of each text as it is searched.
+-- An escape becomes as many spaces as it has letters, so that the length of a text tells whether it was cut.
 SELECT id, CASE kind
     WHEN 'tool_call' THEN coalesce(CASE WHEN json_valid(data) THEN json_extract(data, '$.name') END, '') || ' '
-        || replace(replace(replace(replace(text, '\\', ' '), '\n', ' '), '\t', ' '), '\r', ' ')
+        || replace(replace(replace(replace(text, '\\', '  '), '\n', '  '), '\t', '  '), '\r', '  ')
     ELSE text
 END, created_at
 FROM (
