@@ -88,7 +88,7 @@ class MemoIndex:
         for ids in (holding := [self._holding(term) for term in terms]):
             for id in ids:
                 weights[id] += 1 / len(ids)
-        return sorted(fits(*holding), key=lambda id: (-weights[id], -id))[:limit]
+        return sorted(fits(*holding), key=lambda each: (-weights[each], -each))[:limit]
 
     def _holding(self, term: Term) -> set[int]:
         if term not in self._held:

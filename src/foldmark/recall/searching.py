@@ -45,7 +45,8 @@ def search(
         read = _read(index, query, weighed, held[number], limit, meaning, by_words)
         cosines = meaning.of([each.said.id for each in read]) if meaning else {}
         found += [(number, each, max(0.0, cosines.get(each.said.id, 0.0))) for each in read]
-    best = max((each.score for _, each, _ in found), default=0.0) or 1.0
+    # Where no message holds a telling word, the others say nothing.
+    best = max((each.score for _, each, _ in found if each.held), default=float("inf"))
     places = [
         Place(number, said.id, score / best * by_words + MEANING * cosine * tells, own == len(query.terms), said.text)
         for number, (said, score, own, tells), cosine in found

@@ -111,9 +111,10 @@ class ArchiveIndex:
 
     def around(self, ids: Sequence[int], reach: int) -> list[list[Said]]:
         wanted, places = set(ids), defaultdict[int, list[list[tuple[Any, ...]]]](list)
-        for id in ids:
-            ((file, offset, part),) = self._rows("SELECT file, offset, part FROM messages WHERE id = ?", id)
-            near = min(reach, REACH)
+        near = min(reach, REACH)
+        # What another program has taken out of the index meanwhile is passed over.
+        where = (row for id in ids for row in self._rows("SELECT file, offset, part FROM messages WHERE id = ?", id))
+        for file, offset, part in where:
             places[file].append(
                 self._rows(
                     "SELECT * FROM ("
@@ -134,12 +135,15 @@ class ArchiveIndex:
         keys: set[int] = set()
         found: list[Found | None] = []
         for place in places:
-            row = self._rows(
+            rows = self._rows(
                 "SELECT m.key, f.kind, f.session, coalesce(f.cwd, f.project), m.role, m.tool, m.moment, f.path, m.line "
                 "FROM messages m JOIN files f ON f.id = m.file WHERE m.id = ?",
                 place.id,
-            )[0]
-            key, kind, session, project, role, tool, moment, name, line = row
+            )
+            if not rows:
+                found.append(None)
+                continue
+            ((key, kind, session, project, role, tool, moment, name, line),) = rows
             path, at = str(index.path_of(name, self._archive)), index.time_of(moment)
             once = Found(kind, session, project, role, tool, at, False, 0.0, "", file=path, line=line)
             found.append(None if key in keys else once)
