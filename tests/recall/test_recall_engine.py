@@ -152,6 +152,19 @@ def test_common_words_bring_nothing_where_there_are_rare_ones(
     assert min(newest) > first + 30, "a word in most messages is looked for in the newest"
 
 
+def test_a_limit_that_the_rare_words_do_not_fill_is_filled_by_common_ones(
+    log: foldmark.Log, found: Found, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searching, "BUDGET", 10)
+    agent = log.agent("default")
+    with agent.batch():
+        rare = agent.append("user", "quartz")
+        for number in range(60):
+            agent.append("user", f"jumble {number}")
+    ids = found("jumble quartz", 20) or []
+    assert (len(ids), rare in ids) == (20, True)
+
+
 def test_runs_are_joined_where_they_overlap() -> None:
     lists = [[Said(1, "a"), Said(2, "b")], [Said(5, "e")], [Said(2, "bb"), Said(3, "c")], []]
     assert list(joined(lists)) == [[Said(1, "a"), Said(2, "bb"), Said(3, "c")], [Said(5, "e")]]
@@ -226,6 +239,12 @@ def test_filters(filtered: Callable[..., list[str]], filters: dict[str, Any], ex
 
 def test_by_the_beginning_of_an_agents_id(log: foldmark.Log, filtered: Callable[..., list[str]]) -> None:
     assert filtered(agent=log.agent("diary").id[:8]) == ["noted"]
+
+
+def test_a_name_goes_before_the_beginning_of_an_id(log: foldmark.Log) -> None:
+    ids = {log.agent(name).append("user", "quartz"): name for name in "0123456789abcdef"}
+    for name in "09af":
+        assert [ids[hit.event_id] for hit in log.search("quartz", 20, Filters(agent=name))] == [name]
 
 
 def test_tool_hits_name_their_tool(log: foldmark.Log, filtered: Callable[..., list[str]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,11 @@ import foldmark
 from foldmark.conversation.recalling import search_everything
 from foldmark.core.codec import utc
 from foldmark.core.errors import CommandError
-from foldmark.core.recall import ANY, Filters, Found
+from foldmark.core.recall import ANY, Filters, Found, Place
 from foldmark.interfaces.cli import run
 from foldmark.interfaces.search_render import hits_text
-from foldmark.sessions.archive.index import IndexFileError
+from foldmark.recall.query import read as read_query
+from foldmark.sessions.archive.index import IndexFileError, open_index, remove_messages
 from foldmark.sessions.archive.reading import read
 from foldmark.sessions.archive.searching import opened
 from foldmark.sessions.archive.storing import put
@@ -355,6 +357,19 @@ def test_what_a_hook_archived_is_found_without_a_sync(home: Home, program: Calla
     assert hit["file"] == str(home.archive / "claude/-home-me-app/aa11.jsonl")
     put(home.session("bb22", user("The window", "u1")), home.archive)
     assert {each["session_id"] for each in json.loads(program("sessions", "--json").out)["others"]} == {"aa11", "bb22"}
+
+
+def test_what_leaves_the_index_during_a_search_is_passed_over(home: Home) -> None:
+    some_sessions(home)
+    with opened(home.archive) as archive:
+        assert archive is not None
+        ids = archive.best("any", read_query("schema").terms, 10)
+        with closing(open_index(home.archive, write=True)) as db:
+            for (file,) in db.execute("SELECT id FROM files").fetchall():
+                remove_messages(db, file)
+        places = [Place(0, id, 1.0, True, "") for id in ids]
+        assert len(ids) == 3
+        assert (archive.around(ids, 2), archive.told(places)) == ([], [None] * 3)
 
 
 def test_nobody_waits_for_another_process_that_indexes(home: Home, program: Callable[..., Outcome]) -> None:

@@ -232,7 +232,8 @@ class Log:
         """The messages of all conversations that pass `filters`, to be searched together with what else there is."""
         agents = None
         if filters.agent or filters.project:
-            agents = [record.id for record in self.store.agents() if _passes(record, filters)]
+            named = self.store.named(filters.agent) if filters.agent and filters.agent.isprintable() else None
+            agents = [record.id for record in self.store.agents() if _passes(record, filters, named)]
         shown = self._shown(filters.visible) if filters.visible is not None else None
         return self.store.index(Scope(filters, agents, shown))
 
@@ -318,11 +319,10 @@ class Log:
         )
 
 
-def _passes(record: AgentRecord, filters: Filters) -> bool:
-    """Whether an agent is the one that is asked for."""
-    name = record.name or ""
-    by_agent = not filters.agent or filters.agent == name or record.id.startswith(filters.agent.lower())
-    return by_agent and (filters.project or "").casefold() in name.casefold()
+def _passes(record: AgentRecord, filters: Filters, named: AgentRecord | None) -> bool:
+    """Whether an agent is one that is asked for; `named` is the conversation whose name that is, and then the only."""
+    by_agent = not filters.agent or (record.id == named.id if named else record.id.startswith(filters.agent.lower()))
+    return by_agent and (filters.project or "").casefold() in (record.name or "").casefold()
 
 
 def check_name(name: str) -> None:

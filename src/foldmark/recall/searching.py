@@ -46,12 +46,13 @@ def search(
         cosines = meaning.of([each.said.id for each in read]) if meaning else {}
         found += [(number, each, max(0.0, cosines.get(each.said.id, 0.0))) for each in read]
     # Where no message holds a telling word, the others say nothing.
-    best = max((each.score for _, each, _ in found if each.held), default=float("inf"))
+    best = max((each.score for _, each, _ in found if each.held), default=0.0) or float("inf")
     places = [
-        Place(number, said.id, score / best * by_words + MEANING * cosine * tells, own == len(query.terms), said.text)
+        Place(number, said.id, score / best * by_words + MEANING * cosine * tells, every, said.text)
         for number, (said, score, own, tells), cosine in found
+        for every in (by_words and own == len(query.terms),)
     ]
-    return sorted(places, key=lambda place: (by_words and not place.every, -place.score, -place.id))[:limit]
+    return sorted(places, key=lambda place: (not place.every, -place.score, -place.id))[:limit]
 
 
 def _read(
@@ -81,11 +82,15 @@ def _read(
 def _candidates(
     index: Index, terms: Sequence[Term], there: Sequence[Term], held: Mapping[Term, int], most: int
 ) -> list[int]:
-    """Ids of what comes into question, each once: what holds all terms, then what holds the rare ones."""
+    """Ids of what comes into question, each once: what holds all terms, then what holds the rare ones, and the least
+    common of the others if that is not enough."""
     found: list[int] = []
     if len(terms) > 1 and len(there) == len(terms):
         found += index.best("all", terms, most, min(1.0, ALL * BUDGET / min(held[term] for term in terms)))
     rare = sorted(there, key=lambda term: held[term])
     within = [term for at, term in enumerate(rare) if sum(held[each] for each in rare[: at + 1]) <= BUDGET] or rare[:1]
     found += index.best("any", within, most, min(1.0, BUDGET / held[within[0]]))
+    common = [term for term in rare if term not in within]
+    if common and len(found) < most:
+        found += index.best("any", common[:1], most, min(1.0, BUDGET / held[common[0]]))
     return list(dict.fromkeys(found))
