@@ -71,7 +71,7 @@ def test_thinking_goes_back_while_its_turn_lasts_and_not_later(agent: Agent) -> 
     model, _ = play(agent, "Next.", ["Yes."])
     assert blocks(model.requests[0])[0] == ["text", "tool_use"]
     agent.do("/model openai/gpt-5")
-    assert "thinking" not in str(agent.request().body)
+    assert "thinking" not in str(agent.request().body["messages"])
 
 
 def test_thinking_without_a_text_is_kept_with_the_calls(agent: Agent) -> None:
