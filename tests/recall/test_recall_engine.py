@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -103,6 +105,16 @@ def test_the_parts_of_what_is_erased_go(log: foldmark.Log, found: Found) -> None
     assert db.execute("SELECT count(*) FROM parts").fetchall() == [(0,)]
     assert (found("response"), found("数据")) == ([], [])
     assert list(log.store.damage()) == []
+
+
+def test_opening_and_reading_import_nothing_of_recall(path: str, log: foldmark.Log) -> None:
+    log.agent("default").append("user", "quartz")
+    script = (
+        "import sys, foldmark; log = foldmark.open(sys.argv[1], settings={}); log.agent('default').context(); "
+        "print([name for name in sys.modules if name.startswith(('foldmark.recall', 'foldmark.core.words'))])"
+    )
+    told = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "[]"
 
 
 # Ranking

@@ -205,8 +205,7 @@ class Log:
         """
         if not isinstance(query, str):
             raise CommandError(f"a query is a str, not {type(query).__name__}")
-        if not isinstance(limit, int) or not 1 <= limit <= MOST_HITS:
-            raise CommandError(f"limit is a number from 1 to {MOST_HITS}, not {str(limit)[:40]}")
+        check_limit(limit)
         from foldmark.conversation.likeness import likeness
         from foldmark.recall.query import read  # 5 ms, for whoever searches
         from foldmark.recall.searching import search
@@ -245,7 +244,7 @@ class Log:
         return [
             replace(
                 hit,
-                score=place.every + place.score / (1 + place.score),
+                score=place.told_score,
                 snippet=(line := snippet(place.text, query.terms)),
                 visible=shown(hit.agent_id, hit.event_id),
                 highlights=tuple(spans(line, query.terms)),
@@ -323,6 +322,12 @@ def _passes(record: AgentRecord, filters: Filters, named: AgentRecord | None) ->
     """Whether an agent is one that is asked for; `named` is the conversation whose name that is, and then the only."""
     by_agent = not filters.agent or (record.id == named.id if named else record.id.startswith(filters.agent.lower()))
     return by_agent and (filters.project or "").casefold() in (record.name or "").casefold()
+
+
+def check_limit(limit: int) -> None:
+    """Raise CommandError if no search can find so many."""
+    if not isinstance(limit, int) or not 1 <= limit <= MOST_HITS:
+        raise CommandError(f"limit is a number from 1 to {MOST_HITS}, not {str(limit)[:40]}")
 
 
 def check_name(name: str) -> None:

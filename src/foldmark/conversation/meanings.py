@@ -93,8 +93,8 @@ class LikeQuery:
     def __init__(self, meanings: Meanings, nearest: Nearest, query: NDArray[np.float32]) -> None:
         self._meanings, self._nearest, self._query = meanings, nearest, query
 
-    def nearest(self, limit: int) -> dict[int, float]:
-        return self.of([id for id, _ in self._nearest.search(self._query, limit, self._fetch)])
+    def nearest(self, limit: int) -> list[int]:
+        return [id for id, _ in self._nearest.search(self._query, limit, self._fetch)]
 
     def of(self, ids: Sequence[int]) -> dict[int, float]:
         dimensions = self._meanings.embedder.dimensions

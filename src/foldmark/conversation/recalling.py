@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from foldmark.conversation.likeness import likeness
-from foldmark.conversation.log import MOST_HITS, Log
+from foldmark.conversation.log import Log, check_limit
 from foldmark.core.codec import utc
-from foldmark.core.errors import CommandError
 from foldmark.core.memos import Memo, Memos
 from foldmark.core.ports import Hit
 from foldmark.core.recall import ANY, Archived, Filters, Found, Index, Mode, Place, Said, Term, Wanted
@@ -38,8 +37,7 @@ def search_everything(
     Any text is a query, as in `Log.search`, which explains `mode`, too; memos are found by their words alone. Raises
     CommandError if there is no word in it, or no vector anywhere where only meanings are to count.
     """
-    if not 1 <= limit <= MOST_HITS:
-        raise CommandError(f"limit is a number from 1 to {MOST_HITS}, not {limit}")
+    check_limit(limit)
     wanted = read(query)
     memos = MemoIndex(log.store, filters) if log else None
     sources = (log.index(filters) if log else None, memos, archive)
@@ -60,9 +58,8 @@ def search_everything(
     for place in places:
         if (each := told[place]) is not None:
             line = each.snippet or snippet(place.text or each.tool or "", wanted.terms)
-            score = place.every + place.score / (1 + place.score)
             marks = each.highlights or tuple(spans(line, wanted.terms))
-            found.append(replace(each, all_words=place.every, score=score, snippet=line, highlights=marks))
+            found.append(replace(each, all_words=place.every, score=place.told_score, snippet=line, highlights=marks))
     return found
 
 

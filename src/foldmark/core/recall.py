@@ -129,7 +129,7 @@ class Index(Protocol):
 class Likeness(Protocol):
     """How alike in meaning a query and the messages of an index are: cosines, the higher the more."""
 
-    def nearest(self, limit: int) -> dict[int, float]:
+    def nearest(self, limit: int) -> list[int]:
         """The ids of the messages most alike, as far as they have vectors."""
 
     def of(self, ids: Sequence[int]) -> dict[int, float]:
@@ -167,6 +167,11 @@ class Place(NamedTuple):
     score: float
     every: bool
     text: str
+
+    @property
+    def told_score(self) -> float:
+        """The score as it is told: above 1 with every term, otherwise below."""
+        return self.every + self.score / (1 + self.score)
 
 
 class Archived(Index, Meant, Protocol):

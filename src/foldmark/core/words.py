@@ -10,14 +10,14 @@ import unicodedata
 from collections import Counter
 from functools import lru_cache
 
+from foldmark.core.scripts import UNSPACED, is_unspaced
+
 LONGEST = 64
 """Characters of a word; what is longer (encoded data) is no word."""
 
 MOST = 200
 """Words of a criterion that count."""
 
-UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\U00020000-\U0003ffff"
-"""The scripts that write no spaces, as what stands in a regular expression between `[` and `]`."""
 # Vowel signs are no letters to `re`, so the Indic blocks are named as a whole.
 _WORD = re.compile(rf"[{UNSPACED}]+|(?:[^\W{UNSPACED}]|[\u0900-\u0dff])+")
 _MARKS = re.compile("[\u0300-\u036f\u0591-\u05c7\u064b-\u065f]")
@@ -112,11 +112,6 @@ def tells_nothing(text: str) -> bool:
     """Whether a text consists of words without meaning: "ok, and then?"; an empty one does not."""
     words = _WORD.findall(fold(text[:400]).casefold())
     return bool(words) and all(word in FUNCTION or word in _NODS or len(word) == 1 for word in words)
-
-
-def is_unspaced(word: str) -> bool:
-    """Whether a word is of a script that writes no spaces."""
-    return re.match(f"[{UNSPACED}]", word) is not None
 
 
 @lru_cache(maxsize=20_000)

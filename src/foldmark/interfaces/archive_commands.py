@@ -44,6 +44,14 @@ def caught_up(setup: Setup) -> None:
         print(harmless(f"foldmark: what was archived last may be missing: {error}"), file=sys.stderr)
 
 
+def nothing_to(what: str) -> str:
+    """What is said where there is neither an archive nor a database; `what` is what was to be done."""
+    return (
+        f"there is nothing to {what} yet: `foldmark sync` archives coding agents' sessions, `foldmark chat` starts a "
+        "conversation"
+    )
+
+
 @click.command()
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--quiet", "-q", is_flag=True, help="Print only what went wrong.")
@@ -88,7 +96,7 @@ def sessions(setup: Setup, limit: int, as_json: bool) -> None:
     caught_up(setup)
     archived = archived_sessions(archive) if (archive / NAME).is_file() else []
     known = []
-    if "://" in setup.db or Path(setup.db).exists():
+    if setup.has_database:
         with setup.log(create=False) as log:
             known = log.store.coding_sessions()
     roots = forest(known, archived)

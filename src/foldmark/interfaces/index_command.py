@@ -5,7 +5,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,7 +13,7 @@ from foldmark.app import read_settings
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.vectors import Coverage, Vectors
 from foldmark.core.wording import count, one_line
-from foldmark.interfaces.archive_commands import caught_up
+from foldmark.interfaces.archive_commands import caught_up, nothing_to
 from foldmark.interfaces.render import harmless, json_text
 from foldmark.interfaces.setup import Setup
 
@@ -80,15 +79,12 @@ def _stores(setup: Setup) -> Iterator[dict[str, Vectors]]:
     caught_up(setup)
     archive, stores = archive_folder(os.environ), dict[str, Vectors]()
     with ExitStack() as stack:
-        if "://" in setup.db or Path(setup.db).exists():
+        if setup.has_database:
             stores["conversations"] = stack.enter_context(setup.log(create=False)).store
         if (archive / NAME).is_file():
             stores["sessions"] = stack.enter_context(opened(archive))
         if not stores:
-            raise FoldmarkError(
-                "there is nothing to index yet: `foldmark sync` archives coding agents' sessions, `foldmark chat` "
-                "starts a conversation"
-            )
+            raise FoldmarkError(nothing_to("index"))
         yield stores
 
 

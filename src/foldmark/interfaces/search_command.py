@@ -15,7 +15,7 @@ from foldmark.conversation import Log
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.passages import Line
 from foldmark.core.recall import SPEAKERS, Found, Mode
-from foldmark.interfaces.archive_commands import caught_up
+from foldmark.interfaces.archive_commands import caught_up, nothing_to
 from foldmark.interfaces.render import harmless, is_bold, json_text
 from foldmark.interfaces.setup import Setup
 
@@ -100,12 +100,9 @@ def search(
     check(asked)
     caught_up(setup)
     archive = archive_folder(os.environ)
-    archived, logged = (archive / NAME).is_file(), _is_logged(setup)
+    archived, logged = (archive / NAME).is_file(), setup.has_database
     if not archived and not logged:
-        raise click.ClickException(
-            "there is nothing to search yet: `foldmark sync` archives coding agents' sessions, `foldmark chat` starts "
-            "a conversation"
-        )
+        raise click.ClickException(nothing_to("search"))
     with ExitStack() as stack:
         log = stack.enter_context(setup.log(create=False)) if logged else None
         wanted = Filters(**well_formed(filters))
@@ -118,10 +115,6 @@ def search(
     print(hits_text(hits, filtered=filtered, bold=is_bold(), beside=beside))
     if not archived:
         print("No coding agent's session is archived yet; `foldmark sync` does that.", file=sys.stderr)
-
-
-def _is_logged(setup: Setup) -> bool:
-    return "://" in setup.db or Path(setup.db).exists()
 
 
 def _beside(hit: Found, log: Log | None, archive: Path, reach: int) -> list[Line]:
@@ -167,7 +160,7 @@ def _read(setup: Setup, place: str, reach: int, as_json: bool) -> None:
     with ExitStack() as stack:
         log = None
         try:
-            log = stack.enter_context(setup.log(create=False)) if _is_logged(setup) else None
+            log = stack.enter_context(setup.log(create=False)) if setup.has_database else None
         except FoldmarkError as error:
             print(harmless(f"foldmark: conversations cannot be read: {error}"), file=sys.stderr)
         if log is not None and (message := neighbours.message_named(log, place)) is not None:

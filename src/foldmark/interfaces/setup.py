@@ -31,6 +31,11 @@ class Setup:
         return self._named or settings.database(os.environ, self.given.database)
 
     @property
+    def has_database(self) -> bool:
+        """Whether there is a database; of one on a server nobody knows before it is opened."""
+        return "://" in self.db or Path(self.db).exists()
+
+    @property
     def delay(self) -> float:
         """Seconds between the offline model's words."""
         return settings.offline_delay(os.environ, sys.stdout.isatty(), self.given.offline_delay)

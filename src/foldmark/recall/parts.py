@@ -9,7 +9,7 @@ import re
 import unicodedata
 from itertools import pairwise
 
-from foldmark.core.words import UNSPACED, is_unspaced
+from foldmark.core.scripts import UNSPACED, is_unspaced
 
 LONGEST_NAME = 64
 """Characters of a name; what is longer (encoded data) is none."""
@@ -21,15 +21,16 @@ MOST = 50_000
 """Characters of all that is indexed beside one text."""
 
 _SEAM_AT = re.compile(r"[A-Z](?:(?<=[a-z0-9][A-Z])|[A-Z][a-z]{2})")
-_UNSPACED_AT = re.compile(f"[{UNSPACED}]")
-_WORD = re.compile(rf"(?:[{UNSPACED}]|[^\W_])+")
 _SEAM = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
-_PIECE = re.compile(rf"[{UNSPACED}]+|[^{UNSPACED}]+")
+# `re` keeps these once they are used: to make them takes longer than to append, and most texts need none.
+_UNSPACED = f"[{UNSPACED}]"
+_WORD = rf"(?:[{UNSPACED}]|[^\W_])+"
+_PIECE = rf"[{UNSPACED}]+|[^{UNSPACED}]+"
 
 
 def has_parts(text: str) -> bool:
     """Whether `parts_of` may be anything but ""."""
-    return _SEAM_AT.search(text) is not None or (not text.isascii() and _UNSPACED_AT.search(text) is not None)
+    return _SEAM_AT.search(text) is not None or (not text.isascii() and re.search(_UNSPACED, text) is not None)
 
 
 def parts_of(text: str) -> str:
@@ -38,7 +39,7 @@ def parts_of(text: str) -> str:
         return ""
     found: list[str] = []
     length = 0
-    for word in dict.fromkeys(_WORD.findall(text)):
+    for word in dict.fromkeys(re.findall(_WORD, text)):
         pieces = pieces_of(word)
         if len(pieces) == 1 and not is_unspaced(word):
             continue
@@ -53,7 +54,7 @@ def parts_of(text: str) -> str:
 def pieces_of(word: str) -> list[str]:
     """A word cut where its script changes, and a name in code at its seams; the word itself if it has none."""
     if not word.isascii():
-        return _PIECE.findall(word)
+        return re.findall(_PIECE, word)
     pieces = _SEAM.split(word) if len(word) <= LONGEST_NAME else []
     return pieces if 1 < len(pieces) <= MOST_PIECES else [word]
 

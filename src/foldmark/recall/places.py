@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from itertools import islice
 
 from foldmark.core.recall import Phrase, Term
-from foldmark.core.words import is_unspaced
+from foldmark.core.scripts import is_unspaced
 from foldmark.recall.tokens import stems
 
 SNIPPET, BEFORE = 160, 40

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.recall import Phrase, Term
-from foldmark.core.words import is_unspaced
+from foldmark.core.scripts import is_unspaced
 from foldmark.recall.parts import pairs, pieces_of
 from foldmark.recall.ranking import is_question
 from foldmark.recall.tokens import stems, words

@@ -21,7 +21,6 @@ ALL = 3
 FIRST, MOST = 30, 4000
 """Messages of one index that are read and ranked: at first, and at most where words in quotes rule many out."""
 
-
 NEAREST = 100
 """Messages of one index that come into question because of their meaning."""
 
@@ -66,7 +65,7 @@ def _read(
 ) -> list[Scored]:
     """The messages of an index that come into question, read and scored by their words."""
     there = [term for term in query.terms if held[term]] if by_words else []
-    near = index.passing(list(meaning.nearest(max(NEAREST, limit)))) if meaning else []
+    near = index.passing(meaning.nearest(max(NEAREST, limit))) if meaning else []
     most = max(FIRST, 2 * limit)
     while True:
         ids = _candidates(index, query.terms, there, held, most) if there else []

@@ -10,7 +10,6 @@ from foldmark.core.events import ROLES, Draft
 from foldmark.core.ports import Size
 from foldmark.core.towards import End, refused
 from foldmark.core.turns import place
-from foldmark.recall.parts import has_parts
 from foldmark.stores.sqlite_file import explain
 
 
@@ -82,6 +81,8 @@ class Appender:
         return id
 
     def _index(self, id: int, draft: Draft) -> None:
+        from foldmark.recall.parts import has_parts  # reading indexes nothing
+
         name = draft.data.get("name") if draft.data and draft.kind == "tool_call" else None
         if has_parts(draft.content) or (isinstance(name, str) and has_parts(name)):
             self._db.execute(self._sql["index_parts"], (id,))

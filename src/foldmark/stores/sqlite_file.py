@@ -9,7 +9,6 @@ import apsw
 
 from foldmark.core.codec import decode_data
 from foldmark.core.errors import DamagedError, StoreError
-from foldmark.recall.parts import parts_of
 from foldmark.stores.queries import migrations
 
 APPLICATION_ID = 0x466F6C64
@@ -88,6 +87,8 @@ def weight_of(*row: Any) -> int:
 
 def parts_in(*row: Any) -> str:
     """`foldmark.recall.parts.parts_of` of a text, as SQL calls it."""
+    from foldmark.recall.parts import parts_of  # for whoever appends or migrates
+
     return parts_of(str(row[0]))
 
 

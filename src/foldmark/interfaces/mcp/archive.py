@@ -5,7 +5,6 @@ is left then.
 """
 
 import os
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from foldmark.conversation import Log
 from foldmark.conversation.interruption import watched
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.recall import Filters, Found
+from foldmark.interfaces.archive_commands import nothing_to
 from foldmark.interfaces.mcp.conversations import Conversations
 from foldmark.sessions.archive.storing import archive_folder
 
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 
 INDEXING = 5.0
 """Seconds that a search spends on bringing the index up to date."""
-
-
-class _EnoughError(Exception):
-    """No more indexing now."""
 
 
 def find(
@@ -41,10 +37,7 @@ def find(
     model = conversations.setup.given.recall_model
     with _log(conversations) as log, opened(archive_folder(os.environ), filters, model) as archive:
         if archive is None and log is None:
-            raise CommandError(
-                "there is nothing to search yet: `foldmark sync` archives coding agents' sessions, `foldmark chat` "
-                "starts a conversation"
-            )
+            raise CommandError(nothing_to("search"))
         with watched() as cut:
             found = []
             for query in queries:
@@ -56,26 +49,16 @@ def find(
 
 def catch_up(conversations: Conversations, progress: "Progress") -> str | None:
     """Index what was archived since; what is not indexed yet afterwards, in words."""
-    from foldmark.sessions.archive.syncing import catch_up as bring
+    from foldmark.sessions.archive.recalling import bring_up
 
-    end = time.monotonic() + INDEXING
-    left = 0
     with watched() as cut:
-
-        def tell(done: int, total: int) -> None:
-            nonlocal left
-            left = total - done
-            if left and (cut.is_set() or time.monotonic() > end):
-                raise _EnoughError
-            progress(done, total)
-
         try:
-            bring(os.environ, conversations.setup.given.sync_exclude, tell)
-        except _EnoughError:
-            return f"{left:,} bytes of archived sessions are not indexed yet; the next search goes on with that"
+            left = bring_up(os.environ, conversations.setup.given.sync_exclude, INDEXING, progress, cut.is_set)
         except FoldmarkError as error:
             return f"what was archived last may be missing: {error}"
-    return None
+    return (
+        f"{left:,} bytes of archived sessions are not indexed yet; the next search goes on with that" if left else None
+    )
 
 
 def passage(named: str) -> "Passage":

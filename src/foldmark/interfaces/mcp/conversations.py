@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
@@ -31,7 +30,7 @@ class Conversations:
     @property
     def exist(self) -> bool:
         """Whether there is a database."""
-        return "://" in self.setup.db or Path(self.setup.db).exists()
+        return self.setup.has_database
 
     @contextmanager
     def log(self) -> Iterator[Log]:

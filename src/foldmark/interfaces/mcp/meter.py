@@ -10,6 +10,7 @@ from msgspec import Struct
 from foldmark.conversation.fullness import fullness
 from foldmark.core.errors import CommandError
 from foldmark.core.pressure import meter
+from foldmark.core.recall import PROGRAMS
 from foldmark.core.request import ToolSpec
 from foldmark.core.wording import one_line
 from foldmark.interfaces.mcp.conversations import ARGUMENT
@@ -18,8 +19,6 @@ from foldmark.sessions.places import NoSessionError, SessionPath, find
 
 if TYPE_CHECKING:
     from foldmark.interfaces.mcp.tools import Call
-
-_PROGRAMS = {"claude": "Claude Code", "codex": "Codex"}
 
 METER = ToolSpec(
     "context_meter",
@@ -86,7 +85,7 @@ def _sessions(named: str | None) -> list[str]:
 
 
 def _session(found: SessionPath) -> str:
-    of = f"{_PROGRAMS[found.kind]} session {one_line(found.id)}"
+    of = f"{PROGRAMS[found.kind]} session {one_line(found.id)}"
     full = share(found.path)
     if full is None:
         return f"{of}: not known; it has no answer yet, or none since it was trimmed or compacted"

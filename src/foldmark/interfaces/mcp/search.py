@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from foldmark.conversation.likeness import NoVectorsError
 from foldmark.core.codec import utc
 from foldmark.core.errors import CommandError
-from foldmark.core.recall import Filters, Found
+from foldmark.core.recall import PROGRAMS, SPEAKERS, Filters, Found
 from foldmark.core.request import ToolSpec
 from foldmark.core.wording import count, one_line, remarks
 from foldmark.interfaces.mcp import archive
@@ -34,8 +34,6 @@ MEMO = "foldmark://memos/"
 
 _Limit = Annotated[int, Meta(ge=1, le=MOST)]
 _Concepts = Annotated[list[str], Meta(min_length=1, max_length=CONCEPTS)]
-_ROLES = ("user", "assistant", "thinking", "tool_call", "tool_result")
-_PROGRAMS = {"claude": "Claude Code session", "codex": "Codex session", "conversation": "conversation", "memo": "memo"}
 _DATE = r"^\d{4}-\d{2}-\d{2}$"
 
 SEARCH = ToolSpec(
@@ -63,7 +61,7 @@ SEARCH = ToolSpec(
             "before": {"type": "string", "pattern": _DATE, "description": "Said before this day"},
             "project": {"type": "string", "description": "A part of the working folder, or of a conversation's name"},
             "session_id": {"type": "string", "description": "A session's or a conversation's id, or its beginning"},
-            "role": {"type": "string", "enum": [*_ROLES], "description": "Who said it"},
+            "role": {"type": "string", "enum": [*SPEAKERS], "description": "Who said it"},
             "tool": {"type": "string", "description": "Calls of this tool, and what it answered"},
             "response_format": {"type": "string", "enum": ["markdown", "json"]},
         },
@@ -117,8 +115,8 @@ def _several(query: str | list[str]) -> list[str]:
 
 
 def _filters(wanted: Search) -> Filters:
-    if wanted.role is not None and wanted.role not in _ROLES:
-        raise CommandError(f"role is one of {', '.join(_ROLES)}, not '{one_line(wanted.role)[:40]}'")
+    if wanted.role is not None and wanted.role not in SPEAKERS:
+        raise CommandError(f"role is one of {', '.join(SPEAKERS)}, not '{one_line(wanted.role)[:40]}'")
     return Filters(
         since=_day("after", wanted.after),
         before=_day("before", wanted.before),
@@ -173,8 +171,13 @@ def _concepts(results: Sequence[Found], concepts: Sequence[str]) -> Iterator[str
 
 
 def _title(hit: Found) -> str:
-    parts = ((hit.at or "no date")[:10], one_line(hit.name), f"{_PROGRAMS[hit.source]} {one_line(hit.id)}")
+    parts = ((hit.at or "no date")[:10], one_line(hit.name), f"{_kind(hit)} {one_line(hit.id)}")
     return " · ".join(part for part in parts if part)
+
+
+def _kind(hit: Found) -> str:
+    program = PROGRAMS.get(hit.source)
+    return f"{program} session" if program else hit.source
 
 
 def _said(hit: Found) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from foldmark.core.errors import FoldmarkError
+from foldmark.core.ports import Progress
 from foldmark.core.recall import Filters
 from foldmark.recall.embeddings.model import DEFAULT
 from foldmark.sessions.archive.searching import ArchiveIndex, opened
@@ -32,22 +33,38 @@ def recallable(
 
     `tell` is told what is missing. Raises IndexFileError, also inside.
     """
-    _bring_up(environment, patterns, tell)
+    try:
+        if left := bring_up(environment, patterns, SECONDS):
+            tell(f"{left:,} bytes of archived sessions are not indexed yet; `foldmark sync` does that")
+    except FoldmarkError as error:
+        tell(f"what was archived last may be missing: {error}")
     with opened(archive_folder(environment), filters, model) as archive:
         yield archive
 
 
-def _bring_up(environment: Mapping[str, str], patterns: Sequence[str], tell: Callable[[str], object]) -> None:
-    end = time.monotonic() + SECONDS
+def bring_up(
+    environment: Mapping[str, str],
+    patterns: Sequence[str],
+    seconds: float,
+    progress: Progress | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> int:
+    """Index what was archived since, for so many seconds at most, or until `stop`; how many bytes are left.
+
+    `patterns` and `progress` as for `syncing.sync`. Raises FoldmarkError as `catch_up`.
+    """
+    end, left = time.monotonic() + seconds, 0
 
     def watch(done: int, total: int) -> None:
-        if done < total and time.monotonic() > end:
-            tell(f"{total - done:,} bytes of archived sessions are not indexed yet; `foldmark sync` does that")
+        nonlocal left
+        left = total - done
+        if left > 0 and (stop() or time.monotonic() > end):
             raise _EnoughError
+        if progress:
+            progress(done, total)
 
     try:
         catch_up(environment, patterns, watch)
     except _EnoughError:
-        pass
-    except FoldmarkError as error:
-        tell(f"what was archived last may be missing: {error}")
+        return left
+    return 0
