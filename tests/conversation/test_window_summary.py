@@ -21,6 +21,7 @@ from foldmark.conversation.sent import rebuilt, record_sent
 from foldmark.conversation.window_summary import BEFORE, MESSAGES, SUM_UP, Due, due, make
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.request import Request
+from patience import LIMIT
 
 BUDGET = 3000
 MODELS = {
@@ -440,13 +441,13 @@ def test_while_the_agent_goes_on(agent: Agent) -> None:
 
     def complete(_: Request) -> str:
         asked.set()
-        assert answer.wait(20)
+        assert answer.wait(LIMIT)
         return "Summary."
 
     agent.log.complete = complete
     with ThreadPoolExecutor(1) as pool:
         making = pool.submit(make, agent, wanted(agent))
-        assert asked.wait(20)
+        assert asked.wait(LIMIT)
         agent.append("user", "Meanwhile?")
         agent.append_tool_call("look", {}, call_id="c1")
         answer.set()

@@ -14,6 +14,7 @@ from agents.testing import ScriptedModel, assistant_message
 from sdk_sessions import KINDS, now, run, session, texts, user
 
 from foldmark.conversation.doctor import examine
+from patience import LIMIT
 
 pytestmark = pytest.mark.parametrize("kind", KINDS)
 
@@ -85,7 +86,7 @@ def test_processes(kind: str, tmp_path: Path) -> None:
         for number in range(15):
             now(talk.add_items(listed("here", number)))
         for child in children:
-            _, errors = child.communicate(timeout=60)
+            _, errors = child.communicate(timeout=LIMIT)
             assert (child.returncode, errors) == (0, "")
         check(talk, {"process0": 15, "process1": 15, "here": 15})
 

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from patience import LIMIT
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -18,7 +20,7 @@ def test_the_example(tmp_path: Path) -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LIMIT,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == told

@@ -24,6 +24,8 @@ from agents.memory import SessionSettings
 from agents.testing import ScriptedModel, assistant_message, function_call
 from sdk_sessions import KINDS, RUNNERS, now, run, said, session, texts, user
 
+from patience import LIMIT
+
 both = pytest.mark.parametrize("kind", KINDS)
 ways = pytest.mark.parametrize("how", RUNNERS)
 
@@ -296,7 +298,7 @@ def test_what_cannot_be_added_ends_a_streamed_run(kind: str, tmp_path: Path) -> 
     with session(kind, tmp_path) as talk:
         talk.add_items = refused
         with pytest.raises(RuntimeError, match="simulated failure"):
-            now(asyncio.wait_for(run("run_streamed", Agent(name="test", model=model), "hi", session=talk), 20))
+            now(asyncio.wait_for(run("run_streamed", Agent(name="test", model=model), "hi", session=talk), LIMIT))
 
 
 @both

@@ -25,6 +25,7 @@ from pydantic_ai_played import Played, paired, recorded, run, said
 import foldmark
 from foldmark.core.errors import StoreError
 from foldmark.integrations.pydantic_ai import FoldmarkHistory
+from patience import LIMIT
 
 
 @pytest.fixture
@@ -144,7 +145,7 @@ with FoldmarkHistory("chat.db") as history:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=LIMIT,
         )
         assert not done.stderr
         return done.stdout.strip()

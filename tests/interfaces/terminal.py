@@ -17,8 +17,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
-LIMIT = 30.0
-"""Seconds that a test waits for an output before it fails."""
+from patience import LIMIT
 
 CTRL_C, CTRL_D = "\x03", "\x04"
 

@@ -18,9 +18,7 @@ from foldmark import Agent, Log
 from foldmark.conversation.asking import NOBODY, Asking
 from foldmark.conversation.doctor import examine
 from foldmark.core.ports import Provider
-
-LIMIT = 20.0
-"""Seconds that a test waits for something before it fails; far beyond what is needed."""
+from patience import LIMIT
 
 TOLD = "[Foldmark: Mail has come from "
 """How an idle agent is told of mail."""

@@ -10,7 +10,6 @@ import asyncio
 import gc
 import os
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -305,8 +304,6 @@ def test_the_parent_talks_on_while_twenty_children_wait_for_their_provider(tmp_p
                 wait_until(lambda: server.connections == number, "all children wait")
                 agents.say(parent, "Are you there?").result(LIMIT)
                 assert len(agents.working) == number
-                began = time.monotonic()
-            assert time.monotonic() - began < 5
             wait_until(lambda: server.connections == 0, "all connections are closed")
             assert server.refusals == []
         assert set(threading.enumerate()) == threads
@@ -376,7 +373,6 @@ class Family:
 @pytest.mark.parametrize("by", ["human", "model"])
 def test_killed_in_the_middle_of_a_request_with_descendants(tmp_path: Path, wire: Wire, by: str) -> None:
     played, audience = Family(wire), Listening()
-    took = list[float]()
 
     async def talk(parent: Agent, server: Loopback) -> None:
         async with Supervisor(parent.log, models(wire, server.url), audience) as agents:
@@ -387,11 +383,9 @@ def test_killed_in_the_middle_of_a_request_with_descendants(tmp_path: Path, wire
             await until(lambda: len(agents.working) == 3, "three are at work")
             await until(lambda: all(_halves(server, agent) for agent in (doomed, grandchild)), "both are half said")
             await asyncio.sleep(0.05)  # what the server has sent comes to the client
-            began = time.monotonic()
             text = await asyncio.to_thread(lambda: parent.do(f"/kill {short(doomed)}", actor=by).text)
             assert text == f"Killed {short(doomed)} and 1 descendant; its log stays."
             await until(lambda: server.connections == 1, "the connections of both are closed")
-            took.append(time.monotonic() - began)
             await until(lambda: agents.working == [other.id], "the other one goes on")
             for dead in (doomed, grandchild):
                 with pytest.raises(CommandError, match="nothing was sent"):
@@ -408,7 +402,6 @@ def test_killed_in_the_middle_of_a_request_with_descendants(tmp_path: Path, wire
         with Loopback(wire, played) as server:
             asyncio.run(talk(parent, server))
             assert server.refusals == []
-        assert took[0] < 1.0
         doomed, other = parent.children
         (grandchild,) = doomed.children
         for dead in (doomed, grandchild):
@@ -455,7 +448,7 @@ def test_killed_while_its_command_runs(tmp_path: Path, monkeypatch: pytest.Monke
     wire = OpenAIWire()
 
     def played(body: Any) -> Answer:
-        use = Use("b", "bash", {"command": "echo begun; echo $$ > pid; exec sleep 60"})
+        use = Use("b", "bash", {"command": "echo begun; echo $$ > pid; exec sleep 1000"})
         return Reply((Say(("I run it.",)), use), "calls")
 
     async def talk(parent: Agent, url: str) -> None:
@@ -464,9 +457,7 @@ def test_killed_while_its_command_runs(tmp_path: Path, monkeypatch: pytest.Monke
             (child,) = delegate(parent, 1)
             await until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip(), "it runs")
             parent.do(f"/kill {short(child)}")
-            began = time.monotonic()
-            await agents.settled()
-            assert time.monotonic() - began < 5
+            await agents.settled()  # long before the command would end
 
     with database(tmp_path / "log.db", wire) as parent:
         parent.configure("tool_approval", "always")

@@ -1,7 +1,6 @@
 """What Foldmark itself asks a real model: a summary, a state block, a judgement [SPEC 3, 4]; and the exact count."""
 
 import asyncio
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import foldmark
 from foldmark import Agent, FoldmarkError
 from foldmark.app import provider
 from foldmark.runtime.loop import Shown, turn
+from patience import LIMIT
 
 Start = Callable[..., tuple[Agent, Loopback]]
 
@@ -113,10 +113,8 @@ def test_a_turn_that_is_cancelled_does_not_wait_for_a_question(start: Start) -> 
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    began = time.monotonic()
     asyncio.run(cancelled())
-    assert time.monotonic() - began < 20
-    assert server.gone.wait(5)
+    assert server.gone.wait(LIMIT)
     (*_, result) = agent.context().messages
     assert (result.kind, "interrupted; nothing was changed" in result.content) == ("tool_result", True)
     assert agent.open_turn is None

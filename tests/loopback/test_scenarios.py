@@ -7,7 +7,6 @@ import gc
 import json
 import re
 import socket
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from functools import cache
@@ -231,11 +230,9 @@ def test_nobody_there(wire: Wire) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and nobody listens
         provider = connect(wire, f"http://127.0.0.1:{taken.getsockname()[1]}")
-        begun = time.monotonic()
         found = asyncio.run(listen(provider, request_of(wire)))
     assert found.error is not None
     assert (found.error.kind, found.pieces) == ("network", [])
-    assert time.monotonic() - begun < 2  # the SDK does not try again by itself
 
 
 @every_wire

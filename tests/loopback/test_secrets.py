@@ -36,6 +36,7 @@ from foldmark.core.secrets import Secrets
 from foldmark.runtime.loop import turn
 from foldmark.runtime.supervisor import Supervisor
 from foldmark.sessions.conversion.importing import import_session
+from patience import LIMIT
 
 _RANDOM = Random(20261122)
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -531,7 +532,7 @@ def program(place: Path, *arguments: str, stdin: str = "", env: Mapping[str, str
         input=stdin.encode(),
         capture_output=True,
         env={**os.environ, **loud, **env},
-        timeout=60,
+        timeout=LIMIT,
         check=False,
     )
     return (done.stdout + done.stderr).decode()

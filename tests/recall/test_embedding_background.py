@@ -23,8 +23,7 @@ from foldmark.recall.embeddings import model as models
 from foldmark.settings import Settings
 from foldmark.settings.loading import given
 from foldmark.stores.sqlite import SqliteStore
-
-LIMIT = 20.0
+from patience import LIMIT
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from foldmark.interfaces.cli import run
 from foldmark.recall.embeddings import model as models
 from foldmark.recall.embeddings.embedder import EmbeddingError
 from foldmark.recall.embeddings.model import DEFAULT
+from patience import LIMIT
 
 PROGRAM = str(Path(sys.executable).with_name("foldmark"))
 MESSAGES = 200
@@ -75,7 +76,7 @@ def filled(path: str) -> str:
 
 def program(place: dict[str, str], *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [PROGRAM, *arguments], env={**place, **more}, capture_output=True, text=True, timeout=60, check=False
+        [PROGRAM, *arguments], env={**place, **more}, capture_output=True, text=True, timeout=LIMIT, check=False
     )
 
 
@@ -249,7 +250,7 @@ def test_where_there_are_no_vectors_nothing_is_imported(place: dict[str, str], f
     )
 
     def imported() -> str:
-        done = subprocess.run([sys.executable, "-c", script], env=place, capture_output=True, text=True, timeout=60)
+        done = subprocess.run([sys.executable, "-c", script], env=place, capture_output=True, text=True, timeout=LIMIT)
         return done.stdout.splitlines()[-1]
 
     assert imported() == "[]"
@@ -280,6 +281,6 @@ def test_matrices_are_not_divided_among_threads() -> None:
     )
     bare = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
     done = subprocess.run(
-        [sys.executable, "-c", script], env=bare, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", script], env=bare, capture_output=True, text=True, timeout=LIMIT, check=True
     )
     assert done.stdout == "1\n"

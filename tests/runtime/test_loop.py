@@ -16,6 +16,7 @@ from foldmark.core.config import Config
 from foldmark.core.errors import FoldmarkError, StoreError
 from foldmark.core.request import Request, ToolCall, ToolSpec
 from foldmark.runtime.loop import ATTEMPTS, Shown, turn
+from patience import LIMIT
 from planning_talk import Talk
 
 Piece: TypeAlias = str | ToolCall | Exception | Callable[[], Awaitable[None] | None]
@@ -246,7 +247,7 @@ def test_tools_run_in_a_thread_of_their_own(log: Log, agent: Agent) -> None:
     went_on = threading.Event()
 
     def tool(args: Any) -> str:
-        assert went_on.wait(10)
+        assert went_on.wait(LIMIT)
         return "ok"
 
     own_tools(log, {"wait": tool})
@@ -328,7 +329,7 @@ def test_cancelled_while_a_tool_runs(log: Log, agent: Agent, times: int) -> None
     def tool(args: Any) -> str:
         ran.append(args)
         started.set()
-        assert finish.wait(10)
+        assert finish.wait(LIMIT)
         assert agent.open_turn is not None
         return agent.do("/mark M", actor="model").text
 

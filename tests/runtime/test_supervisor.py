@@ -17,6 +17,7 @@ from foldmark.core.answer import Piece
 from foldmark.core.request import Request, ToolCall, ToolSpec
 from foldmark.runtime.supervisor import TurnInterruptedError, Unheard
 from foldmark.runtime.telling import WAKES
+from patience import LIMIT
 
 
 class Played:
@@ -188,7 +189,7 @@ def test_a_conversation_that_is_deleted_ends_its_agents(log: Log, caplog: pytest
             await model.asked.wait()
             assert len(agents.working) == 1
             other.do("/session delete default --yes")
-            await asyncio.wait_for(agents.settled(), 20)
+            await asyncio.wait_for(agents.settled(), LIMIT)
 
     asyncio.run(program())
     assert caplog.text == ""

@@ -16,8 +16,8 @@ from foldmark.conversation.interruption import CURRENT
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.request import Request, ToolCall, ToolSpec
 from foldmark.runtime.loop import Shown, turn
+from patience import LIMIT
 
-SECONDS = 20.0
 """Far beyond what is needed."""
 
 
@@ -65,11 +65,11 @@ def results(agent: Agent) -> list[tuple[str, str]]:
 
 
 def test_tools_that_change_nothing_run_side_by_side_and_answer_in_order(log: Log) -> None:
-    both, last = Barrier(3, timeout=SECONDS), Event()
+    both, last = Barrier(3, timeout=LIMIT), Event()
 
     def first() -> str:
         both.wait()
-        assert last.wait(SECONDS)  # the third one is done before this one
+        assert last.wait(LIMIT)  # the third one is done before this one
         return "first"
 
     def second() -> str:
@@ -104,7 +104,7 @@ def test_tools_that_change_something_run_alone(log: Log) -> None:
 
         return run
 
-    both = Barrier(2, timeout=SECONDS)
+    both = Barrier(2, timeout=LIMIT)
 
     def beside() -> str:
         assert running == 0
@@ -182,14 +182,14 @@ def test_a_database_that_fails_in_one_ends_the_turn_and_the_others_are_told(log:
     told, begun = Event(), Event()
 
     def broken() -> str:
-        assert begun.wait(SECONDS)
+        assert begun.wait(LIMIT)
         raise StoreError("the disk is full")
 
     def waits() -> str:
         ended = Event()
         with CURRENT.get().ended_by(ended.set):
             begun.set()
-            assert ended.wait(SECONDS)
+            assert ended.wait(LIMIT)
         told.set()
         return "told"
 
@@ -203,13 +203,13 @@ def test_a_database_that_fails_in_one_ends_the_turn_and_the_others_are_told(log:
 
 
 def test_a_cancelled_turn_waits_for_all_that_run_and_begins_no_other(log: Log) -> None:
-    begun, later = Barrier(3, timeout=SECONDS), list[str]()
+    begun, later = Barrier(3, timeout=LIMIT), list[str]()
 
     def waits() -> str:
         ended = Event()
         with CURRENT.get().ended_by(ended.set):
             begun.wait()
-            assert ended.wait(SECONDS)
+            assert ended.wait(LIMIT)
         return "cut short"
 
     add(log, "waits", waits, together=True)

@@ -21,6 +21,7 @@ from wire_anthropic import AnthropicWire
 
 from foldmark.sessions.places import session_path
 from foldmark.sessions.rollover.auto_summary import newest
+from patience import LIMIT
 
 MODEL = ("--auto-summary", "--model", "anthropic/claude-sonnet-4-5")
 
@@ -127,11 +128,11 @@ def test_interrupting_leaves_nothing(place: Place, asked: list[Loopback]) -> Non
     before = files(place.folder)
     words = [PROGRAM, "rollover", *MODEL]
     with subprocess.Popen(words, env=place.environment, cwd=place.work, stderr=subprocess.PIPE) as process:
-        until = time.monotonic() + 30
+        until = time.monotonic() + LIMIT
         while not server.asked and time.monotonic() < until:
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=30)
+        _, told = process.communicate(timeout=LIMIT)
     assert (process.returncode, told.strip()) == (130, b"foldmark: interrupted")
     assert files(place.folder) == before
 

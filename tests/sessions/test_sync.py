@@ -184,17 +184,22 @@ def test_killed_at_any_moment_the_next_run_ends_the_same(home: Home) -> None:
     run = (
         "import sys, os; from foldmark.sessions.archive import indexing, syncing\n"
         "indexing.STEP = 1 << 14; print(flush=True)\n"
-        "syncing.sync({'HOME': sys.argv[1], 'FOLDMARK_ARCHIVE': sys.argv[2]})"
+        "reports = iter(range(int(sys.argv[3]), -1, -1))\n"
+        "def progress(done, total):\n"
+        "    if next(reports) == 0: os.kill(os.getpid(), 9)\n"
+        "syncing.sync({'HOME': sys.argv[1], 'FOLDMARK_ARCHIVE': sys.argv[2]}, progress=progress)"
     )
     chance = random.Random(7)
     killed = 0
-    for _ in range(15):
-        command = [sys.executable, "-c", run, home.folder, home.archive]
+    for number in range(15):
+        # The first ones end at a step, however fast the machine is; the others at any moment.
+        command = [sys.executable, "-c", run, home.folder, home.archive, str(number if number < 3 else 1 << 30)]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as running:
             assert running.stdout is not None
             running.stdout.readline()
-            time.sleep(chance.uniform(0, 0.15))
-            running.send_signal(signal.SIGKILL)
+            if number >= 3:
+                time.sleep(chance.uniform(0, 0.15))
+                running.send_signal(signal.SIGKILL)
         killed += running.returncode == -signal.SIGKILL
     assert killed >= 3
     home.sync()

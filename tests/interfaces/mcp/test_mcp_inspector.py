@@ -16,6 +16,7 @@ import pytest
 from command_line import PROGRAM
 
 import foldmark
+from patience import LIMIT
 
 INSPECTOR = os.environ.get("FOLDMARK_INSPECTOR") or shutil.which("mcp-inspector")
 
@@ -31,7 +32,7 @@ def inspected(method: str, *arguments: str) -> Any:
         [INSPECTOR, "--cli", PROGRAM, "mcp", "default", "--method", method, *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LIMIT,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -22,6 +22,7 @@ import foldmark
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.interfaces.mcp.http import is_loopback
 from foldmark.interfaces.mcp.token import token
+from patience import LIMIT
 
 TOKEN = "a-token-that-nobody-guesses"
 JSON = {"Accept": "application/json, text/event-stream"}
@@ -51,7 +52,7 @@ class Served:
 
     def end(self) -> tuple[int, bytes, bytes]:
         self.process.send_signal(signal.SIGTERM)
-        out, errors = self.process.communicate(timeout=60)
+        out, errors = self.process.communicate(timeout=LIMIT)
         return self.process.returncode, out, errors
 
 
@@ -169,14 +170,14 @@ def test_what_other_machines_reach_is_said(serve: Callable[..., Served]) -> None
 
 def test_a_port_that_is_taken(serve: Callable[..., Served]) -> None:
     port = serve().url.split(":")[2].split("/")[0]
-    done = subprocess.run([PROGRAM, "mcp", "--http", port], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([PROGRAM, "mcp", "--http", port], capture_output=True, text=True, timeout=LIMIT, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith(f"foldmark: cannot listen on 127.0.0.1 port {port}: ")
     done = subprocess.run(
         [PROGRAM, "mcp", "--http", "0", "--host", "192.0.2.1"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LIMIT,
         check=False,
     )
     assert done.returncode == 1

@@ -15,8 +15,8 @@ from command_line import PROGRAM, Cli
 from guest import ERAS, outside, visit
 
 import foldmark
+from patience import LIMIT
 
-LIMIT = 60
 INITIALIZE = {
     "protocolVersion": "2025-06-18",
     "capabilities": {},

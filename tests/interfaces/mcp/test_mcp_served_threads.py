@@ -12,6 +12,7 @@ from foldmark.conversation.interruption import watched
 from foldmark.core.ports import Progress
 from foldmark.interfaces.mcp import threads
 from foldmark.interfaces.mcp.threads import in_thread
+from patience import LIMIT
 
 
 async def nobody(done: float, total: float | None) -> None:
@@ -62,7 +63,7 @@ def test_a_cancelled_one_is_interrupted_and_waited_for() -> None:
     def work(progress: Progress) -> None:
         with watched() as cut:
             began.set()
-            assert cut.wait(30)
+            assert cut.wait(LIMIT)
         time.sleep(0.05)
         ended.set()
 
@@ -82,11 +83,11 @@ def test_an_interruption_is_of_one_request_alone() -> None:
 
     def cancelled(progress: Progress) -> None:
         with watched() as cut:
-            assert cut.wait(30)
+            assert cut.wait(LIMIT)
 
     def goes_on(progress: Progress) -> bool:
         with watched() as cut:
-            assert other.wait(30)
+            assert other.wait(LIMIT)
             return cut.is_set()
 
     async def main() -> None:
