@@ -311,7 +311,7 @@ def test_the_session_that_it_runs_in(cli: Cli, db: str, session: Path, monkeypat
         (("nobody",), 2, "there is no file and no session 'nobody'"),
         (("missing.jsonl",), 1, "there is no file"),
         ((".",), 1, "is a directory; name a session file in it"),
-        (("text.jsonl",), 1, "is no session: no line of it is a JSON object"),
+        (("text.jsonl",), 1, "is not a session of Claude Code or Codex: no line of it is JSON"),
     ],
 )
 def test_what_is_refused(

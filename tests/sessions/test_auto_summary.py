@@ -150,7 +150,7 @@ def test_what_the_model_cannot_take_is_shown_in_part(place: Place, asked: list[L
 
 def test_a_session_that_says_nothing(place: Place, asked: list[Loopback]) -> None:
     serve(asked, place)
-    place.write({"type": "summary", "summary": "x"})
+    place.write({"type": "summary", "summary": "x", "leafUuid": "u1"})
     done = place.ran(*MODEL)
     assert done.returncode == 2
     assert b"there is nothing to sum up" in done.stderr

@@ -29,14 +29,95 @@ def test_the_first_record_tells(tmp_path: Path) -> None:
     assert kind(path, TALK, None, 5, codex.meta(), user("x")) == "codex"
     assert kind(path, TALK, user("x"), codex.meta()) == "claude"
     assert kind(path, TALK, TALK, user("x"), most=2) is None
-    assert kind(path, {"message": {"content": "no type"}}) == "claude"
-    assert kind(path, {"type": "of a later version"}) == "claude"
+    assert kind(path, {"type": "of a later version", "sessionId": "s"}) == "claude"
+    assert kind(path, {"type": "of another program"}) is None
+    assert kind(path, {"message": {"content": "no type"}}) is None
     assert kind(path) is None
+
+
+def test_a_record_that_two_programs_write_does_not_decide(tmp_path: Path) -> None:
+    shared = {"type": "system", "uuid": "a", "parentUuid": None, "sessionId": "s"}
+    qwen = {**shared, "type": "user", "message": {"role": "user", "parts": [{"text": "hello"}]}}
+    assert kind(tmp_path / "x.jsonl", shared, qwen) is None
+    assert kind(tmp_path / "x.jsonl", shared, user("x")) == "claude"
+    assert kind(tmp_path / "x.jsonl", shared) == "claude"
 
 
 @pytest.mark.parametrize("value", [None, [], "type", {}, TALK, {"type": None}, {"type": 3}, {"message": "text"}])
 def test_what_is_no_record(value: Any) -> None:
     assert not is_record(value)
+
+
+FOREIGN = {
+    "pi": [
+        {"type": "session", "version": 3, "id": "s", "timestamp": "2026-01-01T00:00:00.000Z", "cwd": "/app"},
+        {"type": "message", "id": "a", "parentId": None, "message": {"role": "user", "content": "hello"}},
+    ],
+    "Qwen Code": [
+        {"type": "system", "subtype": "ui_telemetry", "uuid": "a", "parentUuid": None, "sessionId": "s"},
+        {"type": "user", "uuid": "b", "parentUuid": "a", "message": {"role": "user", "parts": [{"text": "hello"}]}},
+    ],
+    "Gemini CLI": [
+        {"sessionId": "s", "projectHash": "h", "startTime": "2026-01-01T00:00:00.000Z", "kind": "main"},
+        {"id": "a", "timestamp": "2026-01-01T00:00:00.000Z", "type": "user", "content": [{"text": "hello"}]},
+    ],
+    "GitHub Copilot CLI": [
+        {"type": "session.start", "data": {"sessionId": "s", "version": 1}, "id": "a", "parentId": None},
+        {"type": "user.message", "data": {"content": "hello"}, "id": "b", "parentId": "a"},
+    ],
+    "Cursor": [{"role": "user", "message": {"content": [{"type": "text", "text": "hello"}]}}],
+    "a Codex older than its present format": [
+        {"id": "s", "timestamp": "2025-05-01T00:00:00.000Z", "instructions": None},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hello"}]},
+    ],
+}
+COMMANDS = [
+    ["trim"],
+    ["trim", "--dry-run"],
+    ["rollover", "--summary-file", "summary.md"],
+    ["import"],
+    ["doctor", "--session"],
+]
+
+
+@pytest.mark.parametrize("name", [f"{codex.ID}.jsonl", f"rollout-2026-01-01T01-01-01-{codex.ID}.jsonl"])
+@pytest.mark.parametrize("program", FOREIGN)
+def test_another_coding_agents_session_is_named(
+    program: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    Path("summary.md").write_text("### Current Task\nnone\n")
+    path = tmp_path / name
+    path.write_bytes(jsonl(*FOREIGN[program]))
+    for words in COMMANDS:
+        assert run(["--db", str(tmp_path / "log.db"), *words, str(path)]) == 1
+        shown = capsys.readouterr()
+        assert shown.out == ""
+        assert shown.err.endswith(f"is not a session of Claude Code or Codex: it seems to be one of {program}\n")
+    assert list(tmp_path.glob("*.jsonl*")) == [path]
+
+
+def test_a_rollout_under_another_name_is_a_rollout_to_every_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("FOLDMARK_ARCHIVE", str(tmp_path / "archive"))
+    monkeypatch.chdir(tmp_path)
+    Path("summary.md").write_text("### Current Task\nnone\n")
+    path = tmp_path / f"{codex.ID}.jsonl"
+    path.write_bytes(jsonl(codex.meta(), codex.said("hello"), codex.call("c1"), codex.output("c1", "x" * 2000)))
+    for words in (["trim", "--tools", "*"], ["rollover", "--summary-file", "summary.md"]):
+        assert run(["--db", str(tmp_path / "log.db"), *words, str(path), "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert Path(told["file"]).name.startswith("rollout-")
+        assert "codex" in told.get("command", told.get("resume_command", ""))
+    assert run(["--db", str(tmp_path / "log.db"), "import", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["conversation"] == f"codex-{codex.ID[:8]}"
+    assert run(["doctor", "--session", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["kind"] == "codex"
+    assert list((tmp_path / "archive" / "codex").rglob("*.jsonl"))
+    assert not (tmp_path / "archive" / "claude").exists()
 
 
 @pytest.mark.parametrize("name", ["{}.jsonl", f"rollout-2026-01-01T01-01-01-{codex.ID}.jsonl"])

@@ -31,13 +31,13 @@ from foldmark.sessions.claude.chain import plan
 from foldmark.sessions.codex import index as codex_index
 from foldmark.sessions.codex.items import read_item
 from foldmark.sessions.conversion.importing import import_session
-from foldmark.sessions.doctor.diagnosis import diagnose, recognized
+from foldmark.sessions.doctor.diagnosis import diagnose
 from foldmark.sessions.doctor.repair_plan import RepairError
 from foldmark.sessions.doctor.repairing import repair
 from foldmark.sessions.hook import tail
 from foldmark.sessions.lenient_json import NotJsonError, decode
 from foldmark.sessions.places import session_path
-from foldmark.sessions.recognition import is_record, kind_in
+from foldmark.sessions.recognition import is_record, kind_in, recognized
 from foldmark.sessions.session_file import Record, SessionFile, SessionFileError
 from foldmark.sessions.trim import trimming
 from foldmark.sessions.trim.kind import TrimError, Wish
@@ -317,7 +317,7 @@ def test_doctor_and_repair(part: int, placed: list[tuple[Damaged, Path]], tmp_pa
     repaired = 0
     for each, path in placed:
         try:
-            session = recognized(session_path(path))
+            session = recognized(session_path(path), damaged=True)
         except SessionFileError:  # nothing in it is left of a record
             with SessionFile(path) as file:
                 assert kind_in(file) is None, each.number

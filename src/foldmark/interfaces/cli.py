@@ -239,11 +239,11 @@ def import_(setup: Setup, named: str, name: str | None, as_json: bool) -> None:
     FILE is a Claude Code session or a Codex rollout (JSONL), ID the beginning of one's id; it is not changed.
     """
     from foldmark.interfaces.imports import import_file, report_data, report_text
-    from foldmark.sessions.conversion.importing import check
+    from foldmark.sessions.conversion.importing import form_of
     from foldmark.sessions.places import find, names_file
 
     file = Path(named) if names_file(named) else find(named, Path.cwd(), os.environ).path
-    check(file)  # before there is a database to write to
+    form_of(file)  # before there is a database to write to
     if name is not None:
         check_name(name)
     with setup.log(create=True) as log:

@@ -56,8 +56,7 @@ def rollover(
     if model is not None and not auto_summary:
         raise click.UsageError("--model is for --auto-summary")
     launching.check(launch, as_json)
-    found = places.find(session, _working_folder(), os.environ)
-    check(found)
+    found = check(places.find(session, _working_folder(), os.environ))
     summary = handover(_read(summary_file) if summary_file is not None else _written(setup, found, model))
     with setup.log(create=True) as log:
         rolled = roll_over(log, found, summary, os.environ, issue=issue, worker=worker)

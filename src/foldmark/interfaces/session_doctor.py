@@ -11,9 +11,10 @@ import click
 from foldmark.core.wording import count
 from foldmark.interfaces.render import harmless, json_text
 from foldmark.sessions.conversion.exporting import session_of
-from foldmark.sessions.doctor.diagnosis import Diagnosis, diagnose, recognized
+from foldmark.sessions.doctor.diagnosis import Diagnosis, diagnose
 from foldmark.sessions.doctor.repairing import Repaired, repair
 from foldmark.sessions.places import SessionPath, find
+from foldmark.sessions.recognition import recognized
 from foldmark.sessions.resuming import resume_command
 
 _MARKS = {"stops": "stops", "loses": "loses", "note": "note "}
@@ -23,7 +24,7 @@ def examine(named: str, mended: bool, out: Path | None, as_json: bool) -> int:
     """Print what is wrong with a session, or repair it; the exit code, 1 if something is wrong and stays so."""
     if out and not mended:
         raise click.UsageError("--out says where a repaired session goes; add --repair")
-    session = recognized(find(named, Path.cwd(), os.environ))
+    session = recognized(find(named, Path.cwd(), os.environ), damaged=True)
     found = diagnose(session)
     new = _repaired(session, out) if mended else None
     left = new.now.wrong if new else found.wrong

@@ -54,6 +54,7 @@ def trim(
     from foldmark.interfaces import launching
     from foldmark.interfaces.trim_report import data, text, warnings
     from foldmark.sessions.places import find
+    from foldmark.sessions.recognition import recognized
     from foldmark.sessions.trim.in_place import check_resting
 
     if launch and dry_run:
@@ -62,7 +63,7 @@ def trim(
     if force and not in_place:
         raise click.UsageError("--force belongs to --in-place")
     wish = _wish(setup, threshold, tools, keep_display_copy)
-    parent = find(session, Path.cwd(), os.environ)
+    parent = recognized(find(session, Path.cwd(), os.environ))
     if in_place and not dry_run and not force:
         check_resting(parent, os.environ, time.time())
     report = _work(setup, parent, wish, preview=dry_run, in_place=in_place)
@@ -97,7 +98,6 @@ def _work(setup: Setup, parent: "SessionPath", wish: "Wish", *, preview: bool, i
     from foldmark.sessions.trim.in_place import trim_in_place
 
     moment = datetime.now(UTC)
-    trimming.check(parent)
     before = share(parent.path)
     archived = None if preview else _archive(setup, parent)
     if preview:
@@ -120,7 +120,7 @@ def _archive(setup: Setup, session: "SessionPath") -> Path | None:
     try:
         if passes_over(session.path, setup.given.sync_exclude, os.environ):
             return None
-        done = put(session.path, archive_folder(os.environ))
+        done = put(session.path, archive_folder(os.environ), session.kind)
     except FoldmarkError as error:
         _warn(f"the session was not archived, but stays where it is: {error}")
         return None

@@ -16,6 +16,8 @@ from foldmark.core.wording import one_line
 from foldmark.interfaces.mcp.conversations import ARGUMENT
 from foldmark.sessions.hook.tail import share
 from foldmark.sessions.places import NoSessionError, SessionPath, find
+from foldmark.sessions.recognition import recognized
+from foldmark.sessions.session_file import SessionFileError
 
 if TYPE_CHECKING:
     from foldmark.interfaces.mcp.tools import Call
@@ -72,6 +74,8 @@ def _sessions(named: str | None) -> list[str]:
     """The session that is meant; by default the caller's, and one of the same folder that was written to since: after
     `/clear` another begins, while a server goes on with the environment of the first."""
     found = find(named, Path.cwd(), os.environ)
+    with suppress(SessionFileError):  # a session that has hardly begun has no record that tells
+        found = recognized(found)
     if named is not None:
         return [_session(found)]
     anywhere = {

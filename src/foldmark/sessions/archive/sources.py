@@ -47,24 +47,24 @@ def named_sources(only: Iterable[Path]) -> Iterator[Source]:
     """
     for path in map(Path.absolute, only):
         if path.is_dir():
-            yield from (Source(each, session_path(each).kind) for each in below(path) if _may_be_session(each))
+            yield from (Source(each, kind) for each in below(path) if (kind := _kind(each)))
         elif path.exists():
-            if not _may_be_session(path):
+            if (kind := _kind(path)) is None:
                 raise NoSessionError(
                     f"{one_line(str(path))} is no session: no line at its beginning is a record of Claude Code or Codex"
                 )
-            yield Source(path, session_path(path).kind)
+            yield Source(path, kind)
         else:
             raise NoSessionError(f"there is no {one_line(str(path))}; name a session file, or a folder of them")
 
 
-def _may_be_session(path: Path) -> bool:
-    """Whether a file has records as sessions have, or cannot be read, so that nobody knows."""
+def _kind(path: Path) -> Kind | None:
+    """Whose session a file is; the name decides for one that cannot be read, which the archive will explain."""
     try:
         with SessionFile(path) as file:
-            return kind_in(file, _HEAD_LINES) is not None
+            return kind_in(file, _HEAD_LINES)
     except SessionFileError:
-        return True
+        return session_path(path).kind
 
 
 def below(folder: Path) -> list[Path]:

@@ -19,12 +19,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count, takewhile
 from pathlib import Path
-from typing import IO, Literal, NamedTuple
+from typing import IO, TYPE_CHECKING, Literal, NamedTuple
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
 from foldmark.sessions.file_lock import locked
 from foldmark.sessions.user_folders import data_folder
+
+if TYPE_CHECKING:
+    from foldmark.sessions.places import Kind
 
 State = Literal["new", "grown", "unchanged", "apart", "excluded"]
 
@@ -64,20 +67,20 @@ def archive_folder(environment: Mapping[str, str]) -> Path:
     return Path(data_folder(environment), "archive")
 
 
-def place(path: Path) -> Path:
-    """Where in the archive a session belongs, given its absolute path."""
+def place(path: Path, kind: "Kind | None" = None) -> Path:
+    """Where in the archive a session belongs, given its absolute path; without a kind its name decides."""
     parents = [parent.name for parent in path.parents if parent.name]
-    if path.name.startswith("rollout-"):
+    if kind == "codex" or (kind is None and path.name.startswith("rollout-")):
         dated = list(takewhile(lambda name: name.isascii() and name.isdigit(), parents[:3]))
         return Path("codex", *reversed(dated), path.name)
     inside = parents[:3] if parents[:1] == ["subagents"] else parents[:1]
     return Path("claude", *(reversed(inside) if inside else ["-"]), path.name)
 
 
-def put(path: Path, folder: Path) -> Put:
-    """Archive one session file as it is now. Raises ArchiveError."""
+def put(path: Path, folder: Path, kind: "Kind | None" = None) -> Put:
+    """Archive one session file as it is now, as a session of `kind`. Raises ArchiveError."""
     path = Path(os.path.abspath(path))  # noqa: PTH100 - a link stays what it is
-    first = folder / place(path)
+    first = folder / place(path, kind)
     with _explained(path, folder), _opened(path, 0) as source:
         _check_outside(path, folder)
         size = os.fstat(source.fileno()).st_size

@@ -155,7 +155,7 @@ class _Sync:
                 report.unchanged += known.state != "excluded"
                 report.excluded += known.state == "excluded"
                 return None
-            found = put(source.path, self._folder)
+            found = put(source.path, self._folder, source.kind)
         except (ArchiveError, SessionFileError, OSError) as error:
             report.problems.append((str(source.path), str(error)))
             return None

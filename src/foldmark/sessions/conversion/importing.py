@@ -24,11 +24,11 @@ from foldmark.sessions.claude import index as claude_index
 from foldmark.sessions.claude.blocks import read_message
 from foldmark.sessions.claude.chain import plan
 from foldmark.sessions.codex import index as codex_index
-from foldmark.sessions.codex.items import is_codex, read_item
+from foldmark.sessions.codex.items import read_item
 from foldmark.sessions.conversion.writer import Form, Meter, Writer
-from foldmark.sessions.places import session_path
-from foldmark.sessions.recognition import NONE_OF_THEIRS, is_record, not_theirs
-from foldmark.sessions.session_file import NOT_AN_OBJECT, Broken, Record, SessionFile
+from foldmark.sessions.places import Kind, session_path
+from foldmark.sessions.recognition import recognize
+from foldmark.sessions.session_file import Broken, Record, SessionFile, SessionFileError
 
 _CLAUDE = Form("claude", "anthropic", read_message)
 _CODEX = Form("codex", "openai", read_item)
@@ -59,14 +59,13 @@ def import_session(
 ) -> ImportReport:
     """Import a session of Claude Code or Codex as a new conversation `name` (default: `default_name`).
 
-    Which of the two it is tells its first record that tells.
-
     `progress` is told of bytes done, out of the size of the file; the first pass is worth a quarter of them.
-    Raises SessionFileError for a file that cannot be read as a session, CommandError if the conversation exists.
+    Raises SessionFileError for a file that cannot be read as a session or holds no message, CommandError if the
+    conversation exists.
     """
-    name = default_name(path) if name is None else name
+    form = form_of(path)
+    name = default_name(path, form.source) if name is None else name
     log.check_new(name)
-    form = check(path)
     index = codex_index.index if form is _CODEX else claude_index.index
     with SessionFile(path) as session:
         meter = Meter(session.size, progress)
@@ -77,6 +76,8 @@ def import_session(
             writer = Writer(agent, session, form, meter)
             for turn in plan(entries):
                 writer.write(turn)
+            if not writer.messages:
+                raise SessionFileError(f"{session.label} holds no message to import; nothing was written")
             writer.drop()
             meter.finish()
     return ImportReport(
@@ -92,24 +93,16 @@ def import_session(
     )
 
 
-def check(path: str | os.PathLike[str]) -> Form:
-    """Whose session a file is; Claude Code's unless a record says otherwise.
-
-    Raises SessionFileError unless the file can be read and a line of it is a record; reads no further.
-    """
+def form_of(path: str | os.PathLike[str]) -> Form:
+    """Return the form of the session in a file. Raises SessionFileError if it is none of Claude Code or Codex."""
     with SessionFile(path) as session:
-        records: Counter[str] = Counter()
-        broken: list[tuple[int, str]] = []
-        for record in _first_pass(session, Meter(0, None), records, broken):
-            if is_record(record.value):
-                return _CODEX if is_codex(record.value) else _CLAUDE
-        raise not_theirs(session.label, _complaint(records, broken))
+        return _CODEX if recognize(session) == "codex" else _CLAUDE
 
 
-def default_name(path: str | os.PathLike[str]) -> str:
+def default_name(path: str | os.PathLike[str], kind: Kind | None = None) -> str:
     """The file's name without its ending, as far as it is printable; for one that is or ends in a session's id, whose
     session it is and eight characters of that."""
-    found = session_path(Path(path))
+    found = session_path(Path(path), kind)
     if is_uuid(found.id):
         return f"{found.kind}-{found.id[:8]}"
     return "".join(char for char in found.path.stem if char.isprintable()).strip()[:200] or "claude-session"
@@ -125,11 +118,3 @@ def _first_pass(
             records[line.type] += 1
             meter.reach(line.offset // 4)
             yield line
-
-
-def _complaint(records: Counter[str], broken: list[tuple[int, str]]) -> str:
-    if records:
-        return "no line of it is a JSON object" if set(records) == {NOT_AN_OBJECT} else NONE_OF_THEIRS
-    if broken:
-        return f"no line of it is JSON (line {broken[0][0]}: {broken[0][1]})"
-    return "it is empty"

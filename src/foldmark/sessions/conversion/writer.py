@@ -19,6 +19,7 @@ from foldmark.core.segments import subtract
 from foldmark.sessions.claude.blocks import Call, Part, Reading, Result, Text
 from foldmark.sessions.claude.chain import PlannedTurn
 from foldmark.sessions.claude.index import Entry, Usage
+from foldmark.sessions.places import Kind
 from foldmark.sessions.session_file import Record, SessionFile
 
 _STEP = 1 << 18
@@ -27,7 +28,7 @@ _STEP = 1 << 18
 class Form(Struct, frozen=True):
     """Whose session it is: the name of the `source`, the dialect of its messages, and how a record is read."""
 
-    source: str
+    source: Kind
     dialect: str
     read: Callable[[Any], Reading]
 

@@ -6,9 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 from foldmark.core.wording import count
-from foldmark.sessions.places import SessionPath, session_path
-from foldmark.sessions.recognition import kind_in, not_theirs
-from foldmark.sessions.session_file import NOT_AN_OBJECT, Record, SessionFile
+from foldmark.sessions.places import SessionPath
 
 Weight = Literal["stops", "loses", "note"]
 """The session cannot be resumed; something of it is lost when it is; it is as good as it was."""
@@ -55,18 +53,6 @@ class Diagnosis(Struct, frozen=True):
         told = [f"{count(stops, 'fault')} in the way of resuming it"] if stops else []
         told += [f"{count(loses, 'fault')} by which something is lost"] if loses else []
         return ", ".join(told)
-
-
-def recognized(session: SessionPath) -> SessionPath:
-    """The session as what its first record shows that it is, whatever its file's name.
-
-    Raises SessionFileError, also for objects of which none is a record: that is no damage, but another program's file.
-    """
-    with SessionFile(session.path) as file:
-        kind = kind_in(file)
-        if kind is None and any(isinstance(line, Record) and line.type != NOT_AN_OBJECT for line in file.lines()):
-            raise not_theirs(file.label)
-    return session if kind is None else session_path(session.path, kind)
 
 
 def diagnose(session: SessionPath) -> Diagnosis:

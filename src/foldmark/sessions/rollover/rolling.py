@@ -19,10 +19,10 @@ from foldmark.core.wording import one_line
 from foldmark.sessions import lineage
 from foldmark.sessions.archive import syncing
 from foldmark.sessions.archive.marker import file_is_marked, is_marked
-from foldmark.sessions.conversion import importing
 from foldmark.sessions.hook import tail
 from foldmark.sessions.new_file import new_file
 from foldmark.sessions.places import SessionPath, session_path
+from foldmark.sessions.recognition import recognized
 from foldmark.sessions.resuming import ResumeCommand, resume_command
 from foldmark.sessions.rollover import new_session
 from foldmark.sessions.rollover.continuation import GO_ON, Continuation, Search, metadata, prompt
@@ -52,17 +52,20 @@ class Rolled(Struct, frozen=True):
     warnings: tuple[str, ...]
 
 
-def check(session: SessionPath) -> None:
-    """Raise for what cannot be rolled over, before there is a summary. RolloverError, SessionFileError, TrimError."""
+def check(session: SessionPath) -> SessionPath:
+    """Return the session as its content shows it, before there is a summary.
+
+    Raises RolloverError, SessionFileError or TrimError for what cannot be rolled over.
+    """
     if session.path.parent.name == "subagents":
         raise RolloverError(
             f"{one_line(session.path.name)} is the session of a subagent, which nobody continues; "
             "name the session that it belongs to"
         )
+    session = recognized(session)
     if session.kind == "codex":
         new_session.surroundings(session)
-    else:
-        importing.check(session.path)
+    return session
 
 
 def roll_over(
@@ -78,7 +81,7 @@ def roll_over(
 
     What `issue` and `worker` leave open is taken from the environment, then from the session.
     """
-    check(session)
+    session = check(session)
     where = new_session.surroundings(session)
     warnings = list(summary.warnings)
     search = _archived(log, session, where, environment, warnings)

@@ -4,7 +4,7 @@ The old file is only read. A large one is read in two halves at a time, where th
 """
 
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 
@@ -13,14 +13,12 @@ from msgspec.structs import replace
 
 from foldmark.core import codec
 from foldmark.core.wording import one_line
-from foldmark.sessions.lenient_json import NotJsonError, decode
 from foldmark.sessions.new_file import mode_beside, new_file
 from foldmark.sessions.places import SessionPath, session_path
-from foldmark.sessions.recognition import is_record, not_theirs
 from foldmark.sessions.session_file import SessionFile
 from foldmark.sessions.trim.halves import in_halves
 from foldmark.sessions.trim.kind import Job, Kind, Piece, ToolTally, TrimError, Wish
-from foldmark.sessions.trim.one_pass import BUFFER, LONGEST, Nowhere, Opened, Out, Pass, fill, unmarked, with_metadata
+from foldmark.sessions.trim.one_pass import BUFFER, Nowhere, Opened, Out, Pass, fill
 
 
 class _NoSessionError(TrimError):
@@ -99,25 +97,6 @@ def write(pieces: Sequence[Piece], out: Out, kind: Kind, job: Job, session: Sess
     in_context = round(done.in_context / kind.bytes_per_token)
     tools = tuple(sorted(set(done.names.values())))
     return Trimmed(session, job.source, tally, done.count, saved, in_context, tools, done.long, done.nulls)
-
-
-def check(session: SessionPath) -> None:
-    """Raise SessionFileError or TrimError for what cannot be trimmed; reads no further than to the first record."""
-    objects = False
-    with ExitStack() as stack:
-        for piece in _pieces(session):
-            opened = Opened(piece, stack.enter_context(piece.path.open("rb", buffering=BUFFER)))
-            for raw in opened.lines():
-                if len(raw) > LONGEST:
-                    return
-                if with_metadata(unmarked(raw), {}):
-                    objects = True
-                    with suppress(NotJsonError):
-                        if is_record(decode(unmarked(raw))):
-                            return
-    if objects:
-        raise not_theirs(one_line(str(session.path)))
-    raise _NoSessionError(session.path)
 
 
 def _pieces(session: SessionPath) -> list[Piece]:
