@@ -10,6 +10,7 @@ from session_records import REAL, REAL_FILES, TIME, assistant, call, jsonl, plai
 
 import foldmark
 from foldmark.core.errors import CommandError
+from foldmark.sessions.conversion.exporting import export
 from foldmark.sessions.conversion.importing import default_name, import_session
 
 SIDE = {"isSidechain": True}
@@ -94,6 +95,107 @@ def test_compared_with_the_file_text_by_text(load):
                 texts.append(block.get("text", inner))
     found = [json.loads(e.content) if e.kind == "tool_call" else e.content for e in load(path).messages]
     assert found == texts
+
+
+# -- what stands in the file in another way than the model saw it ----------------------------------------------
+
+
+def busy(prompt, uuid, parent, mode="prompt"):
+    attached = {"type": "queued_command", "prompt": prompt, "commandMode": mode}
+    return {"type": "attachment", "attachment": attached, "uuid": uuid, "parentUuid": parent, "timestamp": TIME}
+
+
+def given(path, content, uuid, parent):
+    inner = {"type": "text", "file": {"filePath": f"/app/{path}", "content": content, "numLines": 1, "startLine": 1}}
+    attached = {"type": "file", "filename": path, "content": inner}
+    return {"type": "attachment", "attachment": attached, "uuid": uuid, "parentUuid": parent, "timestamp": TIME}
+
+
+def test_what_was_typed_while_the_model_was_busy_and_given_files_are_messages(session, load, tmp_path):
+    image = {"type": "image", "source": {"type": "url", "url": "https://x.test/a.png"}}
+    imported = session(
+        user("look at @a.py", "u1"),
+        given("a.py", "print(1)\n", "f1", "u1"),
+        assistant([call("c1")], "a1", "f1", "m1"),
+        user([result("c1")], "r1", "a1"),
+        busy("and use tabs", "q1", "r1"),
+        busy([{"type": "text", "text": "see this"}, image], "q2", "q1"),
+        assistant("done", "a2", "q2", "m2"),
+    )
+    file = "[File a.py, given with @:]\nprint(1)\n"
+    assert imported.turns == [["look at @a.py", file, "c1", "c1", "and use tabs", "see this", "done"]]
+    assert [event.kind for event in imported.messages].count("user") == 4
+    assert imported.report.kept == 0
+    path = tmp_path / "exported.jsonl"
+    path.write_bytes(b"".join(export(imported.agent, "/app", "1").content()))
+    records = [json.loads(line) for line in path.read_bytes().splitlines()]
+    assert [each.get("attachment", {}).get("type") for each in records] == [
+        *(None, "file", None, None, "queued_command", "queued_command", None)
+    ]
+    again = load(path, "again")
+    assert again.turns == imported.turns
+    assert (
+        again.agent.request(provider="anthropic").body["messages"]
+        == (imported.agent.request(provider="anthropic").body["messages"])
+    )
+
+
+@pytest.mark.parametrize(
+    "attached",
+    [
+        None,
+        [],
+        {"type": "queued_command"},
+        {"type": "queued_command", "prompt": 5},
+        {"type": "queued_command", "prompt": [{"type": "tool_result", "tool_use_id": "c1", "content": "x"}]},
+        {"type": "file", "filename": "x"},
+        {"type": "file", "content": {"type": "image", "file": {"base64": "x"}}},
+        {"type": "skill_listing", "content": "many"},
+    ],
+)
+def test_any_other_attachment_is_kept_as_data(session, attached):
+    imported = session(
+        user("hello", "u1"), {"type": "attachment", "attachment": attached, "uuid": "x", "parentUuid": "u1"}
+    )
+    assert imported.turns == [["hello"]]
+    assert [record["type"] for record in imported.kept] == ["attachment"]
+
+
+def test_an_error_of_the_api_is_no_answer(session):
+    imported = session(
+        user("go", "u1"),
+        assistant([call("c1")], "a1", "u1", "m1"),
+        user([result("c1")], "r1", "a1"),
+        assistant("5-hour limit reached", "e1", "r1", "x1", isApiErrorMessage=True, model="<synthetic>"),
+        user("go on", "u2", "e1"),
+        assistant("done", "a2", "u2", "m2"),
+    )
+    assert imported.turns == [["go", "c1", "c1"], ["go on", "done"]]
+    assert [record["isApiErrorMessage"] for record in imported.kept] == [True]
+    assert [event.interrupted for event in imported.of("turn_ended")] == [True, False]
+    assert "limit" not in str(imported.agent.request(provider="anthropic").body["messages"])
+
+
+def test_one_response_stays_one_message(session):
+    """Parallel calls are written as they start and results as they come."""
+    imported = session(
+        user("go", "u1"),
+        assistant("I look.", "a1", "u1", "m1"),
+        assistant([call("c1")], "a2", "a1", "m1"),
+        user([result("c1", "one")], "r1", "a2"),
+        {"type": "progress", "uuid": "p1", "parentUuid": "r1"},
+        assistant([call("c2")], "a3", "a2", "m1"),
+        assistant([call("c3")], "a4", "a3", "m1"),
+        user([result("c3", "three")], "r3", "a4"),
+        user([result("c2", "two")], "r2", "a3"),
+        assistant("done", "a5", "r2", "m2"),
+    )
+    assert imported.turns == [["go", "I look.", *("c1", "c2", "c3"), *("c1", "c2", "c3"), "done"]]
+    sent = imported.agent.request(provider="anthropic").body["messages"]
+    assert [[block["type"] for block in message["content"]] for message in sent[1:3]] == [
+        ["text", "tool_use", "tool_use", "tool_use"],
+        ["tool_result"] * 3,
+    ]
 
 
 # -- records to messages --------------------------------------------------------------------------------------
@@ -375,7 +477,7 @@ def test_parallel_calls_beside_the_way(session):
         user([result("c1")], "r1", "a1"),
         assistant("b", "a3", "r1", "m2"),
     )
-    assert imported.shown == ["a", "c1", "c2", "c2", "c1", "b"]
+    assert imported.shown == ["a", "c1", "c2", "c1", "c2", "b"]
 
 
 def test_the_way_leads_through_records_that_are_not_messages(session):

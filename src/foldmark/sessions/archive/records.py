@@ -70,10 +70,6 @@ def arguments(value: Any) -> str:
 
 
 def _claude(record: dict[str, Any]) -> Iterator[Said]:
-    if record.get("type") == "attachment":  # what was typed while the model was busy
-        attached = record.get("attachment")
-        if isinstance(attached, dict) and attached.get("type") == "queued_command":
-            yield Said("user", _text(attached.get("prompt")))
     for part in read_message(record).parts:
         match part:
             case Text():

@@ -7,6 +7,10 @@ Blocks keep their order. Where the format leaves a choice:
   message without content; images and documents in the first user message of their record; everything but text in the
   result of a tool.
 - `data={"response": id}` names the API message of what an assistant said or called: one spans several records.
+- A prompt that was typed while the model was busy and a file that was given with @ stand in `attachment` records. Each
+  becomes a user's message, with the rest of the attachment as `data={"attachment": ...}`, so that an export can write
+  the record again.
+- An error of the API that Claude Code put into an answer's place (`isApiErrorMessage`) says nothing: no model read it.
 - A record that an export made up (`MADE_UP`) says nothing.
 - Nothing else of a record is kept with a message: no uuids, paths or copies of a result (`toolUseResult`).
 """
@@ -19,6 +23,9 @@ Data = dict[str, Any]
 
 MADE_UP = "foldmark_made_up"
 """The mark of a record that only completes an exported session: nothing of it was in the conversation."""
+
+FILE_HEADING = "[File {}, given with @:]\n"
+"""Stands in front of the content of a file that a person gave with @."""
 
 _USER_BLOCKS = frozenset({"image", "document", "search_result"})
 _ASSISTANT_BLOCKS = frozenset({"thinking", "redacted_thinking"})
@@ -71,7 +78,9 @@ NOTHING = Reading((), complete=False)
 def read_message(record: Any) -> Reading:
     """The messages of a record; `NOTHING` for one that is neither a user's nor an assistant's, or not usable."""
     role = record.get("type") if isinstance(record, dict) else None
-    if role not in ("user", "assistant") or record.get(MADE_UP) is True:
+    if role == "attachment":
+        return _read_attachment(record.get("attachment"))
+    if role not in ("user", "assistant") or record.get(MADE_UP) is True or is_api_error(record):
         return NOTHING
     message = record.get("message")
     content = message.get("content") if isinstance(message, dict) else None
@@ -80,6 +89,48 @@ def read_message(record: Any) -> Reading:
     if not isinstance(content, list):
         return NOTHING
     return _read_user(content) if role == "user" else _read_assistant(content, response_of(record))
+
+
+def is_api_error(record: Any) -> bool:
+    """Return True if Claude Code put an error of the API there as if it were an answer."""
+    return isinstance(record, dict) and record.get("type") == "assistant" and record.get("isApiErrorMessage") is True
+
+
+def _read_attachment(attached: Any) -> Reading:
+    """The message of a prompt that was queued, or of a file that was given; other attachments are the program's own."""
+    if not isinstance(attached, dict):
+        return NOTHING
+    if attached.get("type") == "queued_command":
+        prompt = attached.get("prompt")
+        reading = _read_user([{"type": "text", "text": prompt}] if isinstance(prompt, str) else _listed(prompt))
+        if any(not isinstance(part, Text) for part in reading.parts):
+            return NOTHING
+        about = {name: value for name, value in attached.items() if name != "prompt"}
+        parts = [_about(part, about) for part in reading.parts if isinstance(part, Text)]
+        return Reading(tuple(parts), reading.complete)
+    content = attached.get("content")
+    file = content.get("file") if isinstance(content, dict) and attached.get("type") == "file" else None
+    if not isinstance(file, dict) or not isinstance(file.get("content"), str):
+        return NOTHING
+    about = {**attached, "content": {**content, "file": {**file, "content": ""}}} if isinstance(content, dict) else {}
+    name = file_name(about)
+    return Reading((Text("user", FILE_HEADING.format(name) + file["content"], {"attachment": about}),), complete=True)
+
+
+def file_name(attached: Data) -> str:
+    """The name of a file that was given, as its heading shows it."""
+    content = attached.get("content")
+    file = content.get("file") if isinstance(content, dict) else None
+    names = (attached.get("filename"), file.get("filePath") if isinstance(file, dict) else None)
+    return next((" ".join(name.split()) for name in names if isinstance(name, str) and name.strip()), "without a name")
+
+
+def _about(part: Text, about: Data) -> Text:
+    return Text(part.kind, part.text, {**(part.data or {}), "attachment": about})
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def response_of(record: Any) -> str | None:

@@ -8,7 +8,8 @@
 - What is neither active nor in a sidechain is an abandoned branch: someone went back and wrote another prompt.
 - Branches stay whole: each abandoned branch and each sidechain becomes turns of its own, which stand behind the turn of
   the main chain in which it began. Records that hold no message stay where they are, with the main chain.
-- A result that was written before its own call (parallel calls race) stands behind it.
+- A result that was written before its own call (parallel calls race) stands behind it. The records of one API message
+  stand together, the results of its calls behind them.
 - A compaction (a summary in place of what was before) on the main chain ends a turn and is one of its own: see
   `compaction`. In another branch it is a message.
 - A turn begins with a prompt, when the turn before it has been answered and none of its calls still gets a result.
@@ -100,7 +101,11 @@ def _branches(entries: Sequence[Entry], found: Mapping[int, Compaction]) -> tupl
             others.setdefault(root, []).append(entry)
         else:
             main.append(entry)
-    return _calls_first(main), [_calls_first(branch) for branch in others.values()]
+    return _ordered(main), [_ordered(branch) for branch in others.values()]
+
+
+def _ordered(branch: list[Entry]) -> list[Entry]:
+    return list(_whole_responses(_calls_first(branch)))
 
 
 def _parents(entries: Sequence[Entry], found: Mapping[int, Compaction]) -> list[int]:
@@ -159,6 +164,44 @@ def _calls_first(branch: list[Entry]) -> list[Entry]:
     return ordered
 
 
+def _whole_responses(branch: Sequence[Entry]) -> Iterator[Entry]:
+    """Yield the branch with the records of each API message together and the results behind, in the order of its calls.
+
+    Claude Code writes parallel calls of one message as they start, and a result as soon as it is there.
+    """
+    at = 0
+    while at < len(branch):
+        end = _end_of_exchange(branch, at)
+        run, at = branch[at:end], end
+        if len(run) == 1:
+            yield run[0]
+            continue
+        order = {call: place for place, call in enumerate(call for entry in run for call in entry.calls)}
+        yield from (entry for entry in run if entry.response)
+        yield from sorted(
+            (entry for entry in run if entry.results), key=lambda entry: min(order[call] for call in entry.results)
+        )
+        yield from (entry for entry in run if not entry.response and not entry.results)
+
+
+def _end_of_exchange(branch: Sequence[Entry], at: int) -> int:
+    """Return where the records of the API message that begins at `at` end, with the results of its calls between them
+    and behind; the next position if there is none."""
+    response, calls, end = branch[at].response, {*branch[at].calls}, at + 1
+    if response is None:
+        return end
+    for position in range(at + 1, len(branch)):
+        entry = branch[position]
+        if entry.response == response:
+            calls.update(entry.calls)
+        elif not (entry.results and calls.issuperset(entry.results)):
+            if entry.role:
+                break
+            continue  # a record without a message belongs to the exchange only if more of it follows
+        end = position + 1
+    return end
+
+
 def _turns(
     branch: Sequence[Entry], shown: bool, homes: Mapping[str, int], own: frozenset[str]
 ) -> Iterator[PlannedTurn]:
@@ -181,7 +224,8 @@ def _turns(
             else:
                 interrupted = True
         waiting.difference_update(entry.results)
-        interrupted |= entry.interruption
+        interrupted |= entry.interruption or entry.failed
+        answered |= entry.failed
         if entry.role:
             answered |= not (entry.prompt or entry.interruption)
             after_result = bool(entry.results) or joins

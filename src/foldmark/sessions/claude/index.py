@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foldmark.core.codec import utc
-from foldmark.sessions.claude.blocks import Call, Result, Text, read_message, response_of
+from foldmark.sessions.claude.blocks import Call, Result, Text, is_api_error, read_message, response_of
 from foldmark.sessions.session_file import Record
 
 INTERRUPTIONS = ("[Request interrupted by user]", "[Request interrupted by user for tool use]")
@@ -47,7 +47,8 @@ class Entry(Struct, frozen=True, kw_only=True, gc=False):
     `moment` is its time, or that of the record before it (before the first that has one: that one's; None if none
     has). `side` is None on the main chain, otherwise the agent's id, or "" where the record names none. `role` is user
     or assistant if there is a message in it. `prompt`: a person's text, so that it can open a turn; `injected`: text
-    that Claude Code put there itself (isMeta); `interruption`: one of `INTERRUPTIONS`. `calls` and `results` are tool
+    that Claude Code put there itself (isMeta), or a person while the model was busy; `failed`: an error of the API
+    in an answer's place; `interruption`: one of `INTERRUPTIONS`. `calls` and `results` are tool
     call ids; `prompted_by` is the call that made Claude Code inject this record. `compacts`: it is the summary that a
     compaction puts in place of what was before. `preserved` is what the boundary of a compaction says of it.
     """
@@ -62,6 +63,7 @@ class Entry(Struct, frozen=True, kw_only=True, gc=False):
     prompt: bool = False
     injected: bool = False
     interruption: bool = False
+    failed: bool = False
     response: str | None = None
     calls: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
@@ -96,7 +98,8 @@ def _entries(records: Iterable[Record]) -> Iterator[Entry]:
         calls = tuple(part.call_id for part in parts if isinstance(part, Call))
         results = tuple(part.call_id for part in parts if isinstance(part, Result))
         texts = [part for part in parts if isinstance(part, Text)]
-        role = value["type"] if parts else None
+        attached = value.get("type") == "attachment"
+        role = ("user" if attached else value["type"]) if parts else None
         interruption = len(parts) == 1 and bool(texts) and texts[0].text in INTERRUPTIONS
         yield Entry(
             line=record.line,
@@ -107,7 +110,8 @@ def _entries(records: Iterable[Record]) -> Iterator[Entry]:
             side=(_text(value.get("agentId")) or "") if value.get("isSidechain") is True else None,
             role=role,
             prompt=role == "user" and not results and not interruption,
-            injected=value.get("isMeta") is True,
+            failed=is_api_error(value),
+            injected=attached or value.get("isMeta") is True,
             interruption=role == "user" and interruption,
             response=response_of(value) if parts else None,
             calls=calls,

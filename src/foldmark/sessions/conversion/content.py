@@ -15,6 +15,7 @@ from foldmark.core.events import Event
 from foldmark.core.images import images_of
 from foldmark.core.view import INTERRUPTED, NO_OUTPUT, NO_RESULT, TOOL_MESSAGE
 from foldmark.providers.anthropic import AFTER
+from foldmark.sessions.claude.blocks import FILE_HEADING, file_name
 
 Block = dict[str, Any]
 
@@ -55,6 +56,22 @@ def result(event: Event | None, call_id: str) -> Block:
     if failed:
         return {**block, "content": event.content if event.content.strip() else NO_OUTPUT, "is_error": True}
     return {**block, "content": event.content}
+
+
+def attachment(event: Event) -> Block | None:
+    """What an imported attachment was, with its text put back; None for any other message."""
+    about = (event.data or {}).get("attachment") if event.kind == "user" else None
+    if not isinstance(about, dict):
+        return None
+    if about.get("type") == "queued_command":
+        blocks = said(event)
+        alone = blocks[0].get("text") if len(blocks) == 1 else None
+        return {**about, "prompt": alone or blocks} if blocks else None
+    heading = FILE_HEADING.format(file_name(about))
+    body = about.get("content")
+    if not event.content.startswith(heading) or not isinstance(body, dict) or not isinstance(body.get("file"), dict):
+        return None
+    return {**about, "content": {**body, "file": {**body["file"], "content": event.content.removeprefix(heading)}}}
 
 
 def left_behind(event: Event) -> int:

@@ -104,11 +104,13 @@ def records(pieces: Sequence[Piece], to: Exporting) -> Iterator[Record]:
             "userType": "external",
             "cwd": to.cwd,
             "sessionId": to.session_id,
-            "type": piece.role,
-            "message": _message(piece, to),
             "uuid": uuid,
             "timestamp": moment,
         }
+        if index and (attached := content.attachment(piece.event)):
+            record |= {"type": "attachment", "attachment": attached}
+        else:
+            record |= {"type": piece.role, "message": _message(piece, to)}
         if piece.made_up:
             record |= {"isMeta": True} if piece.part == "omitted" else {}
             record[MADE_UP] = True
