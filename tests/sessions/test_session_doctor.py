@@ -112,6 +112,9 @@ def instead(at: int, line: Any) -> Damage:
     return lambda records: records.__setitem__(at - 1, line)
 
 
+INTERRUPTIONS = {"a call without a result", "calls at the end"}
+"""What a person's interruption leaves behind: no damage, but a repair completes it."""
+
 STOPS: dict[str, tuple[Damage, int | None, str]] = {
     "a null line": (lambda records: records.insert(3, None), 4, "`null`"),
     "message null": (change(7, message=None), 7, "no message"),
@@ -200,9 +203,10 @@ def test_a_sound_session(write: Callable[..., Path]) -> None:
 def test_a_damage_is_found_and_repaired(what: str, write: Callable[..., Path]) -> None:
     path = write(*damaged(what))
     original = path.read_bytes()
-    found = wrong(path)
+    found = diagnose(session_path(path)).findings
     _, line, words = DAMAGES[what]
-    weight = "stops" if what in STOPS else "loses"
+    weight = "stops" if what in STOPS else "note" if what in INTERRUPTIONS else "loses"
+    assert any(each.matters for each in found) == (what not in INTERRUPTIONS)
     assert any(each.weight == weight and each.line == line and words in each.text for each in found), found
     new = repaired(path)
     assert new is not None

@@ -177,8 +177,9 @@ def _met(row: Row, fault: Fault) -> bool:
 def _tools(pairs: Pairs) -> Iterator[Finding]:
     """Calls and results that do not belong together."""
     for row, _, call in pairs.unanswered:
+        # An interruption leaves such calls behind, and resuming leaves them out: that is no damage.
         told = f"the call {one_line(call)[:60]} has no result: it is left out on resuming, with its whole line"
-        yield Finding("loses", row.line, told)
+        yield Finding("note", row.line, told)
     for row, _, call in pairs.early:
         yield Finding("loses", row.line, f"a result stands before its call {one_line(call)[:60]}: both are lost")
     for row, _, call in pairs.orphans:
