@@ -81,13 +81,19 @@ class Found(Struct, frozen=True):
     visible: bool | None = None
 
 
+UNFOUND_TOOLS = frozenset({"filter_context"})
+"""Tools whose calls and results no search finds: they repeat what somebody wanted forgotten."""
+
+
 class Scope(NamedTuple):
     """The messages of a log that a search may find, worked out from filters: `agents` are uuids, None for all; `fits`
-    tells of (agent, event) whether it may be found, as far as the other filters do not say."""
+    tells of (agent, event) whether it may be found, as far as the other filters do not say. What `aside` says yes to
+    (agent, event) is never found and belongs to no passage."""
 
     filters: Filters = ANY
     agents: Collection[str] | None = None
     fits: Callable[[str, int], bool] | None = None
+    aside: Callable[[str, int], bool] | None = None
 
 
 class Said(NamedTuple):
