@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from operator import itemgetter
 
 from foldmark.core.codec import operation_of
+from foldmark.core.errors import DamagedError
 from foldmark.core.events import Clear, Drop, Filter, Operation, PlanningEnded, Rewind, Summary, Undo
 from foldmark.core.ports import Store
 from foldmark.core.segments import END, Segment, contains
@@ -25,7 +26,10 @@ class Planned:
     def __call__(self, agent_id: str, event_id: int) -> bool:
         """Return True if this message of this agent belongs to a planning conversation."""
         if agent_id not in self._spans:
-            self._spans[agent_id] = spans(self._store, agent_id)
+            try:
+                self._spans[agent_id] = spans(self._store, agent_id)
+            except DamagedError:
+                self._spans[agent_id] = ()  # a damaged conversation must not end the search of all others
         mine = self._spans[agent_id]
         at = bisect_right(mine, event_id, key=itemgetter(0))
         return at > 0 and event_id <= mine[at - 1][1]
@@ -33,6 +37,8 @@ class Planned:
 
 def spans(store: Store, agent_id: str) -> tuple[_Span, ...]:
     """Return the planning conversations of an agent in order as (first, last) event ids; an open one reaches `END`."""
+    if not store.has_planned(agent_id):
+        return ()
     recorded: list[tuple[int, Operation | int]] = list(_beginnings(store, agent_id))
     recorded += [(event.id, operation_of(event)) for event in store.operations(agent_id)]
     found: dict[int, int] = {}

@@ -97,6 +97,19 @@ WHERE agent = ? AND (kind IN (
 ) OR (kind = 'turn_ended' AND data IS NOT NULL)) AND id > ? AND id <= ?
 ORDER BY id
 
+-- name: has_planned
+-- Whether an agent ever had a planning conversation: `command` events say where one begins, filters where one lay.
+SELECT EXISTS (
+    SELECT 1 FROM events
+    WHERE agent = :agent AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+    AND kind = 'command' AND data ->> 'planning' IS NOT NULL
+) OR EXISTS (
+    SELECT 1 FROM events
+    WHERE agent = :agent AND (kind IN (
+        'mark', 'clear', 'rewind', 'fork', 'filter', 'drop', 'undo', 'summary', 'restore', 'pin', 'unpin', 'redact'
+    ) OR (kind = 'turn_ended' AND data IS NOT NULL)) AND kind = 'filter' AND data ->> 'planning' IS NOT NULL
+)
+
 -- name: messages
 -- A page of an agent's messages in a range of ids, oldest first.
 SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers
