@@ -1,6 +1,7 @@
 """The local matcher: what criteria mean where no model judges (SPEC 4.2, [S1])."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.matching import ranges, shown
 from foldmark.recall.matching import match
+from planning_talk import Talk
 
 TALK = conversation()
 BY_ID = {message.id: message for message in TALK}
@@ -111,6 +113,8 @@ def test_a_turn_that_says_nothing_new_goes_on() -> None:
         ("फ़ाइल", "यह फ़ाइल कहाँ है"),
         ("port 8080", "it listens on port 8080"),
         ("TICKET7", "see ticket7."),
+        ("NEAR(weather dry)", "the weather is fine"),
+        ("src/app.py", "in src there is app.py"),
         ("tickets", "ticket7 and ticket8 wait"),
         ("PROJ-12", "proj-12 is open"),
         ("v1.2", "the bug is in v1.2.0"),
@@ -235,7 +239,7 @@ def test_numbers_are_ids_where_messages_are_meant() -> None:
     assert match("messages 2-4", messages) == (2, 3, 4)
     assert match("#1 and #3", messages) == (1, 3)
     assert match("1, 3–4", messages) == (1, 3, 4)
-    assert match("messages 1 and 4", messages) == match("#1, 4", messages) == (1, 4)
+    assert match("messages 1 and 4", messages) == match("#1, 4", messages) == match("id 1 and id 4", messages) == (1, 4)
     assert match("messages 4 and port 3", messages) == (2, 4)
     assert match("port 3", messages, keep_going=False) == (2,)
     assert match("version 4 and 9", messages) == (5,)
@@ -340,3 +344,14 @@ def test_a_model_is_shown_ids_roles_and_texts() -> None:
         '"content": "create table notes (id integer primary key)"}\n'
         "[109] tool: wrote migrations/0001.sql, 34 lines"
     )
+
+
+def test_forgetting_uses_the_vectors_that_there_are(tmp_path: Path) -> None:
+    with Talk(tmp_path / "log.db") as talk:
+        sign_in = talk.exchange("How do people sign in?", "With a password.")
+        talk.exchange("What is for lunch?", "Noodles.")
+        assert talk.forget("authentication")["message_count"] == 0
+        talk.agent.do("/cancel")
+        talk.log.meanings().bring_up()
+        found = talk.forget("authentication")
+        assert [message["id"] for message in found["matching_messages"]] == sign_in

@@ -1,5 +1,6 @@
 """What is looked for in all that was ever said, and what can be searched [SPEC 7]."""
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple, Protocol
@@ -81,8 +82,15 @@ class Found(Struct, frozen=True):
     visible: bool | None = None
 
 
-UNFOUND_TOOLS = frozenset({"filter_context"})
-"""Tools whose calls and results no search finds: they repeat what somebody wanted forgotten."""
+_UNFOUND = re.compile(r"(?:mcp__.*foldmark__)?filter_context")
+
+
+def is_unfound(tool: str | None) -> bool:
+    """Whether calls and results of a tool are never found: they repeat what somebody wanted forgotten.
+
+    A coding agent calls the tool by a longer name.
+    """
+    return tool is not None and _UNFOUND.fullmatch(tool) is not None
 
 
 class Scope(NamedTuple):

@@ -20,6 +20,7 @@ _UNSPACED_TALK = re.compile(
     "关于|有关|關於|讨论|討論|对话|對話|消息|訊息|内容|所有|全部|的|について|に関する|関する|メッセージ|会話|議論|の|を|全て"
 )
 _DIGIT, _JOINT = re.compile(r"\d"), re.compile(r"[-./:\\]+")
+_GAP = re.compile(r"[\s()\[\]{}<>=+|~^`!?;]+")
 _MESSAGES = re.compile(r"#|\b(?:messages?|ids?|nachrichten|mensajes)\b", re.IGNORECASE)
 _RANGE = re.compile(r"[0-9][\s\"'#]*[-–—][\s\"'#]*[0-9]")
 _EITHER = re.compile(r"(?<![0-9]),|,(?![0-9])|[;&|\n、，；]|\b(?:and|or|und|oder|et|ou|y|o)\b", re.IGNORECASE)
@@ -77,18 +78,15 @@ def _clauses(text: str) -> tuple[Clause, ...]:
 def _only_numbers(part: str) -> bool:
     """Whether a part has numbers, and beside them nothing that says what messages are about."""
     numbers = {each for each in words(part) if each.isdecimal()}
-    return bool(numbers and spans(part)) and numbers.issuperset(word for term in _terms(part) for word in _typed(term))
-
-
-def _typed(term: Term) -> tuple[str, ...]:
-    return term.phrases[0].words
+    others = {word for term in _terms(_MESSAGES.sub(" ", part)) for word in term.phrases[0].words}
+    return bool(spans(part)) and others <= numbers
 
 
 def _terms(text: str) -> tuple[Term, ...]:
     """The terms of a text that say what messages are about."""
     spaced = _UNSPACED_TALK.sub(" ", text)
     # The words of a path or a call may stand apart; an identifier with digits ("v1.2", "PROJ-12") is looked for whole.
-    parts = (part for word in spaced.split() for part in ([word] if _DIGIT.search(word) else _JOINT.split(word)))
+    parts = (part for word in _GAP.split(spaced) for part in ([word] if _DIGIT.search(word) else _JOINT.split(word)))
     kept = [part for part in parts if _tells(part)]
     telling, _ = told_apart(" ".join(kept))
     return tuple(telling)[:MOST_TERMS]

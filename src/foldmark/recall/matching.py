@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from math import sqrt
-from typing import NamedTuple
 
 from foldmark.core.events import Event
 from foldmark.core.matching import by_turn, said
@@ -53,13 +52,6 @@ Alike = Callable[[str], Likeness | None]
 """How alike in meaning messages are to a text; None where there are no vectors."""
 
 
-class _Heard(NamedTuple):
-    """How often a message holds each term of a clause, and its length in words."""
-
-    counts: Sequence[int]
-    length: int
-
-
 def match(
     criteria: str, messages: Sequence[Event], *, alike: Alike | None = None, keep_going: bool = True
 ) -> tuple[int, ...]:
@@ -76,18 +68,22 @@ def match(
     """
     asked_for = wanted(criteria)
     rows = [message for message in messages if message.role not in (None, "system")]
-    matcher = _Matcher(rows, alike, keep_going)
+    matcher = _Matcher(rows, (*asked_for.clauses, *asked_for.unwanted), alike, keep_going)
     chosen = matcher.chosen(asked_for.clauses) if asked_for.clauses else {row.id for row in rows}
     chosen -= matcher.chosen(asked_for.unwanted)
     return tuple(row.id for row in rows if row.id in chosen)
 
 
 class _Matcher:
-    """The messages that criteria are compared with."""
+    """The messages that the clauses of a criterion are compared with; each is read once for all of them."""
 
-    def __init__(self, rows: Sequence[Event], alike: Alike | None, keep_going: bool) -> None:
+    def __init__(self, rows: Sequence[Event], clauses: Iterable[Clause], alike: Alike | None, keep_going: bool) -> None:
         self._rows, self._alike, self._keep_going = rows, alike, keep_going
         self._turns = by_turn(rows)
+        every = list(dict.fromkeys(term for clause in clauses for term in clause.terms))
+        self._place = {term: place for place, term in enumerate(every)}
+        looked_for = [_related(each) for each in asked(every, (), dict.fromkeys(every, 0), 0)]
+        self._heard = [occurrences(_text(row), looked_for) for row in rows] if every else []
 
     def chosen(self, clauses: Iterable[Clause]) -> set[int]:
         """Ids of what any of the clauses is about."""
@@ -102,9 +98,9 @@ class _Matcher:
 
     def _hits(self, clause: Clause) -> set[int]:
         """Ids of the messages that hold enough of the terms, by weight, or are close to the clause in meaning."""
-        terms = [_related(each) for each in asked(clause.terms, (), dict.fromkeys(clause.terms, 0), 0)]
-        heard = [_Heard(*occurrences(_text(row), terms)) for row in self._rows]
-        holders = [sum(1 for each in heard if each.counts[place]) for place in range(len(terms))]
+        places = [self._place[term] for term in clause.terms]
+        heard = [([counts[place] for place in places], length) for counts, length in self._heard]
+        holders = [sum(1 for counts, _ in heard if counts[place]) for place in range(len(places))]
         weights = [rarity(number, len(self._rows)) if number else 0.0 for number in holders]
         named = [place for place, term in enumerate(clause.terms) if _has_digits(term)]
         chosen = set() if named else self._meant(clause.text)

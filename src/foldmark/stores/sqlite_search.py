@@ -10,7 +10,7 @@ from msgspec import json
 
 from foldmark.core.codec import timestamp
 from foldmark.core.errors import StoreError
-from foldmark.core.recall import UNFOUND_TOOLS, Said, Scope, Term, Wanted
+from foldmark.core.recall import Said, Scope, Term, Wanted, is_unfound
 from foldmark.recall.fts5 import COUNTED, expression, extrapolated
 from foldmark.recall.ranking import LONGEST, NEIGHBOUR
 from foldmark.recall.runs import joined
@@ -83,7 +83,7 @@ class SqliteIndex:
                     yield id
 
     def _is_findable(self, id: int, key: int, tool: str | None) -> bool:
-        return tool not in UNFOUND_TOOLS and (self._aside is None or not self._aside(self._id_of(key), id))
+        return not is_unfound(tool) and (self._aside is None or not self._aside(self._id_of(key), id))
 
     def around(self, ids: Sequence[int], reach: int) -> list[list[Said]]:
         found: dict[int, list[list[Said]]] = defaultdict(list)
