@@ -252,6 +252,7 @@ def test_a_bare_number_is_a_word() -> None:
     assert match("3", messages) == (2,)
     assert match("1", messages) == match("1 and 5", messages) == ()
     assert match("4, 3", messages) == (2, 5)
+    assert match("2026-01-02", messages) == match("messages of 2026-01-02", messages) == ()
 
 
 def test_digits_of_a_word_are_no_id() -> None:

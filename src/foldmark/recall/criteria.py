@@ -23,6 +23,7 @@ _DIGIT, _JOINT = re.compile(r"\d"), re.compile(r"[-./:\\]+")
 _GAP = re.compile(r"[\s()\[\]{}<>=+|~^`!?;]+")
 _MESSAGES = re.compile(r"#|\b(?:messages?|ids?|nachrichten|mensajes)\b", re.IGNORECASE)
 _RANGE = re.compile(r"[0-9][\s\"'#]*[-–—][\s\"'#]*[0-9]")
+_DATE = re.compile(r"[0-9][-./][0-9]+[-./][0-9]")
 _EITHER = re.compile(r"(?<![0-9]),|,(?![0-9])|[;&|\n、，；]|\b(?:and|or|und|oder|et|ou|y|o)\b", re.IGNORECASE)
 _EXCEPT = re.compile(
     r"\b(?:except(?:ing)?(?:\s+for)?|excluding|but\s+not|(?<=all )but|(?<=everything )but|apart\s+from|other\s+than"
@@ -79,7 +80,7 @@ def _only_numbers(part: str) -> bool:
     """Whether a part has numbers, and beside them nothing that says what messages are about."""
     numbers = {each for each in words(part) if each.isdecimal()}
     others = {word for term in _terms(_MESSAGES.sub(" ", part)) for word in term.phrases[0].words}
-    return bool(spans(part)) and others <= numbers
+    return bool(spans(part)) and others <= numbers and not _DATE.search(part)
 
 
 def _terms(text: str) -> tuple[Term, ...]:
