@@ -221,3 +221,16 @@ def test_what_a_coding_agent_recalled_is_no_news(home: Home, agent: foldmark.Age
     found: Any = agent.call_tool("recall", {"query": "zebra", "limit": 1})
     assert found.startswith("Found 1 message in 1 archived session")
     assert "user: the one zebra" in found
+
+
+def test_calls_that_plan_forgetting_are_not_found(home: Home, agent: foldmark.Agent) -> None:
+    name = "mcp__plugin_foldmark__filter_context"
+    home.session(
+        A,
+        user("The zebra is striped.", "u1"),
+        assistant([call("c1", name, action="preview", criteria="zebra")], "a1"),
+        user([result("c1", "found: the zebra is striped")], "u2"),
+    )
+    home.sync()
+    (session,) = agent.do("/recall zebra").data["sessions"]
+    assert [hit["line"] for hit in session["hits"]] == [1]

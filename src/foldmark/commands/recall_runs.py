@@ -1,13 +1,15 @@
 """Runs of neighbouring turns in which something was found [SPEC 7; S1]."""
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from functools import partial
+from itertools import groupby, takewhile
 from operator import attrgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from foldmark.conversation import Agent, Log
+from foldmark.conversation.planned import Planned
 from foldmark.conversation.standing import Standing
 from foldmark.core.ports import Hit, Store
 from foldmark.core.recall import Found
@@ -64,10 +66,13 @@ def runs_of(agent: Agent, hits: Iterable[Hit]) -> list[Run]:
 
 
 def grouped(store: Store, hits: Iterable[Hit]) -> list[list[Hit]]:
-    """Hits by runs of neighbouring turns of one agent, each run in the order of the log."""
+    """Hits by runs of neighbouring turns of one agent, each run in the order of the log. A planning conversation ends
+    a run."""
+    planned = Planned(store)
     runs: list[list[Hit]] = []
     ordered = sorted(hits, key=lambda hit: (hit.agent_id, hit.turn_id or hit.event_id, hit.event_id))
     for agent, said in groupby(ordered, attrgetter("agent_id")):
+        live = partial(_is_live, planned, agent)
         near: Sequence[int | None] = ()
         for turn, found in groupby(said, attrgetter("turn_id")):
             if turn is not None and turn in near:
@@ -76,8 +81,13 @@ def grouped(store: Store, hits: Iterable[Hit]) -> list[list[Hit]]:
                 runs.append(list(found))
             else:
                 runs.extend([hit] for hit in found)
-            near = () if turn is None else store.turns_after(agent, turn, GAP + 1)
+            behind = () if turn is None else store.turns_after(agent, turn, GAP + 1)
+            near = tuple(takewhile(live, behind))
     return runs
+
+
+def _is_live(planned: Planned, agent: str, turn: int) -> bool:
+    return not planned(agent, turn)
 
 
 def _run(at: Standing, hits: Sequence[Hit]) -> Run:

@@ -228,13 +228,16 @@ class Log:
         return self._meanings
 
     def index(self, filters: Filters = ANY) -> Index:
-        """The messages of all conversations that pass `filters`, to be searched together with what else there is."""
+        """The messages of all conversations that pass `filters`, to be searched together with what else there is; never
+        those of planning conversations."""
+        from foldmark.conversation.planned import Planned
+
         agents = None
         if filters.agent or filters.project:
             named = self.store.named(filters.agent) if filters.agent and filters.agent.isprintable() else None
             agents = [record.id for record in self.store.agents() if _passes(record, filters, named)]
         shown = self._shown(filters.visible) if filters.visible is not None else None
-        return self.store.index(Scope(filters, agents, shown))
+        return self.store.index(Scope(filters, agents, shown, Planned(self.store)))
 
     def hits(self, query: "Query", places: Sequence[Place]) -> list[Hit]:
         """What was found at these places of `index`, in their order."""

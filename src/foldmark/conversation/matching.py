@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING
 
 from foldmark.conversation.asking_model import ask
 from foldmark.conversation.fullness import whole
+from foldmark.conversation.likeness import likeness
 from foldmark.core.events import Event
-from foldmark.core.matching import match, parse_ids, request_text
+from foldmark.core.matching import parse_ids, request_text
 from foldmark.core.ports import Progress
 from foldmark.core.pressure import chunk_count, chunks
 from foldmark.core.turns import newest_turns
+from foldmark.recall.matching import match
 
 if TYPE_CHECKING:
     from foldmark.conversation.agent import Agent
@@ -25,7 +27,8 @@ def matched(
     """
     at = agent.standing()
     if at.config.provider == "offline":
-        found_here = list(match(criteria, messages))
+        # To embed nothing costs nothing: without vectors no model is loaded.
+        found_here = list(match(criteria, messages, alike=lambda text: likeness(text, "auto", [agent.log])[0]))
         if progress is not None:
             progress(1, 1)
         return found_here

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from foldmark.conversation.log import Log
 from foldmark.conversation.recalling import search_everything
 from foldmark.core.errors import FoldmarkError
-from foldmark.core.recall import ANY, Archived, Filters, Found
+from foldmark.core.recall import ANY, Archived, Filters, Found, is_unfound
 
 MOST = 300
 """Messages and memos that are looked at, at most, where some of them do not count."""
@@ -32,7 +32,7 @@ def recollect(
         most = limit
         while True:
             every = search_everything(query, most, filters, log=log, archive=archive)
-            found = [each for each in every if counts is None or counts(each)]
+            found = [each for each in every if not is_unfound(each.tool) and (counts is None or counts(each))]
             if len(found) >= limit or len(found) == len(every) or most >= MOST:
                 return found[:limit]
             most = min(4 * most, MOST)

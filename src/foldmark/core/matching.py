@@ -1,7 +1,7 @@
-"""Which messages does a criterion mean? The local matcher, ranges for display, and how a model is asked [SPEC 4.2].
+"""Which messages does a criterion mean? How a model is asked, and ranges for display [SPEC 4.2].
 
 Matching is a model's judgement where there is one: `request_text` and `shown` make the request, `parse_ids` reads the
-answer. `match` stands in for it: it looks at words, not at meaning, and gives the same answer every time.
+answer. `foldmark.recall.matching` stands in for it.
 """
 
 import re
@@ -10,13 +10,9 @@ from collections.abc import Collection, Iterable, Sequence
 
 from msgspec import Struct
 
-from foldmark.core.criteria import ID, spans
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.events import Event
-from foldmark.core.lexical import by_turn, match, said
 from foldmark.core.wording import one_line
-
-__all__ = ["MatchRange", "match", "parse_ids", "ranges", "request_text", "shown"]
 
 TITLE = 60
 """Most characters of a range's title."""
@@ -24,9 +20,11 @@ TITLE = 60
 SHOWN = 4000
 """Characters of a message that a model sees of it to judge what it is about."""
 
+_ID = r"[0-9]{1,18}(?![0-9])"
+_SPAN = re.compile(rf"(?<![0-9A-Za-z_.])({_ID})(?![A-Za-z_]|\.[0-9])(?:[\s\"'#]*[-–—][\s\"'#]*({_ID})(?![A-Za-z_]))?")
 _LIST = re.compile(r"\[[0-9\s,;\"'#–—-]*\]")
 _BARE = re.compile(r"[\s,;#]*[0-9][0-9\s,;#–—-]*")
-_OBJECT = re.compile(rf"\"(?:id|message_id)\"\s*:\s*\"?({ID})")
+_OBJECT = re.compile(rf"\"(?:id|message_id)\"\s*:\s*\"?({_ID})")
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 
 
@@ -69,6 +67,26 @@ def ranges(messages: Sequence[Event], matched_ids: Collection[int]) -> tuple[Mat
         )
         for run in runs
     )
+
+
+def by_turn(rows: Iterable[Event]) -> list[list[Event]]:
+    """Messages by turn, in the order in which turns begin; what belongs to none stands by itself."""
+    turns: dict[int, list[Event]] = {}
+    for row in rows:
+        turns.setdefault(row.id if row.turn_id is None else row.turn_id, []).append(row)
+    return list(turns.values())
+
+
+def said(message: Event) -> str:
+    """What a message says; for a tool call its name and arguments."""
+    if message.kind != "tool_call":
+        return message.content
+    return f"{(message.data or {}).get('name', '')} {message.content}"
+
+
+def spans(text: str) -> tuple[tuple[int, int], ...]:
+    """The ids and ranges that a text names, each as (first, last); digits of a word (v2) are none."""
+    return tuple((int(first), int(last or first)) for first, last in _SPAN.findall(text))
 
 
 def shown(messages: Iterable[Event], limit: int = SHOWN) -> str:

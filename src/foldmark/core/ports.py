@@ -189,6 +189,9 @@ class Store(Towards, Leases, Memos, Reading, Sent, Lineage, Vectors, Protocol):
         """The operations of an agent with ids above `after` and up to `until` in order; among them the ends of turns
         that closed a planning conversation."""
 
+    def has_planned(self, agent_id: str) -> bool:
+        """Whether the agent ever had a planning conversation."""
+
     def messages(self, segments: Segments, *, newest_first: bool = False) -> Iterator[Event]:
         """The messages inside `segments`, read as they are consumed; what is appended meanwhile does not disturb."""
 

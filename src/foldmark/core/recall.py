@@ -1,5 +1,6 @@
 """What is looked for in all that was ever said, and what can be searched [SPEC 7]."""
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple, Protocol
@@ -81,13 +82,26 @@ class Found(Struct, frozen=True):
     visible: bool | None = None
 
 
+_UNFOUND = re.compile(r"(?:mcp__.*foldmark__)?filter_context")
+
+
+def is_unfound(tool: str | None) -> bool:
+    """Whether calls and results of a tool are never found: they repeat what somebody wanted forgotten.
+
+    A coding agent calls the tool by a longer name.
+    """
+    return tool is not None and _UNFOUND.fullmatch(tool) is not None
+
+
 class Scope(NamedTuple):
     """The messages of a log that a search may find, worked out from filters: `agents` are uuids, None for all; `fits`
-    tells of (agent, event) whether it may be found, as far as the other filters do not say."""
+    tells of (agent, event) whether it may be found, as far as the other filters do not say. What `aside` says yes to
+    (agent, event) is never found and belongs to no passage."""
 
     filters: Filters = ANY
     agents: Collection[str] | None = None
     fits: Callable[[str, int], bool] | None = None
+    aside: Callable[[str, int], bool] | None = None
 
 
 class Said(NamedTuple):

@@ -1,29 +1,12 @@
-"""The words of a text as matching sees them: without case and accents, split at seams, stemmed.
+"""Lists of words that say little about a topic, and a light stemmer by which memos are picked.
 
-`user_session`, `userSession` and `user sessions` share their terms. Scripts that write no spaces (Chinese, Japanese,
-Korean, Thai and others) give overlapping pairs of characters. Stemming is for English and light: plurals, -ing, -ed
-and the commonest endings of nouns made from verbs; it only has to send related words to one form, not to a word.
+Stemming is for English and light: plurals, -ing, -ed and the commonest endings of nouns made from verbs; it only has to
+send related words to one form, not to a word.
 """
 
 import re
-import unicodedata
-from collections import Counter
 from functools import lru_cache
 
-from foldmark.core.scripts import UNSPACED, is_unspaced
-
-LONGEST = 64
-"""Characters of a word; what is longer (encoded data) is no word."""
-
-MOST = 200
-"""Words of a criterion that count."""
-
-# Vowel signs are no letters to `re`, so the Indic blocks are named as a whole.
-_WORD = re.compile(rf"[{UNSPACED}]+|(?:[^\W{UNSPACED}]|[\u0900-\u0dff])+")
-_MARKS = re.compile("[\u0300-\u036f\u0591-\u05c7\u064b-\u065f]")
-_SEAM = re.compile(
-    r"_+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})|(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])"
-)
 _VOWEL = re.compile("[aeiouy]")
 _NOUN = re.compile("(?:ational|ation|ator|ate|ion|ment|or|er|ly)$")
 
@@ -54,6 +37,19 @@ FUNCTION = _set(
 )
 """Words that say nothing about a topic, folded; a text of these alone is about nothing by itself."""
 
+NODS = _set("ok okay sure thanks thank continue proceed good great fine right")
+"""Words of a text that only agrees or says to go on."""
+
+COMMON = _set(
+    """
+    add ask bit build call change check create day decide different easy end fact find fix good great hard help
+    hold hour idea important keep kind know leave line long look lot matter mean minute move new number
+    open place point problem question read right run second set show simple small start stop take tell
+    think three time tomorrow try turn two understand version wait way week work write wrong yesterday
+    """
+)
+"""Words that talk about anything has; that two texts share them does not say that they are on one topic."""
+
 ABOUT_TALK = _set(
     """
     conversation conversations concerning debate debates dialog dialogue dialogues discuss discussed
@@ -65,53 +61,6 @@ ABOUT_TALK = _set(
     """
 )
 """Words of a criterion that speak of the conversation, not of its topic."""
-
-_UNSPACED_TALK = re.compile(
-    "关于|有关|關於|讨论|討論|对话|對話|消息|訊息|内容|所有|全部|的|について|に関する|関する|メッセージ|会話|議論|の|を|全て"
-)
-
-
-def fold(text: str) -> str:
-    """Text without accents and variants of width; case stays, as it shows where words meet."""
-    if text.isascii():
-        return text
-    return unicodedata.normalize("NFC", _MARKS.sub("", unicodedata.normalize("NFKD", text)))
-
-
-def terms(text: str) -> Counter[str]:
-    """How often each term occurs in a text: every word, and the parts of those that are put together."""
-    found: Counter[str] = Counter()
-    for word, times in Counter(_WORD.findall(fold(text))).items():
-        for term in _terms_of(word) if len(word) <= LONGEST else _long(word):
-            found[term] += times
-    return found
-
-
-Unit = frozenset[frozenset[str]]
-"""One thing that a criterion asks for, in other spellings: a text has it if it has all terms of one of them."""
-
-
-def units(text: str) -> list[Unit]:
-    """What a criterion asks for, in order and once each; empty if all its words are without meaning."""
-    found: dict[Unit, None] = {}
-    for word in _WORD.findall(_UNSPACED_TALK.sub(" ", fold(text)))[:MOST]:
-        if is_unspaced(word):
-            found.update(dict.fromkeys(frozenset({frozenset({pair})}) for pair in _pairs(word[:MOST])))
-        elif len(word) <= LONGEST and _tells(word):
-            found[_spellings(word)] = None
-    return list(found)
-
-
-def telling(text: str) -> frozenset[str]:
-    """The terms of a text that may say what it is about."""
-    words = {word for word in _WORD.findall(fold(text)) if 1 < len(word) <= LONGEST}
-    return frozenset(term for word in words if word.casefold() not in FUNCTION for term in _terms_of(word))
-
-
-def tells_nothing(text: str) -> bool:
-    """Whether a text consists of words without meaning: "ok, and then?"; an empty one does not."""
-    words = _WORD.findall(fold(text[:400]).casefold())
-    return bool(words) and all(word in FUNCTION or word in _NODS or len(word) == 1 for word in words)
 
 
 @lru_cache(maxsize=20_000)
@@ -135,9 +84,6 @@ def stem(word: str) -> str:
     return f"{word[:-1]}i" if len(word) > 3 and word.endswith("y") else word
 
 
-_NODS = frozenset(["ok", "okay", "sure", "thanks", "thank", "continue", "proceed", "good", "great", "fine", "right"])
-
-
 def _singular(word: str) -> str:
     if word.endswith("ies") and len(word) > 4:
         return f"{word[:-3]}y"
@@ -156,47 +102,3 @@ def _without_ending(word: str) -> str:
         short = len(rest) == 3 and not _VOWEL.match(rest[0]) and _VOWEL.match(rest[1]) and not _VOWEL.match(rest[2])
         return f"{rest}e" if rest.endswith("at") or (short and rest[2] not in "wxy") else rest
     return word
-
-
-def _parts(word: str) -> list[str]:
-    return [part for part in _SEAM.split(word) if part]
-
-
-def _tells(word: str) -> bool:
-    folded = word.casefold()
-    return folded not in FUNCTION and folded not in ABOUT_TALK and (len(word) > 1 or word.isdigit())
-
-
-def _spellings(word: str) -> Unit:
-    parts = _parts(word)
-    if len(parts) < 2:
-        return frozenset({frozenset({stem(word)})})
-    ways = {frozenset({term}) for term in (stem("".join(parts)), _letters(word)) if len(term) > 1}
-    if all(len(part) > 1 or part.isdigit() for part in parts):
-        ways.add(frozenset(map(stem, parts)))
-    return frozenset(ways)
-
-
-def _letters(word: str) -> str:
-    """A name without its version, "oauth" of "OAuth2"; empty if it has none or little is left."""
-    letters = word.rstrip("0123456789")
-    return stem(letters) if 2 < len(letters) < len(word) else ""
-
-
-def _pairs(run: str) -> list[str]:
-    return [run[at : at + 2] for at in range(len(run) - 1)] or [run]
-
-
-def _long(word: str) -> list[str]:
-    return _pairs(word) if is_unspaced(word) else []
-
-
-@lru_cache(maxsize=20_000)
-def _terms_of(word: str) -> tuple[str, ...]:
-    if is_unspaced(word):
-        # Single characters as well: a criterion may be one.
-        return tuple(dict.fromkeys([*_pairs(word), *word]))
-    parts = _parts(word)
-    if len(parts) < 2:
-        return tuple(map(stem, parts))
-    return tuple(dict.fromkeys(filter(None, [*map(stem, parts), stem("".join(parts)), _letters(word)])))

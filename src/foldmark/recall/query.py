@@ -6,7 +6,6 @@ The index holds the stems of words, so that "migrations" also finds "migrated". 
 
 import re
 from collections.abc import Iterator
-from itertools import islice
 from typing import NamedTuple
 
 from foldmark.core.codec import well_formed
@@ -46,6 +45,17 @@ def read(query: str) -> Query:
     "Words in quotes" stay together and are meant as typed, as is a beginning with a `*` behind it; words that say
     nothing are the terms if there are no others. Raises CommandError if there is no word at all.
     """
+    telling, idle = told_apart(query)
+    if not telling and not idle:
+        raise CommandError(
+            'there is no word to search for; type some, as in: database schema, "in these very words", migrat*'
+        )
+    wanted, beside = (telling, idle) if telling else (idle, [])
+    return Query(wanted[:MOST_TERMS], beside[:MOST_TERMS], is_question(query))
+
+
+def told_apart(query: str) -> tuple[list[Term], list[Term]]:
+    """The terms of `query` that say something, and those that say nothing, each once."""
     from foldmark.core.words import FUNCTION  # 8 ms to import, and only a search needs it
 
     telling: dict[Term, None] = {}
@@ -60,12 +70,7 @@ def read(query: str) -> Query:
             idle[Term((Phrase(found),))] = None
         else:
             telling.update(dict.fromkeys(_spelled(word, found)))
-    if not telling and not idle:
-        raise CommandError(
-            'there is no word to search for; type some, as in: database schema, "in these very words", migrat*'
-        )
-    wanted, beside = (telling, idle) if telling else (idle, {})
-    return Query(list(islice(wanted, MOST_TERMS)), list(islice(beside, MOST_TERMS)), is_question(query))
+    return list(telling), list(idle)
 
 
 def _spelled(word: str, found: tuple[str, ...]) -> Iterator[Term]:

@@ -87,7 +87,7 @@ class _Read(NamedTuple):
 def asked(telling: Sequence[Term], idle: Sequence[Term], held: Mapping[Term, int], messages: int) -> list[Asked]:
     """Terms as the ranking wants them, given how many of all messages hold each of the telling ones."""
     # What no text holds may be a day's name, which many messages have.
-    weighed = [_asked(term, True, _rarity(held[term], messages) if held[term] else None) for term in telling]
+    weighed = [_asked(term, True, rarity(held[term], messages) if held[term] else None) for term in telling]
     return weighed + [_asked(term, False, None) for term in idle]
 
 
@@ -98,7 +98,8 @@ def _asked(term: Term, telling: bool, rarity: float | None) -> Asked:
     return Asked(phrases, term.typed, telling, rarity, word)
 
 
-def _rarity(holding: int, messages: int) -> float:
+def rarity(holding: int, messages: int) -> float:
+    """What a term weighs that so many of so many messages hold."""
     return log(1 + max(0.0, messages - holding + 0.5) / (holding + 0.5))
 
 
@@ -141,10 +142,10 @@ def _weights(terms: Sequence[Asked], read: Sequence[_Read]) -> list[float]:
     """What each term adds where it stands. To count words that say nothing in all messages would cost more than they
     tell, so their rarity is that in what was read."""
 
-    def rarity(place: int) -> float:
-        return _rarity(sum(each.counts[place] > 0 for each in read), len(read))
+    def read_rarity(place: int) -> float:
+        return rarity(sum(each.counts[place] > 0 for each in read), len(read))
 
-    known = [rarity(place) if term.rarity is None else term.rarity for place, term in enumerate(terms)]
+    known = [read_rarity(place) if term.rarity is None else term.rarity for place, term in enumerate(terms)]
     return [each * (1.0 if term.telling else IDLE) for each, term in zip(known, terms, strict=True)]
 
 
@@ -152,6 +153,12 @@ def held(said: Said, terms: Sequence[Asked]) -> int:
     """How many telling terms a message holds."""
     begin = _beginnings(terms)
     return _read(said, terms, frozenset(), begin).held if _promising(said.text, begin) else 0
+
+
+def occurrences(text: str, terms: Sequence[Asked]) -> tuple[list[int], int]:
+    """How often each of some terms stands in a text, and its length in words."""
+    counts, length, _ = _read(Said(0, text), terms, frozenset(), _beginnings(terms))
+    return counts, length
 
 
 def asking(text: str) -> float:

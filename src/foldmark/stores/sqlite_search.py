@@ -1,7 +1,7 @@
 """The messages of a log in SQLite, to be searched (see `foldmark.core.recall.Index`)."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -10,7 +10,7 @@ from msgspec import json
 
 from foldmark.core.codec import timestamp
 from foldmark.core.errors import StoreError
-from foldmark.core.recall import Said, Scope, Term, Wanted
+from foldmark.core.recall import Said, Scope, Term, Wanted, is_unfound
 from foldmark.recall.fts5 import COUNTED, expression, extrapolated
 from foldmark.recall.ranking import LONGEST, NEIGHBOUR
 from foldmark.recall.runs import joined
@@ -23,16 +23,19 @@ Run = Callable[[str, Mapping[str, Any]], list[tuple[Any, ...]]]
 
 _ALL = -1
 
+_LOOKED_UP = 200
+"""Messages that are looked up at a time."""
+
 
 class SqliteIndex:
     """One search's view of the log."""
 
     def __init__(self, run: Run, id_of: Callable[[int], str], scope: Scope, keys: Sequence[int] | None) -> None:
         """`keys` are those of the scope's agents."""
-        self._run, self._id_of, self._fits = run, id_of, scope.fits
+        self._run, self._id_of, self._fits, self._aside = run, id_of, scope.fits, scope.aside
         filters = scope.filters
         self._filters = None
-        if scope != Scope():
+        if scope._replace(aside=None) != Scope():
             self._filters = {
                 "agents": None if keys is None else json.encode(keys).decode(),
                 "role": filters.role,
@@ -50,18 +53,37 @@ class SqliteIndex:
     def best(self, wanted: Wanted, terms: Sequence[Term], limit: int, share: float = 1.0) -> list[int]:
         first = 0 if share >= 1 else self._run("part", {"share": share})[0][0]
         asked = {"expression": expression(wanted, terms), "first": first}
-        if self._filters is None:
-            return [id for (id,) in self._run("best", {**asked, "most": limit})]
         most = limit if self._fits is None else _ALL
-        rows = self._run("best_fitting", {**asked, **self._filters, "most": most})
-        fitting = (id for id, key in rows if self._fits is None or self._fits(self._id_of(key), id))
-        return list(islice(fitting, limit))
+        while True:
+            if self._filters is None:
+                rows = self._run("best", {**asked, "most": most})
+            else:
+                rows = self._run("best_fitting", {**asked, **self._filters, "most": most})
+            found = list(islice(self._findable(self._fitting(rows)), limit))
+            if len(found) == limit or most == _ALL or len(rows) < most:
+                return found
+            most *= 4
 
     def passing(self, ids: Sequence[int]) -> list[int]:
         if self._filters is None:
-            return list(ids)
+            return list(self._findable(ids))
         rows = self._run("passing", {"ids": json.encode(ids).decode(), **self._filters})
-        return [id for id, key in rows if self._fits is None or self._fits(self._id_of(key), id)]
+        return list(self._findable(self._fitting(rows)))
+
+    def _fitting(self, rows: Iterable[tuple[Any, ...]]) -> Iterator[int]:
+        """The ids of those rows, (id, agent's key), that the scope lets through."""
+        return (row[0] for row in rows if self._fits is None or self._fits(self._id_of(row[1]), row[0]))
+
+    def _findable(self, ids: Iterable[int]) -> Iterator[int]:
+        """Those of these messages that may be found at all, looked up some at a time."""
+        rest = iter(ids)
+        while some := list(islice(rest, _LOOKED_UP)):
+            for id, key, tool in self._run("whose", {"ids": json.encode(some).decode()}):
+                if self._is_findable(id, key, tool):
+                    yield id
+
+    def _is_findable(self, id: int, key: int, tool: str | None) -> bool:
+        return not is_unfound(tool) and (self._aside is None or not self._aside(self._id_of(key), id))
 
     def around(self, ids: Sequence[int], reach: int) -> list[list[Said]]:
         found: dict[int, list[list[Said]]] = defaultdict(list)
@@ -69,7 +91,8 @@ class SqliteIndex:
             ((agent,),) = self._run("agent_of", {"id": id})
             bound = {"id": id, "agent": agent, "reach": reach, "whole": LONGEST, "cut": NEIGHBOUR}
             rows = sorted(self._run("around", bound))
-            found[agent].append([Said(*row) for row in rows])
+            said = [Said(id, text, at) for id, text, at, tool in rows if self._is_findable(id, agent, tool)]
+            found[agent].append(said)
         runs = [run for lists in found.values() for run in joined(lists)]
         if self._filters is None:
             return runs

@@ -97,6 +97,19 @@ WHERE agent = ? AND (kind IN (
 ) OR (kind = 'turn_ended' AND data IS NOT NULL)) AND id > ? AND id <= ?
 ORDER BY id
 
+-- name: has_planned
+-- Whether an agent ever had a planning conversation: `command` events say where one begins, filters where one lay.
+SELECT EXISTS (
+    SELECT 1 FROM events
+    WHERE agent = :agent AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+    AND kind = 'command' AND data ->> 'planning' IS NOT NULL
+) OR EXISTS (
+    SELECT 1 FROM events
+    WHERE agent = :agent AND (kind IN (
+        'mark', 'clear', 'rewind', 'fork', 'filter', 'drop', 'undo', 'summary', 'restore', 'pin', 'unpin', 'redact'
+    ) OR (kind = 'turn_ended' AND data IS NOT NULL)) AND kind = 'filter' AND data ->> 'planning' IS NOT NULL
+)
+
 -- name: messages
 -- A page of an agent's messages in a range of ids, oldest first.
 SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers
@@ -369,20 +382,32 @@ WHERE (:agents IS NULL OR e.agent IN (SELECT value FROM json_each(:agents)))
         WHEN 'tool_result' THEN (SELECT c.data FROM events c WHERE c.id = e.answers)
     END, '$.name')) = :tool)
 
+-- name: whose
+-- The agents of some messages, ids as JSON in the order asked for, and the tool that each calls or that answered.
+SELECT e.id, e.agent, json_extract(CASE e.kind
+    WHEN 'tool_call' THEN e.data
+    WHEN 'tool_result' THEN (SELECT c.data FROM events c WHERE c.id = e.answers)
+END, '$.name')
+FROM json_each(:ids) i CROSS JOIN events e ON e.id = i.value
+
 -- name: part
 -- The id from which on lies a share of all events, the newest.
 SELECT CAST(coalesce(max(id), 0) * (1 - :share) AS INTEGER) FROM events
 
 -- name: around
--- A message and up to so many before and behind it, in no order, with the beginning of each text as it is searched.
+-- A message and up to so many before and behind it, in no order, with the beginning of each text as it is searched, and
+-- the tool that each calls or that answered.
 -- An escape becomes as many spaces as it has letters, so that the length of a text tells whether it was cut.
 SELECT id, CASE kind
     WHEN 'tool_call' THEN coalesce(CASE WHEN json_valid(data) THEN json_extract(data, '$.name') END, '') || ' '
         || replace(replace(replace(replace(text, '\\', '  '), '\n', '  '), '\t', '  '), '\r', '  ')
     ELSE text
-END, created_at
+END, created_at, json_extract(CASE kind
+    WHEN 'tool_call' THEN data
+    WHEN 'tool_result' THEN (SELECT c.data FROM events c WHERE c.id = answers)
+END, '$.name')
 FROM (
-    SELECT id, kind, data, created_at, CASE WHEN octet_length(content) <= longest THEN content
+    SELECT id, kind, data, answers, created_at, CASE WHEN octet_length(content) <= longest THEN content
         ELSE substr(content, 1, longest) END AS text
     FROM (
         SELECT *, CASE id WHEN :id THEN :whole ELSE :cut END AS longest FROM (

@@ -1,0 +1,101 @@
+"""What a criterion asks for, as far as its words say [SPEC 4.2]: "tables and columns, but not the naming debate"."""
+
+import re
+import unicodedata
+from typing import NamedTuple
+
+from foldmark.core.errors import CommandError
+from foldmark.core.matching import spans
+from foldmark.core.recall import Term
+from foldmark.core.scripts import is_unspaced
+from foldmark.core.wording import one_line
+from foldmark.core.words import ABOUT_TALK
+from foldmark.recall.query import MOST_TERMS, told_apart
+from foldmark.recall.tokens import words
+
+LONGEST = 64
+"""Characters of a word; what is longer (encoded data) is no word."""
+
+_UNSPACED_TALK = re.compile(
+    "关于|有关|關於|讨论|討論|对话|對話|消息|訊息|内容|所有|全部|的|について|に関する|関する|メッセージ|会話|議論|の|を|全て"
+)
+_DIGIT, _JOINT = re.compile(r"\d"), re.compile(r"[-./:\\]+")
+_GAP = re.compile(r"[\s()\[\]{}<>=+|~^`!?;]+")
+_MESSAGES = re.compile(r"#|\b(?:messages?|ids?|nachrichten|mensajes)\b", re.IGNORECASE)
+_RANGE = re.compile(r"[0-9][\s\"'#]*[-–—][\s\"'#]*[0-9]")
+_DATE = re.compile(r"[0-9][-./][0-9]+[-./][0-9]")
+_EITHER = re.compile(r"(?<![0-9]),|,(?![0-9])|[;&|\n、，；]|\b(?:and|or|und|oder|et|ou|y|o)\b", re.IGNORECASE)
+_EXCEPT = re.compile(
+    r"\b(?:except(?:ing)?(?:\s+for)?|excluding|but\s+not|(?<=all )but|(?<=everything )but|apart\s+from|other\s+than"
+    r"|außer|sauf|excepto)\b",
+    re.IGNORECASE,
+)
+
+
+class Clause(NamedTuple):
+    """A part of a criterion and its text: messages by id, or terms of which a message holds enough."""
+
+    text: str
+    spans: tuple[tuple[int, int], ...]
+    terms: tuple[Term, ...]
+
+
+class Wanted(NamedTuple):
+    """What a criterion asks for: any of `clauses` (all messages if there is none), but none of `unwanted`."""
+
+    clauses: tuple[Clause, ...]
+    unwanted: tuple[Clause, ...]
+
+
+def wanted(criteria: str) -> Wanted:
+    """What `criteria` asks for. Clauses are joined by commas, "and" or "or"; what follows "except" or "but not" is
+    unwanted. A number is an id only where ids are written: "messages 45 and 67", "#12", "12-20"; a word with digits
+    ("ticket7") never is.
+
+    Raises CommandError if it holds no word to look for.
+    """
+    named, *excepted = _EXCEPT.split(unicodedata.normalize("NFKC", criteria))
+    clauses, unwanted = _clauses(named), _clauses(" , ".join(excepted))
+    # "everything except X" names no word but means something.
+    if not clauses and not (unwanted and re.search(r"\b(?:all|everything|alles|tout|todo)\b", named, re.IGNORECASE)):
+        raise CommandError(
+            f"'{one_line(criteria.strip()[:60])}' holds no word to look for; say what the messages are about, "
+            "for example: database schema"
+        )
+    return Wanted(clauses, unwanted)
+
+
+def _clauses(text: str) -> tuple[Clause, ...]:
+    parts = [part for part in _EITHER.split(text) if part.strip()]
+    # In a list that names ids ("#12, 14", "45-67 and 70") what is only a number is one, too.
+    ids = any(_only_numbers(part) and (_MESSAGES.search(part) or _RANGE.search(part)) for part in parts)
+    found = [
+        Clause(part, spans(part), ()) if ids and _only_numbers(part) else Clause(part, (), _terms(part))
+        for part in parts
+    ]
+    return tuple(clause for clause in found if clause.spans or clause.terms)
+
+
+def _only_numbers(part: str) -> bool:
+    """Whether a part has numbers, and beside them nothing that says what messages are about."""
+    numbers = {each for each in words(part) if each.isdecimal()}
+    others = {word for term in _terms(_MESSAGES.sub(" ", part)) for word in term.phrases[0].words}
+    return bool(spans(part)) and others <= numbers and not _DATE.search(part)
+
+
+def _terms(text: str) -> tuple[Term, ...]:
+    """The terms of a text that say what messages are about."""
+    spaced = _UNSPACED_TALK.sub(" ", text)
+    # The words of a path or a call may stand apart; an identifier with digits ("v1.2", "PROJ-12") is looked for whole.
+    parts = (part for word in _GAP.split(spaced) for part in ([word] if _DIGIT.search(word) else _JOINT.split(word)))
+    kept = [part for part in parts if _tells(part)]
+    telling, _ = told_apart(" ".join(kept))
+    return tuple(telling)[:MOST_TERMS]
+
+
+def _tells(word: str) -> bool:
+    """Whether a word may say what messages are about; one letter is too little for that."""
+    found = words(word)
+    return any(
+        each not in ABOUT_TALK and (1 < len(each) <= LONGEST or each.isdecimal() or is_unspaced(each)) for each in found
+    )

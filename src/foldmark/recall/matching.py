@@ -1,0 +1,218 @@
+"""The local matcher: which messages a criterion is about [SPEC 4.2].
+
+It stands in for a model's judgement, reads words as recall does (its terms, stems and weights, and vectors where there
+are some) and gives the same answer every time. Recall ranks, the matcher decides: a message is meant from a threshold
+on. A conversation stays with a topic over several turns without naming it each time, so neighbouring turns that share
+enough telling words with a hit go with it.
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from math import sqrt
+
+from foldmark.core.events import Event
+from foldmark.core.matching import by_turn, said
+from foldmark.core.recall import Likeness, Phrase, Term
+from foldmark.core.words import COMMON, FUNCTION, NODS
+from foldmark.recall.criteria import Clause, wanted
+from foldmark.recall.parts import parts_of
+from foldmark.recall.ranking import LONGEST, Asked, asked, occurrences, rarity
+from foldmark.recall.tokens import stems, words
+
+ASKED, OTHER = 0.3, 0.6
+"""The share of what a clause asks for, by weight, that a user's message must hold, and any other."""
+
+ALIKE = 0.12
+"""How alike the words of two neighbouring turns are (the cosine of their weights) that speak of one topic."""
+
+REACH = 3
+"""How many turns on each side of one that matches can go on with its topic."""
+
+LONG = 120
+"""Words up to which a message needs a word only once; a longer one needs it the more often the longer it is."""
+
+MEANT = 0.3
+"""The likeness in meaning from which on a user's message is meant without any word of the clause."""
+
+_LOOKED_UP = 500
+"""Messages whose vectors are read at a time."""
+
+_PLAIN = frozenset(stem for word in (*FUNCTION, *NODS, *COMMON) for stem in stems(word))
+"""Stems that turns on different topics share easily."""
+
+_QUOTE = re.compile("“[^“”]{0,500}”")
+_IDENTIFIER = re.compile(r"(?<![^\W_])([^\W\d_]{2,})[0-9]+(?![^\W_])")
+_RELATED = {"i": "y", "y": "i", "is": "id", "id": "is", "us": "ud", "ud": "us"}
+"""Endings in which Porter's stems of related words differ: deployed, deployment; decided, decision."""
+
+Alike = Callable[[str], Likeness | None]
+"""How alike in meaning messages are to a text; None where there are no vectors."""
+
+
+def match(
+    criteria: str, messages: Sequence[Event], *, alike: Alike | None = None, keep_going: bool = True
+) -> tuple[int, ...]:
+    """The ids of the messages, among those given in order, that `criteria` is about; in the order given.
+
+    Clauses joined by commas, "and" or "or" each match by themselves; what follows "except" or "but not" is left out;
+    "messages 45-67" are ids. A word weighs the more the fewer messages hold it; a word with digits ("ticket7") is
+    looked for whole, and a message without it is not meant. With `alike`, messages close in meaning count as well. A
+    user message that matches takes its whole turn along, and, with `keep_going`, the neighbouring turns that share
+    enough telling words with it, and those behind it in which nothing new is said ("go on"); any other message matches
+    alone. `system` messages never do.
+
+    Raises CommandError if the criterion holds no word to look for.
+    """
+    asked_for = wanted(criteria)
+    rows = [message for message in messages if message.role not in (None, "system")]
+    matcher = _Matcher(rows, (*asked_for.clauses, *asked_for.unwanted), alike, keep_going)
+    chosen = matcher.chosen(asked_for.clauses) if asked_for.clauses else {row.id for row in rows}
+    chosen -= matcher.chosen(asked_for.unwanted)
+    return tuple(row.id for row in rows if row.id in chosen)
+
+
+class _Matcher:
+    """The messages that the clauses of a criterion are compared with; each is read once for all of them."""
+
+    def __init__(self, rows: Sequence[Event], clauses: Iterable[Clause], alike: Alike | None, keep_going: bool) -> None:
+        self._rows, self._alike, self._keep_going = rows, alike, keep_going
+        self._turns = by_turn(rows)
+        every = list(dict.fromkeys(term for clause in clauses for term in clause.terms))
+        self._place = {term: place for place, term in enumerate(every)}
+        looked_for = [_related(each) for each in asked(every, (), dict.fromkeys(every, 0), 0)]
+        self._heard = [occurrences(_text(row), looked_for) for row in rows] if every else []
+
+    def chosen(self, clauses: Iterable[Clause]) -> set[int]:
+        """Ids of what any of the clauses is about."""
+        chosen: set[int] = set()
+        for clause in clauses:
+            if clause.spans:
+                chosen |= {row.id for row in self._rows if any(first <= row.id <= last for first, last in clause.spans)}
+            else:
+                hits = self._hits(clause)
+                chosen |= hits | self._with_turns(hits, _identifiers(clause))
+        return chosen
+
+    def _hits(self, clause: Clause) -> set[int]:
+        """Ids of the messages that hold enough of the terms, by weight, or are close to the clause in meaning."""
+        places = [self._place[term] for term in clause.terms]
+        heard = [([counts[place] for place in places], length) for counts, length in self._heard]
+        holders = [sum(1 for counts, _ in heard if counts[place]) for place in range(len(places))]
+        weights = [rarity(number, len(self._rows)) if number else 0.0 for number in holders]
+        named = [place for place, term in enumerate(clause.terms) if _has_digits(term)]
+        chosen = set() if named else self._meant(clause.text)
+        if not any(weights):
+            return chosen
+        # What nobody said weighs as much as the rest on average: it might have made the difference.
+        average = sum(weights) / sum(1 for weight in weights if weight)
+        total = sum(weight or average for weight in weights)
+        for row, (counts, length) in zip(self._rows, heard, strict=True):
+            if named and not any(counts[place] for place in named):
+                continue
+            needed = max(1.0, length / LONG)
+            held = sum(weight * min(1.0, number / needed) for weight, number in zip(weights, counts, strict=True))
+            if held >= (ASKED if row.kind == "user" else OTHER) * total:
+                chosen.add(row.id)
+        return chosen
+
+    def _meant(self, text: str) -> set[int]:
+        """Ids of user messages that are close to a text in meaning."""
+        likeness = self._alike(text) if self._alike else None
+        ids = iter([row.id for row in self._rows if row.kind == "user"] if likeness else ())
+        found: set[int] = set()
+        while likeness and (some := list(islice(ids, _LOOKED_UP))):
+            found |= {id for id, cosine in likeness.of(some).items() if cosine >= MEANT}
+        return found
+
+    def _with_turns(self, hits: set[int], identifiers: frozenset[str]) -> set[int]:
+        """The ids of the whole turns whose user messages are among the hits, and of those that go on with their
+        topic."""
+        turns = self._turns
+        taken = {index for index, turn in enumerate(turns) if any(row.id in hits for row in turn if row.kind == "user")}
+        if self._keep_going and taken:
+            taken |= _neighbours(taken, turns, identifiers)
+        return {row.id for index in taken for row in turns[index]}
+
+
+def _text(message: Event) -> str:
+    """A message's own words, and the letters of its identifiers: `ticket` stands for ticket7, too."""
+    own = unicodedata.normalize("NFKC", _own(message)[:LONGEST])
+    letters = dict.fromkeys(_IDENTIFIER.findall(own))
+    return f"{own} {' '.join(letters)}" if letters else own
+
+
+def _own(message: Event) -> str:
+    """What a message says itself: what a model quotes is what another message is about."""
+    return _QUOTE.sub(" ", message.content) if message.kind == "assistant" else said(message)
+
+
+def _related(term: Asked) -> Asked:
+    """A term with the stems that words related to it have."""
+    if term.word is None or len(term.word) < 5:
+        return term
+    ending = next((each for each in _RELATED if term.word.endswith(each)), None)
+    if ending is None:
+        return term
+    other = Phrase((term.word.removesuffix(ending) + _RELATED[ending],))
+    return term._replace(phrases=(*term.phrases, other), word=None)
+
+
+def _has_digits(term: Term) -> bool:
+    return any(char.isdigit() for word in term.phrases[0].words for char in word)
+
+
+def _identifiers(clause: Clause) -> frozenset[str]:
+    return frozenset(word for term in clause.terms if _has_digits(term) for word in term.phrases[0].words)
+
+
+def _neighbours(taken: set[int], turns: Sequence[Sequence[Event]], identifiers: frozenset[str]) -> set[int]:
+    """Turns up to `REACH` away from those taken, each sharing enough with the one between."""
+    # Looked at once more for the few that are compared, rather than kept for all.
+    holders = Counter(term for turn in turns for term in _topic(turn))
+    joined: set[int] = set()
+    for begin in taken:
+        for step in (1, -1):
+            for index in range(begin + step, begin + step * (REACH + 1), step):
+                if index in taken or not 0 <= index < len(turns):
+                    break
+                topic, before = _topic(turns[index]), _topic(turns[index - step])
+                if _names_another(topic, identifiers):
+                    break
+                silent = step > 0 and not topic and _is_silent(turns[index])
+                if not silent and not _are_alike(topic, before, holders, len(turns)):
+                    break
+                joined.add(index)
+    return joined
+
+
+def _topic(turn: Sequence[Event]) -> frozenset[str]:
+    """The telling stems of what the user and the model say in it; what tools return is not their choice of words."""
+    text = "\n".join(_own(row)[:LONGEST] for row in turn if row.kind in ("user", "assistant"))
+    found = {*stems(text), *stems(parts_of(text))} - _PLAIN
+    return frozenset(stem for stem in found if 1 < len(stem) <= 64)
+
+
+def _names_another(topic: frozenset[str], identifiers: frozenset[str]) -> bool:
+    """Whether a turn names a sibling of an identifier (ticket8 beside ticket7) and not the identifier itself."""
+    kinds = {word.rstrip("0123456789") for word in identifiers} - {""}
+    named = {word for word in topic if word[-1:].isdigit() and word.rstrip("0123456789") in kinds}
+    return bool(named) and named.isdisjoint(identifiers)
+
+
+def _is_silent(turn: Sequence[Event]) -> bool:
+    """Whether the user says nothing new in it."""
+    texts = [words(row.content[:400]) for row in turn if row.kind == "user"]
+    return bool(texts) and all(map(_tells_nothing, texts))
+
+
+def _tells_nothing(found: Sequence[str]) -> bool:
+    return bool(found) and all(word in FUNCTION or word in NODS or len(word) == 1 for word in found)
+
+
+def _are_alike(some: frozenset[str], others: frozenset[str], holders: Mapping[str, int], turns: int) -> bool:
+    shared = some & others
+    lengths = [sum(rarity(holders[term], turns) ** 2 for term in each) for each in (shared, some, others)]
+    return len(shared) > 1 and lengths[0] >= ALIKE * sqrt(lengths[1] * lengths[2]) > 0

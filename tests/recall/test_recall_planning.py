@@ -1,0 +1,106 @@
+"""Planning conversations are never found: forgetting a topic does not make it harder to find (SPEC 4.2, 7)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foldmark.conversation.planned import spans
+from foldmark.core.recall import Filters
+from foldmark.core.segments import END
+from planning_talk import Talk
+
+QUESTION = "what did we discuss about database schema?"
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Talk:
+    talk = Talk(tmp_path / "log.db")
+    talk.exchange("Draft the database schema: notes and tags.", "Two tables and one that joins them.")
+    talk.exchange("How do we deploy?", "By a pipeline.")
+    return talk
+
+
+def found(talk: Talk, query: str = QUESTION, **filters: Any) -> list[str]:
+    """The texts that a search finds; `/recall` must find the same messages."""
+    hits = talk.log.search(query, 50, filters=Filters(**filters))
+    recalled = talk.agent.do(f"/recall --limit 50 {query}").data["runs"]
+    if not filters:
+        assert {hit["event_id"] for run in recalled for hit in run["hits"]} == {hit.event_id for hit in hits}
+    return [talk.log.store.event(hit.event_id).content for hit in hits]  # type: ignore[union-attr]
+
+
+def test_only_what_was_forgotten_is_found_not_the_talk_about_forgetting_it(talk: Talk) -> None:
+    before = found(talk)
+    talk.forget("database schema")
+    assert found(talk) == before
+    talk.applied()
+    assert found(talk) == before
+    assert found(talk, role="tool_call") == []
+    assert found(talk, visible=False) == before
+    talk.exchange("Back to the database schema.", "Yes?")
+    assert "Back to the database schema." in found(talk)
+
+
+def test_each_way_in_which_planning_ends(talk: Talk) -> None:
+    agent = talk.agent
+    before = found(talk)
+    for end in ("/cancel", "/clear BEFORE", "/clear"):
+        agent.do("/mark BEFORE")
+        talk.forget("database schema")
+        agent.do(end)
+        assert found(talk) == before
+    kept = talk.exchange("The schema of the database is done.", "Good.")
+    assert len(found(talk)) > len(before)
+    assert all(first <= last < kept[0] for first, last in spans(talk.log.store, agent.id))
+    assert len(spans(talk.log.store, agent.id)) == 3
+
+
+def test_an_open_one_reaches_to_the_end(talk: Talk) -> None:
+    talk.forget("database schema")
+    (span,) = spans(talk.log.store, talk.agent.id)
+    assert span == (talk.planning.first, END)  # type: ignore[union-attr]
+
+
+def test_taking_the_filter_back_changes_nothing(talk: Talk) -> None:
+    before = found(talk)
+    talk.forget("database schema")
+    done = talk.applied()
+    talk.agent.do(f"/restore {done['filter_event_id']}")
+    assert found(talk) == before
+
+
+def test_filters_of_the_library_name_their_planning(talk: Talk) -> None:
+    before = found(talk)
+    said = talk.exchange("Please forget the database schema.", "Shall I?")
+    talk.agent.apply_filter("forget", [1], planning=(said[0], said[-1]))
+    assert found(talk) == before
+
+
+def test_calls_of_the_tool_outside_of_planning_are_not_found_either(talk: Talk) -> None:
+    before = found(talk)
+    talk.says("Go on.")
+    assert "error" in talk.tool(action="preview", mode="forget", criteria="database schema")
+    talk.answers("Done.")
+    assert found(talk) == before
+
+
+def test_planning_does_not_crowd_out_what_was_said(talk: Talk) -> None:
+    said = talk.exchange("Which pipeline shall deploy the wiki?", "The pipeline that deploys the site.")
+    for _ in range(12):
+        talk.forget("pipeline deploy")
+        talk.agent.do("/cancel")
+    assert {hit.event_id for hit in talk.log.search("pipeline deploy", 2)} == {*said}
+
+
+def test_planning_ends_a_run(talk: Talk) -> None:
+    talk.exchange("The schema again.", "Yes.")
+    (run,) = talk.agent.do("/recall schema").data["runs"]
+    talk.forget("database schema")
+    talk.agent.do("/cancel")
+    talk.exchange("One more about the schema.", "Yes.")
+    first, second = sorted(talk.agent.do("/recall schema").data["runs"], key=lambda each: each["first"])
+    assert (first["turns"], first["messages"]) == (run["turns"], run["messages"])
+    assert second["first"] == second["last"]
