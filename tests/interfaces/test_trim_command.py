@@ -156,14 +156,16 @@ def fill(session: Path) -> None:
 
 def test_nothing_to_cut(cli: Cli, db: str, session: Path) -> None:
     shown = cli("trim", OLD, "--tools", "Glob,x\ny")
-    (new,) = others(session)
-    assert "There was nothing to cut.\n" in shown.out
-    assert "claude --resume" in shown.out
+    assert shown.code == 0
+    assert others(session) == []
+    assert "There is nothing to cut; nothing was written.\n" in shown.out
+    assert "claude --resume" not in shown.out
     assert "This saved" not in shown.out, "there is room enough"
+    with foldmark.open(db) as log:
+        assert log.store.coding_sessions() == [], "nothing was recorded"
     assert shown.err == (
         "foldmark: there is no result of Glob, x\\ny in this session; its tools are Bash, Edit, Read\n"
     )
-    assert new.read_bytes().count(b"TRIMMED") == 0
     assert json.loads(cli("trim", OLD, "--tools", "Glob", "--dry-run", "--json").out)["suggests_rollover"] is False
     fill(session)
     assert cli("trim", OLD, "--tools", "Glob").out.endswith("This saved nothing: /rollover helps more.\n")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from session_records import assistant, call, jsonl, result, user
-from trim_check import at, compare
+from trim_check import at, compare, trimmed_copy
 
 from foldmark.sessions.places import session_path
 from foldmark.sessions.trim import halves as trim_halves
@@ -55,13 +55,13 @@ def forks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def both(path: Path, wish: Wish, monkeypatch: pytest.MonkeyPatch) -> tuple[Trimmed, bytes]:
     """The session trimmed in halves, which is the same as in one piece."""
-    done = trim(session_path(path), wish, ID, NOW)
+    done = trimmed_copy(session_path(path), wish, ID, NOW)
     content = done.session.path.read_bytes()
     seen = preview(session_path(path), wish, NOW)
     done.session.path.unlink()
     with monkeypatch.context() as context:
         context.setattr(trim_halves, "LARGE", 1 << 60)
-        alone = trim(session_path(path), wish, ID, NOW)
+        alone = trimmed_copy(session_path(path), wish, ID, NOW)
     assert alone == done
     assert alone.session.path.read_bytes() == content
     assert (seen.tally, seen.in_context, seen.lines) == (done.tally, done.in_context, done.lines)
@@ -128,7 +128,7 @@ def test_a_second_process_that_fails_is_no_loss(
 ) -> None:
     content = b"".join(exchange(number) for number in range(40))
     monkeypatch.setattr(trim_halves, "_lines", lambda *_: 1 // 0)
-    done = trim(session_path(at(tmp_path, OLD, content)), WISH, ID, NOW)
+    done = trimmed_copy(session_path(at(tmp_path, OLD, content)), WISH, ID, NOW)
     assert compare(content, done.session.path.read_bytes(), ID) == 40
     assert len(forks) == 1
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from session_records import assistant, call, result, user
-from trim_check import at, compare, parsed
+from trim_check import at, compare, parsed, trimmed_copy
 
 from foldmark.sessions.places import session_path
 from foldmark.sessions.session_file import SessionFileError
@@ -40,7 +40,7 @@ def run(tmp_path: Path) -> Run:
 
     def run(content: bytes, wish: Wish = WISH, new_id: str = ID) -> bytes:
         path = at(tmp_path, OLD, content)
-        run.done = done = trim(session_path(path), wish, new_id, NOW)  # type: ignore[attr-defined]
+        run.done = done = trimmed_copy(session_path(path), wish, new_id, NOW)  # type: ignore[attr-defined]
         new = done.session.path.read_bytes()
         done.session.path.unlink()
         assert path.read_bytes() == content
@@ -396,7 +396,7 @@ def test_what_is_appended_meanwhile_is_not_taken(tmp_path: Path, monkeypatch: py
         return opened(self)
 
     monkeypatch.setattr(one_pass.Opened, "lines", lines)
-    compare(before, trim(session_path(path), WISH, ID, NOW).session.path.read_bytes(), ID)
+    compare(before, trimmed_copy(session_path(path), WISH, ID, NOW).session.path.read_bytes(), ID)
 
 
 KEYS = st.sampled_from(["type", "sessionId", "message", "content", "usage", "toolUseResult", "text", "id", 'x"}{é\n'])
@@ -455,13 +455,13 @@ def test_any_session(
     content = ending.join([compact({"sessionId": OLD}).strip(), *lines]) + (ending if closed else b"")
     folder = tmp_path_factory.mktemp("any")
     path = at(folder, OLD, content)
-    found = trim(session_path(path), Wish(threshold, tools), ID, NOW)
+    found = trimmed_copy(session_path(path), Wish(threshold, tools), ID, NOW)
     new = found.session.path.read_bytes()
     meant = ("Read", "bash") if tools and tools != ("*",) else (("Read", "bash", "Edit") if tools else ())
     if "(unknown)" not in found.tally:
         assert compare(content, new, ID, meant, threshold) == found.trimmed_count
     assert path.read_bytes() == content
-    again = trim(found.session, Wish(threshold, tools), OLD[:-1] + "6", NOW)
+    again = trimmed_copy(found.session, Wish(threshold, tools), OLD[:-1] + "6", NOW)
     assert again.trimmed_count == 0
     last = again.session.path.read_bytes()
     assert last.split(b"\n")[1:] == [

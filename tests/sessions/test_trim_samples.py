@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from session_records import REAL_FILES
-from trim_check import compare, parsed
+from trim_check import compare, parsed, trimmed_copy
 
 from foldmark.sessions.places import session_path
 from foldmark.sessions.trim.kind import Wish
-from foldmark.sessions.trim.trimming import Trimmed, preview, trim
+from foldmark.sessions.trim.trimming import Trimmed, preview
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ID = "11111111-2222-4333-8444-555555555555"
@@ -32,7 +32,7 @@ def trimmed(source: Path, folder: Path, wish: Wish = DEFAULT, id: str = ID) -> T
     path = folder / source.name
     if path != source:
         path.write_bytes(source.read_bytes())
-    return trim(session_path(path), wish, id, NOW)
+    return trimmed_copy(session_path(path), wish, id, NOW)
 
 
 @pytest.mark.parametrize("wish", WISHES.values(), ids=WISHES)
@@ -68,7 +68,7 @@ def test_untouched_lines_have_the_same_bytes(source: Path, tmp_path: Path) -> No
 def test_what_was_cut_is_not_cut_again(source: Path, again: int, tmp_path: Path) -> None:
     first = trimmed(source, tmp_path, Wish(500, ("*",)))
     other = "99999999-2222-4333-8444-555555555555"
-    second = trim(first.session, Wish(again, ("*",)), other, NOW)
+    second = trimmed_copy(first.session, Wish(again, ("*",)), other, NOW)
     old, new = first.session.path.read_bytes().split(b"\n"), second.session.path.read_bytes().split(b"\n")
     if again == 500:
         assert second.trimmed_count == 0

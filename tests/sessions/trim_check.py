@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import json
 from copy import deepcopy
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+from foldmark.sessions.new_file import mode_beside, new_file
+from foldmark.sessions.places import SessionPath, session_path
+from foldmark.sessions.session_file import SessionFile
+from foldmark.sessions.trim.kind import Job, Wish
+from foldmark.sessions.trim.trimming import Trimmed, kind_of, write
 
 TOOLS = ("Read", "Bash", "Grep", "Glob")
 POINTER = "... [TRIMMED by Foldmark: "
@@ -167,3 +174,12 @@ def at(tmp_path: Path, name: str, content: bytes) -> Path:
     path = folder / f"{name}.jsonl"
     path.write_bytes(content)
     return path
+
+
+def trimmed_copy(session: SessionPath, wish: Wish, new_id: str, moment: datetime) -> Trimmed:
+    """Write the trimmed session also where nothing is cut, so that its lines can be compared."""
+    kind = kind_of(session)
+    path = kind.place(session, new_id)
+    with SessionFile(session.path), new_file(path, mode_beside(session.path)) as out:
+        job = Job(wish, session.path, new_id)
+        return write(kind.pieces(session), out, kind, job, session_path(path, session.kind), moment)

@@ -99,15 +99,17 @@ def _work(setup: Setup, parent: "SessionPath", wish: "Wish", *, preview: bool, i
 
     moment = datetime.now(UTC)
     before = share(parent.path)
-    archived = None if preview else _archive(setup, parent)
     if preview:
         trimmed = trimming.preview(parent, wish, moment)
     elif in_place:
         trimmed = trim_in_place(parent, wish, moment)
     else:
         trimmed = trimming.trim(parent, wish, str(uuid.uuid4()), moment)
+    written = not preview and (in_place or trimmed.trimmed_count > 0)
+    archived = _archive(setup, parent) if written else None
+    if written and not in_place:
         _record(setup, parent, trimmed.session, before)
-    resume = None if preview else resume_command(trimmed.session, os.environ)
+    resume = resume_command(trimmed.session, os.environ) if written else None
     return Report(parent, trimmed, before, archived, resume, preview, in_place)
 
 

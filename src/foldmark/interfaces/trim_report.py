@@ -37,6 +37,11 @@ class Report(NamedTuple):
     in_place: bool
 
     @property
+    def written(self) -> bool:
+        """Whether there is a new session."""
+        return not self.preview and (self.in_place or self.trimmed.trimmed_count > 0)
+
+    @property
     def after(self) -> int | None:
         """The share of the context that is left, in percent."""
         if self.share is None:
@@ -77,8 +82,8 @@ def data(report: Report) -> dict[str, Any]:
     return {
         "trimmed_count": trimmed.trimmed_count,
         "tokens_saved": trimmed.tokens_saved,
-        "new_session_id": None if report.preview else trimmed.session.id,
-        "file": None if report.preview else str(trimmed.session.path),
+        "new_session_id": trimmed.session.id if report.written else None,
+        "file": str(trimmed.session.path) if report.written else None,
         "parent_file": str(report.parent.path),
         "full_results": str(trimmed.source) if not report.preview else str(report.parent.path),
         "by_tool": [
@@ -115,9 +120,9 @@ def text(report: Report, launch: bool) -> str:
     lines = [table(trimmed.tally, kind_of(report.parent).bytes_per_token)]
     if share is not None:
         lines.append(f"Context: {share.percent}% → ~{report.after}% of {share.window:,} tokens")
-    if not report.preview:
-        if not trimmed.trimmed_count:
-            lines.append("There was nothing to cut.")
+    if not trimmed.trimmed_count:
+        lines.append(f"There is nothing to cut{'' if report.written else '; nothing was written'}.")
+    if report.written:
         kept = "What it was" if report.in_place else "The session itself stays as it is"
         lines.append(f"{'Trimmed' if report.in_place else 'New session'}: {one_line(str(trimmed.session.path))}")
         lines.append(f"{kept}: {one_line(str(trimmed.source))}")

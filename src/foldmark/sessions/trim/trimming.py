@@ -26,8 +26,12 @@ class _NoSessionError(TrimError):
         super().__init__(f"{one_line(str(path))} is no session: no line of it is a JSON object")
 
 
+class _NothingCutError(Exception):
+    """The new file would hold what the old one holds."""
+
+
 class Trimmed(Struct, frozen=True):
-    """What became of a session. `session` is the new one, or the same one if it was trimmed in its place; `source` the
+    """What became of a session. `session` is the new one, or the same one if nothing was cut; `source` the
     file that holds what was cut. `tally` is tool -> its results; `in_context` the tokens saved of what the model reads
     now, `tokens_saved` those of the whole file. `tools` are all that were called; `long` counts the lines that are
     longer than `LONGEST` and so were left as they are, `nulls` those that hold `null` and nothing else."""
@@ -60,13 +64,27 @@ def kind_of(session: SessionPath) -> Kind:
 
 
 def trim(session: SessionPath, wish: Wish, new_id: str, moment: datetime) -> Trimmed:
-    """Write the trimmed session `new_id` as a new file. Raises TrimError, SessionFileError, WriteError."""
+    """Write the trimmed session `new_id` as a new file; nothing is written where nothing is cut.
+
+    Raises TrimError, SessionFileError, WriteError.
+    """
+    if session.path.parent.name == "subagents":
+        raise TrimError(
+            f"{one_line(session.path.name)} is the session of a subagent, which nobody resumes; "
+            "name the session that it belongs to"
+        )
     kind = kind_of(session)
     path = kind.place(session, new_id)
     pieces = _pieces(session)
-    with new_file(path, mode_beside(session.path)) as out:
-        job = Job(wish, session.path, new_id)
-        return write(pieces, out, kind, job, session_path(path, session.kind), moment)
+    try:
+        with new_file(path, mode_beside(session.path)) as out:
+            job = Job(wish, session.path, new_id)
+            done = write(pieces, out, kind, job, session_path(path, session.kind), moment)
+            if not done.trimmed_count:
+                raise _NothingCutError  # noqa: TRY301 - it takes the new file away
+    except _NothingCutError:
+        return replace(done, session=session)
+    return done
 
 
 def preview(session: SessionPath, wish: Wish, moment: datetime) -> Trimmed:
