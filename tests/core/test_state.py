@@ -1,12 +1,13 @@
 """What is a `### STATE` block and what only looks like one, whole and as it streams (SPEC 7)."""
 
+import re
 from time import perf_counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldmark.core.state import Hiding, Parted, parted
+from foldmark.core.state import KEYS, Hiding, Parted, missing, parted
 from patience import LIMIT
 
 BLOCK = "Goal: port the parser\nContext: src/parse.py\nResolved: the lexer\nTechnical Anchors: port 8080"
@@ -19,7 +20,27 @@ def test_the_block_of_the_seed() -> None:
 
 @pytest.mark.parametrize(
     "head",
-    ["### STATE", "## STATE", "#### STATE", "### STATE:", "### STATE :", "###  STATE", "### STATE  \t", "### STATE\r"],
+    [
+        *(
+            "### STATE",
+            "## STATE",
+            "#### STATE",
+            "### STATE:",
+            "### STATE :",
+            "###  STATE",
+            "### STATE  \t",
+            "### STATE\r",
+        ),
+        *(
+            "### State",
+            "## State:",
+            "**### STATE**",
+            "**### State:**",
+            "### **STATE**",
+            "### __State__",
+            "**## STATE** :\r",
+        ),
+    ],
 )
 def test_the_first_line(head: str) -> None:
     assert parted(f"Done.\n{head}\n{BLOCK}") == Parted("Done.", BLOCK)
@@ -28,7 +49,19 @@ def test_the_first_line(head: str) -> None:
 @pytest.mark.parametrize(
     "head",
     [
-        *("# STATE", "##### STATE", "###STATE", "### State", "### STATES", "### STATE of things", "STATE", "**STATE**"),
+        *(
+            "# STATE",
+            "##### STATE",
+            "###STATE",
+            "### state",
+            "### StAtE",
+            "### STATES",
+            "### States",
+            "### STATE of things",
+            "STATE",
+            "**STATE**",
+        ),
+        *("* ### STATE", "**STATE**", "**State**", "**# STATE**", "###**STATE**"),
         *(" ### STATE", "> ### STATE", "- ### STATE", "Done. ### STATE", "\u2028### STATE", "### STATE\u2028"),
         f"### STATE{' ' * 60}",
     ],
@@ -73,7 +106,8 @@ def test_what_is_malformed_stays(block: str) -> None:
     [
         *(
             ("```\n", "\n```"),
-            ("```markdown\n", "\n```"),
+            ("```python\n", "\n```"),
+            ("```markdown x\n", "\n```"),
             ("~~~\n", "\n~~~"),
             ("~~~ a`b\n", "\n~~~"),
             ("   ```\n", "\n  ```"),
@@ -85,6 +119,61 @@ def test_what_is_malformed_stays(block: str) -> None:
 def test_in_a_code_fence_it_is_none(before: str, after: str) -> None:
     text = f"So it looks:\n{before}### STATE\n{BLOCK}{after}"
     assert parted(text) == Parted(text, None)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        *(("```markdown\n", "\n```"), ("```md\n", "\n```\n\n"), ("  ~~~ Markdown \n", "\n~~~~\t\n \n")),
+        *(
+            ("````md\r\n", "\r\n````"),
+            ("```py\nx\n```\n```markdown\n", "\n```"),
+            ("```md\nnote\n```\n```md\n", "\n```"),
+        ),
+        *(("```md\n**", "\n```"), ("### STATE\nGoal: old\n\n```md\n", "\n\n```")),
+    ],
+)
+def test_one_markdown_fence_at_the_end_is_taken(before: str, after: str) -> None:
+    head = "### STATE**" if before.endswith("**") else "### STATE"
+    text = f"Done.\n{before}{head}\n{BLOCK}{after}"
+    shown = text[: text.rindex(before.splitlines()[-1] if not before.endswith("**") else "```md")].rstrip()
+    assert parted(text) == Parted(shown, BLOCK)
+    hiding = Hiding()
+    assert ("".join(map(hiding.feed, text)) + hiding.end()).rstrip() == shown
+    hiding = Hiding()
+    assert (hiding.feed(text.removeprefix("Done.\n")) + hiding.end()).rstrip() == shown[len("Done.\n") :]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"```md\n### STATE\n{BLOCK}\n```\nSo a block looks.",
+        f"```md\n### STATE\n{BLOCK}\n```\n\n```py\nx\n```",
+        f"```md\nSo it looks:\n### STATE\n{BLOCK}\n```",
+        f"```md{' ' * 60}\n### STATE\n{BLOCK}\n```",
+        f"```md\n\n### STATE\n{BLOCK}\n```",
+        f"```md\n### STATE\n{BLOCK}\n\nShall I go on?\n```",
+        f"```md\n### STATE\n{BLOCK}\n## Next\n```",
+        f"```md\n### STATE\nGoal: a\n### STATE\n{BLOCK}\n```",
+        "```md\n### STATE\nall is well\n```",
+        "```md\n### STATE\n```",
+        f"```md\n### STATE\n{BLOCK}",
+        f"~~~~\n```md\n### STATE\n{BLOCK}\n```\n~~~~",
+        f"~~~~\n```md\n### STATE\n{BLOCK}\n```",
+        f"````md\n```md\n### STATE\n{BLOCK}\n```\n````",
+        f"    ```md\n    ### STATE\n{BLOCK}\n    ```",
+    ],
+)
+def test_any_other_markdown_fence_is_one_of_code(text: str) -> None:
+    assert parted(f"Done.\n{text}") == Parted(f"Done.\n{text}", None)
+    hiding = Hiding()
+    assert "".join(map(hiding.feed, f"Done.\n{text}")) + hiding.end() == f"Done.\n{text}"
+
+
+def test_what_a_block_lacks() -> None:
+    assert missing(BLOCK) == []
+    assert missing("**goal:** x\n- Technical anchors: y") == ["Context", "Resolved"]
+    assert missing("Notes: x") == list(KEYS)
 
 
 @pytest.mark.parametrize(
@@ -160,8 +249,23 @@ PIECES = st.lists(
                 "```",
                 "~~~",
                 "`",
+                "**",
+                "### State",
+                "markdown\n",
+                "md",
             ),
-            *("Goal: x", "Context:", "- ", "Bye.", "# Title", "\n### STATE\nGoal: y\n", "\n\nMore.", "\u2028", ""),
+            *(
+                "Goal: x",
+                "Context:",
+                "- ",
+                "Bye.",
+                "# Title",
+                "\n### STATE\nGoal: y\n",
+                "\n```md\n### STATE\nGoal: y\n```\n",
+                "\n\nMore.",
+                "\u2028",
+                "",
+            ),
         ]
     ),
     max_size=25,
@@ -178,13 +282,17 @@ def test_what_is_shown_is_what_is_recorded(pieces: list[str]) -> None:
         assert shown == text
 
 
-@given(st.text(alphabet="#STAE :\n`~Gola", max_size=60), st.lists(st.integers(1, 9), min_size=1))
+@given(st.text(alphabet="#STAE :\n`~Golatemd*", max_size=60), st.lists(st.integers(1, 9), min_size=1))
 def test_however_a_text_is_cut(text: str, sizes: list[int]) -> None:
     hiding, shown, at, turn = Hiding(), "", 0, 0
     while at < len(text):
         size = sizes[turn % len(sizes)]
         shown, at, turn = shown + hiding.feed(text[at : at + size]), at + size, turn + 1
     assert (shown + hiding.end()).rstrip() == parted(text).text.rstrip()
+
+
+BEGINNING = re.compile("#{0,4}|#{2,4} +(S|ST|STA|STAT|St|Sta|Stat|(STATE|State) *:?[ \r]*)?")
+WRAPPING = re.compile(" {0,3}(`*|~*|(```+|~~~+) *(m|ma|mar|mark|markd|markdo|markdow|markdown|md)?[ \r]*)")
 
 
 @given(PIECES)
@@ -195,12 +303,17 @@ def test_nothing_else_is_held_back(pieces: list[str]) -> None:
         shown, text = shown + hiding.feed(piece), text + piece
         held = text.removeprefix(shown)
         assert text == shown + held
-        first, *behind = held.split("\n", 1)
-        if behind:
-            assert first.strip().rstrip(" :\r\t").endswith("STATE")
+        lines = held.translate(str.maketrans("\t", " ", "*_")).split("\n")
+        if len(lines) > 1 and lines[0].strip("`~ \r") in ("markdown", "md"):
+            lines = lines[1:]
+        if len(lines) > 1:
+            assert lines[0].strip().rstrip(" :\r").upper().endswith("STATE")
         elif held:
-            assert "### STATE".startswith(held.replace("\t", " ").rstrip(" :\r")) or held.lstrip("#").split() in (
-                *([], ["S"], ["ST"], ["STA"], ["STAT"], ["STATE"], ["STATE:"], ["STATE", ":"]),
+            assert re.fullmatch(
+                "#{0,4}|#{2,4} +(S|S[Tt]|STA|Sta|STAT|Stat|(STATE|State) *:?[ \r]*)?", lines[0]
+            ) or re.fullmatch(
+                " {0,3}(`*|~*)|(```+|~~~+) *(m|ma|mar|mark|markd|markdo|markdow|markdown|md)?[ \r]*",
+                lines[0].strip(" "),
             )
             assert shown == "" or shown.endswith("\n")
 

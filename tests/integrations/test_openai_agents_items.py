@@ -292,12 +292,11 @@ def test_nothing_large_is_stored_twice(tmp_path: Path) -> None:
 
 
 def test_only_what_a_log_cannot_hold_is_kept_as_text(tmp_path: Path) -> None:
-    with session("foldmark", tmp_path) as talk:
-        for name, case in CASES.items():
+    for name, case in CASES.items():
+        with session("foldmark", tmp_path, name) as talk:
             now(talk.add_items(case.items))
             told = [(event.data or {})["openai_agents"] for event in talk.agent.context().messages]
             assert any("json" in about for about in told) == (name == "numbers"), name
-            now(talk.clear_session())
 
 
 def test_who_said_it(tmp_path: Path) -> None:

@@ -176,11 +176,12 @@ def test_a_call_that_was_never_answered(wire: str, tmp_path: Path) -> None:
 
 
 class Compacting(WholeResponses):
-    """Also POST /responses/compact, which gives one opaque item in place of all others."""
+    """Also POST /responses/compact, which gives one opaque item in place of all others, and takes that one back."""
 
     def refuse(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Http | None:
         if not path.endswith("/compact"):
-            return super().refuse(path, headers, body)
+            known = [item for item in body["input"] if item.get("type") != "compaction"]
+            return super().refuse(path, headers, {**body, "input": known})
         item = {"type": "compaction", "id": "cmp_1", "encrypted_content": f"{len(body['input'])} items"}
         answer = {"id": "resp_c", "object": "response.compaction", "created_at": 1, "output": [item]}
         usage = {
@@ -207,6 +208,43 @@ def test_inside_of_a_session_that_compacts(kind: str, tmp_path: Path) -> None:
         assert [(item["type"], item["encrypted_content"]) for item in items] == [("compaction", "2 items")]
         assert now(talk.get_items()) == items
         if kind == "foldmark":
-            clear = next(event for event in talk.log.store.operations(talk.agent.id) if event.kind == "clear")
-            talk.do(f"/restore {clear.id}")
-            assert texts(now(talk.get_items())) == ["Hello", "Hi", ""]
+            (copy,) = talk.log.store.operations(talk.agent.id)
+            talk.do(f"/restore {copy.id}")
+            assert texts(now(talk.get_items())) == ["Hello", "Hi"]
+
+
+@ways
+@pytest.mark.parametrize("kind", KINDS)
+def test_compaction_with_a_bound_on_what_is_rolled_back(kind: str, how: str, tmp_path: Path) -> None:
+    """Runs compact by themselves, whatever the bound; what is asked next begins with the compacted copy."""
+
+    async def talking(talk: Any, server: Loopback, asked: list[Any]) -> None:
+        async with asking("responses", server.url) as model:
+            outer = OpenAIResponsesCompactionSession(
+                "talk",
+                talk,
+                client=model._client,
+                compaction_mode="input",
+                max_rollback_items=1,
+                should_trigger_compaction=lambda context: len(context["session_items"]) >= 4,
+            )
+            agent = Agent(name="helper", instructions="Help.", model=model, tools=[weather])
+            for line in ("one", "two", "three"):
+                await run(how, agent, line, session=outer)
+                asked.append(await outer.get_items())
+            with pytest.raises(ValueError, match="max_rollback_items"):
+                await outer.run_compaction({"force": True})
+
+    answers, found = [text("a"), text("b"), text("c")], list[Any]()
+    with session(kind, tmp_path) as talk, loopback(Compacting(), answers) as server:
+        now(talking(talk, server, found))
+        assert [[item.get("type", "message") for item in items] for items in found] == [
+            ["message", "message"],
+            ["compaction"],
+            ["compaction", "message", "message"],
+        ]
+        assert now(talk.get_items()) == found[-1]
+        if kind == "foldmark":
+            (copy,) = talk.log.store.operations(talk.agent.id)
+            talk.do(f"/restore {copy.id}")
+            assert texts(now(talk.get_items())) == ["one", "a", "two", "b", "three", "c"]

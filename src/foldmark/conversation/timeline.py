@@ -65,8 +65,8 @@ class Timeline:
                 "append_tool_call, append_tool_result and record take the rest"
             )
         actor = actor or {"user": "human", "assistant": "model"}.get(kind, "system")
-        block = None
-        if kind == "assistant" and not interrupted and not verbatim and isinstance(text, str) and "STATE" in text:
+        block, may_hold = None, kind == "assistant" and not interrupted and not verbatim and isinstance(text, str)
+        if may_hold and ("STATE" in text or "State" in text):
             from foldmark.core.state import parted  # 2 ms, and few answers hold one
 
             text, block = parted(text)

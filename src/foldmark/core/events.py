@@ -165,11 +165,13 @@ class Undo(_Operation, frozen=True):
 
 class Summary(_Operation, frozen=True):
     """The event, itself an assistant message, takes the place of `ranges`; `state` is the block then in force, which
-    stays in force with it."""
+    stays in force with it. `native` is what another program put in their place, in its own form and under its name
+    [SPEC 5.7]."""
 
     ranges: Segments
     mark: str | None = None
     state: str | None = None
+    native: dict[str, Any] | None = None
 
 
 class Restore(_Operation, frozen=True):

@@ -1,9 +1,12 @@
 """The model's `### STATE` block: parsed off the end of an answer, and held back while the answer streams [S2, SPEC 7].
 
-A block begins with a line of its own, `### STATE`, outside of code fences; of several such lines the last counts. It
-goes on to the end of the answer and holds at least one of its four members (`Goal:`, `Context:`, `Resolved:`,
-`Technical Anchors:`), which say something. What is otherwise, or has another heading behind it, is malformed: it is
-text like any other.
+A block begins with a line of its own, `### STATE` or `### State`, bold or not, outside of code fences; of several such
+lines the last counts. It goes on to the end of the answer and holds at least one of its four members (`Goal:`,
+`Context:`, `Resolved:`, `Technical Anchors:`), which say something. What is otherwise, or has another heading behind
+it, is malformed: it is text like any other.
+
+One fence is no code fence: that of Markdown (`markdown` or `md`) with which an answer ends, and which holds a block and
+nothing else. Some models put one around it.
 
 A paragraph that stands behind the last member, after an empty line, and is neither indented nor a list belongs to no
 member: it is the answer's, since nobody would see it otherwise.
@@ -15,11 +18,21 @@ from typing import NamedTuple
 _MOST = 40
 """Characters of the line that a block begins with, spaces behind it included: so many are held back at most."""
 
-_BEGINS = re.compile(r"#{2,4}[ \t]+STATE[ \t]*:?[ \t\r]*")
-_MAY_BEGIN = re.compile(r"#{1,4}|#{2,4}[ \t]+(?:S|ST|STA|STAT|STATE[ \t]*:?[ \t\r]*)?")
+KEYS = ("Goal", "Context", "Resolved", "Technical Anchors")
+"""The members of a block, as a model is asked for them."""
+
+_BEGINS = re.compile(r"#{2,4}[ \t]+(?:STATE|State)[ \t]*:?[ \t\r]*")
+_MAY_BEGIN = re.compile(r"#{0,4}|#{2,4}[ \t]+(?:S|ST|STA|STAT|St|Sta|Stat|(?:STATE|State)[ \t]*:?[ \t\r]*)?")
+_BOLD = str.maketrans("", "", "*_")
+_WRAPS = re.compile(r" {0,3}(?:`{3,}+|~{3,}+)[ \t]*(?:markdown|md)[ \t\r]*", re.IGNORECASE)
+_FENCES = ("```", "~~~")
+_MAY_WRAP = re.compile(
+    r" {0,3}(?:`*+|~*+)(?:(?<=[`~]{3})[ \t]*(?:m|ma|mar|mark|markd|markdo|markdow|(?:markdown|md)[ \t\r]*)?)?",
+    re.IGNORECASE,
+)
 _HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t\r]|\Z)")
 _MEMBER = re.compile(
-    r"[ \t]*+(?:[-*+][ \t]++)?(?:\*\*|__)?(?:goal|context|resolved|technical anchors)(?:\*\*|__)?[ \t]*+:",
+    r"[ \t]*+(?:[-*+][ \t]++)?(?:\*\*|__)?(goal|context|resolved|technical anchors)(?:\*\*|__)?[ \t]*+:",
     re.IGNORECASE,
 )
 _GOES_ON = re.compile(r"[ \t]|[-*+>|][ \t]|[0-9]{1,9}[.)][ \t]")
@@ -41,10 +54,23 @@ def parted(text: str) -> Parted:
     return Parted(text, None) if block is None else Parted(_joined(before, behind, bool(before)), block)
 
 
+def missing(block: str) -> list[str]:
+    """Return the keys that a block lacks, as a model is asked for them."""
+    found = {match[1].casefold() for line in block.split("\n") if (match := _MEMBER.match(line))}
+    return [key for key in KEYS if key.casefold() not in found]
+
+
+def may_hold(text: str) -> bool:
+    """Return False if there is no block in a text for certain."""
+    return "STATE" in text or "State" in text
+
+
 def _around(text: str) -> tuple[str, str | None, str]:
     """What stands before the block, the block, what behind it is the answer's."""
+    if wrapped := _wrapped(text):
+        return *wrapped, ""
     begin, first, ends, fence, place = -1, 0, False, "", 0
-    for line in text.split("\n") if "STATE" in text else ():  # nothing else ends a line: not U+2028
+    for line in text.split("\n") if may_hold(text) else ():  # nothing else ends a line: not U+2028
         inside, fence = fence, _fence_behind(line, fence)
         if not inside and _is_head(line):
             begin, first, ends = place, place + len(line) + 1, False
@@ -55,6 +81,27 @@ def _around(text: str) -> tuple[str, str | None, str]:
     if not length:
         return text, None, ""
     return text[:begin], text[first : first + length].strip(), text[first + length :]
+
+
+def _wrapped(text: str) -> tuple[str, str] | None:
+    """What stands before the Markdown fence that a text ends with, and the block in it; None if there is no such."""
+    fence, place, opened, first, last = "", 0, -1, 0, -1
+    for line in text.split("\n") if may_hold(text) and text.rstrip().endswith(_FENCES) else ():
+        inside, fence = fence, _fence_behind(line, fence)
+        behind = place + len(line) + 1
+        if fence and not inside:
+            opened, first, last = place if _wraps(line) else -1, behind, -1
+        elif inside and not fence:
+            last = place
+        elif not inside and line.strip():
+            last = -1
+        place = behind
+    if opened < 0 or last < 0:
+        return None
+    head, _, block = text[first:last].partition("\n")
+    if not block or not _is_head(head) or any(map(_HEADING.match, block.split("\n"))) or _members(block) < len(block):
+        return None
+    return text[:opened], block.strip()
 
 
 def _joined(before: str, behind: str, shown: bool) -> str:
@@ -79,7 +126,11 @@ def _members(text: str) -> int:
 
 
 def _is_head(line: str) -> bool:
-    return len(line) <= _MOST and _BEGINS.fullmatch(line) is not None
+    return len(line) <= _MOST and _BEGINS.fullmatch(line.translate(_BOLD)) is not None
+
+
+def _wraps(line: str) -> bool:
+    return len(line) <= _MOST and _WRAPS.fullmatch(line) is not None
 
 
 def _fence_behind(line: str, fence: str) -> str:
@@ -96,12 +147,13 @@ class Hiding:
     """An answer as it streams, without its block: what `feed` and `end` give is together what `parted` leaves of it,
     up to white space at the end.
 
-    A line goes out as it comes, unless it may be the first of a block; what comes behind such a line is held back to
-    the end.
+    A line goes out as it comes, unless it may be the first of a block, or of a Markdown fence around one; what comes
+    behind such a line is held back to the end.
     """
 
     def __init__(self) -> None:
         self._line: list[str] = []
+        self._wrap = ""
         self._fence, self._goes_out, self._begun, self._shown = "", False, False, False
 
     def feed(self, piece: str) -> str:
@@ -112,8 +164,8 @@ class Hiding:
 
     def end(self, interrupted: bool = False) -> str:
         """The answer is over; returns what was held back and is no block. One that was `interrupted` has none."""
-        held = "" if self._goes_out else "".join(self._line)
-        self._line, self._begun, self._goes_out = [], False, False
+        held = "" if self._goes_out else self._wrap + "".join(self._line)
+        self._line, self._wrap, self._begun, self._goes_out = [], "", False, False
         before, block, behind = (held, None, "") if interrupted else _around(held)
         return before if block is None else _joined(before, behind, self._shown or bool(before))
 
@@ -125,11 +177,25 @@ class Hiding:
         shown = piece
         if not self._goes_out:
             line = "".join(self._line)
-            self._begun = line.endswith("\n") and not self._fence and _is_head(line[:-1])
-            if self._begun or (not self._fence and len(line) <= _MOST and _MAY_BEGIN.fullmatch(line)):
+            if self._waits(line):
                 return ""
-            shown, self._goes_out = line, True
+            shown, self._goes_out, self._wrap = self._wrap + line, True, ""
         if piece.endswith("\n"):
             self._fence = _fence_behind("".join(self._line).removesuffix("\n"), self._fence)
             self._line, self._goes_out = [], False
         return shown
+
+    def _waits(self, line: str) -> bool:
+        """Whether a line as far as it has come is held back: it may begin a block, or the fence around one."""
+        if self._fence and not self._wrap:
+            return False
+        whole = line.endswith("\n")
+        self._begun = whole and _is_head(line[:-1])
+        if self._begun or (len(line) <= _MOST and _MAY_BEGIN.fullmatch(line.translate(_BOLD))):
+            return True
+        if self._wrap:
+            return False
+        if whole and _wraps(line[:-1]):
+            self._wrap, self._fence, self._line = line, _fence_behind(line[:-1], ""), []
+            return True
+        return len(line) <= _MOST and _MAY_WRAP.fullmatch(line) is not None

@@ -31,6 +31,7 @@ from foldmark.interfaces.person import decides, edit_command, show_text
 from foldmark.interfaces.render import harmless, result_text
 from foldmark.interfaces.screen import Screen
 from foldmark.interfaces.servers import mcp_servers
+from foldmark.interfaces.state_note import state_note
 from foldmark.runtime.background import Background
 from foldmark.runtime.lease import interrupt, settled
 from foldmark.runtime.supervisor import Supervisor, TurnInterruptedError
@@ -243,6 +244,8 @@ class _Chat:
             self._running = None
             screen.end_line()
             self.notices.streamed()
+        if note := state_note(agent, before):
+            print(note)
         agent.context()
         request = agent.request()
         edge = request.manifest.edge

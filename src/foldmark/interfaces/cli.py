@@ -15,6 +15,7 @@ from foldmark.conversation.log import check_name
 from foldmark.core.errors import ConflictError, FoldmarkError
 from foldmark.core.wording import count, one_line
 from foldmark.interfaces.archive_commands import sessions, sync
+from foldmark.interfaces.completion import chat_commands, conversations, conversations_and_files
 from foldmark.interfaces.eval_command import evaluate
 from foldmark.interfaces.export_command import export
 from foldmark.interfaces.hook_commands import hook, statusline
@@ -129,7 +130,7 @@ def _show(result: Result, as_json: bool) -> None:
 
 
 @cli.command()
-@click.argument("name", default="default")
+@click.argument("name", default="default", shell_complete=conversations)
 @click.option("--model", "model", metavar="PROVIDER/MODEL", help="Talk to this model from now on; /model changes it.")
 @click.pass_obj
 def chat(setup: Setup, name: str, model: str | None) -> int:
@@ -171,8 +172,8 @@ class _WithCommands(click.Command):
 
 
 @cli.command(cls=_WithCommands)
-@click.argument("name")
-@click.argument("command", nargs=-1, required=True)
+@click.argument("name", shell_complete=conversations)
+@click.argument("command", nargs=-1, required=True, shell_complete=chat_commands)
 @_AS_JSON
 @click.pass_obj
 def do(setup: Setup, name: str, command: tuple[str, ...], as_json: bool) -> None:
@@ -215,7 +216,7 @@ def context() -> None:
 
 
 @context.command()
-@click.argument("name")
+@click.argument("name", shell_complete=conversations)
 @_AS_JSON
 @click.pass_obj
 def show(setup: Setup, name: str, as_json: bool) -> None:
@@ -252,7 +253,7 @@ def import_(setup: Setup, named: str, name: str | None, as_json: bool) -> None:
 
 
 @cli.command()
-@click.argument("name", metavar="NAME|FILE")
+@click.argument("name", metavar="NAME|FILE", shell_complete=conversations_and_files)
 @click.option("--model", metavar="PROVIDER/MODEL", help="Whose prices and cache; otherwise the conversation's own.")
 @click.option(
     "--budget", metavar="TOKENS", type=click.IntRange(1, 10**9), help="The window's budget; otherwise its own."

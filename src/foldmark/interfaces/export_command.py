@@ -9,13 +9,14 @@ import click
 
 import foldmark
 from foldmark.core.wording import count
+from foldmark.interfaces.completion import conversations
 from foldmark.interfaces.setup import Setup
 
 _DASH = Path("-")
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=conversations)
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--cwd",

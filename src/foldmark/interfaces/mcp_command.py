@@ -9,11 +9,12 @@ import click
 
 from foldmark.app import embedding
 from foldmark.core.errors import FoldmarkError
+from foldmark.interfaces.completion import conversations
 from foldmark.interfaces.setup import Setup
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=conversations)
 @click.option("--http", "port", metavar="PORT", type=click.IntRange(0, 65535), help="Listen there; 0 is any free port.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="With --http: the address to listen on.")
 @click.option("--allow-host", "names", metavar="NAME", multiple=True, help="With --http: a name it is reached by, too.")

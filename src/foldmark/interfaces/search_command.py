@@ -16,6 +16,7 @@ from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.passages import Line
 from foldmark.core.recall import SPEAKERS, Found, Mode
 from foldmark.interfaces.archive_commands import caught_up, nothing_to
+from foldmark.interfaces.completion import conversations
 from foldmark.interfaces.render import harmless, is_bold, json_text
 from foldmark.interfaces.setup import Setup
 
@@ -46,7 +47,13 @@ def _moment(context: click.Context, option: click.Parameter, value: str | None) 
 @click.option("--since", metavar="DATE", callback=_moment, help="Said then or later; UTC.")
 @click.option("--before", metavar="DATE", callback=_moment, help="Said before then; UTC.")
 @click.option("--project", metavar="TEXT", help="A part of the working folder, or of the conversation's name.")
-@click.option("--agent", "--session", metavar="ID", help="A conversation or a session, or the beginning of its id.")
+@click.option(
+    "--agent",
+    "--session",
+    metavar="ID",
+    shell_complete=conversations,
+    help="A conversation or a session, or the beginning of its id.",
+)
 @click.option("--tool", metavar="NAME", help="Calls of this tool and what it answered.")
 @click.option("--role", type=click.Choice(SPEAKERS), help="Who said it.")
 @click.option("--visible/--forgotten", default=None, help="What is in its conversation's context, or no longer.")

@@ -41,6 +41,8 @@ class Guest:
         (content,) = result.content
         assert isinstance(content, TextContent)
         assert result.is_error == content.text.startswith("Error: ")
+        if result.structured_content is not None:
+            assert result.structured_content == json.loads(content.text)
         return content.text
 
     async def read(self, uri: str) -> str:

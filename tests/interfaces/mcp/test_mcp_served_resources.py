@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
+import apsw
 import pytest
 from guest import ERAS, inside, visit
 from mcp import MCPError
@@ -98,26 +100,84 @@ def test_an_empty_conversation(db: str, log: foldmark.Log) -> None:
     visit(visiting)
 
 
-def test_many_come_page_by_page(db: str, log: foldmark.Log, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_are_one_page_of_the_newest(db: str, log: foldmark.Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resources, "PAGE", 2)
     for number in range(5):
         log.agent(f"c{number}").append("user", "x")
+    log.agent("c1").append("user", "y")
+    order = ["c1", "c4", "c3", "c2", "c0"]
 
     async def visiting() -> None:
         async with inside(db) as guest:
-            names, cursor, pages = [], None, 0
-            while pages == 0 or cursor:
-                page = await guest.client.list_resources(cursor=cursor)
-                names += [each.name for each in page.resources]
-                cursor, pages = page.next_cursor, pages + 1
-            assert pages == 3
-            assert names[0] == "conversations"
-            assert names[1::2] == [f"c{number}/context" for number in reversed(range(5))]
-            for wrong in ("-1", "x", "9" * 30):
+            listed = await guest.client.list_resources()
+            assert listed.next_cursor is None
+            assert [each.name for each in listed.resources] == [
+                "conversations",
+                *(f"{name}/{what}" for name in order[:2] for what in ("context", "request")),
+            ]
+            told = listed.resources[0].description or ""
+            assert told.startswith("The 2 newest of 5 conversations, as JSON")
+            pages = [ROOT, *(f"{ROOT}?page={number}" for number in (1, 2, 3, 4, 999_999_999))]
+            names = [[row["name"] for row in await guest.data(page)] for page in pages]
+            assert names == [order[:2], order[:2], order[2:4], order[4:], [], []]
+            for wrong in ("0", "-1", "x", "9" * 30, ""):
+                with pytest.raises(MCPError, match="there is no resource"):
+                    await guest.read(f"{ROOT}?page={wrong}")
+            for wrong in ("2", "x"):
                 with pytest.raises(MCPError, match="is no cursor"):
                     await guest.client.list_resources(cursor=wrong)
 
     visit(visiting)
+
+
+@pytest.fixture
+def statements() -> Iterator[list[str]]:
+    """Every SQL statement that connections opened from now on carry out."""
+    done: list[str] = []
+
+    def note(_: apsw.Cursor, sql: str, __: object) -> bool:
+        done.append(sql)
+        return True
+
+    def watch(connection: apsw.Connection) -> None:
+        connection.exec_trace = note
+
+    apsw.connection_hooks.append(watch)
+    yield done
+    apsw.connection_hooks.remove(watch)
+
+
+def test_listing_costs_a_page_however_many_there_are(db: str, log: foldmark.Log, statements: list[str]) -> None:
+    """The statements of listing, of a page, of completing, and of a tool that is about no conversation."""
+
+    def costs() -> list[int]:
+        found = []
+
+        async def visiting() -> None:
+            async with inside(db, None) as guest:
+                ref = ResourceTemplateReference(uri=f"{ROOT}/{{name}}/context")
+                for asked in (
+                    guest.client.list_resources(),
+                    guest.read(f"{ROOT}?page=1"),
+                    guest.client.complete(ref, {"name": "name", "value": ""}),
+                    guest.call("retrieve_memos", tags=[]),
+                ):
+                    statements.clear()
+                    await asked
+                    found.append(len(statements))
+
+        visit(visiting)
+        return found
+
+    many: list[list[int]] = []
+    for total in (resources.PAGE, 6 * resources.PAGE):
+        with log.store.writing():  # one flush to the disk for all of them
+            for number in range(total):
+                log.agent(f"c{number}")
+        log.agent("c0").append("user", "x")
+        many.append(costs())
+    assert many[0] == many[1]
+    assert max(many[1]) < 10 * resources.PAGE
 
 
 def test_completions(db: str, agent: foldmark.Agent, log: foldmark.Log) -> None:

@@ -19,7 +19,7 @@ from foldmark.core.images import images_of
 from foldmark.core.segments import END, Segment, Segments, intersect, normal
 from foldmark.core.turns import Message
 from foldmark.core.view import INTERRUPTED, TOOL_MESSAGE
-from foldmark.integrations.openai_agents.keeping import KEY, given, left_by
+from foldmark.integrations.openai_agents.keeping import carried_by, given, left_by
 from foldmark.integrations.openai_agents.recording import DIALECT
 
 WINDOW = ("sliding_context_tokens", "context_size")
@@ -95,7 +95,7 @@ def _complete(at: Standing, event: Event, items: list[Any]) -> list[Any]:
     thought before has left the context."""
     if _visible(at, left_by(event)):
         return []
-    carrier = (event.data or {})[KEY].get("with")
+    carrier = carried_by(event)
     if carrier is None or _visible(at, carrier):
         return items
     return [{key: each[key] for key in each if key != "id"} if isinstance(each, dict) else each for each in items]

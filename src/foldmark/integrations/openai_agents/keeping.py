@@ -9,11 +9,11 @@ the item, which are filled again when it is given back. `data["openai_agents"]` 
 - `with`: the event that carries what the model thought in the same answer, where that is another one;
 - `left`: the event that held these thoughts and what they led to, of which that was popped;
 - `json`: instead of the first two, the items as JSON text, where they are not what a log can hold otherwise: with lone
-  surrogates, NaN, integers of more than 64 bits.
+  surrogates, NaN, integers of more than 64 bits; and of a compacted copy, which is a `summary` and has it in `native`.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -69,13 +69,18 @@ def kept(
     return {**({"blocks": list(blocks)} if blocks else {}), KEY: {"json": source}}
 
 
+def native(items: Sequence[Any]) -> dict[str, Any]:
+    """What a summary keeps of the items that it stands for."""
+    return {KEY: {"json": json.dumps(items)}}
+
+
 def given(event: Event) -> list[Any] | None:
     """The items that an event stands for, as the SDK gave them; None for one that is not from there.
 
     A result stands for none where its text is a part of the item of its call.
     """
     try:
-        found = unpacked(event.data or {}, event.content)
+        found = unpacked(_own(event), event.content)
     except (AttributeError, LookupError, TypeError, ValueError, RecursionError):  # somebody else's data under our key
         return None
     return found if found or event.kind == "tool_result" else None
@@ -83,12 +88,27 @@ def given(event: Event) -> list[Any] | None:
 
 def left_by(event: Event) -> int | None:
     """The event whose thoughts an event holds alone (`left`), if it is such a one."""
-    about = (event.data or {}).get(KEY)
-    found = about.get("left") if isinstance(about, dict) else None
+    return _number(event, "left")
+
+
+def carried_by(event: Event) -> int | None:
+    """The event that holds what the model thought in the same answer (`with`), if that is another one."""
+    return _number(event, "with")
+
+
+def _number(event: Event, name: str) -> int | None:
+    about = _own(event).get(KEY)
+    found = about.get(name) if isinstance(about, dict) else None
     return found if isinstance(found, int) else None
 
 
-def unpacked(data: dict[str, Any], text: str) -> list[Any]:
+def _own(event: Event) -> Mapping[str, Any]:
+    """Where an event keeps what is the SDK's: a summary's data is the operation that it is."""
+    data = event.data or {}
+    return (data.get("native") or {}) if event.kind == "summary" else data
+
+
+def unpacked(data: Mapping[str, Any], text: str) -> list[Any]:
     """The items in an event's data. Raises KeyError and its like for what `kept` did not make."""
     about = data[KEY]
     if "json" in about:

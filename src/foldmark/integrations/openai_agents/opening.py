@@ -49,9 +49,11 @@ def _name(session_id: str) -> str:
 
 
 def session_settings(given: "SessionSettings | Mapping[str, Any] | None") -> "SessionSettings":
-    """The SDK's settings of a session. Raises CommandError where the SDK is not installed."""
+    """The SDK's settings of a session. Raises TypeError for unknown ones, as the SDK does, and CommandError where the
+    SDK is not installed."""
     try:
         from agents.memory import SessionSettings
+        from agents.memory.session_settings import coerce_session_settings
     except ImportError:
         raise CommandError(
             "FoldmarkSession works with the OpenAI Agents SDK, which is not installed: "
@@ -59,4 +61,4 @@ def session_settings(given: "SessionSettings | Mapping[str, Any] | None") -> "Se
         ) from None
     if given is None:
         return SessionSettings()
-    return SessionSettings(**given) if isinstance(given, Mapping) else given
+    return coerce_session_settings(dict(given) if isinstance(given, Mapping) else given)

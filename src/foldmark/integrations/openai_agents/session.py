@@ -12,7 +12,7 @@ from foldmark.conversation.standing import Standing
 from foldmark.core.errors import ConflictError, FoldmarkError, StoreError
 from foldmark.core.events import Clear, Filter
 from foldmark.core.segments import subtract
-from foldmark.integrations.openai_agents import opening
+from foldmark.integrations.openai_agents import compacting, opening
 from foldmark.integrations.openai_agents.giving import newest_first, newest_items
 from foldmark.integrations.openai_agents.keeping import left_by
 from foldmark.integrations.openai_agents.recording import append, end_turn, entries, thought
@@ -20,6 +20,7 @@ from foldmark.integrations.openai_agents.recording import append, end_turn, entr
 if TYPE_CHECKING:
     from agents import TResponseInputItem
     from agents.memory import SessionSettings
+    from agents.memory.session import _CompactionSnapshot
 
 _T = TypeVar("_T")
 
@@ -102,6 +103,31 @@ class FoldmarkSession:
         """Empty the context as `/clear` does. `/restore` brings everything back."""
         await _settled(lambda: self._writing(self._clear))
 
+    # What the SDK's compaction calls, and other sessions of the SDK have, too
+
+    async def _get_compaction_snapshot(
+        self, limit: int, *, prune_prefix: "Callable[[TResponseInputItem], bool] | None" = None
+    ) -> "_CompactionSnapshot | None":
+        """The newest items, and how to put a compacted copy in the place of the last of them. `prune_prefix` says which
+        items a wrapper does not show any more; here they stay in the log."""
+        if type(self) is not FoldmarkSession:  # it may give other items than these
+            return None
+        from agents.memory.session import _CompactionSnapshot
+
+        found = await _settled(lambda: compacting.tail(self._living().standing(), limit))
+
+        async def replace_suffix(start: int, output: "list[TResponseInputItem]") -> bool:
+            return await _settled(
+                lambda: self._writing(lambda: compacting.replace_tail(self.agent, found, start, output))
+            )
+
+        return _CompactionSnapshot(found.items, found.complete, replace_suffix)
+
+    async def _atomic_replace_items(self, items: "list[TResponseInputItem]") -> bool:
+        """Put a compacted copy in the place of the whole context, as one operation."""
+        await _settled(lambda: self._writing(lambda: compacting.replace(self.agent, items)))
+        return True
+
     # What a person does
 
     def do(self, line: str) -> Result:
@@ -117,15 +143,23 @@ class FoldmarkSession:
 
     def _add(self, items: list[Any]) -> None:
         wanted = entries(items)
-        self._writing(lambda: append(self.agent, wanted))
+
+        def once() -> None:
+            if not compacting.instead_of_cleared(self.agent, items):
+                append(self.agent, wanted)
+
+        self._writing(once)
 
     def _pop(self) -> Any:
         agent, at = self.agent, self.agent.standing()
         newest = next(newest_first(at, at.visible), None)
         if newest is None:
             return None
-        agent.operate(lambda at: _without(at, newest.events), actor="system")
         *thoughts, item = newest.items
+        if newest.event.kind == "summary" and thoughts:
+            compacting.without_last(agent, newest.event, thoughts)
+            return item
+        agent.operate(lambda at: _without(at, newest.events), actor="system")
         if thoughts and not _left(self.agent.standing(), newest.event.id):  # they stay until they are popped themselves
             open_turn = agent.open_turn
             append(agent, [thought(thoughts, left_by=newest.event.id)])

@@ -7,6 +7,7 @@ from typing import Any
 
 from foldmark.conversation import Agent, Log
 from foldmark.core.errors import CommandError
+from foldmark.core.ports import AgentRecord
 from foldmark.core.wording import listing
 from foldmark.interfaces.setup import Setup
 from foldmark.runtime.lease import LOOK_SECONDS, Held, LeaseError, take
@@ -54,13 +55,18 @@ class Conversations:
                 yield agent
 
 
+def there_are(log: Log) -> list[AgentRecord]:
+    """Return all conversations, oldest first: one statement, however many there are."""
+    return [record for record in log.store.agents() if record.name is not None and not record.deleted]
+
+
 def _unnamed(log: Log, any_will_do: bool) -> Agent:
-    there = [agent for agent in log.agents() if agent.name]
+    there = there_are(log)
     if not there:
         raise CommandError("there is no conversation yet; `foldmark chat` starts one")
     if any_will_do:
-        return max(there, key=lambda agent: agent.standing().newest)
-    names = listing((agent.name for agent in there), 40)
+        return log.agent(max(there, key=lambda record: record.newest).id)
+    names = listing((record.name for record in there), 40)
     raise CommandError(f"say which conversation is meant, as `{ARGUMENT}`; there is: {names}")
 
 

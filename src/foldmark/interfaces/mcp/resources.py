@@ -21,20 +21,21 @@ from mcp.types import (
 )
 
 from foldmark.commands.show import context_json, context_text
-from foldmark.conversation import Agent, Result
+from foldmark.conversation import Agent, Log, Result
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
+from foldmark.core.ports import AgentRecord
 from foldmark.core.turns import newest_turns
 from foldmark.core.wording import count, one_line
-from foldmark.interfaces.mcp.conversations import Conversations
+from foldmark.interfaces.mcp.conversations import Conversations, there_are
 from foldmark.interfaces.mcp.search import CONVERSATION
 from foldmark.interfaces.render import json_text
 
 ALL = CONVERSATION.rstrip("/")
-"""The list of all conversations."""
+"""The list of conversations, page by page."""
 
 PAGE = 50
-"""Conversations in one answer to a client that lists resources."""
+"""Conversations of a page, and in the answer to a client that lists resources."""
 
 MOST = 100
 """Completions, as the protocol has it."""
@@ -43,6 +44,7 @@ _URI = re.compile(
     rf"{re.escape(CONVERSATION)}(?P<name>[^/?#]+)/(?P<what>context|request|requests)"
     r"(?:/(?P<id>[0-9]{1,18}))?(?P<json>\.json)?"
 )
+_PAGE = re.compile(rf"{re.escape(ALL)}/?(?:\?page=(?P<page>[1-9][0-9]{{0,8}}))?")
 _TEXT, _JSON = "text/plain", "application/json"
 
 
@@ -90,31 +92,32 @@ TEMPLATES = [
 
 
 def listed(conversations: Conversations, cursor: str | None) -> ListResourcesResult:
-    """The list, and context and request of each conversation, the one with the newest event first.
+    """The list, and context and request of each of the newest conversations, the one with the newest event first.
 
-    `cursor` is the last page's `next_cursor`. Raises CommandError for one that is none, StoreError.
+    One page and no cursor: clients follow cursors to the end before they do anything else, and a person picks from a
+    list of this length at most. Older ones are read by their names, which the list gives page by page. Raises
+    CommandError for a cursor, StoreError.
     """
-    if cursor is not None and not re.fullmatch("[0-9]{1,9}", cursor):
-        raise CommandError(f"'{one_line(cursor)[:40]}' is no cursor of this server's")
-    start = int(cursor or 0)
-    rows = _rows(conversations)
-    found = [Resource(name="conversations", uri=ALL, description="All conversations, as JSON", mime_type=_JSON)] * (
-        not start
-    )
-    for row in rows[start : start + PAGE]:
+    if cursor is not None:
+        raise CommandError(f"'{one_line(cursor)[:40]}' is no cursor of this server's: resources are one page")
+    rows, total = _rows(conversations, 1)
+    told = f"The {len(rows)} newest of {count(total, 'conversation')}, as JSON; older ones: {ALL}?page=2 and so on"
+    if len(rows) == total:
+        told = "All conversations, as JSON"
+    found = [Resource(name="conversations", uri=ALL, description=told, mime_type=_JSON)]
+    for row in rows:
         name, amount = row["name"], count(row["messages"], "message")
         for what in ("context", "request"):
             uri = f"{CONVERSATION}{quote(name, safe='')}/{what}"
             told = f"{_TOLD[f'{{name}}/{what}']}; {amount}"
             found.append(Resource(name=f"{name}/{what}", uri=uri, description=told, mime_type=_TEXT))
-    end = start + PAGE
-    return ListResourcesResult(resources=found, next_cursor=str(end) if end < len(rows) else None)
+    return ListResourcesResult(resources=found)
 
 
 def read(conversations: Conversations, uri: str) -> ReadResourceResult:
     """A resource's text. Raises CommandError for an address that is none, StoreError."""
-    if uri.rstrip("/") == ALL:
-        return _contents(uri, json_text(_rows(conversations)), _JSON)
+    if page := _PAGE.fullmatch(uri):
+        return _contents(uri, json_text(_rows(conversations, int(page["page"] or 1))[0]), _JSON)
     match = _URI.fullmatch(uri)
     if match is None:
         raise CommandError(f"there is no resource '{one_line(uri)[:200]}'; there is {ALL}, and what its templates say")
@@ -129,7 +132,7 @@ def completed(conversations: Conversations, params: CompleteRequestParams) -> Co
     values: list[str] = []
     if isinstance(params.ref, ResourceTemplateReference):
         if argument.name == "name":
-            values = [row["name"] for row in _rows(conversations)]
+            values = _names(conversations)
         elif argument.name == "id" and params.context and (name := (params.context.arguments or {}).get("name")):
             with suppress(CommandError), conversations.agent(name) as agent:
                 values = [str(each.id) for each in agent.log.store.newest_sent(agent.id, MOST)]
@@ -139,15 +142,28 @@ def completed(conversations: Conversations, params: CompleteRequestParams) -> Co
     )
 
 
-def _rows(conversations: Conversations) -> list[dict[str, Any]]:
-    """All conversations, the one with the newest event first; none where there is no database yet."""
+def _newest_first(log: Log) -> list[AgentRecord]:
+    return sorted(there_are(log), key=lambda record: -record.newest)
+
+
+def _names(conversations: Conversations) -> list[str]:
     if not conversations.exist:
         return []
     with conversations.log() as log:
-        standings = [(agent.name, agent.standing()) for agent in log.agents() if agent.name is not None]
+        return [record.name or "" for record in _newest_first(log)]
+
+
+def _rows(conversations: Conversations, page: int) -> tuple[list[dict[str, Any]], int]:
+    """A page of the conversations, the one with the newest event first, and how many there are; none where there is
+    no database yet. What is read of the others is their names."""
+    if not conversations.exist:
+        return [], 0
+    with conversations.log() as log:
+        records = _newest_first(log)
+        standings = [log.agent(each.id).standing() for each in records[(page - 1) * PAGE : page * PAGE]]
     rows = [
         {
-            "name": name,
+            "name": at.record.name,
             "agent": at.record.id,
             "created_at": at.record.created_at,
             "newest_event": at.newest,
@@ -155,9 +171,9 @@ def _rows(conversations: Conversations) -> list[dict[str, Any]]:
             "tokens": at.size.tokens,
             "in_a_turn": at.record.open_turn is not None,
         }
-        for name, at in standings
+        for at in standings
     ]
-    return sorted(rows, key=lambda row: -row["newest_event"])
+    return rows, len(records)
 
 
 def _contents(uri: str, text: str, mime_type: str) -> ReadResourceResult:

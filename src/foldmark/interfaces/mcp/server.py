@@ -64,11 +64,20 @@ class Handlers:
             tools=[
                 Tool(
                     name=spec.name,
+                    title=offered.title,
                     description=spec.description,
                     input_schema=spec.parameters,
-                    annotations=ToolAnnotations(read_only_hint=tools.TOOLS[spec.name].reads, open_world_hint=False),
+                    output_schema=offered.output,
+                    annotations=ToolAnnotations(
+                        title=offered.title,
+                        read_only_hint=offered.reads,
+                        destructive_hint=offered.destroys,
+                        idempotent_hint=offered.reads,  # whatever records, records once more
+                        open_world_hint=False,
+                    ),
                 )
                 for spec in specs
+                for offered in (tools.TOOLS[spec.name],)
             ]
         )
 
@@ -87,7 +96,9 @@ class Handlers:
             return _failed(str(error))
         except OSError as error:
             return _failed(_said(error))
-        return CallToolResult(content=[TextContent(text=well_formed(answer))])
+        text = well_formed(answer)
+        structured = tools.TOOLS[params.name].structured(params.arguments or {}, text)
+        return CallToolResult(content=[TextContent(text=text)], structured_content=structured)
 
     async def _asked(self, context: Context, params: CallToolRequestParams, question: Question) -> str:
         yes = None if params.input_responses else await agreement.ask(context, question)

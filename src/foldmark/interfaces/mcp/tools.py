@@ -4,6 +4,7 @@ Names, descriptions and schemas are those of `foldmark.tools`; a `conversation` 
 files or runs programs is not among them: whoever connects has such tools of their own.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -19,6 +20,7 @@ from foldmark.core.ports import Progress
 from foldmark.core.request import ToolSpec
 from foldmark.interfaces.mcp import agreement
 from foldmark.interfaces.mcp.agreement import Question
+from foldmark.interfaces.mcp.answers import FILTERED, ROWS
 from foldmark.interfaces.mcp.conversations import ARGUMENT, Conversations
 from foldmark.interfaces.mcp.meter import METER, Wanted, context_meter
 from foldmark.interfaces.mcp.read import READ, Read, read
@@ -46,17 +48,34 @@ class Call(Struct, frozen=True):
 
 
 class Offered(Struct, frozen=True):
-    """A tool as it is offered: `reads` says that it changes nothing."""
+    """A tool as it is offered. `title` is its name for a person; `reads` says that it changes nothing, `destroys` that
+    not everything it changes can be taken back. `output` is the JSON Schema of an answer that is always JSON."""
 
     spec: ToolSpec
+    title: str
     run: Callable[[Call], str | Question]
     reads: bool = True
+    destroys: bool = False
+    output: dict[str, Any] | None = None
+
+    def structured(self, arguments: Arguments, answer: str) -> dict[str, Any] | None:
+        """Return an answer that is JSON as a value, None for one that is text."""
+        asked = self.spec.name == SEARCH.name and arguments.get("response_format") == "json"
+        return json.loads(answer) if asked or self.output is not None else None
 
 
-def _model_tool(tool: Tool, *, any_will_do: bool = False, writes: bool = False) -> Offered:
+def _model_tool(
+    tool: Tool,
+    title: str,
+    *,
+    any_will_do: bool = False,
+    writes: bool = False,
+    destroys: bool = False,
+    output: dict[str, Any] | None = None,
+) -> Offered:
     """`any_will_do`: it is about all conversations. `writes`: it records in one."""
     run = partial(_run, tool, any_will_do, writes)
-    return Offered(tool.spec, run, reads=tool.together)
+    return Offered(tool.spec, title, run, tool.together, destroys, output)
 
 
 def _run(tool: Tool, any_will_do: bool, writes: bool, call: Call) -> str | Question:
@@ -70,7 +89,7 @@ def _run(tool: Tool, any_will_do: bool, writes: bool, call: Call) -> str | Quest
             return agreement.recorded(agent, calling) if asked.key == call.agreed else asked
 
 
-def _own_tool(spec: ToolSpec, arguments: type[Struct], run: Callable[..., str]) -> Offered:
+def _own_tool(spec: ToolSpec, title: str, arguments: type[Struct], run: Callable[..., str]) -> Offered:
     def checked(call: Call) -> str:
         try:
             given = msgspec.convert(dict(call.arguments), arguments, strict=False)  # numbers of models are texts, too
@@ -79,29 +98,30 @@ def _own_tool(spec: ToolSpec, arguments: type[Struct], run: Callable[..., str]) 
             raise CommandError(f"{spec.name} takes an object with {names}: {str(error)[:200]}") from None
         return run(given, call)
 
-    return Offered(spec, checked)
+    return Offered(spec, title, checked)
 
 
 _OWN = {
     offered.spec.name: offered
     for offered in (
-        _own_tool(SEARCH, Search, search),
-        _own_tool(READ, Read, read),
-        _own_tool(METER, Wanted, context_meter),
+        _own_tool(SEARCH, "Search sessions and conversations", Search, search),
+        _own_tool(READ, "Read a session or a conversation", Read, read),
+        _own_tool(METER, "Show how full a context is", Wanted, context_meter),
     )
 }
 
 _MODELS = {
     offered.spec.name: offered
     for offered in (
-        _model_tool(SLASH, writes=True),
-        _model_tool(FILTER_CONTEXT, writes=True),
-        _model_tool(QUERY_DB),
-        _model_tool(DESCRIBE_DB),
-        _model_tool(MANAGE_SCRATCHPAD, writes=True),
-        _model_tool(SAVE_MEMO, any_will_do=True),
-        _model_tool(RETRIEVE_MEMOS, any_will_do=True),
-        _model_tool(RECALL, any_will_do=True),
+        # `kill` ends an agent for good; everything else that `slash` does, and a filter, can be restored.
+        _model_tool(SLASH, "Run a command on a conversation", writes=True, destroys=True),
+        _model_tool(FILTER_CONTEXT, "Forget or keep messages by topic", writes=True, output=FILTERED),
+        _model_tool(QUERY_DB, "Query a conversation's log", output=ROWS),
+        _model_tool(DESCRIBE_DB, "Describe a conversation's log"),
+        _model_tool(MANAGE_SCRATCHPAD, "Read or write the scratchpad", writes=True, destroys=True),
+        _model_tool(SAVE_MEMO, "Save a memo", any_will_do=True),
+        _model_tool(RETRIEVE_MEMOS, "Read memos", any_will_do=True),
+        _model_tool(RECALL, "Search everything that was said", any_will_do=True),
     )
 }
 

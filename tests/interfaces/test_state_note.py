@@ -1,0 +1,69 @@
+"""The chat takes a state block however a model wrote it, and names the keys that it lacks (SPEC 7)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import pytest
+
+import foldmark
+from foldmark.core.answer import Piece
+from foldmark.core.request import Request
+from foldmark.interfaces.chat import chat
+
+
+class Says:
+    """A model that answers with these texts, one after the other, letter by letter."""
+
+    def __init__(self, *texts: str) -> None:
+        self._texts = list(texts)
+
+    async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
+        for letter in self._texts.pop(0):
+            yield letter
+
+    async def count(self, request: Request) -> int:
+        return request.tokens
+
+
+WHOLE = "Goal: a\nContext: b\nResolved: c\nTechnical Anchors: d"
+
+
+@pytest.mark.parametrize(
+    ("answer", "lacks"),
+    [
+        (f"Done.\n\n### State\n{WHOLE}", None),
+        (f"Done.\n\n**### STATE**\n{WHOLE}", None),
+        (f"Done.\n\n```markdown\n### STATE\n{WHOLE}\n```\n", None),
+        ("Done.\n\n### STATE\nGoal: a\nResolved: c", "Context, Technical Anchors"),
+        ("Done.\n\n```md\n**### State:**\n**Goal:** a\n```", "Context, Resolved, Technical Anchors"),
+    ],
+)
+def test_a_block_is_taken_and_what_it_lacks_is_said(
+    log: foldmark.Log, capsys: pytest.CaptureFixture[str], answer: str, lacks: str | None
+) -> None:
+    agent, model = log.agent("default"), Says(answer, "And on.")
+    assert chat(agent, lambda name: model, ["hello", "go on"]) == 0
+    shown = capsys.readouterr().out
+    state = agent.context().state
+    assert state is not None
+    assert "Goal" in state
+    assert "```" not in state
+    assert [message.content for message in agent.context().messages if message.kind == "assistant"] == [
+        "Done.",
+        "And on.",
+    ]
+    assert "Goal:" not in shown
+    assert "```" not in shown
+    note = f"(the state block has no {lacks}; /state shows it)\n"
+    assert shown.count("the state block has no") == shown.count(note) == (lacks is not None)  # once, after its turn
+
+
+def test_a_look_alike_is_shown_and_changes_nothing(log: foldmark.Log, capsys: pytest.CaptureFixture[str]) -> None:
+    agent = log.agent("default")
+    text = f"Such a block:\n```\n### STATE\n{WHOLE}\n```"
+    model = Says(f"Done.\n### STATE\n{WHOLE}", text)
+    chat(agent, lambda name: model, ["hello", "how does it look?"])
+    assert text in capsys.readouterr().out
+    assert agent.context().state == WHOLE
+    assert agent.context().messages[-1].content == text
