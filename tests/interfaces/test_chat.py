@@ -270,7 +270,8 @@ def test_an_answer_is_not_lost_when_somebody_else_writes(
     shown = capsys.readouterr()
     assert shown.err == ""
     assert shown.out.count("before after") == 2
-    answers = [event for event in events(log) if event.content == "before after"]
+    mine = log.agent("default").id
+    answers = [event for event in events(log) if event.content == "before after" and event.agent_id == mine]
     assert [answer.interrupted for answer in answers] == [False, False]
     closed(log)
 

@@ -46,12 +46,12 @@ def refused(end: End, draft: Draft, open_turn: int | None) -> str | None:
     """Why an ended agent does not take an event; None if it does.
 
     Of a killed one the turn under way may still be closed, with what had been said; metadata and a person's own
-    operations, a fork above all, are recorded too.
+    operations, a fork above all, are recorded too. A mark is not: nothing will come after it.
     """
     if end.killer is None:
         return f"{end.told}; nothing can be added to it"
     begins = draft.kind in MESSAGE_KINDS and (open_turn is None or (draft.kind == "user" and draft.actor != "system"))
-    if begins or (draft.kind in OPERATION_KINDS and draft.actor == "model"):
+    if begins or draft.kind == "mark" or (draft.kind in OPERATION_KINDS and draft.actor == "model"):
         return f"{end.told}; its log stays readable, and a person can /fork it"
     return None
 

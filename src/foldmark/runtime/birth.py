@@ -16,7 +16,7 @@ def born(agent: Agent) -> bool:
     sees, or where a model forked (whose words the fork left out), the child is told who it is and what it is there for.
     """
     parent, at = agent.parent, agent.standing()
-    if parent is None or at.record.head:
+    if parent is None or at.record.messages or at.store.newest_sent(agent.id, 1):
         return False
     event = at.store.event(at.record.fork_event)
     operation = operation_of(event) if event is not None else None
