@@ -80,8 +80,8 @@ def _beside(at: Standing, call: Message) -> str:
     for exchange in exchanges(at, [call]):
         for result in map(at.store.event, exchange.results):
             if result is not None and result.answers != call.id and not _visible(at, result):
-                which = one_line(result.call_id or "")
-                parts.append(f"\n[Foldmark: The result of call {which}, gone as well, begins:]\n{quoted(result.content)}")
+                head = f"[Foldmark: The result of call {one_line(result.call_id or '')}, gone as well, begins:]"
+                parts.append(f"\n{head}\n{quoted(result.content)}")
     return "".join(parts)
 
 

@@ -90,6 +90,9 @@ class Towards(Protocol):
     def end(self, agent_id: str) -> End | None:
         """How the agent ended; None if it goes on. That it was deleted counts before that it was killed."""
 
+    def killed_children(self, agent_id: str) -> list[str]:
+        """The uuids of the agents forked from this one that were killed."""
+
     def delete(self, agent_id: str, actor: str, deleted_at: str) -> None:
         """The agent loses its name and all mail to it that is unread; it is not found any more but by its uuid."""
 

@@ -1,12 +1,10 @@
 """How a child begins: what it is told before its model is asked for the first time [SPEC 6]."""
 
 from foldmark.conversation import Agent
+from foldmark.conversation.children import words_of
 from foldmark.core.birth import birth_message
 from foldmark.core.codec import operation_of
-from foldmark.core.events import Event, Fork
-
-LOOKED_BACK = 50
-"""Messages of the parent among which the words are looked for that it forked with."""
+from foldmark.core.events import Fork
 
 
 def born(agent: Agent) -> bool:
@@ -25,21 +23,7 @@ def born(agent: Agent) -> bool:
     newest = next(at.store.messages(at.visible, newest_first=True), None)
     if event.actor == "human" and newest is not None and newest.kind == "user":
         return True
-    words = _words(parent, event) if event.actor == "model" else ""
-    told = birth_message(agent.id, parent.id, operation.mark, words)
+    words = words_of(at, event) if event.actor == "model" else None
+    told = birth_message(agent.id, parent.id, operation.mark, words.content if words is not None else "")
     agent.append("user", told, actor="system", data={"birth": True})
     return True
-
-
-def _words(parent: Agent, fork: Event) -> str:
-    """What the parent's model said last in the turn in which it forked."""
-    store, before = parent.log.store, fork.id
-    for _ in range(LOOKED_BACK):
-        message = store.message_before(parent.id, before - 1)
-        if message is None or message.turn_id != fork.turn_id:
-            break
-        if message.kind == "assistant":
-            found = store.event(message.id)
-            return found.content if found is not None else ""
-        before = message.id
-    return ""

@@ -566,6 +566,10 @@ FROM agents a
 LEFT JOIN deletions x ON x.agent = a.key LEFT JOIN deaths d ON d.agent = a.key LEFT JOIN agents k ON k.key = d.killer
 WHERE a.key = ? AND (x.agent IS NOT NULL OR d.agent IS NOT NULL)
 
+-- name: killed_children
+-- The uuids of an agent's children that were killed.
+SELECT a.id FROM agents a JOIN deaths d ON d.agent = a.key WHERE a.parent = ?
+
 -- name: delete_agent
 -- An agent that is not found any more.
 INSERT INTO deletions (agent, actor, deleted_at) VALUES (?, ?, ?)
