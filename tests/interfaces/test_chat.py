@@ -20,8 +20,8 @@ from foldmark.core.request import Request
 from foldmark.interfaces.chat import chat
 from foldmark.providers.offline import OfflineModel
 
-EMPTY = "Context: 2K/200K tokens (0%) ⚪"
-METER = "Context: 2K/200K tokens (0%) ⚪"
+EMPTY = "Context: 3K/200K tokens (1%) ⚪"
+METER = "Context: 3K/200K tokens (1%) ⚪"
 FULL = "⚠️  Context full. Use /clear to continue."
 PROMPT = "⚪\n> "
 ANSWER = "I am the offline model, not a language model"

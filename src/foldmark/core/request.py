@@ -41,7 +41,8 @@ class Part(Struct, frozen=True):
 
     `layer` is `system`, `guidelines`, `state`, `scratchpad`, `memos`, `window_summary`, `children`, `pinned` or
     `window`; `how` is `whole`, `truncated`, `interrupted` or `synthetic`, `detail` says more for a person ("300 of
-    12,345 characters"). `text` is what is sent: of a call, its name and arguments. `memo` is the id of the memo that it is.
+    12,345 characters"). `text` is what is sent: of a call, its name and arguments. `memo` is the id of the memo that it
+    is.
     """
 
     layer: str
