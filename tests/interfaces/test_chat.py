@@ -171,7 +171,7 @@ def test_a_full_context_refuses_text_but_no_command(cli: Cli, log: foldmark.Log)
     before = len(events(log))
     talk = cli("chat", stdin="hello\n/help\n/mark A\nhello again\n")
     assert talk.code == 0
-    assert "Context: 203K/200K tokens (100%) 🔴" in talk.lines
+    assert "Context: 203K/200K tokens (101%) 🔴" in talk.lines
     assert talk.out.count(f"{FULL}\n") == 2
     assert "/help [COMMAND...]" in talk.out
     assert ANSWER not in talk.out
