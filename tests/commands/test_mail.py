@@ -237,7 +237,10 @@ def test_parallel_research(talk: Log, open_log: Open) -> None:
         said(parent, goal)
         result = parent.do(f"/fork {mark}", actor="model")
         child = talk.agent(result.data["child"])
-        assert result.text == f"Forked. Child: {child.id[:8]} (from {mark})"
+        assert result.text == (
+            f"Forked. Child: {child.id[:8]} (from {mark})\n"
+            "It waits until `foldmark chat research` or `supervise` is there to run it."
+        )
         assert contents(child) == [goal]
         children.append(child)
     said(parent, "Meanwhile, the form.", "Here it is.")
@@ -297,13 +300,14 @@ def test_a_dead_agent_takes_nothing_new(talk: Log) -> None:
         lambda: child.append("assistant", "I am here"),
         lambda: child.append_tool_call("read", {}, call_id="c1"),
         lambda: child.do("/mark", actor="model"),
+        lambda: child.do("/mark LATER"),
         lambda: child.do("/fork", actor="model"),
         lambda: child.do("/clear", actor="model"),
     ):
         with pytest.raises(CommandError) as caught:
             new()
         assert str(caught.value) == f"{dead}; its log stays readable, and a person can /fork it"
-    assert rows(talk) - before <= 7, "no more than rolled back"
+    assert rows(talk) - before <= 8, "no more than rolled back"
     assert contents(child) == ["hello", "hi", "more", "yes"]
     assert child.record("agent_killed") > 0
     assert contents(fork(child)) == ["hello", "hi", "more", "yes"], "a person goes on from it"
@@ -360,7 +364,7 @@ DEAD = f"agent 30000000 is dead: killed by a person in 10000000 at {AT}"
         (1, "/send 2000 \u200b\u3000", None),
         (1, "/send 9999 hello", NONE.format("9999", "20000000, 30000000")),
         (2, "/send 9999 hello", NONE.format("9999", "10000000, 30000000")),
-        (1, "/send 200 hello", NONE.format("200", "20000000, 30000000")),
+        (1, "/send 2f hello", NONE.format("2f", "20000000, 30000000")),
         (1, "/send DEFAULT hello", NONE.format("DEFAULT", "20000000, 30000000")),
         (1, "/send 2000* hello", NONE.format("2000*", "20000000, 30000000")),
         (1, "/send ' hello", NONE.format("'", "20000000, 30000000")),
@@ -433,6 +437,15 @@ def test_a_beginning_that_is_not_unique(talk: Log) -> None:
             "other agents here: 20000000, 30000000, abcd1000, abcd2000"
         )
     assert agent(talk, 1).do("/send abcd1 hello").data["to"] == twins[0]
+
+
+def test_one_character_is_enough_where_it_is_unique(talk: Log) -> None:
+    assert agent(talk, 1).do("/send 2 hello").data["to"] == uuid(2)
+    with pytest.raises(CommandError, match="there is no conversation or agent"):
+        talk.find("")
+    made = talk.find("2", create=True)
+    assert (made.name, made.parent) == ("2", None), "a conversation that is to be made is not somebody's uuid"
+    assert talk.find("2") == made, "a name goes before a uuid"
 
 
 # The doctor

@@ -481,3 +481,16 @@ def test_all_that_is_sent_is_shown(deeds: list[tuple[str, int, int]]) -> None:
             flat = result.text.replace("\n         ", "\n")
             for part in agent.request().manifest.parts:
                 assert part.text in flat
+
+
+def test_a_rewind_that_changes_nothing_says_so_and_is_recorded() -> None:
+    with foldmark.open(":memory:", settings={}) as log:
+        agent = log.agent("default")
+        agent.append("user", "Hello")
+        agent.end_turn()
+        agent.do("/mark M")
+        nothing = agent.do("/rewind M")
+        assert nothing.text == "Rewound to 'M'. Nothing lay behind it."
+        assert [event.kind for event in log.store.operations(agent.id)] == ["mark", "rewind"]
+        agent.append("user", "More")
+        assert agent.do("/clear M").text == "Rewound to 'M'."

@@ -376,7 +376,7 @@ HERE = "conversation 'default' is the one you are in; go to another first (/sess
         ("/session switch", "NAME is missing; usage: /session switch NAME..."),
         ("/session switch nope", NONE.format("nope")),
         ("/session switch Default", NONE.format("Default")),
-        ("/session switch 400", NONE.format("400")),
+        ("/session switch 4f", NONE.format("4f")),
         ("/session switch \ud83d", NONE.format("\\ud83d")),
         ("/session switch 2000", FORK),
         ("/session rename", "NAME is missing; usage: /session rename NAME NEW..."),

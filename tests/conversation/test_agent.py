@@ -457,7 +457,8 @@ def test_unknown_and_ambiguous_ones(log: Log) -> None:
     refused(log, lambda: log.agent(missing), f"there is no agent {missing}", "conversations: default")
     refused(log, lambda: log.find(missing), f"'{missing}'", "conversations: default")
     refused(log, lambda: log.find("abcdef00"), "begins several uuids", agent.id, agent.children[0].id)
-    refused(log, lambda: log.find("abc"), "no conversation or agent 'abc'")  # fewer than 4 characters name nobody
+    refused(log, lambda: log.find("a"), "begins several uuids", agent.id, agent.children[0].id)
+    refused(log, lambda: log.find("b"), "no conversation or agent 'b'")
     refused(log, lambda: log.find(""), "no conversation or agent ''")
     assert log.find(agent.id[:-1] + "0") is agent
 

@@ -20,8 +20,8 @@ from foldmark.core.request import Request
 from foldmark.interfaces.chat import chat
 from foldmark.providers.offline import OfflineModel
 
-EMPTY = "Context: 2K/200K tokens (0%) ⚪"
-METER = "Context: 2K/200K tokens (0%) ⚪"
+EMPTY = "Context: 3K/200K tokens (1%) ⚪"
+METER = "Context: 3K/200K tokens (1%) ⚪"
 FULL = "⚠️  Context full. Use /clear to continue."
 PROMPT = "⚪\n> "
 ANSWER = "I am the offline model, not a language model"
@@ -171,7 +171,7 @@ def test_a_full_context_refuses_text_but_no_command(cli: Cli, log: foldmark.Log)
     before = len(events(log))
     talk = cli("chat", stdin="hello\n/help\n/mark A\nhello again\n")
     assert talk.code == 0
-    assert "Context: 202K/200K tokens (100%) 🔴" in talk.lines
+    assert "Context: 203K/200K tokens (101%) 🔴" in talk.lines
     assert talk.out.count(f"{FULL}\n") == 2
     assert "/help [COMMAND...]" in talk.out
     assert ANSWER not in talk.out
@@ -270,7 +270,8 @@ def test_an_answer_is_not_lost_when_somebody_else_writes(
     shown = capsys.readouterr()
     assert shown.err == ""
     assert shown.out.count("before after") == 2
-    answers = [event for event in events(log) if event.content == "before after"]
+    mine = log.agent("default").id
+    answers = [event for event in events(log) if event.content == "before after" and event.agent_id == mine]
     assert [answer.interrupted for answer in answers] == [False, False]
     closed(log)
 

@@ -168,11 +168,17 @@ class GoingOn:
 
 
 async def again(log: Log, opened: dict[str, int]) -> None:
-    """Another process: nothing runs until somebody asks, and then it is the agent that is asked."""
-    before = heads(log)
+    """Another process: nothing runs until somebody asks, and then it is the agent that is asked.
+
+    A fork that was never begun is what somebody has asked for already.
+    """
+    before, waiting = heads(log), [record.id for record in log.store.unstarted()]
     async with Supervisor(log, lambda _: GoingOn()) as supervisor:
         supervisor._look_once()
-        assert (supervisor.working, heads(log)) == ([], before)
+        assert (supervisor.working, heads(log)) == (waiting, before)
+        if waiting:
+            await supervisor.settled()
+            before = heads(log)
         supervisor.attended = PARENT
         await supervisor.say(log.agent(PARENT), "go on")
         supervisor._look_once()

@@ -15,7 +15,7 @@ from foldmark.commands import context
 from foldmark.conversation.doctor import examine
 from foldmark.core.answer import Piece
 from foldmark.core.request import Request, ToolCall, ToolSpec
-from foldmark.runtime.supervisor import TurnInterruptedError, Unheard
+from foldmark.runtime.supervisor import ContextChangedError, TurnInterruptedError, Unheard
 from foldmark.runtime.telling import WAKES
 from patience import LIMIT
 
@@ -132,6 +132,97 @@ def test_whoever_waits_for_a_turn_is_told_that_somebody_else_ended_it(log: Log, 
 
     asyncio.run(program())
     assert [(each.content, each.interrupted) for each in agent.context().messages] == [("Hello", False), ("Wait", True)]
+
+
+@pytest.mark.parametrize("line", ["/rewind", "/clear", "/restore 1"])
+def test_a_command_of_another_process_is_told_as_what_it_did(log: Log, line: str) -> None:
+    agent = log.agent("default")
+    agent.do("/mark BEFORE")
+
+    async def program() -> None:
+        model = Stalled()
+        async with foldmark.supervise(log, lambda _: model) as agents:
+            said = asyncio.create_task(agents.say(agent, "Hello"))
+            await model.asked.wait()
+            log.store.ask_interrupt(agent.id)  # what `foldmark do` does before it records its operation
+            agents._look_once()
+            await asyncio.wait(list(agents._tasks.values()))
+            with foldmark.open(log.store.path, settings={}) as other:
+                other.agent("default").do(line)
+            did = {"/rewind": "Rewound to 'BEFORE'", "/clear": "Context cleared"}.get(line, "The context was changed")
+            with pytest.raises(ContextChangedError, match=f"^{did} in another process; .* stays in the log$"):
+                await said
+
+    asyncio.run(program())
+    agent.context()
+
+
+def test_forks_made_before_are_run_once_somebody_is_there(log: Log) -> None:
+    parent, played = log.agent("default"), Played(lambda _, newest: "Done.")
+    parent.do("/mark M")
+    parent.do("/note Count the tables.")
+    forked = [parent.do("/fork M") for _ in range(3)]
+    first, second, dead = (log.agent(each.data["child"]) for each in forked)
+    assert [each.text.splitlines()[1:] for each in forked] == [
+        ["It waits until `foldmark chat default` or `supervise` is there to run it."]
+    ] * 3
+    parent.do(f"/kill {dead.id}")
+    away = log.agent("put away")
+    away.do("/fork")
+    away.do("/session archive put away")
+
+    async def program() -> None:
+        async with foldmark.supervise(log, lambda _: played) as agents:
+            assert len(parent.do("/fork").text.splitlines()) == 1, "it is run at once"
+            await agents.say(first, "You have got the goal.")
+            await agents.settled()
+
+    asyncio.run(program())
+    assert [message.content for message in second.context().messages] == ["Count the tables.", "Done."]
+    assert [message.content for message in first.context().messages][1:] == ["You have got the goal.", "Done."]
+    assert [message.content for message in dead.context().messages] == ["Count the tables."]
+    assert not away.children[0].standing().record.head
+    asked = played.requests
+    asyncio.run(program_of_nothing(log, played))
+    assert played.requests == asked, "nobody is run twice"
+
+
+async def program_of_nothing(log: Log, played: Played) -> None:
+    async with foldmark.supervise(log, lambda _: played) as agents:
+        await agents.settled()
+
+
+def test_a_chat_takes_up_the_forks_of_its_own_conversation_only(log: Log) -> None:
+    mine, other, played = log.agent("mine"), log.agent("other"), Played(lambda _, newest: "Done.")
+    for agent in (mine, other):
+        agent.append("user", "Hello")
+        agent.end_turn()
+        agent.do("/fork")
+
+    async def program() -> None:
+        async with foldmark.supervise(log, lambda _: played) as agents:
+            agents.attended = mine.id
+            await agents.settled()
+
+    asyncio.run(program())
+    assert [each.children[0].standing().record.head > 0 for each in (mine, other)] == [True, False]
+
+
+def test_a_fork_that_cannot_be_run_is_tried_once(log: Log) -> None:
+    agent = log.agent("default")
+    agent.do("/note Count the tables.")
+    agent.do("/fork")
+    agent.children[0].configure("model", "nobody/nothing")
+
+    async def program() -> None:
+        async with foldmark.supervise(log, lambda _: Stalled()) as agents:
+            for _ in range(3):
+                await agents.settled()
+
+    asyncio.run(program())
+    (mail,) = log.store.unread(agent.id)
+    assert mail.content.startswith("My turn ended with an error: ")
+    assert [record.id for record in log.store.unstarted()] == [agent.children[0].id]
 
 
 def test_who_cancels_the_waiting_itself_gets_a_cancellation(log: Log) -> None:

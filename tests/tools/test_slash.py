@@ -93,7 +93,10 @@ def test_the_seven_calls_of_the_seed(log: Log, agent: Agent) -> None:
     goal = agent.append("user", "Compare two ways. Report.")
     forked = slash(agent, "fork", "TASK_START")
     (child,) = agent.children
-    assert forked == f"Forked. Child: {child.id[:8]} (from TASK_START)"
+    assert forked.splitlines() == [
+        f"Forked. Child: {child.id[:8]} (from TASK_START)",
+        "It waits until `foldmark chat default` or `supervise` is there to run it.",
+    ]
     assert [message.id for message in child.context().messages] == [goal]
     short = child.id[:6]
     assert "Sent to" in slash(agent, "send", f"{short} task complete")
@@ -273,6 +276,28 @@ def test_a_clear_in_the_middle_of_the_turn(agent: Agent) -> None:
     assert kinds(agent) == ["user", "assistant"]
     assert "Context cleared at your request." in texts(agent)[0]
     assert [message["role"] for message in provider.requests[-1].body["messages"]] == ["system", "user"]
+
+
+def test_the_notice_keeps_what_the_other_calls_of_the_batch_answered(log: Log, agent: Agent) -> None:
+    run(agent, "Mark", [call("m", "mark", "X")], ["Marked."])
+    agent.do("/memo add The port is 8080. #net")
+    batch = [
+        call("c1", "clear", "X"),
+        ToolCall("c2", "manage_scratchpad", {"action": "update", "content": "tried"}),
+        call("c3", "mark", "Y"),
+        ToolCall("c4", "query_db", {"sql": "SELECT 'é' || 'ß' || 'ä' AS found"}),
+    ]
+    run(agent, "Try", ["I go back.", *batch], ["Done."])
+    notices = [each.content for each in agent.context().messages if (each.kind, each.actor) == ("user", "system")]
+    first, second = notices
+    assert first.startswith("[Foldmark: Rewound to 'X' at your request. The result of call c1, which stood before that")
+    assert "[Foldmark: The result of call c2, gone as well, begins:]\n> " in first
+    assert "[Foldmark: The result of call c4, gone as well, begins:]\n> " in first
+    assert first.count("éßä") == 1
+    assert "The result of call c3" in second
+    assert "Checkpoint 'Y' created." in second
+    assert "gone as well" not in second
+    no_orphan(agent)
 
 
 def test_a_persons_clear_while_the_tool_runs(log: Log, agent: Agent) -> None:

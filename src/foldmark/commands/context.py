@@ -1,5 +1,7 @@
 """What changes a context: mark, clear, rewind, fork, undo, drop, restore, summarize, pin [SPEC 3, 4]."""
 
+from shlex import quote
+
 from foldmark.commands.registry import ANYBODY, HUMAN, Call, Command
 from foldmark.conversation import Agent, Result, decide, tree
 from foldmark.conversation.agent import Receipt
@@ -27,7 +29,8 @@ def _clear(call: Call) -> Result:
 def _rewind(call: Call) -> Result:
     receipt = call.agent.operate(lambda at: decide.rewind(at, call.get("MARK")), actor=call.actor)
     assert isinstance(receipt.operation, Rewind)
-    return result(receipt, f"Rewound to '{receipt.operation.mark}'.", mark=receipt.operation.mark)
+    nothing = "" if receipt.change.left.messages else " Nothing lay behind it."
+    return result(receipt, f"Rewound to '{receipt.operation.mark}'.{nothing}", mark=receipt.operation.mark)
 
 
 def _fork(call: Call) -> Result:
@@ -37,7 +40,14 @@ def _fork(call: Call) -> Result:
     receipt = call.agent.operate(lambda at: decide.fork(at, mark, child), actor=call.actor)
     assert isinstance(receipt.operation, Fork)
     origin = "" if mark is None else f" (from {mark})"
-    return result(receipt, f"Forked. Child: {child[:8]}{origin}", child=child)
+    waits = not call.agent.log.listeners  # nobody runs agents in this process
+    until = f"\nIt waits until `foldmark chat {_typed(call.agent)}` or `supervise` is there to run it." if waits else ""
+    return result(receipt, f"Forked. Child: {child[:8]}{origin}{until}", child=child, waits=waits)
+
+
+def _typed(agent: Agent) -> str:
+    """The name of the agent's conversation as a shell takes it."""
+    return quote(tree.root(agent).name or agent.id[:8])
 
 
 def _check_room(agent: Agent) -> None:

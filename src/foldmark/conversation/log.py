@@ -176,7 +176,9 @@ class Log:
         """
         record = self._named(name) or (self.store.agent(name.lower()) if name.isprintable() else None)
         if record is None:
-            near = [each for each in self.store.agents() if len(name) >= 4 and each.id.startswith(name.lower())]
+            # A short name that is to be made is no uuid's beginning, however few agents there are.
+            least = 4 if create else 1
+            near = [each for each in self.store.agents() if len(name) >= least and each.id.startswith(name.lower())]
             near = [each for each in near if not each.deleted] or near[:1]
             if len(near) > 1:
                 raise CommandError(f"'{name}' begins several uuids: {listing(each.id for each in near)}")

@@ -5,6 +5,7 @@ the same again: so the notice quotes what went as well.
 """
 
 from foldmark.conversation.decide import recorded
+from foldmark.conversation.exchanges import exchanges
 from foldmark.conversation.standing import Standing
 from foldmark.core.events import Clear, Drop, Event, Filter, Operation, Rewind, Summary, Undo
 from foldmark.core.segments import contains
@@ -17,19 +18,20 @@ _ASKED = {"model": "at your request", "human": "by the user", "system": "by the 
 def notice(at: Standing, call: Message, call_id: str, result: str) -> str:
     """The text of the user message that stands in for a result: what happened since the call, and the result."""
     operations = at.store.operations(at.record.id, after=call.id)
-    happened, more = "The call has left the context.", ""
+    what, more = "The call has left the context.", ""
     for event in reversed(operations):
         ((_, operation),) = recorded([event])
-        if words := _words(operation):
-            happened = f"{words} {_ASKED[event.actor]}{_times(at, call, event, operation)}."
+        if words := happened(operation):
+            what = f"{words} {_ASKED[event.actor]}{_times(at, call, event, operation)}."
             if isinstance(operation, Clear | Rewind) and not _told(at, event):
-                more = _gone(at, call)
+                more = _gone(at, call) + _beside(at, call)
             break
     told = f"The result of call {one_line(call_id)}, which stood before that, begins:"
-    return f"[Foldmark: {happened} {told}]\n{quoted(result)}{more}"
+    return f"[Foldmark: {what} {told}]\n{quoted(result)}{more}"
 
 
-def _words(operation: Operation) -> str | None:
+def happened(operation: Operation) -> str | None:
+    """What an operation took out of the context, as the beginning of a sentence; None if it took nothing."""
     match operation:
         case Rewind(mark=mark):
             return f"Rewound to '{mark}'"
@@ -50,7 +52,7 @@ def _times(at: Standing, call: Message, event: Event, operation: Operation) -> s
     if event.actor != "model" or call.turn_id is None or not isinstance(operation, Clear | Rewind):
         return ""
     since = recorded(at.store.operations(at.record.id, after=call.turn_id))
-    same = [each for _, each in since if _words(each) == _words(operation)]
+    same = [each for _, each in since if happened(each) == happened(operation)]
     return f", {len(same)} times in this turn now: try something else" if len(same) > 1 else ""
 
 
@@ -69,6 +71,17 @@ def _gone(at: Standing, call: Message) -> str:
         parts.append(f"\n[Foldmark: With that call you had said:]\n{quoted(said.content)}")
     if asked is not None and asked.kind == "user" and asked.actor == "human" and not _visible(at, asked):
         parts.append(f"\n[Foldmark: The user's message of this turn, gone as well, begins:]\n{quoted(asked.content)}")
+    return "".join(parts)
+
+
+def _beside(at: Standing, call: Message) -> str:
+    """The results of the other calls of the same answer, as far as they went with it [SPEC 3]."""
+    parts = []
+    for exchange in exchanges(at, [call]):
+        for result in map(at.store.event, exchange.results):
+            if result is not None and result.answers != call.id and not _visible(at, result):
+                head = f"[Foldmark: The result of call {one_line(result.call_id or '')}, gone as well, begins:]"
+                parts.append(f"\n{head}\n{quoted(result.content)}")
     return "".join(parts)
 
 

@@ -8,6 +8,7 @@ from foldmark.conversation.sources import Sources
 from foldmark.conversation.standing import Standing
 from foldmark.conversation.windowing import Target, Windowing
 from foldmark.core.config import Config
+from foldmark.core.prompt import CHILDREN
 from foldmark.core.request import PLAIN, Manifest, Options, Request, ToolSpec
 from foldmark.core.segments import Segments
 from foldmark.core.wire import tool_name
@@ -44,9 +45,11 @@ def prepare(
     config = msgspec.structs.replace(config, isolation=False) if name == "offline" else config
     last = config.sliding_context_low_water < 1 if anchors_last is None else anchors_last
     target = Target(name, wire, model, tuple(unique.values()), Options(output, config.thinking))
-    windowing = Windowing(Sources(at, config, tools=unique), config, target, instruction, anchors_last=last)
+    sources = Sources(at, config, tools=unique, answers=purpose == "answer")
+    windowing = Windowing(sources, config, target, instruction, anchors_last=last)
     prompt, edge = windowing.planning(only) if only is not None else windowing.windowed(limit)
     body, data, size = windowing.encoded(prompt)
+    family = sources.family if any(part.layer == CHILDREN for part in prompt.parts) else None
     return Request(
         provider=name,
         model=model,
@@ -54,7 +57,7 @@ def prepare(
         body=body,
         bytes=data,
         tokens=windowing.ruler.tokens(size),
-        manifest=Manifest(prompt.parts, prompt.left_out, edge),
+        manifest=Manifest(prompt.parts, prompt.left_out, edge, family),
         purpose=purpose,
         size=size,
         names={own: tool.name for own, tool in unique.items() if own != tool.name},

@@ -95,6 +95,7 @@ def _record(agent: "Agent", request: Request, instruction: str | None, quoted: S
         left_out=left_out,
         question=instruction if quoted is not None and at.record.open_turn is not None else None,
         quoted=None if quoted is None else _named(at, [event.id for event in quoted], system=True),
+        family=manifest.family,
     )
     return store.add_sent(
         SentRequest(
@@ -191,7 +192,7 @@ def rebuilt(agent: "Agent", sent_id: int) -> Rebuilt:
 
     Raises CommandError for an id that is not one of this agent's requests, StoreError.
     """
-    from foldmark.core.birth import identity
+    from foldmark.core.birth import commands_told, identity
     from foldmark.core.prompt import guidelines
     from foldmark.providers.wires import wire_of
 
@@ -210,7 +211,7 @@ def rebuilt(agent: "Agent", sent_id: int) -> Rebuilt:
         return Rebuilt(sent, request, "differs", _differences(sent, request), how)
     said = f"the same {sent.bytes:,} bytes as were sent, SHA-256 {sent.sha256[:16]}"
     kept, parent = sent.makings.hashes.get("guidelines"), agent.standing().record.parent
-    now = guidelines(remake.tools, identity(agent.id, parent) if parent else None)
+    now = guidelines(remake.tools, identity(agent.id, parent) if parent else None, commands_told(remake.commands))
     if kept is not None and store.kept_text(kept) != now:
         said += "; with the guidelines of then, which Foldmark words otherwise now"
     return Rebuilt(sent, request, "identical", said, how)
@@ -234,13 +235,14 @@ def _differences(sent: SentRequest, request: Request) -> str:
 
 class _Remake:
     """Makes one request again; `erased` are the events whose content is gone, `removed` the memos, `wordless` whether
-    its question is; `tools` are the names of those that were offered."""
+    its question is; `tools` are the names of those that were offered, `commands` the setting `model_commands`."""
 
     def __init__(self, agent: "Agent", sent: SentRequest) -> None:
         self._agent, self._store, self._sent, self._makings = agent, agent.log.store, sent, sent.makings
         self.erased: set[int] = set()
         self.removed: set[int] = set()
         self.tools: Collection[str] = ()
+        self.commands = "all"
         self.wordless = self._makings.quoted is not None and self._makings.question is None
 
     def losses(self) -> str:
@@ -254,6 +256,7 @@ class _Remake:
     def request(self) -> Request:
         """The request."""
         from foldmark.conversation.request import on_the_wire
+        from foldmark.conversation.sources import children_layer
         from foldmark.core import prompt as prompts
         from foldmark.core.config import config_of
         from foldmark.core.request import LeftOut, Options, ToolSpec
@@ -263,6 +266,7 @@ class _Remake:
         sent, makings, hashes = self._sent, self._makings, self._makings.hashes
         wire = wire_of(makings.speaks)
         config = config_of(msgspec.json.decode(self._store.kept_text(hashes["config"])))
+        self.commands = config.model_commands
         config = replace(config, isolation=False) if sent.provider == "offline" else config
         kept = self._store.kept_text(hashes["tools"]) if "tools" in hashes else "[]"
         self.tools = unique = on_the_wire(msgspec.json.decode(kept, type=list[ToolSpec]))
@@ -276,6 +280,8 @@ class _Remake:
             scratchpad=self._scratchpad(),
             memos=self._memos(window),
         )
+        if makings.family is not None:
+            layers += children_layer(makings.family, lambda each: self._event(each).content, unique, config)
         layers += [prompts.summed_up(self._event(each)) for each in makings.layers.get("window_summary", ())]
         pinned = sorted(map(self._event, makings.pinned), key=lambda event: (event.turn_id or 0, event.id))
         shown = view([*pinned, *window], wire.dialect, config, makings.edge.first or 0)
@@ -293,7 +299,9 @@ class _Remake:
             body=body,
             bytes=msgspec.json.encode(body),
             tokens=sent.tokens,
-            manifest=Manifest(tuple(map(self._part, prompt.parts)), (*others, *prompt.left_out), makings.edge),
+            manifest=Manifest(
+                tuple(map(self._part, prompt.parts)), (*others, *prompt.left_out), makings.edge, makings.family
+            ),
             purpose=makings.purpose,
             names={own: tool.name for own, tool in unique.items() if own != tool.name},
         )

@@ -1,16 +1,17 @@
 """What the request of an agent can be made of: its turns, its pinned turns and the layers in front of them [SPEC 5]."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
 
+from foldmark.conversation.children import family_of, told
 from foldmark.conversation.memos import picked
 from foldmark.conversation.standing import Standing
 from foldmark.conversation.window_summary import in_force
 from foldmark.core import prompt as prompts
-from foldmark.core.birth import identity
+from foldmark.core.birth import Family, commands_told, identity
 from foldmark.core.config import Config
 from foldmark.core.events import Event
 from foldmark.core.prompt import Layer
@@ -26,10 +27,11 @@ class Pinned(NamedTuple):
 
 
 class Sources:
-    """Reads what is asked for from where an agent stands, and no more; `tools` are the names of those offered."""
+    """Reads what is asked for from where an agent stands, and no more; `tools` are the names of those offered. Of its
+    children nothing is told unless `answers`: unless the conversation is to go on."""
 
-    def __init__(self, at: Standing, config: Config, *, tools: Collection[str]) -> None:
-        self._at, self._config, self._tools = at, config, tools
+    def __init__(self, at: Standing, config: Config, *, tools: Collection[str], answers: bool = True) -> None:
+        self._at, self._config, self._tools, self._answers = at, config, tools, answers
         self._store, self.visible = at.store, at.visible
         self._before: list[int] = []
 
@@ -91,10 +93,24 @@ class Sources:
         notes: Event | str | None = None
         if anchors:
             notes = self._store.newest("scratchpad", (Segment(at.record.id, 1, at.newest),)) or at.scratchpad
-        told = None if at.record.parent is None else identity(at.record.id, at.record.parent)
-        guidelines = prompts.guidelines(self._tools, told)
+        who = None if at.record.parent is None else identity(at.record.id, at.record.parent)
+        guidelines = prompts.guidelines(self._tools, who, commands_told(self._config.model_commands))
         memos = self._memos if anchors else ()
-        return prompts.layers(self._config, events, guidelines=guidelines, state=state, scratchpad=notes, memos=memos)
+        found = prompts.layers(self._config, events, guidelines=guidelines, state=state, scratchpad=notes, memos=memos)
+        return [*found, *self._children] if anchors else found
+
+    @cached_property
+    def family(self) -> Family:
+        """The children and the mail that the model is told of."""
+        return family_of(self._at) if self._answers else Family()
+
+    @cached_property
+    def _children(self) -> list[Layer]:
+        return children_layer(self.family, self._text, self._tools, self._config)
+
+    def _text(self, event_id: int) -> str:
+        event = self._store.event(event_id)
+        return event.content if event is not None else ""
 
     @cached_property
     def _memos(self) -> list[Layer]:
@@ -128,3 +144,12 @@ class Sources:
     @property
     def _until_then(self) -> Segments:
         return until(self.visible, self.units[0].opener)
+
+
+def children_layer(
+    family: Family, content: Callable[[int], str], tools: Collection[str], config: Config
+) -> list[Layer]:
+    """The layer that tells of a family, as far as there is something to tell; `content` is the text of an event."""
+    reads = "slash" in tools and (config.model_commands == "all" or "check-mail" in config.model_commands.split(", "))
+    line = told(family, content, reads_mail=reads)
+    return [Layer(prompts.CHILDREN, prompts.CHILDREN, line)] if line else []

@@ -1,8 +1,55 @@
-"""What agents are told of themselves and each other: who a child is, what it is to do, that mail has come [SPEC 6]."""
+"""What agents are told of themselves and each other: their commands, who a child is and what it is to do, which
+children an agent has, that mail has come [SPEC 6]."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
 
 from foldmark.core.wording import listing, one_line, quoted
+
+WAITS, AT_WORK, IDLE = "waits to be run", "is at work", "is idle"
+"""How a living child stands."""
+
+_COMMANDS = {
+    "mark": "mark NAME sets a checkpoint",
+    "clear": "clear MARK goes back to it and drops what came after (without MARK: everything)",
+    "fork": "fork MARK starts a child agent that knows only what came after MARK (without MARK: everything) and works "
+    "beside you",
+    "send": "send UUID MESSAGE writes to an agent",
+    "check-mail": "check-mail reads what has come for you",
+    "kill": "kill UUID ends a child",
+}
+_DELEGATE = " To delegate: mark NAME, say the task, fork NAME."
+
+
+class Child(Struct, frozen=True, omit_defaults=True):
+    """A living child as its parent's model is told of it: its uuid, how it stands, the event that holds what it was
+    given (0: not to be quoted) and the mark that it was forked from."""
+
+    agent: str
+    state: str
+    goal: int = 0
+    mark: str | None = None
+
+
+class Family(Struct, frozen=True, omit_defaults=True):
+    """What a request tells of other agents: the newest living children, how many `more` there are, the uuids of those
+    `killed` last, and of those from whom unread mail has come."""
+
+    children: tuple[Child, ...] = ()
+    more: int = 0
+    killed: tuple[str, ...] = ()
+    mail: tuple[str, ...] = ()
+
+
+def commands_told(allowed: str) -> str:
+    """What the commands of `slash` are for and how they are called, empty if there are none; `allowed` is as the
+    setting `model_commands`."""
+    names = list(_COMMANDS) if allowed == "all" else [name for name in _COMMANDS if name in allowed.split(", ")]
+    if not names:
+        return ""
+    told = f"The tool slash takes a command and its args as one text: {'; '.join(_COMMANDS[name] for name in names)}."
+    return told + (_DELEGATE if {"mark", "fork"} <= set(names) else "")
 
 
 def identity(agent_id: str, parent_id: str) -> str:
@@ -32,3 +79,27 @@ def birth_message(agent_id: str, parent_id: str, mark: str | None, words: str = 
 def mail_told(senders: Sequence[str]) -> str:
     """What an idle agent is told when mail has come; telling is not delivering."""
     return f"[Foldmark: Mail has come from {listing(sender[:8] for sender in senders)}. slash check-mail reads it.]"
+
+
+def family_told(family: Family, goals: Mapping[int, str], *, reads_mail: bool) -> str:
+    """What a parent is told of its children and its mail, on one line; empty if there is neither.
+
+    `goals` are the beginnings of what the children were given, by event.
+    """
+    mail = family.mail if reads_mail else ()
+    if not (family.children or family.killed):
+        return mail_told(mail) if mail else ""
+    told = [_child_told(child, goals.get(child.goal, "")) for child in family.children]
+    told += [f"{family.more} older ones"] if family.more else []
+    killed = f"{listing(agent[:8] for agent in family.killed)} killed" if family.killed else ""
+    said = f"Your children: {'; '.join((*told, killed) if killed else told)}."
+    if family.children:
+        said += " What a child was given is its task, not yours."
+    if mail:
+        said += f" Mail has come from {listing(sender[:8] for sender in mail)}. slash check-mail reads it."
+    return f"[Foldmark: {said}]"
+
+
+def _child_told(child: Child, goal: str) -> str:
+    place = "this context" if child.mark is None else f"what stood after mark '{one_line(child.mark)}'"
+    return f"{child.agent[:8]}, given {f'“{goal}”' if goal else place}, {child.state}"

@@ -182,6 +182,9 @@ class Store(Towards, Leases, Memos, Reading, Sent, Lineage, Vectors, Protocol):
     def children(self, agent_id: str) -> list[AgentRecord]:
         """The agents forked from this one, oldest first."""
 
+    def unstarted(self) -> list[AgentRecord]:
+        """The living forks without a message of their own whose model was never asked, oldest first."""
+
     def event(self, event_id: int) -> Event | None:
         """The event with this id, whosever it is."""
 

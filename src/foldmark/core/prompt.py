@@ -2,7 +2,7 @@
 
 System prompt and guidelines go into the provider's system field. State, scratchpad, memos and the summary of what the
 window cut, the anchors, follow them there or, where the request is to serve the provider's cache, stand in front of the
-text that opened the active turn.
+text that opened the active turn. What an agent is told of its children always stands among the messages.
 Pinned turns and the window are the messages. The first is a user's, the last one a user's or a tool's result.
 """
 
@@ -37,19 +37,23 @@ GUIDELINES = f"{_HISTORY}{_QUERY}{_MEMOS}{_END}"
 """How the model reads its history, and what it owes to it [S2]; sent when the model has tools."""
 
 
-def guidelines(tools: Collection[str], identity: str | None = None) -> str | None:
+def guidelines(tools: Collection[str], identity: str | None = None, commands: str = "") -> str | None:
     """The guidelines for a model that is offered these tools, None without any: what it has no tool for is not asked of
-    it. `identity` is what a child is told of itself."""
+    it. `identity` is what a child is told of itself, `commands` what everybody is told of `slash`."""
     if not tools:
         return None
     parts = [_HISTORY, _QUERY if "query_db" in tools else "", _MEMOS if "save_memo" in tools else "", _END]
-    return "".join(parts) + (f"\n{identity}" if identity is not None and "slash" in tools else "")
+    own = (commands, identity) if "slash" in tools else ()
+    return "\n".join(("".join(parts), *filter(None, own)))
 
 
 _STATE, _SCRATCHPAD, _EARLIER = "### STATE", "### SCRATCHPAD", "### EARLIER CONVERSATION"
 
 
-ANCHORS = ("state", "scratchpad", "memos", "window_summary")
+CHILDREN = "children"
+"""The layer that tells of children and mail. It stands among the messages, in front of a person's newest."""
+
+ANCHORS = ("state", "scratchpad", "memos", "window_summary", CHILDREN)
 """The layers that may change with every turn."""
 
 
@@ -140,7 +144,8 @@ def assemble(
     """
     shown = [layer for layer in layers if layer.text.strip()]
     blank = [layer for layer in layers if not layer.text.strip() and layer.event is not None]
-    anchors = [layer for layer in shown if layer.layer in ANCHORS]
+    anchors = [layer for layer in shown if layer.layer in ANCHORS and layer.layer != CHILDREN]
+    told = [layer for layer in shown if layer.layer == CHILDREN]
     stable = [layer for layer in shown if layer.layer not in ANCHORS]
     steps, parts, settled, earlier = list(view.steps), list(view.parts), view.settled, view.earlier
     if instruction is not None:
@@ -152,6 +157,7 @@ def assemble(
     elif isinstance(steps[-1], Said) and steps[-1].role == "assistant":
         steps.append(Said("user", GO_ON))
         parts.append(_synthetic("go_on", GO_ON, "the last message must be a user's"))
+    steps[view.asked : view.asked] = [Said("user", layer.text) for layer in told]
     if anchors_last and anchors:
         steps.insert(settled, Said("user", _joined(anchors)))
     if not _of_user(steps[0]):
@@ -161,7 +167,7 @@ def assemble(
     return Prompt(
         _joined(stable),
         tuple(steps),
-        (*map(_part, (*stable, *anchors)), *parts),
+        (*map(_part, (*stable, *anchors, *told)), *parts),
         (*(LeftOut(e.event, e.turn, "empty", "it has no text") for e in blank if e.event is not None), *view.left_out),
         "" if anchors_last else _joined(anchors),
         settled,

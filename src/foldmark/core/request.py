@@ -4,6 +4,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from foldmark.core.birth import Family
+
 
 class ToolSpec(Struct, frozen=True):
     """A tool that the model may call; `parameters` is a JSON Schema of type object."""
@@ -37,9 +39,10 @@ PLAIN = Options()
 class Part(Struct, frozen=True):
     """One piece of the request. `event` is the event that it came from, None for what Foldmark itself put in.
 
-    `layer` is `system`, `guidelines`, `state`, `scratchpad`, `memos`, `window_summary`, `pinned` or `window`; `how` is
-    `whole`, `truncated`, `interrupted` or `synthetic`, `detail` says more for a person ("300 of 12,345 characters").
-    `text` is what is sent: of a call, its name and arguments. `memo` is the id of the memo that it is.
+    `layer` is `system`, `guidelines`, `state`, `scratchpad`, `memos`, `window_summary`, `children`, `pinned` or
+    `window`; `how` is `whole`, `truncated`, `interrupted` or `synthetic`, `detail` says more for a person ("300 of
+    12,345 characters"). `text` is what is sent: of a call, its name and arguments. `memo` is the id of the memo that it
+    is.
     """
 
     layer: str
@@ -73,11 +76,13 @@ class Edge(Struct, frozen=True):
 
 
 class Manifest(Struct, frozen=True):
-    """Where everything in a request came from, and what was left out and why."""
+    """Where everything in a request came from, and what was left out and why; `family` is what the layer `children`
+    tells."""
 
     parts: tuple[Part, ...]
     left_out: tuple[LeftOut, ...]
     edge: Edge
+    family: Family | None = None
 
 
 class Request(Struct, frozen=True):

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from foldmark.core.birth import Family
 from foldmark.core.events import Event
 from foldmark.core.request import Edge
 from foldmark.core.segments import Segments
@@ -31,7 +32,7 @@ class Makings(Struct, frozen=True, omit_defaults=True):
     JSON), `tools` (their specs as JSON), `guidelines`, `instruction` (a last message of Foldmark's own).
     `question` is an instruction in a person's words, `quoted` the messages that stand in front of it in the same
     message. Of memos, `layers` has the ids and `hashes` the texts, as `memo 3`, unless one was removed since. `digests`
-    are layer -> SHA-256 of the texts sent in it.
+    are layer -> SHA-256 of the texts sent in it. `family` is what was told of children and mail.
     """
 
     speaks: str
@@ -47,6 +48,7 @@ class Makings(Struct, frozen=True, omit_defaults=True):
     left_out: Mapping[str, tuple[int, ...]] = {}
     question: str | None = None
     quoted: Named | None = None
+    family: Family | None = None
 
     @property
     def planning(self) -> bool:

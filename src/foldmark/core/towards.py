@@ -46,12 +46,12 @@ def refused(end: End, draft: Draft, open_turn: int | None) -> str | None:
     """Why an ended agent does not take an event; None if it does.
 
     Of a killed one the turn under way may still be closed, with what had been said; metadata and a person's own
-    operations, a fork above all, are recorded too.
+    operations, a fork above all, are recorded too. A mark is not: nothing will come after it.
     """
     if end.killer is None:
         return f"{end.told}; nothing can be added to it"
     begins = draft.kind in MESSAGE_KINDS and (open_turn is None or (draft.kind == "user" and draft.actor != "system"))
-    if begins or (draft.kind in OPERATION_KINDS and draft.actor == "model"):
+    if begins or draft.kind == "mark" or (draft.kind in OPERATION_KINDS and draft.actor == "model"):
         return f"{end.told}; its log stays readable, and a person can /fork it"
     return None
 
@@ -89,6 +89,9 @@ class Towards(Protocol):
 
     def end(self, agent_id: str) -> End | None:
         """How the agent ended; None if it goes on. That it was deleted counts before that it was killed."""
+
+    def killed_children(self, agent_id: str) -> list[str]:
+        """The uuids of the agents forked from this one that were killed."""
 
     def delete(self, agent_id: str, actor: str, deleted_at: str) -> None:
         """The agent loses its name and all mail to it that is unread; it is not found any more but by its uuid."""

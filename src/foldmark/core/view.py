@@ -79,7 +79,8 @@ class View(Struct, frozen=True):
     """What is sent of some messages, in order, where each piece came from, and what is not sent.
 
     The first `settled` steps are of turns before the active one: they change no more. The first `earlier` of these are
-    of turns before the newest that is over, so they were settled when that one was active.
+    of turns before the newest that is over, so they were settled when that one was active. At step `asked` stands the
+    newest message of a person in the active turn, or where that begins.
     """
 
     steps: tuple[Step, ...]
@@ -87,6 +88,7 @@ class View(Struct, frozen=True):
     left_out: tuple[LeftOut, ...]
     settled: int = 0
     earlier: int = 0
+    asked: int = 0
 
 
 def view(events: Sequence[Event], dialect: str, config: Config, window: int = 0, active: int | None = None) -> View:
@@ -207,6 +209,10 @@ def _first(group: Event | Exchange) -> Event:
     return group.calls[0][0] if isinstance(group, Exchange) else group
 
 
+def _by_person(group: Event | Exchange) -> bool:
+    return isinstance(group, Event) and group.kind == "user" and group.actor == "human"
+
+
 class _Builder:
     """Makes steps and their parts of groups."""
 
@@ -232,7 +238,9 @@ class _Builder:
         earlier = settled
         while earlier and turns[earlier - 1] == turns[-1]:
             earlier -= 1
-        return View(steps, tuple(self._parts), tuple(sorted(left_out, key=lambda each: each.event)), settled, earlier)
+        asked = max((i for i, group in enumerate(groups) if _by_person(group)), default=0)
+        left = tuple(sorted(left_out, key=lambda each: each.event))
+        return View(steps, tuple(self._parts), left, settled, earlier, max(settled, asked))
 
     def _is_active(self, group: Event | Exchange) -> bool:
         event = _first(group)

@@ -34,7 +34,7 @@ from foldmark.interfaces.servers import mcp_servers
 from foldmark.interfaces.state_note import state_note
 from foldmark.runtime.background import Background
 from foldmark.runtime.lease import interrupt, settled
-from foldmark.runtime.supervisor import Supervisor, TurnInterruptedError
+from foldmark.runtime.supervisor import ContextChangedError, Supervisor, TurnInterruptedError
 
 FOLLOWED = ("edit", "switch", "answer", "exit")
 """What a command's result may leave to the interface."""
@@ -80,7 +80,7 @@ def answer(agent: Agent, models: Models, asking: Asking, *, shown: bool) -> None
 
     async def one() -> None:
         async with Supervisor(agent.log, models) as supervisor:
-            supervisor.attended = agent.id
+            supervisor.attended, supervisor.takes_up = agent.id, False  # it ends with this answer
             await supervisor.say(agent, None, screen.shown(put), asking)
 
     try:
@@ -238,6 +238,8 @@ class _Chat:
                 state = agent.standing().state
                 wrote = state is not None and state.id > before
                 print("(a state block only; /state shows it)" if wrote else "(the model answered nothing)")
+        except ContextChangedError as error:
+            screen.line(f"({harmless(str(error))})")
         except (CancelledError, asyncio.CancelledError, TurnInterruptedError):
             screen.interrupted(kept=text is None or _said(agent, before))
         finally:

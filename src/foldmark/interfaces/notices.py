@@ -49,9 +49,10 @@ class Notices:
         """A child is seen in `/agents`; nothing is printed for it."""
 
     def ended(self, agent: Agent, error: Exception | None) -> None:
-        """An agent in the background is idle again."""
+        """An agent in the background is idle again, or dead: whoever was killed is idle no more."""
+        end = agent.log.store.end(agent.id)
         how = "is idle" if error is None else f"ended its turn: {error}"
-        self._notice(f"({tree.label(agent)} {how})")
+        self._notice(f"({end.told if end is not None else f'{tree.label(agent)} {how}'})")
 
     def mail(self, agent: Agent) -> None:
         """Mail has come that wakes nobody."""

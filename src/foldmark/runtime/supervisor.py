@@ -18,6 +18,8 @@ from foldmark.conversation import Agent, Log, tree
 from foldmark.conversation.asking import NOBODY, Asking
 from foldmark.conversation.log import Happening
 from foldmark.conversation.mail import send
+from foldmark.conversation.notices import happened
+from foldmark.core.codec import operation_of
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.ports import Provider
 from foldmark.providers.closing import streams_closed
@@ -40,8 +42,16 @@ Begin = Callable[[Agent], bool]
 SILENT = Shown(lambda _: None, lambda _: None)
 
 
+LEARN_SECONDS = 1.0
+"""How long whoever said something waits to be told which command of another process ended the turn."""
+
+
 class TurnInterruptedError(FoldmarkError):
     """The turn was ended by somebody else than its caller: by `/kill`, by a person's command, by another process."""
+
+
+class ContextChangedError(TurnInterruptedError):
+    """A person's command in another process changed the context that the turn stood on, and ended it first."""
 
 
 class Audience(Protocol):
@@ -80,17 +90,22 @@ class Supervisor:
     """Runs agents of `log`; `models` makes the provider of a model's name. An asynchronous context manager: at its end
     every turn is interrupted, recorded and closed.
 
-    `attended` is the agent that a person talks to, if there is one: it is not woken by mail, the person is told.
+    `attended` is the agent that a person talks to, if there is one: it is not woken by mail, the person is told. Forks
+    that wait to be run, since nobody ran agents when they were made, are taken up: those of the conversations at hand
+    if a person talks to one, else of the whole log; none if `takes_up` is false.
     """
 
     def __init__(self, log: Log, models: Callable[[str], Provider], audience: Audience | None = None) -> None:
         self.log, self._models = log, models
         self.audience: Audience = audience or Unheard()
         self.attended: str | None = None
-        self._holder, self._since = log.new_id(), log.clock()
+        self.takes_up = True
+        self._holder = log.new_id()
         self._tasks: dict[str, Task[None]] = {}
         self._hosted: dict[str, Agent] = {}
         self._waiting: dict[str, Task[Any]] = {}
+        self._started: set[str] = set()
+        self._changing: dict[str, int] = {}
         self._watch: Task[None] | None = None
         self._telling, self._summing = Telling(), Summing()
         self._room = asyncio.Semaphore(AT_ONCE)
@@ -153,6 +168,8 @@ class Supervisor:
                 raise error from None
             if caller.cancelling():
                 raise
+            if (since := self._changing.get(agent.id)) is not None:
+                raise ContextChangedError(f"{await self._changed(agent, since)} in another process; {_ENDED}") from None
             end = self.log.store.end(agent.id)
             why = f": {end.told}" if end is not None else "; what had been said is kept"
             raise TurnInterruptedError(f"the turn of {tree.label(agent)} was interrupted{why}") from None
@@ -172,8 +189,9 @@ class Supervisor:
         self._summing.interrupt()
 
     def start(self, agent: Agent) -> None:
-        """Let an agent work in the background with what stands in its context: a child that was just forked."""
+        """Let an agent work in the background with what stands in its context: a child that was forked."""
         if agent.id not in self._tasks:
+            self._started.add(agent.id)
             self._background(agent, born)
 
     async def interrupt(self, agent: Agent) -> bool:
@@ -184,8 +202,10 @@ class Supervisor:
         return task is not None
 
     async def settled(self) -> None:
-        """Wait until no agent works, and what is made in the background is made."""
+        """Wait until no agent works, and what is made in the background is made; forks that wait are run as well."""
         await asyncio.sleep(0)  # a child that was forked just now is taken note of
+        with suppress(FoldmarkError):  # the database is busy; the next look may find it free
+            self._take_up()
         while tasks := [*self._tasks.values(), *self._summing.tasks]:
             await asyncio.wait(tasks)
 
@@ -205,7 +225,18 @@ class Supervisor:
             with suppress(CancelledError):
                 await asyncio.wait({task})
 
+    async def _changed(self, agent: Agent, since: int) -> str:
+        """What the command of another process did, for which the turn was ended: it is recorded after that."""
+        end = self._loop.time() + LEARN_SECONDS
+        while self._loop.time() < end:
+            for event in reversed(self.log.store.operations(agent.id, after=since)):
+                if (operation := operation_of(event)) is not None and (words := happened(operation)) is not None:
+                    return words
+            await asyncio.sleep(LOOK_SECONDS / 20)
+        return "The context was changed"
+
     def _enter(self, agent: Agent, task: Task[None]) -> None:
+        self._changing.pop(agent.id, None)
         self._tasks[agent.id], self._hosted[agent.id] = task, agent
 
         def left(_: Task[None]) -> None:
@@ -254,6 +285,8 @@ class Supervisor:
                 self._report(agent, error)
             except CancelledError:
                 failed = TurnInterruptedError("interrupted")
+                if agent.id in self._changing:
+                    failed = ContextChangedError("a command in another process changes its context")
                 raise
             finally:
                 if began:
@@ -309,18 +342,38 @@ class Supervisor:
         store = self.log.store
         for agent_id, task in list(self._tasks.items()):
             lease = store.lease(agent_id)
-            lost = lease is not None and (lease.holder != self._holder or lease.interrupt)
-            if lost or store.end(agent_id) is not None:
+            mine = lease is not None and lease.holder == self._holder
+            if lease is not None and mine and lease.interrupt and not task.cancelling():
+                record = store.agent(agent_id)
+                self._changing[agent_id] = record.head if record is not None else 0
+            if (lease is not None and (not mine or lease.interrupt)) or store.end(agent_id) is not None:
                 _cancel(task)
         if self.attended is not None and self.attended not in self._hosted:
             with suppress(CommandError):  # it was deleted
                 self._hosted[self.attended] = self.log.agent(self.attended)
         for agent in list(self._hosted.values()):
             self._tell(agent)
-            for child in store.children(agent.id):
-                new = child.created_at > self._since and not child.head and child.id not in self._hosted
-                if new and store.end(child.id) is None:
-                    self.start(self.log.agent(child.id))  # it was forked in another process
+        self._take_up()
+
+    def _take_up(self) -> None:
+        """Start the forks that wait to be run: made in another process, or before there was anybody to run them."""
+        if not self.takes_up or not self._on:
+            return
+        for record in self.log.store.unstarted():
+            if record.id not in self._started and record.id not in self._tasks:
+                agent = self.log.agent(record.id)
+                if self._at_hand(tree.root(agent)):
+                    self.start(agent)
+
+    def _at_hand(self, conversation: Agent) -> bool:
+        """Whether forks of a conversation are run here."""
+        if self.attended is None:
+            return self.log.store.archived(conversation.id) is None
+        talked = {self.attended, *self._hosted}
+        return any(tree.root(agent) == conversation for agent in map(self.log.agent, talked))
+
+
+_ENDED = "the answer was ended for that, and what had been said of it stays in the log"
 
 
 def _cancel(task: Task[None]) -> None:

@@ -122,6 +122,9 @@ class SqliteStore(SqliteTowards, SqliteLeases, SqliteMemos, SqliteReading, Sqlit
     def children(self, agent_id: str) -> list[AgentRecord]:
         return [self._agent(row) for row in self._run("children", self._key(agent_id))]
 
+    def unstarted(self) -> list[AgentRecord]:
+        return [self._agent(row) for row in self._run("unstarted")]
+
     def standing(self, agent_id: str) -> tuple[AgentRecord, tuple[Fold, Size] | None]:
         ((*row, body, messages, tokens),) = self._run("standing", self._key(agent_id))
         try:

@@ -81,6 +81,9 @@ class SqliteTowards:
     def end(self, agent_id: str) -> End | None:
         return next((End(agent_id, *row) for row in self._run("end_of_agent", self._key(agent_id))), None)
 
+    def killed_children(self, agent_id: str) -> list[str]:
+        return [str(child) for (child,) in self._run("killed_children", self._key(agent_id))]
+
     def delete(self, agent_id: str, actor: str, deleted_at: str) -> None:
         key = self._key(agent_id)
         with self.writing():

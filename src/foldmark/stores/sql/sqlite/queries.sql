@@ -21,6 +21,16 @@ SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.me
     EXISTS (SELECT 1 FROM deletions WHERE agent = a.key), a.key
 FROM agents a JOIN agents p ON p.key = a.parent WHERE a.parent = ? ORDER BY a.key
 
+-- name: unstarted
+-- The living forks without a message of their own whose model was never asked, oldest first.
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens, 0, a.key
+FROM agents a JOIN agents p ON p.key = a.parent
+WHERE a.parent IS NOT NULL AND a.messages = 0
+    AND NOT EXISTS (SELECT 1 FROM sent WHERE agent = a.key)
+    AND NOT EXISTS (SELECT 1 FROM deaths WHERE agent = a.key)
+    AND NOT EXISTS (SELECT 1 FROM deletions WHERE agent = a.key)
+ORDER BY a.key
+
 -- name: agent_id
 -- The uuid behind a key.
 SELECT id FROM agents WHERE key = ?
@@ -555,6 +565,10 @@ SELECT coalesce(x.actor, d.actor), coalesce(x.deleted_at, d.died_at), CASE WHEN 
 FROM agents a
 LEFT JOIN deletions x ON x.agent = a.key LEFT JOIN deaths d ON d.agent = a.key LEFT JOIN agents k ON k.key = d.killer
 WHERE a.key = ? AND (x.agent IS NOT NULL OR d.agent IS NOT NULL)
+
+-- name: killed_children
+-- The uuids of an agent's children that were killed.
+SELECT a.id FROM agents a JOIN deaths d ON d.agent = a.key WHERE a.parent = ?
 
 -- name: delete_agent
 -- An agent that is not found any more.
