@@ -89,7 +89,9 @@ def test_a_visit(db: str, log: foldmark.Log, era: str) -> None:
             assert await guest.call("context_meter") == (
                 f"Conversation 'default': {agent.do('/context show').text.splitlines()[-1]}"
             )
-            assert await guest.call("slash", command="clear", args="HERE") == "Rewound to 'HERE'."
+            assert (
+                await guest.call("slash", command="clear", args="HERE") == "Rewound to 'HERE'. Nothing lay behind it."
+            )
             with pytest.raises(MCPError, match="there is no tool 'bash'") as caught:
                 await guest.call("bash", command="id")
             assert caught.value.code == INVALID_PARAMS
