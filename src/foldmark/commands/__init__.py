@@ -9,6 +9,7 @@ from foldmark.commands.mail import MAIL
 from foldmark.commands.memo import MEMO
 from foldmark.commands.messages import MESSAGES
 from foldmark.commands.notebook import NOTEBOOK
+from foldmark.commands.operations import OPERATIONS
 from foldmark.commands.planning import PLANNING
 from foldmark.commands.points import POINTS
 from foldmark.commands.recall import RECALL
@@ -21,6 +22,7 @@ from foldmark.commands.show import SHOW
 REGISTRY = Registry(
     (
         *CONTEXT,
+        *OPERATIONS,
         *PLANNING,
         *SHOW,
         *SENT,

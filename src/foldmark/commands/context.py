@@ -1,20 +1,24 @@
 """What changes a context: mark, clear, rewind, fork, undo, drop, restore, summarize, pin [SPEC 3, 4]."""
 
+from collections.abc import Callable
 from shlex import quote
 
-from foldmark.commands.registry import ANYBODY, HUMAN, Call, Command
+from foldmark.commands.operations import listed
+from foldmark.commands.registry import ANYBODY, HUMAN, PREVIEW, Call, Command, number
 from foldmark.conversation import Agent, Result, decide, tree
 from foldmark.conversation.agent import Receipt
 from foldmark.conversation.asking_model import summarized
+from foldmark.conversation.operations import turns_named, words
+from foldmark.conversation.standing import Standing
 from foldmark.core.errors import CommandError
-from foldmark.core.events import Clear, Drop, Fork, Mark, Rewind, Undo
+from foldmark.core.events import Clear, Drop, Fork, Mark, Operation, Rewind, Undo
 
 GENERATIONS, AGENTS = 4, 100
 """How deep models fork, and up to how many living agents of one conversation. A person may fork as often as wanted."""
 
 
 def _mark(call: Call) -> Result:
-    receipt = call.agent.operate(lambda at: decide.mark(at, call.get("NAME")), actor=call.actor)
+    receipt = _recorded(call, lambda at: decide.mark(at, call.get("NAME")))
     assert isinstance(receipt.operation, Mark)
     name = receipt.operation.name
     return result(receipt, f"Checkpoint '{name}' {'moved' if name in receipt.at.fold.marks else 'created'}.", mark=name)
@@ -23,11 +27,18 @@ def _mark(call: Call) -> Result:
 def _clear(call: Call) -> Result:
     if call.get("MARK") is not None:
         return _rewind(call)
-    return result(call.agent.operate(lambda _: Clear(), actor=call.actor), "Context cleared.")
+    if call.flag(PREVIEW):
+        return _previewed(call, lambda _: Clear())
+    return result(_recorded(call, lambda _: Clear()), "Context cleared.")
 
 
 def _rewind(call: Call) -> Result:
-    receipt = call.agent.operate(lambda at: decide.rewind(at, call.get("MARK")), actor=call.actor)
+    def decision(at: Standing) -> Rewind:
+        return decide.rewind(at, call.get("MARK"))
+
+    if call.flag(PREVIEW):
+        return _previewed(call, decision)
+    receipt = _recorded(call, decision)
     assert isinstance(receipt.operation, Rewind)
     nothing = "" if receipt.change.left.messages else " Nothing lay behind it."
     return result(receipt, f"Rewound to '{receipt.operation.mark}'.{nothing}", mark=receipt.operation.mark)
@@ -37,7 +48,7 @@ def _fork(call: Call) -> Result:
     mark, child = call.get("MARK"), call.agent.log.new_id()
     if call.actor == "model":
         _check_room(call.agent)
-    receipt = call.agent.operate(lambda at: decide.fork(at, mark, child), actor=call.actor)
+    receipt = _recorded(call, lambda at: decide.fork(at, mark, child))
     assert isinstance(receipt.operation, Fork)
     origin = "" if mark is None else f" (from {mark})"
     waits = not call.agent.log.listeners  # nobody runs agents in this process
@@ -61,49 +72,82 @@ def _check_room(agent: Agent) -> None:
 
 
 def _undo(call: Call) -> Result:
-    return _dropped(call.agent.operate(decide.undo, actor=call.actor))
+    return _dropped(call, decide.undo)
 
 
 def _drop(call: Call) -> Result:
-    turn = call.number("GID")
-    return _dropped(call.agent.operate(lambda at: decide.drop(at, turn), actor=call.actor))
+    wanted = [_named(word) for word in call.arguments["GID"].replace(",", " ").split()]
+    return _dropped(call, lambda at: decide.drop(at, wanted))
 
 
-def _dropped(receipt: Receipt) -> Result:
+def _named(word: str) -> int | tuple[int, int]:
+    """The turn `12`, or the turns of a range of ids `12-20`."""
+    first, dash, last = word.partition("-")
+    if dash and first and last:
+        return number("GID", first), number("GID", last)
+    return number("GID", word)
+
+
+def _dropped(call: Call, decision: Callable[[Standing], Drop | Undo]) -> Result:
+    if call.flag(PREVIEW):
+        return _previewed(call, decision)
+    receipt = _recorded(call, decision)
     operation = receipt.operation
     assert isinstance(operation, Drop | Undo)
+    named = turns_named(operation.turns)
     return result(
-        receipt, f"Turn {operation.turn} left the context.", turn=operation.turn, widened=list(operation.widened)
+        receipt,
+        f"{named[0].upper()}{named[1:]} left the context.",
+        turn=operation.turn,
+        turns=list(operation.turns),
+        widened=list(operation.widened),
     )
 
 
 def _restore(call: Call) -> Result:
+    if call.get("ID") is None:
+        return listed(call)
     target = call.number("ID")
-    receipt = call.agent.operate(lambda at: decide.restore(at, target), actor=call.actor)
+    if call.flag(PREVIEW):
+        return _previewed(call, lambda at: decide.restore(at, target))
+    receipt = _recorded(call, lambda at: decide.restore(at, target))
     return result(receipt, f"Operation {target} taken back.", target=target)
 
 
 def _summarize(call: Call) -> Result:
     mark = call.get("MARK")
+    if call.flag(PREVIEW):
+        return _previewed(call, lambda at: decide.summary(at, mark), "; the summary itself is not counted")
     # What comes while the model writes is not what it was shown, and stays.
     decided = decide.summary(call.agent.standing(), mark)
     text = summarized(call.agent, decided.ranges)
-    receipt = call.agent.operate(lambda _: decided, actor=call.actor, content=text)
+    receipt = _recorded(call, lambda _: decided, content=text)
     after = "" if mark is None else f" after '{mark}'"
     return result(receipt, f"A summary takes the place of what stood{after}:\n\n{text}\n", mark=mark, summary=text)
 
 
 def _pin(call: Call) -> Result:
     turn = call.number("GID")
-    receipt = call.agent.operate(lambda at: decide.pin(at, turn), actor=call.actor)
+    receipt = _recorded(call, lambda at: decide.pin(at, turn))
     return result(receipt, f"Turn {turn} is pinned: it stays in the request when the window passes it.", turn=turn)
 
 
 def _unpin(call: Call) -> Result:
     turn = call.number("GID")
-    return result(
-        call.agent.operate(lambda at: decide.unpin(at, turn), actor=call.actor), f"Turn {turn} is unpinned.", turn=turn
-    )
+    return result(_recorded(call, lambda at: decide.unpin(at, turn)), f"Turn {turn} is unpinned.", turn=turn)
+
+
+def _recorded(call: Call, decision: Callable[[Standing], Operation], content: str = "") -> Receipt:
+    return call.agent.operate(decision, actor=call.actor, content=content, reason=call.reason)
+
+
+def _previewed(call: Call, decision: Callable[[Standing], Operation], remark: str = "") -> Result:
+    """What the operation would do; nothing is recorded."""
+    from foldmark.conversation.preview import preview  # 20 ms, and only previews need it
+
+    found = preview(call.agent, decision, call.actor)
+    text = f"Preview of a {words(found.outcome.operation)}; nothing was changed{remark}."
+    return Result("\n".join([text, *(f"  {line}" for line in found.lines())]), None, found.data())
 
 
 def result(receipt: Receipt, text: str, **own: object) -> Result:
@@ -112,28 +156,59 @@ def result(receipt: Receipt, text: str, **own: object) -> Result:
 
 
 CONTEXT = (
-    Command("mark", "[NAME]", "Set a checkpoint here; an existing NAME moves.", _mark, ANYBODY),
-    Command("clear", "[MARK]", "Empty the context, or rewind it to MARK.", _clear, ANYBODY, interrupts=True),
-    Command("rewind", "[MARK]", "Go back to MARK, by default the newest checkpoint.", _rewind, HUMAN, interrupts=True),
-    Command("fork", "[MARK]", "Start a child with this context, or with what lies after MARK.", _fork, ANYBODY),
-    Command("undo", "", "Take the newest turn out of the context.", _undo, HUMAN, interrupts=True),
+    Command("mark", "[NAME]", "Set a checkpoint here; an existing NAME moves.", _mark, ANYBODY, reason=True),
+    Command(
+        "clear",
+        "[MARK] [--preview]",
+        "Empty the context, or rewind it to MARK.",
+        _clear,
+        ANYBODY,
+        interrupts=True,
+        reason=True,
+    ),
+    Command(
+        "rewind",
+        "[MARK] [--preview]",
+        "Go back to MARK, by default the newest checkpoint.",
+        _rewind,
+        HUMAN,
+        interrupts=True,
+        reason=True,
+    ),
+    Command(
+        "fork", "[MARK]", "Start a child with this context, or with what lies after MARK.", _fork, ANYBODY, reason=True
+    ),
+    Command(
+        "undo", "[--preview]", "Take the newest turn out of the context.", _undo, HUMAN, interrupts=True, reason=True
+    ),
     Command(
         "restore",
-        "ID",
-        "Take back operation ID: the context is as if it had never been.",
+        "[ID] [--preview]",
+        "Undo operation ID, as if it had never happened; without ID list the operations.",
         _restore,
         HUMAN,
         interrupts=True,
+        reason=True,
+        lists="ID",
     ),
     Command(
         "summarize",
-        "[MARK]",
+        "[MARK] [--preview]",
         "Put the model's summary in place of what lies after MARK.",
         _summarize,
         HUMAN,
         interrupts=True,
+        reason=True,
     ),
-    Command("pin", "GID", "Keep a turn in the request when the window passes it.", _pin, HUMAN),
-    Command("unpin", "GID", "Take a pin back.", _unpin, HUMAN),
-    Command("context drop", "GID", "Take one turn out of the context.", _drop, HUMAN, interrupts=True),
+    Command("pin", "GID", "Keep a turn in the request when the window passes it.", _pin, HUMAN, reason=True),
+    Command("unpin", "GID", "Take a pin back.", _unpin, HUMAN, reason=True),
+    Command(
+        "context drop",
+        "GID... [--preview]",
+        "Take turns out of the context: ids and ranges, such as 12 14 20-33.",
+        _drop,
+        HUMAN,
+        interrupts=True,
+        reason=True,
+    ),
 )

@@ -97,7 +97,7 @@ def _remove(call: Call) -> Result:
         f"Erase turn {turn_id} for good ({count(size.messages, 'message')}, ~{size.tokens:,} tokens: "
         f"{turn_title([first])})?{seen} This cannot be taken back."
     )
-    receipt = agent.redact(turn_id, actor=call.actor)
+    receipt = agent.redact(turn_id, actor=call.actor, reason=call.reason)
     traces = agent.log.store.forget_erased()
     text = f"Turn {turn_id} erased. Scratchpads, memos, mail and summaries were not searched."
     if not traces:
@@ -127,7 +127,12 @@ MESSAGES = (
     Command("message list", "[N]", "List the newest turns of the log with their sizes, in the context or not.", _list),
     Command("message show", "GID", "Show a turn whole, in the context or not.", _show),
     Command(
-        "message remove", "GID [--yes]", "Erase a turn for good, everywhere; asks first.", _remove, interrupts=True
+        "message remove",
+        "GID [--yes]",
+        "Erase a turn for good, everywhere; asks first.",
+        _remove,
+        interrupts=True,
+        reason=True,
     ),
     Command("note", "TEXT...", "Add a message of yours without asking the model.", _note),
 )

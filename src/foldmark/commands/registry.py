@@ -2,9 +2,10 @@
 
 A command's `usage` defines its arguments: `NAME` is required, `[NAME]` is optional, a last `NAME...` takes the rest of
 the line as it stands; `[--flag]` may stand before or after them. So may its `options`, most of which take a value:
-`--role ROLE`. In quotes both are words like others.
+`--role ROLE`. In quotes both are words like others. What stands behind a `--` is the reason for an operation.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
@@ -12,6 +13,7 @@ from msgspec import Struct
 from foldmark.commands.options import take_options
 from foldmark.conversation import Agent, Result
 from foldmark.conversation.asking import NOBODY, Asking
+from foldmark.core.codec import checked_reason
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import listing
 
@@ -20,6 +22,11 @@ MOST_DIGITS = 40
 
 ALIASES = {"/messages": "/message", "/session scratchpad": "/scratchpad"}
 """Other beginnings of commands [S2]."""
+
+PREVIEW = "--preview"
+"""The flag that has an operation say what it would do, and do nothing."""
+
+_REASON = re.compile(r"(?:^|\s)--(?:\s+|$)")
 
 HUMAN = frozenset({"human"})
 ANYBODY = frozenset({"human", "model", "system"})
@@ -42,6 +49,11 @@ class Call(Struct, frozen=True):
         """Whether the flag was given."""
         return name in self.arguments
 
+    @property
+    def reason(self) -> str | None:
+        """Why the operation is asked for; None if nothing was said."""
+        return self.get("REASON")
+
     def confirm(self, question: str) -> None:
         """Go on only if the person agrees to `question` or said `--yes` beforehand. Raises CommandError otherwise."""
         if self.flag("--yes"):
@@ -53,17 +65,15 @@ class Call(Struct, frozen=True):
 
     def number(self, name: str) -> int:
         """The argument as the id of a turn or an event. Raises CommandError if it is not one."""
-        text = self.arguments[name]
-        if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
-            raise CommandError(f"{name} is a number, not '{text[:MOST_DIGITS]}'")
-        return int(text)
+        return number(name, self.arguments[name])
 
 
 class Command(Struct, frozen=True):
     """An operation as a person or a model calls it: `name` may have two words ("context drop").
 
-    One that `interrupts` changes what the running turn stands on: a person's use of it ends that turn first [SPEC 3].
-    `options` are written as in a usage, each with what it does.
+    One that `interrupts` changes what the running turn stands on: a person's use of it ends that turn first [SPEC 3];
+    not with `--preview`, nor without its argument `lists`, where it then only lists what there is. One with a `reason`
+    takes one behind `--`. `options` are written as in a usage, each with what it does.
     """
 
     name: str
@@ -73,18 +83,27 @@ class Command(Struct, frozen=True):
     who: frozenset[str] = HUMAN
     interrupts: bool = False
     options: tuple[tuple[str, str], ...] = ()
+    reason: bool = False
+    lists: str = ""
 
     @property
     def synopsis(self) -> str:
         """The line to type."""
-        return f"/{self.name} {self.usage}".rstrip()
+        return f"/{self.name} {self.usage}".rstrip() + (" [-- REASON]" if self.reason else "")
+
+    def changes(self, arguments: Mapping[str, str]) -> bool:
+        """Whether a use with these arguments does more than show something."""
+        return PREVIEW not in arguments and (not self.lists or self.lists in arguments)
 
     def arguments(self, text: str) -> dict[str, str]:
         """The arguments in `text` by name. Raises CommandError for a missing or a surplus one."""
         words = self.usage.split()
         takes = {word.strip("[]"): False for word in words if "--" in word}
         takes |= {name: bool(value) for name, _, value in (option.partition(" ") for option, _ in self.options)}
-        found, rest = take_options(text.strip(), takes)
+        said = _REASON.search(text) if self.reason else None
+        found, rest = take_options((text[: said.start()] if said else text).strip(), takes)
+        if said:
+            found["REASON"] = checked_reason(text[said.end() :])
         for word in words:
             name = word.strip("[].")
             if name in takes:
@@ -101,6 +120,13 @@ class Command(Struct, frozen=True):
         if rest:
             raise CommandError(f"'{rest[:40]}' is too much; usage: {self.synopsis}")
         return found
+
+
+def number(name: str, text: str) -> int:
+    """The id that the argument `name` is. Raises CommandError if it is none."""
+    if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
+        raise CommandError(f"{name} is a number, not '{text[:MOST_DIGITS]}'")
+    return int(text)
 
 
 def _spelled_out(line: str) -> str:
@@ -133,10 +159,10 @@ class Registry:
         """Whether a person's use of `line` ends the running turn first."""
         try:
             command, rest = self.parse(line)
-            command.arguments(rest)
+            arguments = command.arguments(rest)
         except CommandError:
             return False  # it changes nothing
-        return command.interrupts
+        return command.interrupts and command.changes(arguments)
 
     def parse(self, line: str) -> tuple[Command, str]:
         """The command that `line` names, and the rest of the line. Raises CommandError."""

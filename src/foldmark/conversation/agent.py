@@ -15,7 +15,7 @@ from foldmark.conversation.asking import NOBODY, Asking
 from foldmark.conversation.context import Context
 from foldmark.conversation.decide import recorded
 from foldmark.conversation.planning import talk
-from foldmark.conversation.receipts import CachedPrefix, Change, Result, cached_prefix, change
+from foldmark.conversation.receipts import Outcome, Result, cached_prefix, change
 from foldmark.conversation.redaction import Erasure, erasable, heirs
 from foldmark.conversation.standing import AGREED_AT, Standing
 from foldmark.conversation.timeline import Timeline
@@ -31,7 +31,7 @@ from foldmark.core.events import (
 )
 from foldmark.core.ports import AgentRecord, Size
 from foldmark.core.pressure import is_ephemeral
-from foldmark.core.replay import Fold, advance, birth, replay
+from foldmark.core.replay import RESTORABLE, Fold, advance, birth, replay
 from foldmark.core.request import Request, ToolCall, ToolSpec
 from foldmark.core.segments import Segments, normal, subtract, until
 from foldmark.core.wording import listing
@@ -46,15 +46,30 @@ class Receipt(Struct, frozen=True):
 
     at: Standing
     event_id: int
-    operation: Operation
+    outcome: Outcome
     actor: str
-    change: Change
-    cached_prefix: CachedPrefix | None = None
+    reason: str | None = None
+
+    @property
+    def operation(self) -> Operation:
+        """The operation that was recorded."""
+        return self.outcome.operation
+
+    @property
+    def back(self) -> str | None:
+        """The command that takes the operation back; None for a fork and for what was erased."""
+        return f"/restore {self.event_id}" if isinstance(self.operation, RESTORABLE) else None
 
     def data(self) -> dict[str, Any]:
         """As JSON, for `Result.data`."""
-        data = {"operation": codec.operation_kind(self.operation), "actor": self.actor, **self.change.data()}
-        return data if self.cached_prefix is None else {**data, "cached_prefix": self.cached_prefix.data()}
+        kind = codec.operation_kind(self.operation)
+        own = {"operation": kind, "actor": self.actor, "reason": self.reason, "back": self.back}
+        return {**own, **self.outcome.data()}
+
+    def after(self, size: Size) -> "Receipt":
+        """The same, with the size of the context as it is once everything was recorded."""
+        changed = replace(self.outcome.change, after=size)
+        return replace(self, outcome=replace(self.outcome, change=changed))
 
 
 class Agent(Timeline):
@@ -140,6 +155,7 @@ class Agent(Timeline):
         criteria: str | None = None,
         *,
         actor: str = "human",
+        reason: str | None = None,
     ) -> int:
         """Forget or remember these ids and return the operation's id [SPEC 4.2]. The caller is trusted with the ids.
 
@@ -147,7 +163,8 @@ class Agent(Timeline):
         a last it goes on to the end of the open turn. What is named is widened to whole exchanges. Raises CommandError
         for a wrong mode or ids of other conversations.
         """
-        return self.operate(lambda at: decide.filter(at, mode, ids, planning, criteria), actor=actor).event_id
+        decision = partial(decide.filter, mode=mode, ids=ids, planning=planning, criteria=criteria)
+        return self.operate(decision, actor=actor, reason=reason).event_id
 
     def operate(
         self,
@@ -157,14 +174,16 @@ class Agent(Timeline):
         content: str = "",
         erasing: Segments = (),
         created_at: str | datetime | None = None,
+        reason: str | None = None,
     ) -> Receipt:
         """Record the operation that `decision` makes of where the agent stands; its receipt says what changed.
 
-        The event carries the receipt, too. `content` is the text of a summary, `erasing` what a redaction is about to
-        erase; `created_at` is by default now.
+        The event carries the receipt and the `reason`, too. `content` is the text of a summary, `erasing` what a
+        redaction is about to erase; `created_at` is by default now. Raises CommandError, ConflictError.
         """
+        reason = None if reason is None else codec.checked_reason(reason)
         with self._store.exclusive():
-            receipt = self._operate(decision, actor, content, erasing, created_at)
+            receipt = self._operate(decision, actor, content, erasing, created_at, reason)
         if isinstance(receipt.operation, Fork):
             self.log.tell("born", receipt.operation.child)
         return receipt
@@ -176,6 +195,7 @@ class Agent(Timeline):
         content: str,
         erasing: Segments,
         created_at: str | datetime | None,
+        reason: str | None,
     ) -> Receipt:
         at = self.standing()
         if self._batch is None and at.record.head != self._head:
@@ -185,20 +205,24 @@ class Agent(Timeline):
         with self.batch():
             assert self._batch is not None
             event_id = self._batch.next_id
-            fold = self._after(at.fold, event_id, operation)
-            seen = subtract(until(fold.segments, at.newest), erasing)
-            changed = change(at.visible, seen, at.size, self._store.size)
-            prefix = cached_prefix(at, seen)
-            receipt = Receipt(at, event_id, operation, actor, changed, prefix)
+            outcome = self.outcome(at, operation, event_id, erasing)
             # Not what is left afterwards: a summary would have to know its own size.
-            told = {key: value for key, value in receipt.data().items() if key not in ("operation", "actor", "after")}
-            self._append(kind, content, {**data, "receipt": told}, created_at, actor=actor)
-            after = self._save(fold)
+            told = {key: value for key, value in outcome.data().items() if key != "after"}
+            said = {} if reason is None else {"reason": reason}
+            self._append(kind, content, {**data, "receipt": told, **said}, created_at, actor=actor)
+            after = self._save(outcome.fold)
             if isinstance(operation, Fork):
                 self._bear(at, operation, event_id)
-        return msgspec.structs.replace(receipt, change=msgspec.structs.replace(changed, after=after))
+        return Receipt(at, event_id, outcome, actor, reason).after(after)
 
-    def redact(self, turn_id: int, *, actor: str = "human") -> Receipt:
+    def outcome(self, at: Standing, operation: Operation, event_id: int, erasing: Segments = ()) -> Outcome:
+        """What `operation` does to the context of `at` when event `event_id` records it. Writes nothing."""
+        fold = self._after(at.fold, event_id, operation)
+        seen = subtract(until(fold.segments, at.newest), erasing)
+        changed = change(at.visible, seen, at.size, self._store.size)
+        return Outcome(operation, fold, changed, cached_prefix(at, seen))
+
+    def redact(self, turn_id: int, *, actor: str = "human", reason: str | None = None) -> Receipt:
         """Erase a turn for good, in every agent that inherited it, and return the receipt [SPEC 3].
 
         What is erased is found nowhere in the database afterwards; who erased it and when stays. Scratchpads, memos,
@@ -211,11 +235,9 @@ class Agent(Timeline):
             if self.open_turn == turn_id:
                 self.end_turn(interrupted=True)
             erasure = erasable(self.standing(), turn_id)
-            receipt = self.operate(lambda _: Redact(turn_id), actor=actor, erasing=erasure.ranges)
+            receipt = self.operate(lambda _: Redact(turn_id), actor=actor, erasing=erasure.ranges, reason=reason)
             self._erase(erasure, receipt.event_id)
-        return msgspec.structs.replace(
-            receipt, change=msgspec.structs.replace(receipt.change, after=self.standing().size)
-        )
+        return receipt.after(self.standing().size)
 
     def redact_all(self, *, actor: str = "human") -> None:
         """Erase everything that this agent ever recorded; its children must not need it any more [SPEC 4, `delete`]."""
@@ -258,19 +280,27 @@ class Agent(Timeline):
                 self._head = at.record.head
         return Context(at)
 
-    def request(self, provider: str | None = None, model: str | None = None, *, limit: int | None = None) -> Request:
+    def request(
+        self,
+        provider: str | None = None,
+        model: str | None = None,
+        *,
+        limit: int | None = None,
+        at: Standing | None = None,
+    ) -> Request:
         """The request that would go out now, by default to this agent's own model [SPEC 5]; nothing is sent or written.
 
         In a planning conversation under high pressure it holds that conversation and nothing else of the context
         [SPEC 4.2]. `limit` is a number of tokens that older turns have to make room for, by default what the model
-        takes unless there is no budget. Raises CommandError for an unknown provider.
+        takes unless there is no budget; `at` another place where this agent might stand, by default where it stands.
+        Raises CommandError for an unknown provider.
         """
         from foldmark.conversation.fullness import whole
         from foldmark.conversation.request import prepare  # 20 ms, and only requests need it
 
         if not isinstance(provider, str | None) or not isinstance(model, str | None):
             raise CommandError(f"a provider and a model are texts, not {provider!r} and {model!r}")
-        at = self.standing()
+        at = self.standing() if at is None else at
         own = at.config.model.partition("/")
         provider, model = provider or own[0], model or own[2] or provider or own[0]
         known, planned = self.log.model_named(f"{provider}/{model}"), talk(at)

@@ -66,10 +66,17 @@ def fork(at: Standing, name: str | None, child: str) -> Fork:
     return Fork(child, start, name, position, pins, at.settings, scratchpad)
 
 
-def drop(at: Standing, turn_id: int) -> Drop:
-    """A whole turn of the lineage."""
-    ranges, widened = _turn(at, turn_id)
-    return Drop(turn_id, ranges, widened)
+def drop(at: Standing, wanted: Iterable[int | tuple[int, int]]) -> Drop:
+    """Whole turns of the lineage, each named by its id, or a range of ids (first, last) by those in it that show
+    something."""
+    found: dict[int, list[Message]] = {}
+    for each in wanted:
+        found |= _between(at, *each) if isinstance(each, tuple) else {each: _turn(at, each)}
+    if not found:
+        raise CommandError(f"no turn was named; {_newest_turns(at)}")
+    first, *others = sorted(found)
+    ranges, widened = _whole(at, [message for turn in (first, *others) for message in found[turn]])
+    return Drop(first, ranges, widened, tuple(others))
 
 
 def undo(at: Standing) -> Undo:
@@ -78,8 +85,7 @@ def undo(at: Standing) -> Undo:
         if message.kind == "summary":
             raise CommandError(f"the newest turn is a summary; `/restore {message.id}` brings back what it stands for")
         if message.turn_id is not None:
-            ranges, widened = _turn(at, message.turn_id)
-            return Undo(message.turn_id, ranges, widened)
+            return Undo(message.turn_id, *_whole(at, _turn(at, message.turn_id)))
     raise CommandError("there is no turn to undo: the context is empty. `/restore ID` takes back an operation.")
 
 
@@ -195,19 +201,45 @@ def _settled(at: Standing, position: int) -> int:
         position = moved
 
 
-def _turn(at: Standing, turn_id: int) -> tuple[Segments, tuple[int, ...]]:
-    """The ranges of a turn that shows something, and what had to be added for no exchange to be parted."""
+def _turn(at: Standing, turn_id: int) -> list[Message]:
+    """The messages of a turn that shows something."""
     messages = at.store.turn(turn_id) if turn_id < END else []
-    ranges = ranges_of(at, messages)
-    if not messages or not at.store.size(intersect(at.visible, ranges)).messages:
-        newest = newest_turns(islice(at.store.messages(at.visible, newest_first=True), 200), 6)
-        there_is = listing(turn.id for turn in reversed(newest) if turn.id is not None)
-        raise CommandError(
-            f"no turn {turn_id} is in the context; "
-            + (f"its newest turns: {there_is}" if there_is else "the context is empty")
-        )
-    added = closure(at, messages)
-    return normal((*ranges, *ranges_of(at, added))), _seen(at, added)
+    if not _seen(at, messages):
+        raise CommandError(f"no turn {turn_id} is in the context; {_newest_turns(at)}")
+    return messages
+
+
+def _between(at: Standing, first: int, last: int) -> dict[int, list[Message]]:
+    """The messages of each turn that has an id from `first` to `last` and shows something."""
+    if first > last:
+        raise CommandError(f"a range of turns goes from the lower id to the higher one, unlike {first}-{last}")
+    agents = {segment.agent for segment in at.visible}
+    opened = at.store.opened(tuple(Segment(agent, first, min(last, at.newest)) for agent in sorted(agents)))
+    found = {turn: messages for turn in opened if _seen(at, messages := at.store.turn(turn))}
+    if not found:
+        raise CommandError(f"no turn from {first} to {last} is in the context; {_newest_turns(at)}")
+    return found
+
+
+def _newest_turns(at: Standing) -> str:
+    """The turns that there are, for an error message."""
+    newest = newest_turns(islice(at.store.messages(at.visible, newest_first=True), 200), 6)
+    there_is = listing(turn.id for turn in reversed(newest) if turn.id is not None)
+    return f"its newest turns: {there_is}" if there_is else "the context is empty"
+
+
+def _whole(at: Standing, messages: Sequence[Message]) -> tuple[Segments, tuple[int, ...]]:
+    """The ranges of all messages of some turns, and what had to be added for no exchange to be parted."""
+    ids, answered = {message.id for message in messages}, {message.answers for message in messages}
+    # The calls of an exchange are of one turn. So only what is answered, or was asked, elsewhere has to be looked for.
+    parted = [
+        each
+        for each in messages
+        if (each.kind == "tool_call" and each.id not in answered)
+        or (each.kind == "tool_result" and each.answers not in ids)
+    ]
+    added = [message for message in closure(at, parted) if message.id not in ids]
+    return ranges_of(at, [*messages, *added]), _seen(at, added)
 
 
 def _named(at: Standing, ids: Iterable[int]) -> list[Message]:

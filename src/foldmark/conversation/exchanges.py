@@ -67,7 +67,18 @@ def calls_before(store: Store, agent_id: str, event_id: int) -> list[Message]:
 
 def ranges_of(at: Standing, messages: Iterable[Message]) -> Segments:
     """What the ids of `messages` stand for: each the range to just before its agent's next message [SPEC 3]."""
-    return normal(Segment(m.agent_id, m.id, until_next(at, m.agent_id, m.id)) for m in messages)
+    found = list(messages)
+    behind = iter(at.store.bounds(tuple(Segment(m.agent_id, m.id + 1, END) for m in found)))
+    following = next(behind, None)
+    ranges = []
+    for m in found:
+        # Of those that nothing follows there are no bounds: what comes next is then another's, or stands before it.
+        if following is not None and following.agent == m.agent_id and following.first > m.id:
+            ranges.append(Segment(m.agent_id, m.id, following.first - 1))
+            following = next(behind, None)
+        else:
+            ranges.append(Segment(m.agent_id, m.id, at.record.head if m.agent_id == at.record.id else END))
+    return normal(ranges)
 
 
 def until_next(at: Standing, agent_id: str, event_id: int) -> int:

@@ -10,7 +10,7 @@ from foldmark.conversation.standing import Standing
 from foldmark.core.events import Clear, Drop, Event, Filter, Operation, Rewind, Summary, Undo
 from foldmark.core.segments import contains
 from foldmark.core.turns import Message
-from foldmark.core.wording import one_line, quoted
+from foldmark.core.wording import listing, one_line, quoted
 
 _ASKED = {"model": "at your request", "human": "by the user", "system": "by the system"}
 
@@ -37,8 +37,10 @@ def happened(operation: Operation) -> str | None:
             return f"Rewound to '{mark}'"
         case Clear():
             return "Context cleared"
-        case Drop(turn=turn) | Undo(turn=turn):
+        case Drop(turns=(turn,)) | Undo(turn=turn):
             return f"Turn {turn} was taken out of the context"
+        case Drop(turns=turns):
+            return f"Turns {listing(turns)} were taken out of the context"
         case Filter(mode=mode):
             return f"A part of the context was removed (/{mode})"
         case Summary():

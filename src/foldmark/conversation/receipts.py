@@ -7,7 +7,9 @@ from msgspec import Struct
 
 from foldmark.conversation.standing import Standing, state_in
 from foldmark.core.codec import count_tokens
+from foldmark.core.events import Operation
 from foldmark.core.ports import Size
+from foldmark.core.replay import Fold
 from foldmark.core.segments import Segments, subtract, until
 
 
@@ -15,10 +17,11 @@ class Result(Struct, frozen=True):
     """The answer to a command.
 
     `text` is for a person; `event_id` is the operation's, None if none was recorded; `data` is JSON. For an operation
-    it holds `operation`, `actor`, and the sizes `left`, `returned`, `before` and `after`, each with `messages` and
-    `tokens`, beside what is the operation's own (`child` of a fork, `widened` of a filter); for a model with a prompt
-    cache also `cached_prefix` with `kept` and `of` in tokens and `percent`. `marks` are places in `text`, from and up
-    to, that stand out where it is shown.
+    it holds `operation`, `actor`, `reason` (None if none was given), `back` (the command that takes it back, None where
+    nothing does), and the sizes `left`, `returned`, `before` and `after`, each with `messages` and `tokens`, beside
+    what is the operation's own (`child` of a fork, `widened` of a filter); for a model with a prompt cache also
+    `cached_prefix` with `kept` and `of` in tokens and `percent`. `marks` are places in `text`, from and up to, that
+    stand out where it is shown.
     """
 
     text: str
@@ -49,6 +52,20 @@ class CachedPrefix(Struct, frozen=True):
     def data(self) -> dict[str, int]:
         """As JSON."""
         return {"kept": self.kept, "of": self.of, "percent": 100 * self.kept // self.of if self.of else 100}
+
+
+class Outcome(Struct, frozen=True):
+    """What an operation does to a context: the operation, the fold with it, and how the context changes."""
+
+    operation: Operation
+    fold: Fold
+    change: Change
+    cached_prefix: CachedPrefix | None
+
+    def data(self) -> dict[str, Any]:
+        """The change as JSON."""
+        data: dict[str, Any] = self.change.data()
+        return data if self.cached_prefix is None else {**data, "cached_prefix": self.cached_prefix.data()}
 
 
 def cached_prefix(at: Standing, after: Segments) -> CachedPrefix | None:

@@ -157,6 +157,17 @@ class Cache:
         return used is not None and self._rules is not None and now - used <= self._rules.lifetime
 
 
+def shared(dialect: str, first: dict[str, Any], second: dict[str, Any]) -> float:
+    """The share of the first request's bytes in the blocks with which both requests begin, from 0 to 1."""
+    before, after = blocks(dialect, first), blocks(dialect, second)
+    same = 0
+    for mine, other in zip(before, after, strict=False):
+        if mine.data != other.data:
+            break
+        same += len(mine.data)
+    return same / max(1, sum(len(block.data) for block in before))
+
+
 def blocks(dialect: str, body: dict[str, Any]) -> list[Block]:
     """The blocks of a request's body in the order in which the provider reads them."""
     if dialect.startswith("gemini"):

@@ -26,6 +26,10 @@ UPCASTS: dict[tuple[str, int], Upcast] = {}
 """(kind, version) -> what makes the next version's data of that version's. Version 1 of everything is current."""
 
 
+MOST_REASON = 500
+"""Characters of the reason for an operation, at most."""
+
+
 def encode_data(kind: str, data: Mapping[str, Any] | None) -> str | None:
     """Canonical JSON of an event's data; None where there is none. Raises ValueError if it is not JSON."""
     if not data:
@@ -80,6 +84,14 @@ def checked_data(operation: Operation) -> Data:
     return data
 
 
+def checked_reason(reason: str) -> str:
+    """The reason for an operation as it is recorded: without white space around it. Raises CommandError."""
+    if not isinstance(reason, str) or not 0 < len(reason.strip()) <= MOST_REASON:
+        given = f"one of {len(reason):,}" if isinstance(reason, str) else repr(reason)[:40]
+        raise CommandError(f"a reason is a text of 1 to {MOST_REASON} characters, not {given}")
+    return reason.strip()
+
+
 def operation_kind(operation: Operation) -> str:
     """The kind of the event that records `operation`."""
     return str(operation.__struct_config__.tag)
@@ -101,7 +113,7 @@ def without_content(kind: str, data: str | None, *, handed_down: bool) -> str | 
     """
     if kind not in OPERATION_KINDS or data is None:
         return None
-    words = {"criteria", "state"} if handed_down else {"criteria", "state", "scratchpad", "settings"}
+    words = {"criteria", "state", "reason"} | (set() if handed_down else {"scratchpad", "settings"})
     kept = {key: value for key, value in (decode_data(kind, data) or {}).items() if key not in words}
     return encode_data(kind, kept)
 

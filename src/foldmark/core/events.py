@@ -78,6 +78,11 @@ class Event(Struct, frozen=True):
         """The provider's id of the tool call that this event is, or answers."""
         return (self.data or {}).get("call_id") if self.kind in ("tool_call", "tool_result") else None
 
+    @property
+    def reason(self) -> str | None:
+        """Why an operation was asked for, as whoever asked for it said; None if nothing was said."""
+        return (self.data or {}).get("reason") if self.kind in OPERATION_KINDS else None
+
 
 class Draft(Struct, frozen=True, kw_only=True):
     """An event before the store gives it an id, a turn and its sums. `created_at` is already normal (see `Event`).
@@ -148,11 +153,17 @@ class Filter(_Operation, frozen=True):
 
 
 class Drop(_Operation, frozen=True):
-    """One whole turn leaves the context."""
+    """Whole turns leave the context: `turn`, and the `others` that were named with it."""
 
     turn: int
     ranges: Segments
     widened: tuple[int, ...] = ()
+    others: tuple[int, ...] = ()
+
+    @property
+    def turns(self) -> tuple[int, ...]:
+        """The ids of all of them."""
+        return (self.turn, *self.others)
 
 
 class Undo(_Operation, frozen=True):
@@ -161,6 +172,11 @@ class Undo(_Operation, frozen=True):
     turn: int
     ranges: Segments
     widened: tuple[int, ...] = ()
+
+    @property
+    def turns(self) -> tuple[int, ...]:
+        """The id of the turn, as of a `Drop`."""
+        return (self.turn,)
 
 
 class Summary(_Operation, frozen=True):

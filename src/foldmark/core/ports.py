@@ -259,6 +259,9 @@ class Store(Towards, Leases, Memos, Reading, Sent, Lineage, Vectors, Protocol):
     def hits(self, event_ids: Sequence[int]) -> list[Hit]:
         """Messages that were found, in the order asked for; without score, snippet and whether they are visible."""
 
+    def opened(self, segments: Segments) -> list[int]:
+        """The ids of the turns that were opened inside `segments`, in order."""
+
     def turns_after(self, agent_id: str, event_id: int, limit: int) -> list[int]:
         """The ids of the agent's next turns that were opened after `event_id`, at most `limit`."""
 

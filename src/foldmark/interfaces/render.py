@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from foldmark.conversation import Result
-from foldmark.core.wording import count
+from foldmark.core.wording import count, one_line
 
 # Control characters but tab and line feed, and the marks that turn the direction of writing: text from a model, a file
 # or a web page must not steer the terminal.
@@ -46,7 +46,7 @@ def result_text(result: Result) -> str:
 
 
 def receipt(result: Result) -> str:
-    """`event 8 · 3 messages (~12 tokens) left · context 5 → 2 messages`."""
+    """`event 8 · 3 messages (~12 tokens) left · context 5 → 2 messages (~9 tokens) · /restore 8`."""
     data = result.data
     parts = [f"event {result.event_id}"]
     parts += [
@@ -61,6 +61,8 @@ def receipt(result: Result) -> str:
         parts.append(f"{prefix['percent']}% of the cached prompt holds")
     change = "" if before == after else f"{before['messages']:,} → "
     parts.append(f"context {change}{_size(after)}")
+    parts += [f"reason: {one_line(data['reason'])}"] if data.get("reason") else []
+    parts += [data["back"]] if data.get("back") else []
     return " · ".join(parts)
 
 

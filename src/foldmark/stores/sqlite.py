@@ -267,6 +267,9 @@ class SqliteStore(SqliteTowards, SqliteLeases, SqliteMemos, SqliteReading, Sqlit
     def has_planned(self, agent_id: str) -> bool:
         return bool(self._run_named("has_planned", {"agent": self._key(agent_id)})[0][0])
 
+    def opened(self, segments: Segments) -> list[int]:
+        return [id for (id,) in self._run("opened", self._keyed(segments))]
+
     def turns_after(self, agent_id: str, event_id: int, limit: int) -> list[int]:
         return [id for (id,) in self._run("turns_after", self._key(agent_id), event_id, limit)]
 

@@ -90,7 +90,7 @@ class Writer:
     def drop(self) -> None:
         """Take the turns that are not shown out of the context, many at once: so those side by side leave one gap."""
         for turn in self._hidden:
-            self._agent.operate(partial(decide.drop, turn_id=turn))
+            self._agent.operate(partial(decide.drop, wanted=[turn]))
         self.dropped += len(self._hidden)
         self._hidden.clear()
 

@@ -519,6 +519,12 @@ SELECT e.id, a.id, a.name, e.kind, e.turn, e.created_at, json_extract(CASE e.kin
 END, '$.name')
 FROM events e JOIN agents a ON a.key = e.agent WHERE e.id = ?
 
+-- name: opened
+-- The turns that were opened inside segments, JSON [[agent, first, last], ...].
+SELECT e.id FROM json_each(?) s CROSS JOIN events e
+WHERE e.agent = s.value ->> 0 AND e.nth IS NOT NULL AND e.turn = e.id AND e.id BETWEEN s.value ->> 1 AND s.value ->> 2
+ORDER BY e.id
+
 -- name: turns_after
 -- The next turns of an agent after an id.
 SELECT id FROM events WHERE agent = ? AND nth IS NOT NULL AND turn = id AND id > ? ORDER BY id LIMIT ?

@@ -1,0 +1,60 @@
+"""`/operations` and `/marks`: what was done to the context, how to take it back, where it can go back to [SPEC 4]."""
+from foldmark.commands.registry import Call, Command
+from foldmark.conversation import Result
+from foldmark.conversation.operations import Done, Marked, marks, operations, sized
+from foldmark.core.errors import CommandError
+from foldmark.core.towards import minute
+from foldmark.core.wording import count, one_line, title
+
+LISTED = 20
+"""Operations that are listed if no number is given."""
+
+
+def listed(call: Call) -> Result:
+    """The newest operations of the agent, oldest first; how many, the argument N says."""
+    newest = LISTED if call.get("N") is None else call.number("N")
+    if not newest:
+        raise CommandError(
+            f"N is a number from 1, how many operations to list; without it the newest {LISTED} are listed"
+        )
+    found = operations(call.agent.standing())
+    shown = found[-newest:]
+    lines = [_line(done) for done in shown]
+    if older := len(found) - len(shown):
+        lines.insert(0, f"{count(older, 'older operation')}; /operations {len(found)} lists all")
+    text = "\n".join(lines) or "There is no operation yet."
+    return Result(text, None, {"operations": [done.data() for done in shown], "older": older})
+
+
+def _line(done: Done) -> str:
+    event = done.event
+    parts = [f"{event.id:>6} · {minute(event.created_at)} · {event.actor} · {done.words}"]
+    parts += [f"reason: {one_line(event.reason)}"] if event.reason else []
+    parts += [done.took] if done.took else []
+    parts += [f"taken back by {done.by}"] if done.by is not None else []
+    parts += [done.back] if done.back else []
+    return " · ".join(parts)
+
+
+def _marks(call: Call) -> Result:
+    found = marks(call.agent.standing())
+    text = "\n".join(map(_mark, found)) or "No checkpoint yet. Use /mark."
+    return Result(text, None, {"marks": [mark.data() for mark in found]})
+
+
+def _mark(mark: Marked) -> str:
+    event = mark.event
+    parts = [f"{mark.name} · event {event.id} · {minute(event.created_at)} · {event.actor}"]
+    parts += [f"reason: {one_line(event.reason)}"] if event.reason else []
+    parts.append(f"{sized(mark.behind)} after it" if mark.first else "nothing after it")
+    parts += [title(mark.first.content)] if mark.first and mark.first.kind == "user" else []
+    parts += [f"/rewind {mark.name}"] if mark.first else []
+    return " · ".join(parts)
+
+
+OPERATIONS = (
+    Command(
+        "operations", "[N]", "List the newest operations, in force or taken back, and how to take each back.", listed
+    ),
+    Command("marks", "", "List the checkpoints with what lies after each.", _marks),
+)

@@ -1,0 +1,101 @@
+"""What an operation would do, before it is done: what would leave, and what the next request would cost [SPEC 4, 5.7].
+
+It goes the way of the operation itself, decision and fold, and writes nothing.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from foldmark.conversation.agent import Agent
+from foldmark.conversation.cost import rules_of, tariff_of
+from foldmark.conversation.operations import sized
+from foldmark.conversation.receipts import Outcome
+from foldmark.conversation.standing import Standing
+from foldmark.core.caching import Bill, shared
+from foldmark.core.codec import operation_kind
+from foldmark.core.events import Operation
+from foldmark.core.request import Request
+from foldmark.core.wording import count
+from foldmark.tokens.models import Model
+
+
+class Next(Struct, frozen=True):
+    """The next request with an operation, beside the one without it.
+
+    `tokens` and `without` are their estimates, `held` the tokens that a cache which holds all of the one without would
+    still give; `more` is what the one with costs above the other, in tokens at the full price of input (below zero:
+    less), and `dollars` the same, None where the price is not known.
+    """
+
+    tokens: int
+    without: int
+    held: int
+    more: int
+    dollars: float | None
+
+    @property
+    def again(self) -> int:
+        """The tokens that would not come from the cache."""
+        return self.tokens - self.held
+
+
+class Preview(Struct, frozen=True):
+    """What an operation would do."""
+
+    outcome: Outcome
+    actor: str
+    next: Next
+
+    def lines(self) -> list[str]:
+        """What a person reads."""
+        change, prefix, cost = self.outcome.change, self.outcome.cached_prefix, self.next
+        both = ((change.left, "leave"), (change.returned, "come back"))
+        moved = [f"{sized(size)} would {how}" for size, how in both if size.messages] or ["nothing would leave"]
+        lines = [f"{', '.join(moved)} · context {change.before.messages:,} → {sized(change.after)}"]
+        request = f"next request ~{count(cost.tokens, 'token')} instead of ~{cost.without:,}"
+        if prefix is None:
+            return [*lines, request + self._price()]
+        percent = prefix.data()["percent"]
+        lines.append(f"{percent}% of the cached prompt would hold, {100 - percent}% would break")
+        return [*lines, f"{request}, ~{cost.again:,} of them not from the cache{self._price()}"]
+
+    def _price(self) -> str:
+        """What the next request costs more or less, as long as that is anything."""
+        more, dollars = self.next.more, self.next.dollars
+        if not more:
+            return ""
+        money = "" if not dollars else f" (${abs(dollars):,.4f})"
+        return f"; costs what ~{count(abs(more), 'token')}{money} {'more' if more > 0 else 'less'} would"
+
+    def data(self) -> dict[str, Any]:
+        """As JSON, for `Result.data`."""
+        price = {name: getattr(self.next, name) for name in ("tokens", "without", "held", "again", "more", "dollars")}
+        kind = operation_kind(self.outcome.operation)
+        return {"preview": True, "operation": kind, "actor": self.actor, **self.outcome.data(), "next": price}
+
+
+def preview(agent: Agent, decision: Callable[[Standing], Operation], actor: str = "human") -> Preview:
+    """What the operation that `decision` makes would do. Raises as `Agent.operate`; writes nothing."""
+    at = agent.standing()
+    outcome = agent.outcome(at, decision(at), at.newest + 1)
+    there = replace(at, fold=outcome.fold, size=outcome.change.after)
+    known = agent.log.model_named(at.config.model)
+    return Preview(outcome, actor, priced(agent.request(), agent.request(at=there), known))
+
+
+def priced(without: Request, request: Request, known: Model) -> Next:
+    """Compare two requests to a model whose cache holds the first."""
+    rules, tariff = rules_of(known), tariff_of(known)
+    held = 0
+    bills = (Bill(without.tokens, 0, 0), Bill(request.tokens, 0, 0))
+    if rules is not None and without.tokens >= rules.least:
+        held = min(int(without.tokens * shared(without.dialect, without.body, request.body)), request.tokens)
+        held = held if held >= rules.least else 0
+        again = request.tokens - held
+        bills = (Bill(0, 0, without.tokens), Bill(again, 0, held) if rules.step else Bill(0, again, held))
+    more = round(tariff.cost(bills[1]) - tariff.cost(bills[0]))
+    dollars = None if tariff.input is None else more * tariff.input / 1e6
+    return Next(request.tokens, without.tokens, held, more, dollars)
