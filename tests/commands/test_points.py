@@ -87,7 +87,7 @@ def test_each_operation(agent: Agent, kind: str, line: str) -> None:
         why(agent, turn),
     )
     data = agent.do(f"/context explain {turn}").data
-    assert data["because"] == [{"id": operation, "operation": kind, "actor": "human"}]
+    assert data["because"] == [{"id": operation, "operation": kind, "actor": "human", "reason": None}]
     assert (data["in_context"], data["in_request"], data["reason"]) == (False, False, "operation")
     agent.do(f"/restore {operation}")
     assert agent.do(f"/context explain {turn}").data["in_request"]
@@ -128,12 +128,19 @@ def test_a_summary_that_was_taken_back(agent: Agent) -> None:
         assert agent.do(f"/context explain {summary}").data["in_context"]
 
 
-@pytest.mark.parametrize(("kind", "line"), [("mark", "/mark M"), ("fork", "/fork"), ("config", "/context window 3")])
-def test_metadata(agent: Agent, kind: str, line: str) -> None:
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("/mark M", "an operation changes what is sent and is not sent itself"),
+        ("/fork", "an operation changes what is sent and is not sent itself"),
+        ("/context window 3", "a config event is never sent to a model"),
+    ],
+)
+def test_metadata(agent: Agent, line: str, text: str) -> None:
     said(agent, "one")
     result = agent.do(line)
     event_id = result.event_id or result.data["event"]
-    assert why(agent, event_id) == f"It is not in the context: a {kind} event is never sent to a model."
+    assert why(agent, event_id) == f"It is not in the context: {text}."
     assert agent.do(f"/context explain {event_id}").data["reason"] == "metadata"
     assert why(agent, 3) == "It is not in the context: a turn ended event is never sent to a model."
 
@@ -192,10 +199,15 @@ def test_not_inherited(log: Log, agent: Agent) -> None:
     child = log.agent(agent.do("/fork M").data["child"])
     (four,) = said(agent, "four")
     grandchild = log.agent(child.do("/fork").data["child"])
-    for each in (child, grandchild):
-        for event_id in (one, two, four):
-            assert why(each, event_id).startswith("It is not in the context: this agent was forked without it")
-            assert each.do(f"/context explain {event_id}").data["reason"] == "not inherited"
+    without = "It is not in the context: this agent was forked without it: its start holds what its parent showed then"
+    later = "forked before it, with event 12; nothing later is handed down."
+    for each, start, late in (
+        (child, f"{without} behind mark 'M', and this was not among it.", f"this agent was {later}"),
+        (grandchild, f"{without}, and this was not among it.", f"agent {child.id[:8]}, above this one, was {later}"),
+    ):
+        assert why(each, one) == why(each, two) == start
+        assert why(each, four) == f"It is not in the context: {late}"
+        assert {each.do(f"/context explain {id}").data["reason"] for id in (one, two, four)} == {"not inherited"}
         assert why(each, three).startswith("It is in the context and in the request")
     (five,) = said(child, "five")
     assert "belongs to agent" in why(agent, five)
@@ -294,8 +306,7 @@ def follow(agent: Agent, event_id: int) -> None:
     before = explained(agent, event_id)
     if before["reason"] != "operation":
         return  # what another one needed brought it back
-    text = agent.do(f"/context explain {event_id}").text
-    lines = re.findall(r"/restore \d+", text)
+    lines = re.findall(r"/restore \d+", why(agent, event_id))
     assert [f"/restore {each['id']}" for each in before["because"]] == lines
     for line in lines:
         agent.do(line)

@@ -196,7 +196,9 @@ def test_every_command_is_complete() -> None:
         assert command.help[0].isupper()
         assert len(command.help) <= 80
         assert command.who in (HUMAN, ANYBODY)
-        assert command.synopsis == f"/{name} {command.usage}".strip()
+        assert command.synopsis == f"/{name} {command.usage}".strip() + " [-- REASON]" * command.reason
+        assert not (command.reason and "TEXT" in command.usage), "a reason would be a part of the text"
+        assert not command.lists or f"[{command.lists}]" in command.usage
         words = [word for word in command.usage.split() if not word.startswith("[--")]
         assert all(flag.strip("[]").islower() for flag in command.usage.split() if flag not in words)
         optional = [word.startswith("[") for word in words]

@@ -678,7 +678,6 @@ def test_marks_are_listed_in_the_order_they_were_set(agent: Agent) -> None:
         ("/rewind m", ("no mark 'm'", "marks: M")),
         ("/mark a b", ("'b' is too much", "/mark [NAME]")),
         ("/undo 5", ("'5' is too much", "usage: /undo")),
-        ("/restore", ("ID is missing", "/restore ID")),
         ("/restore x", ("ID is a number",)),
         ("/restore 999", ("no event 999", "2 (mark)")),
         ("/restore 1", ("event 1 is a user, not an operation",)),
@@ -866,6 +865,8 @@ def test_a_receipt_of_a_rewind(agent: Agent) -> None:
     assert result.data == {
         "operation": "rewind",
         "actor": "human",
+        "reason": None,
+        "back": "/restore 4",
         "mark": "M",
         "left": {"messages": 1, "tokens": 11},
         "returned": {"messages": 0, "tokens": 0},

@@ -62,7 +62,7 @@ def test_do_prints_the_text_and_a_receipt(cli: Cli, agent: foldmark.Agent) -> No
         "Rewound to 'BEFORE'.",
         (
             f"  event 9 · {left[0]} messages (~{left[1]} tokens) left · "
-            f"context {before.messages} → {after.messages} messages (~{after.tokens} tokens)"
+            f"context {before.messages} → {after.messages} messages (~{after.tokens} tokens) · /restore 9"
         ),
     ]
 
@@ -73,6 +73,16 @@ def test_do_takes_the_words_of_a_command_one_by_one(cli: Cli, agent: foldmark.Ag
     assert cli("do", "default", "/context", "drop", "1").lines[0] == "Turn 1 left the context."
     assert cli("do", "default", "/restore 11").lines[0] == "Operation 11 taken back."
     assert agent.context().marks == {"BEFORE": 4, "X": 10}
+
+
+def test_do_takes_a_reason(cli: Cli, agent: foldmark.Agent) -> None:
+    """The `--` of the shell's line is the command's, whether the command is quoted or not."""
+    words = cli("do", "default", "/context", "drop", "1", "--", "wrong", "file")
+    assert words.lines[1].endswith(" · reason: wrong file · /restore 9")
+    quoted = cli("do", "default", "/restore 9 -- it was right", "--json")
+    assert json.loads(quoted.out)["data"]["reason"] == "it was right"
+    assert [event.reason for event in agent.log.store.operations(agent.id)][-2:] == ["wrong file", "it was right"]
+    assert cli("do", "--", "default", "/undo").lines[0] == "Turn 5 left the context."
 
 
 def test_do_as_json(cli: Cli, agent: foldmark.Agent) -> None:

@@ -146,7 +146,7 @@ def _previewed(call: Call, decision: Callable[[Standing], Operation], remark: st
     from foldmark.conversation.preview import preview  # 20 ms, and only previews need it
 
     found = preview(call.agent, decision, call.actor)
-    text = f"Preview of a {words(found.outcome.operation)}; nothing was changed{remark}."
+    text = f"Preview: {words(found.outcome.operation)}. Nothing was changed{remark}."
     return Result("\n".join([text, *(f"  {line}" for line in found.lines())]), None, found.data())
 
 

@@ -1,18 +1,19 @@
 """`/message list | show | remove` and `/note`: turns as they stand in the log, visible or not [SPEC 4, S2]."""
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 from foldmark.commands.context import result
 from foldmark.commands.registry import Call, Command
 from foldmark.commands.show import message_json, message_line, turn_title
-from foldmark.conversation import Result
+from foldmark.conversation import Agent, Result
 from foldmark.conversation.redaction import TRACES_MAY_STAY, erasable, losing
 from foldmark.conversation.standing import Standing
 from foldmark.conversation.usage import Snapshot, snapshot_of
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
-from foldmark.core.segments import END, Segment, contains, until
+from foldmark.core.segments import END, Segment, contains, intersect, until
 from foldmark.core.towards import minute
 from foldmark.core.turns import Turn, newest_turns
 from foldmark.core.wording import count, listing
@@ -29,31 +30,75 @@ def _list(call: Call) -> Result:
     lineage = until(at.lineage, at.newest)
     turns = newest_turns(at.store.messages(lineage, newest_first=True), min(number, END))
     ends = [following.messages[0].id - 1 for following in turns[1:]]
-    rows = [_row(at, turn, end) for turn, end in zip(turns, [*ends, at.newest], strict=False)]
+    window = _window(call.agent)
+    rows = [_row(at, turn, end, window) for turn, end in zip(turns, [*ends, at.newest], strict=False)]
+    first = turns[0].messages[0].id if len(turns) == number else 1
+    rows = sorted([*rows, *_erased(at, first)], key=lambda row: int(row["first"]))[-number:]
     lines = [
-        f"Turn {row['id'] or '-':>6} · {row['date']} · {count(row['messages'], 'message')}, ~{row['tokens']:,} tokens"
-        f" · {row['where']} · {row['title']}"
+        f"Turn {row['id'] or '-':>6} · {row['date']} · "
+        + (f"{count(row['messages'], 'message')}, ~{row['tokens']:,} tokens · " if not row["erased"] else "")
+        + " · ".join(filter(None, (row["where"], row["title"])))
         for row in rows
     ]
     return Result("\n".join(lines) or "There is no turn yet.", None, {"turns": rows})
 
 
-def _row(at: Standing, turn: Turn, end: int) -> dict[str, Any]:
-    shown = sum(contains(at.visible, each.agent_id, each.id) for each in turn.messages)
+def _window(agent: Agent) -> int:
+    """The oldest message of the window; 0 where nothing visible stands before it, or no request can be made."""
+    try:
+        edge = agent.request().manifest.edge
+    except CommandError:  # a model that the settings do not know any more
+        return 0
+    return edge.first or 0 if edge.before and edge.why != "planning" else 0
+
+
+def _erased(at: Standing, first: int) -> list[dict[str, Any]]:
+    """What is left of the turns from an id on that were erased."""
+    gone = at.store.tombstones(intersect(at.lineage, [s._replace(first=first, last=at.newest) for s in at.lineage]))
+    rows = []
+    for turn, messages in groupby(gone, key=lambda message: message.turn_id):
+        tombstone = next(messages)
+        by = at.store.erased_by(tombstone.id)
+        rows.append(
+            {
+                "id": turn,
+                "first": tombstone.id,
+                "date": minute(tombstone.created_at),
+                "messages": 0,
+                "tokens": 0,
+                "snapshot": None,
+                "in_context": 0,
+                "in_window": 0,
+                "pinned": turn in at.fold.pins,
+                "erased": by.id if by else None,
+                "where": f"erased by a {by.actor} at {minute(by.created_at)}" if by else "erased",
+                "title": (by.reason or "") if by else "",
+            }
+        )
+    return rows
+
+
+def _row(at: Standing, turn: Turn, end: int, window: int) -> dict[str, Any]:
+    seen = [each.id for each in turn.messages if contains(at.visible, each.agent_id, each.id)]
+    shown, inside = len(seen), sum(id >= window for id in seen)
     whole = "in the context" if shown == len(turn.messages) else "not in the context"
     weighed = _snapshot(at, turn.messages, end)
     snapshot = at.store.size(until(at.visible, turn.messages[-1].id)).tokens if shown else None
     snapshot = snapshot if weighed is None else weighed.tokens
     about = "~" if weighed is None else ""
     where = whole if shown in (0, len(turn.messages)) else f"{shown} of {len(turn.messages)} in the context"
+    where += ", before the window" if shown and not inside else ""
     return {
         "id": turn.id,
+        "first": turn.messages[0].id,
         "date": minute(turn.messages[0].created_at),
         "messages": len(turn.messages),
         "tokens": sum(each.tokens for each in turn.messages),
         "snapshot": snapshot,
         "in_context": shown,
+        "in_window": inside,
         "pinned": turn.id in at.fold.pins,
+        "erased": None,
         "where": (where if snapshot is None else f"{where} · {about}{snapshot:,} tokens")
         + (" · pinned" if turn.id in at.fold.pins else ""),
         "title": turn_title(turn.messages),

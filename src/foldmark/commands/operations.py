@@ -1,4 +1,5 @@
 """`/operations` and `/marks`: what was done to the context, how to take it back, where it can go back to [SPEC 4]."""
+
 from foldmark.commands.registry import Call, Command
 from foldmark.conversation import Result
 from foldmark.conversation.operations import Done, Marked, marks, operations, sized

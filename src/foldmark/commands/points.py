@@ -6,11 +6,13 @@ from foldmark.commands.registry import Call, Command
 from foldmark.commands.show import context_json, context_text, message_json, message_line, turn_title
 from foldmark.conversation import Result
 from foldmark.conversation.explain import Explanation, explain
+from foldmark.conversation.operations import Done
+from foldmark.core.events import Event
 from foldmark.core.ports import Size
 from foldmark.core.request import Manifest
 from foldmark.core.segments import Segments, subtract
 from foldmark.core.turns import newest_turns
-from foldmark.core.wording import count
+from foldmark.core.wording import count, one_line
 
 MOST_TURNS = 50
 """Turns of a difference that are shown one by one; `--json` has all ids."""
@@ -19,12 +21,13 @@ MOST_TURNS = 50
 def _explain(call: Call) -> Result:
     event_id = call.number("ID")
     found = explain(call.agent.standing(), event_id)
-    because = [{"id": each.id, "operation": each.kind, "actor": each.actor} for each in found.because]
+    because = list(map(_operation, found.because))
     data: dict[str, Any] = {
         "event": message_json(found.event),
         "in_context": found.in_context,
         "reason": found.reason,
         "because": because,
+        "did": found.did.data() if found.did else None,
     }
     in_request, why = _in_request(call.agent.request().manifest, found)
     there = {
@@ -33,8 +36,26 @@ def _explain(call: Call) -> Result:
         (False, True): "in the request, not in the context",
         (False, False): "not in the context",
     }[found.in_context, in_request]
-    lines = [message_line(found.event), f"It is {there}: {why}."]
+    did = [_did(found.did)] if found.did else []
+    lines = [message_line(found.event), *did, f"It is {there}: {why}."]
     return Result("\n".join(lines), None, {**data, "in_request": in_request, "why": why})
+
+
+def _operation(event: Event) -> dict[str, Any]:
+    return {"id": event.id, "operation": event.kind, "actor": event.actor, "reason": event.reason}
+
+
+def _did(done: Done) -> str:
+    """What an operation did, and whether it counts."""
+    event = done.event
+    took = f": {done.took}" if done.took else ""
+    reason = f" Reason: {one_line(event.reason)}." if event.reason else ""
+    text = f"What it did: {done.words}, by a {event.actor} at {event.created_at[:19]}Z{took}.{reason}"
+    if done.back is None:
+        return text
+    if done.by is not None:
+        return f"{text} Operation {done.by} took it back; {done.back} would bring it into force again."
+    return f"{text} It is in force; {done.back} takes it back."
 
 
 def _in_request(manifest: Manifest, found: Explanation) -> tuple[bool, str]:
@@ -71,7 +92,11 @@ def _diff(call: Call) -> Result:
     store = agent.log.store
     operations = store.operations(agent.id, after=min(before.at, after.at), until=max(before.at, after.at))
     lines = [f"From event {before.at} to {after.at}: {_sizes(before.size, after.size)}"]
-    lines += [f"  {each.id:>6} {each.kind} (by a {each.actor})" for each in operations if each.kind != "turn_ended"]
+    lines += [
+        f"  {each.id:>6} {each.kind} (by a {each.actor})" + (f": {one_line(each.reason)}" if each.reason else "")
+        for each in operations
+        if each.kind != "turn_ended"
+    ]
     lines += [*_side(call, "−", left), *_side(call, "+", came)]
     for name in sorted(before.marks.keys() | after.marks.keys()):
         was, now = before.marks.get(name), after.marks.get(name)
@@ -90,7 +115,7 @@ def _diff(call: Call) -> Result:
         "after": after.size._asdict(),
         "left": _ids(call, left),
         "came": _ids(call, came),
-        "operations": [{"id": each.id, "operation": each.kind, "actor": each.actor} for each in operations],
+        "operations": list(map(_operation, operations)),
         "marks": {"before": before.marks, "after": after.marks},
         "pins": {"before": list(before.pins), "after": list(after.pins)},
         "state": {"before": before.state, "after": after.state},

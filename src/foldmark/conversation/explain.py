@@ -1,29 +1,58 @@
 """Why an event is in the context or not: which operations did it [SPEC 4, `/context explain`]."""
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from foldmark.conversation.decide import recorded
+from foldmark.conversation.operations import Done, one
 from foldmark.conversation.standing import Standing
+from foldmark.core.codec import operation_of
 from foldmark.core.errors import CommandError
-from foldmark.core.events import ROLES, Clear, Drop, Event, Filter, Operation, Restore, Rewind, Summary, Undo
+from foldmark.core.events import (
+    OPERATION_KINDS,
+    ROLES,
+    Clear,
+    Drop,
+    Event,
+    Filter,
+    Fork,
+    Operation,
+    Restore,
+    Rewind,
+    Summary,
+    Undo,
+)
 from foldmark.core.ports import AgentRecord
 from foldmark.core.replay import taken_back
 from foldmark.core.segments import END, Segment, contains
+from foldmark.core.wording import one_line
 
 
 class Explanation(Struct, frozen=True):
     """Whether an event is in the context; the operations that keep it out, each by itself, oldest first; and why in
-    words. `reason` is `visible`, `operation`, `metadata`, `erased`, `elsewhere` or `not inherited`."""
+    words. `reason` is `visible`, `operation`, `metadata`, `erased`, `elsewhere` or `not inherited`. `did` is what the
+    event did, if it is an operation."""
 
     event: Event
     in_context: bool
     reason: str
     text: str
     because: tuple[Event, ...] = ()
+    did: Done | None = None
 
 
 def explain(at: Standing, event_id: int) -> Explanation:
-    """Why event `event_id` is in this agent's context or not. Raises CommandError for an id that there is not."""
+    """Why event `event_id` is in this agent's context or not, and what it did if it is an operation of its lineage.
+
+    Raises CommandError for an id that there is not.
+    """
+    found = _explain(at, event_id)
+    if found.event.kind in OPERATION_KINDS and found.reason not in ("elsewhere", "not inherited"):
+        return replace(found, did=one(at, found.event))
+    return found
+
+
+def _explain(at: Standing, event_id: int) -> Explanation:
     event = at.store.event(event_id) if 0 < event_id < END else None
     if event is None:
         raise CommandError(f"there is no event {event_id}; `/message list` shows turns, `/context show` what is sent")
@@ -39,7 +68,11 @@ def explain(at: Standing, event_id: int) -> Explanation:
     if visible:
         return Explanation(event, True, "visible", "no operation in force takes it out")
     because = _keeping_out(at, event)
-    names = ", ".join(f"{_kind(each)} {each.id} (by a {each.actor}, {each.created_at[:19]}Z)" for each in because)
+    names = ", ".join(
+        f"{_kind(each)} {each.id} (by a {each.actor}, {each.created_at[:19]}Z"
+        + (f", reason: {one_line(each.reason)})" if each.reason else ")")
+        for each in because
+    )
     again = " and ".join(f"/restore {each.id}" for each in because)
     return Explanation(event, False, "operation", f"taken out by {names}; {again} would bring it back", tuple(because))
 
@@ -52,6 +85,8 @@ def _metadata(at: Standing, event: Event) -> str:
             newest, what = at.store.newest("scratchpad", (Segment(at.record.id, 1, at.newest),)), "scratchpad"
         case "window_summary":
             return "a summary of what the window has passed: sent while it is true and the window begins behind it"
+        case kind if kind in OPERATION_KINDS:
+            return "an operation changes what is sent and is not sent itself"
         case _:
             return f"a {_kind(event)} event is never sent to a model"
     if newest is None or newest.id == event.id:
@@ -60,20 +95,25 @@ def _metadata(at: Standing, event: Event) -> str:
 
 
 def _elsewhere(at: Standing, event: Event) -> Explanation:
-    if event.agent_id == at.record.id or event.agent_id in _ancestors(at):
-        text = "this agent was forked without it: its start holds what its parent showed then, from the mark onward"
-        return Explanation(event, False, "not inherited", text)
+    record: AgentRecord | None = at.record
+    while record is not None and record.parent is not None:
+        if record.parent == event.agent_id:
+            return Explanation(event, False, "not inherited", _not_inherited(at, record, event))
+        record = at.store.agent(record.parent)
     text = f"it belongs to agent {event.agent_id[:8]}, and agents never see each other's events"
     return Explanation(event, False, "elsewhere", text)
 
 
-def _ancestors(at: Standing) -> list[str]:
-    found: list[str] = []
-    record: AgentRecord | None = at.record
-    while record is not None and record.parent is not None:
-        found.append(record.parent)
-        record = at.store.agent(record.parent)
-    return found
+def _not_inherited(at: Standing, child: AgentRecord, event: Event) -> str:
+    """Why an event of the parent of `child`, which is this agent or above it, was not handed down to this agent."""
+    if event.id > child.fork_event:
+        who = "this agent" if child.id == at.record.id else f"agent {child.id[:8]}, above this one,"
+        return f"{who} was forked before it, with event {child.fork_event}; nothing later is handed down"
+    born = at.store.event(at.record.fork_event)
+    operation = operation_of(born) if born else None
+    mark = operation.mark if isinstance(operation, Fork) else None
+    whole = "what its parent showed then" if mark is None else f"what its parent showed then behind mark '{mark}'"
+    return f"this agent was forked without it: its start holds {whole}, and this was not among it"
 
 
 def _keeping_out(at: Standing, event: Event) -> list[Event]:

@@ -60,15 +60,15 @@ class Preview(Struct, frozen=True):
             return [*lines, request + self._price()]
         percent = prefix.data()["percent"]
         lines.append(f"{percent}% of the cached prompt would hold, {100 - percent}% would break")
-        return [*lines, f"{request}, ~{cost.again:,} of them not from the cache{self._price()}"]
+        return [*lines, f"{request}, ~{cost.again:,} of them not in the cache{self._price()}"]
 
     def _price(self) -> str:
-        """What the next request costs more or less, as long as that is anything."""
+        """What the next request costs more or less, where it costs anything."""
         more, dollars = self.next.more, self.next.dollars
-        if not more:
+        if not more or dollars == 0:
             return ""
-        money = "" if not dollars else f" (${abs(dollars):,.4f})"
-        return f"; costs what ~{count(abs(more), 'token')}{money} {'more' if more > 0 else 'less'} would"
+        money = "" if dollars is None else f" (${abs(dollars):,.4f})" if abs(dollars) >= 0.0001 else " (under $0.0001)"
+        return f"; it would cost ~{count(abs(more), 'input token')}{money} {'more' if more > 0 else 'less'}"
 
     def data(self) -> dict[str, Any]:
         """As JSON, for `Result.data`."""

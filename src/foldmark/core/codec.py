@@ -86,9 +86,12 @@ def checked_data(operation: Operation) -> Data:
 
 def checked_reason(reason: str) -> str:
     """The reason for an operation as it is recorded: without white space around it. Raises CommandError."""
-    if not isinstance(reason, str) or not 0 < len(reason.strip()) <= MOST_REASON:
-        given = f"one of {len(reason):,}" if isinstance(reason, str) else repr(reason)[:40]
-        raise CommandError(f"a reason is a text of 1 to {MOST_REASON} characters, not {given}")
+    if not isinstance(reason, str):
+        raise CommandError(f"a reason is a text, not {repr(reason)[:40]}")
+    if not reason.strip():
+        raise CommandError("the reason is empty; say why behind `--`, or leave both out")
+    if len(reason.strip()) > MOST_REASON:
+        raise CommandError(f"a reason has at most {MOST_REASON} characters, not {len(reason.strip()):,}; shorten it")
     return reason.strip()
 
 

@@ -162,7 +162,13 @@ def chat(setup: Setup, name: str, model: str | None) -> int:
 
 
 class _WithCommands(click.Command):
-    """Its help ends with the commands of the registry."""
+    """Its help ends with the commands of the registry, and a `--` inside a command is a word of that command."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        begin = next((index for index, word in enumerate(args) if word.startswith("/")), len(args))
+        if "--" not in args[:begin] and "--" in args[begin:]:
+            args.insert(args.index("--"), "--")  # click takes the first one for itself
+        return super().parse_args(ctx, args)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         from foldmark.commands import REGISTRY

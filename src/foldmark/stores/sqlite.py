@@ -268,7 +268,7 @@ class SqliteStore(SqliteTowards, SqliteLeases, SqliteMemos, SqliteReading, Sqlit
         return bool(self._run_named("has_planned", {"agent": self._key(agent_id)})[0][0])
 
     def opened(self, segments: Segments) -> list[int]:
-        return [id for (id,) in self._run("opened", self._keyed(segments))]
+        return sorted(id for (id,) in self._run("opened", self._keyed(segments)))
 
     def turns_after(self, agent_id: str, event_id: int, limit: int) -> list[int]:
         return [id for (id,) in self._run("turns_after", self._key(agent_id), event_id, limit)]

@@ -523,7 +523,6 @@ FROM events e JOIN agents a ON a.key = e.agent WHERE e.id = ?
 -- The turns that were opened inside segments, JSON [[agent, first, last], ...].
 SELECT e.id FROM json_each(?) s CROSS JOIN events e
 WHERE e.agent = s.value ->> 0 AND e.nth IS NOT NULL AND e.turn = e.id AND e.id BETWEEN s.value ->> 1 AND s.value ->> 2
-ORDER BY e.id
 
 -- name: turns_after
 -- The next turns of an agent after an id.
