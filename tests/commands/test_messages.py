@@ -86,10 +86,43 @@ def test_what_a_child_inherited(log: Log, agent: Agent) -> None:
     assert [row["id"] for row in child.do("/message list").data["turns"]] == [two, four]
 
 
-def test_what_was_erased_is_not_listed(agent: Agent) -> None:
-    one, two = said(agent, "one", "two")
+def test_what_was_erased_is_listed_as_such(log: Log, agent: Agent) -> None:
+    one, two, three = said(agent, "one", "two", "three")
+    child = log.agent(agent.do("/fork").data["child"])
+    redact = agent.do(f"/message remove {two} --yes -- a secret").event_id
+    erased = f"Turn {two:>6} · 2026-03-04 05:06 · erased by a human at 2026-03-04 05:06 · a secret"
+    for each in (agent, child):
+        lines = each.do("/message list").text.splitlines()
+        assert lines[1] == erased
+        rows = each.do("/message list").data["turns"]
+        assert [row["id"] for row in rows] == [one, two, three]
+        assert [row["erased"] for row in rows] == [None, redact, None]
+        assert [row["id"] for row in each.do("/message list 1").data["turns"]] == [three]
+        assert [row["id"] for row in each.do("/message list 2").data["turns"]] == [two, three]
+    agent.do(f"/message remove {three} --yes")
     agent.do(f"/message remove {one} --yes")
-    assert [row["id"] for row in agent.do("/message list").data["turns"]] == [two]
+    assert [row["messages"] for row in agent.do("/message list").data["turns"]] == [0, 0, 0]
+
+
+def test_turns_before_the_window(agent: Agent) -> None:
+    one, _, _ = said(agent, "one", "two", "three")
+    assert [row["in_window"] for row in agent.do("/message list").data["turns"]] == [2, 2, 2]
+    agent.do("/context window 1")
+    agent.do(f"/pin {one}")
+    first, second, third = agent.do("/message list").text.splitlines()
+    assert " · in the context, before the window · ~4 tokens · pinned · one" in first
+    assert " · in the context, before the window · ~8 tokens · two" in second
+    assert " · in the context · ~" in third
+    assert [row["in_window"] for row in agent.do("/message list").data["turns"]] == [0, 0, 2]
+    agent.do("/undo")
+    assert "· not in the context ·" in agent.do("/message list").text.splitlines()[2]
+
+
+def test_listing_reads_neither_history_nor_other_conversations(log: Log, agent: Agent) -> None:
+    """Tombstones are found by their index; without it the events of everybody would be read."""
+    said(agent, "one")
+    plan = log.store._db.execute(f"EXPLAIN QUERY PLAN {log.store._sql['tombstones']}", ("[]",)).fetchall()
+    assert any("USING INDEX tombstones" in step[3] for step in plan)
 
 
 # Showing

@@ -1,0 +1,533 @@
+"""Reasons, `/operations`, `/marks`, drops of several turns and previews (SPEC 3, 4, 5.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import foldmark
+from foldmark import Agent, CommandError, Log
+from foldmark.commands import REGISTRY
+from foldmark.conversation import decide
+from foldmark.conversation.preview import Next, preview, priced
+from foldmark.core.events import Clear
+from foldmark.interfaces.render import result_text
+
+CACHING = "anthropic/claude-sonnet-4-5"
+NOW = "2026-03-04T05:06:07.000000Z"
+
+
+@pytest.fixture
+def log() -> Iterator[Log]:
+    with foldmark.open(":memory:") as log:
+        log.clock = lambda: NOW
+        yield log
+
+
+@pytest.fixture
+def agent(log: Log) -> Agent:
+    return log.agent("root")
+
+
+def said(agent: Agent, *texts: str, calls: int = 0) -> list[int]:
+    """One turn for each text, each with so many calls; the ids of the turns."""
+    turns = []
+    for text in texts:
+        turns.append(agent.append("user", text))
+        for number in range(calls):
+            agent.append_tool_call("f", {}, call_id=f"{text} {number}")
+            agent.append_tool_result(f"{text} {number}", "found")
+        agent.append("assistant", f"about {text}")
+        agent.end_turn()
+    return turns
+
+
+def refused(agent: Agent, line: str, actor: str = "human") -> str:
+    """The message with which a line is refused; nothing is written."""
+    before = agent.standing().newest
+    with pytest.raises(CommandError) as caught:
+        agent.do(line, actor=actor)
+    assert agent.standing().newest == before
+    return str(caught.value)
+
+
+def written(log: Log) -> int:
+    """The rows that this connection ever changed."""
+    return int(log.store._db.total_changes())
+
+
+# Reasons
+
+
+LINES = [
+    "/mark N",
+    "/mark",
+    "/clear",
+    "/clear M",
+    "/rewind",
+    "/rewind M",
+    "/fork",
+    "/fork M",
+    "/undo",
+    "/restore 4",
+    "/summarize",
+    "/summarize M",
+    "/pin 1",
+    "/unpin 5",
+    "/context drop 1",
+    "/context drop 1 5-8",
+    "/message remove 1 --yes",
+]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_every_operation_takes_a_reason(log: Log, agent: Agent, line: str) -> None:
+    said(agent, "one")
+    agent.do("/mark M")
+    (two,) = said(agent, "two")
+    agent.do(f"/pin {two}")
+    result = agent.do(f"{line} -- wrong  file -- or not")
+    event = log.store.event(result.event_id or 0)
+    assert event is not None
+    assert event.reason == result.data["reason"] == "wrong  file -- or not"
+    assert " · reason: wrong  file -- or not" in result_text(result)
+    assert f"Reason: {event.reason}." in agent.do(f"/context explain {event.id}").text
+    assert agent.do(f"/context explain {event.id}").data["did"]["reason"] == event.reason
+    assert f"{event.kind} (by a human): {event.reason}" in agent.do(f"/context diff {event.id - 1}").text
+    assert agent.do(f"/context diff {event.id - 1}").data["operations"][-1]["reason"] == event.reason
+    assert f" · reason: {event.reason}" in agent.do("/operations").text
+    assert agent.do("/operations").data["operations"][-1]["reason"] == event.reason
+
+
+def test_what_went_says_why(agent: Agent) -> None:
+    (one,) = said(agent, "one")
+    drop = agent.do(f"/context drop {one} -- wrong file").event_id
+    explained = agent.do(f"/context explain {one}")
+    assert f"drop {drop} (by a human, 2026-03-04T05:06:07Z, reason: wrong file); /restore {drop}" in explained.text
+    assert explained.data["because"] == [
+        {"id": drop, "operation": "drop", "actor": "human", "reason": "wrong file"},
+    ]
+
+
+def test_a_model_gives_a_reason_through_its_tool(log: Log, agent: Agent) -> None:
+    said(agent, "one")
+    agent.call_tool("slash", {"command": "mark", "args": "M -- before the risky part"})
+    (mark,) = log.store.operations(agent.id)
+    assert (mark.actor, mark.reason) == ("model", "before the risky part")
+    assert agent.context().marks == {"M": mark.id}
+
+
+def test_the_library_gives_a_reason(log: Log, agent: Agent) -> None:
+    (one,) = said(agent, "one")
+    event = log.store.event(agent.apply_filter("forget", [one], reason=" off topic "))
+    assert event is not None
+    assert event.reason == "off topic"
+    with pytest.raises(CommandError, match="a reason is a text, not 5"):
+        agent.apply_filter("forget", [one + 1], reason=5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("/undo --", "the reason is empty; say why behind `--`, or leave both out"),
+        ("/undo --  \t", "the reason is empty; say why behind `--`, or leave both out"),
+        (f"/undo -- {'x' * 501}", "a reason has at most 500 characters, not 501; shorten it"),
+        ("/undo because", "'because' is too much; usage: /undo [--preview] [-- REASON]"),
+        ("/context window 3 -- why", "'-- why' is too much; usage: /context window N"),
+        ("/operations -- why", "'why' is too much; usage: /operations [N]"),
+    ],
+)
+def test_wrong_reasons(agent: Agent, line: str, message: str) -> None:
+    said(agent, "one")
+    assert refused(agent, line) == message
+
+
+def test_free_text_keeps_its_dashes(agent: Agent) -> None:
+    assert agent.log.store.event(agent.do("/note a -- b").data["message"]).content == "a -- b"  # type: ignore[union-attr]
+    assert not any(REGISTRY.commands[name].reason for name in ("note", "send", "forget", "remember", "memo add"))
+
+
+def test_a_key_in_a_reason_is_not_recorded(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-key-0123456789")
+    with foldmark.open(tmp_path / "log.db") as log:
+        agent = log.agent("root")
+        said(agent, "one")
+        agent.do("/undo -- it held sk-very-secret-key-0123456789")
+        (undo,) = log.store.operations(agent.id)
+        assert undo.reason is not None
+        assert undo.reason.startswith("it held ")
+        assert "secret-key" not in undo.reason
+
+
+def test_a_reason_is_erased_with_its_turn(log: Log, agent: Agent) -> None:
+    turn = agent.append("user", "one")
+    mark = agent.do("/mark M -- says too much").event_id or 0
+    agent.end_turn()
+    agent.do(f"/message remove {turn} --yes")
+    event = log.store.event(mark)
+    assert event is not None
+    assert event.reason is None
+    assert agent.context().marks == {"M": mark}
+    assert list(log.store.damage()) == []
+
+
+# The way back
+
+
+@pytest.mark.parametrize("line", [line for line in LINES if "fork" not in line and "remove" not in line])
+def test_every_receipt_ends_with_the_way_back(agent: Agent, line: str) -> None:
+    said(agent, "one")
+    agent.do("/mark M")
+    (two,) = said(agent, "two")
+    agent.do(f"/pin {two}")
+    before = agent.context()
+    result = agent.do(line)
+    way_back = result_text(result).splitlines()[-1].rpartition(" · ")[2]
+    assert way_back == result.data["back"] == f"/restore {result.event_id}"
+    agent.do(way_back)
+    after = agent.context()
+    assert [m.id for m in after.messages] == [m.id for m in before.messages]
+    assert (after.marks, after.pins) == (before.marks, before.pins)
+
+
+def test_what_nothing_takes_back_has_no_way_back(agent: Agent) -> None:
+    (one,) = said(agent, "one")
+    for line in ("/fork", f"/message remove {one} --yes"):
+        result = agent.do(line)
+        assert result.data["back"] is None
+        assert "/restore" not in result_text(result)
+
+
+# Drops of several turns
+
+
+def test_several_turns_leave_in_one_operation(log: Log, agent: Agent) -> None:
+    turns = said(agent, *"abcdefgh")
+    result = agent.do(f"/context drop {turns[6]},{turns[0]} {turns[2]}-{turns[4] + 1} {turns[3]}")
+    gone = [turns[each] for each in (0, 2, 3, 4, 6)]
+    assert result.text == f"Turns {', '.join(map(str, gone))} left the context."
+    assert (result.data["turns"], result.data["turn"]) == (gone, gone[0])
+    assert result.data["left"]["messages"] == 10
+    assert [turn.id for turn in agent.context().turns(9)] == [turns[1], turns[5], turns[7]]
+    (event,) = log.store.operations(agent.id)
+    assert (event.data or {})["others"] == gone[1:]
+    agent.do(f"/restore {event.id}")
+    assert [turn.id for turn in agent.context().turns(9)] == turns
+
+
+def test_dropping_together_is_dropping_one_by_one(agent: Agent) -> None:
+    turns = said(agent, *"abcdef", calls=2)
+    together = decide.drop(agent.standing(), [turns[1], (turns[3], turns[4])])
+    drops = [decide.drop(agent.standing(), [turns[each]]) for each in (1, 3, 4)]
+    agent.operate(lambda _: together)
+    shown = agent.context().segments
+    agent.do(f"/restore {agent.standing().newest}")
+    for each in drops:
+        agent.operate(lambda _, each=each: each)  # type: ignore[misc]
+    assert agent.context().segments == shown
+
+
+def test_a_range_takes_what_shows_something(log: Log, agent: Agent) -> None:
+    """Not what is gone already, not another conversation's; a child drops what it inherited, for itself only."""
+    one, two = said(agent, "one", "two")
+    (other,) = said(log.agent("other"), "other")
+    (three,) = said(agent, "three")
+    agent.do(f"/context drop {two}")
+    child = log.agent(agent.do("/fork").data["child"])
+    (four,) = said(child, "four")
+    assert other < three
+    assert child.do(f"/context drop 1-{2**70}").data["turns"] == [one, three, four]
+    assert [turn.id for turn in agent.context().turns(9)] == [one, three]
+    assert len(child.context().messages) == 0
+
+
+def test_calls_that_were_answered_elsewhere_go_along(agent: Agent) -> None:
+    one = agent.append("user", "look")
+    agent.append_tool_call("f", {}, call_id="c")
+    (two,) = said(agent, "two")  # joins the turn of the call, and ends it
+    late = agent.append_tool_result("c", "late")
+    agent.end_turn()
+    assert two > one
+    result = agent.do(f"/context drop {one}")
+    assert result.data["widened"] == [late]
+    assert len(agent.context().messages) == 0
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ("1 99", "no turn 99 is in the context; its newest turns: 4, 1"),
+        ("1 2", "no turn 2 is in the context; its newest turns: 4, 1"),
+        ("50-60", "no turn from 50 to 60 is in the context; its newest turns: 4, 1"),
+        ("4-1", "a range of turns goes from the lower id to the higher one, unlike 4-1"),
+        ("1 x", "GID is a number, not 'x'"),
+        ("1-x", "GID is a number, not 'x'"),
+        ("-4", "GID is a number, not '-4'"),
+        ("1-", "GID is a number, not '1-'"),
+        ("1-2-3", "GID is a number, not '2-3'"),
+        (",", "no turn was named; its newest turns: 4, 1"),
+    ],
+)
+def test_wrong_turns(agent: Agent, named: str, message: str) -> None:
+    said(agent, "one", "two")
+    assert refused(agent, f"/context drop {named}") == message
+
+
+def statements(log: Log, act: Callable[[], object]) -> int:
+    """How many statements `act` runs."""
+    ran: list[str] = []
+
+    def trace(_: object, sql: str, __: object) -> bool:
+        ran.append(sql)
+        return True
+
+    log.store._db.exec_trace = trace
+    try:
+        act()
+    finally:
+        log.store._db.exec_trace = None
+    return len(ran)
+
+
+def test_the_cost_of_a_drop_follows_the_turns_named(log: Log, agent: Agent) -> None:
+    """Neither the messages in them nor the history; two statements read a turn."""
+    counts = {}
+    for calls in (1, 40):
+        for turns in (1, 10):
+            made = said(agent, *(f"{calls} {number}" for number in range(turns)), calls=calls)
+            wanted = [(made[0], made[-1])]
+            counts[calls, turns] = statements(log, lambda: decide.drop(agent.standing(), wanted))  # noqa: B023
+    assert counts[1, 1] == counts[40, 1]
+    assert counts[1, 10] == counts[40, 10] == counts[1, 1] + 2 * 9
+
+
+# Lists
+
+
+def test_operations_in_force_and_taken_back(agent: Agent) -> None:
+    assert agent.do("/operations").text == "There is no operation yet."
+    (one,) = said(agent, "one")
+    mark = agent.do("/mark M").event_id
+    said(agent, "two")
+    rewind = agent.do("/rewind", actor="human").event_id
+    restore = agent.do(f"/restore {rewind} -- too early").event_id
+    drop = agent.do(f"/context drop {one}").event_id
+    fork = agent.do("/fork").data["child"]
+    agent.do(f"/message remove {one} --yes")
+    result = agent.do("/operations")
+    assert result.event_id is None
+    assert result.text.splitlines() == [
+        f"     4 · 2026-03-04 05:06 · human · mark 'M' · /restore {mark}",
+        (
+            "     8 · 2026-03-04 05:06 · human · rewind to 'M' · 2 messages (~4 tokens) left · "
+            "taken back by 9 · /restore 9"
+        ),
+        (
+            "     9 · 2026-03-04 05:06 · human · restore of operation 8 · reason: too early · "
+            f"2 messages (~4 tokens) came back · /restore {restore}"
+        ),
+        f"    10 · 2026-03-04 05:06 · human · drop of turn 1 · 2 messages (~4 tokens) left · /restore {drop}",
+        f"    11 · 2026-03-04 05:06 · human · fork of child {fork[:8]}",
+        "    12 · 2026-03-04 05:06 · human · erasure of turn 1",
+    ]
+    rows = result.data["operations"]
+    assert [row["in_force"] for row in rows] == [True, False, True, True, True, True]
+    assert [row["back"] for row in rows] == ["/restore 4", "/restore 9", "/restore 9", "/restore 10", None, None]
+    assert agent.do("/restore").data == result.data
+    assert agent.do("/operations 2").text.splitlines()[0] == "4 older operations; /operations 6 lists all"
+    assert len(agent.do("/operations 2").data["operations"]) == 2
+    assert refused(agent, "/operations 0").startswith("N is a number from 1")
+
+
+def test_words_for_every_operation(agent: Agent) -> None:
+    one, two, three = said(agent, "one", "two", "three")
+    for line in ("/mark M", f"/pin {one}", f"/unpin {one}", "/fork M", "/undo", f"/context drop {one} {two}"):
+        agent.do(line)
+    agent.do("/restore 15")
+    agent.do("/clear M")
+    agent.do("/summarize")
+    agent.do("/clear")
+    said(agent, "four")
+    agent.apply_filter("forget", [agent.context().messages[0].id], criteria="the  schema")
+    agent.apply_filter("remember", [agent.context().messages[0].id])
+    agent.do("/forget one")
+    agent.do("/cancel")
+    words = [row["words"] for row in agent.do("/operations").data["operations"]]
+    child = agent.children[0].id[:8]
+    assert words == [
+        "mark 'M'",
+        f"pin of turn {one}",
+        f"end of the pin of turn {one}",
+        f"fork of child {child} from 'M'",
+        f"undo of turn {three}",
+        f"drop of turns {one}, {two}",
+        "restore of operation 15",
+        "rewind to 'M'",
+        "summary of everything",
+        "clear",
+        "forget 'the  schema'",
+        "remember",
+        "end of a planning conversation without a filter",
+    ]
+
+
+def test_a_restore_that_was_restored_brings_the_operation_into_force(agent: Agent) -> None:
+    said(agent, "one")
+    for line in ("/clear", "/restore 4", "/restore 5"):
+        agent.do(line)
+    assert [row["taken_back_by"] for row in agent.do("/restore").data["operations"]] == [None, 6, None]
+    assert "It is in force; /restore 4 takes it back." in agent.do("/context explain 4").text
+    assert (
+        "Operation 6 took it back; /restore 6 would bring it into force again." in agent.do("/context explain 5").text
+    )
+
+
+def test_marks_with_what_lies_after_them(agent: Agent) -> None:
+    assert agent.do("/marks").text == "No checkpoint yet. Use /mark."
+    agent.do("/mark A -- the beginning")
+    said(agent, "first things")
+    agent.do("/mark B")
+    (gone, _) = said(agent, "gone", "later")
+    agent.do(f"/context drop {gone}")
+    agent.do("/mark C")
+    result = agent.do("/marks")
+    at = "2026-03-04 05:06 · human"
+    assert result.text.splitlines() == [
+        f"A · event 1 · {at} · reason: the beginning · 4 messages (~13 tokens) after it · first things · /rewind A",
+        f"B · event 5 · {at} · 2 messages (~5 tokens) after it · later · /rewind B",
+        f"C · event 13 · {at} · nothing after it",
+    ]
+    for mark in result.data["marks"]:
+        assert agent.do(f"/rewind {mark['name']} --preview").data["left"] == mark["after"]
+
+
+def test_an_operation_of_the_parent_is_told_as_it_was(log: Log, agent: Agent) -> None:
+    (one,) = said(agent, "one")
+    drop = agent.do(f"/context drop {one} -- wrong").event_id
+    agent.append("user", "two")
+    agent.end_turn()
+    child = log.agent(agent.do("/fork").data["child"])
+    agent.do(f"/restore {drop}")
+    explained = child.do(f"/context explain {drop}")
+    assert explained.data["reason"] in ("metadata", "not inherited")
+    assert child.do("/operations").data["operations"] == []
+
+
+# Previews
+
+
+PREVIEWED = [
+    "/clear",
+    "/clear M",
+    "/rewind",
+    "/undo",
+    "/context drop 1",
+    "/context drop 1-8 12",
+    "/restore 16",
+    "/summarize",
+    "/summarize M",
+]
+
+
+@pytest.fixture
+def talk(agent: Agent) -> Agent:
+    """Turns 1, 5 | mark 8 | 9, 12, of which 5 was dropped with operation 17; its model has a cache."""
+    said(agent, "one " * 300)
+    agent.record("state", "Goal: one")
+    said(agent, "two " * 300)
+    agent.do("/mark M")
+    said(agent, "three " * 300, "four " * 300)
+    agent.do("/undo")
+    agent.do("/restore 15")
+    agent.do("/context drop 5")
+    agent.configure("model", CACHING)
+    assert [(event.id, event.kind) for event in agent.log.store.operations(agent.id)] == [
+        (8, "mark"),
+        (15, "undo"),
+        (16, "restore"),
+        (17, "drop"),
+    ]
+    return agent
+
+
+@pytest.mark.parametrize("line", PREVIEWED)
+def test_a_preview_says_what_the_receipt_will(
+    log: Log, talk: Agent, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("foldmark.commands.context.summarized", lambda *_: "short")
+    context, before = talk.context(), written(log)
+    previewed = talk.do(f"{line} --preview")
+    assert (previewed.event_id, previewed.data["preview"]) == (None, True)
+    assert previewed.text.splitlines()[0].endswith("Nothing was changed.") or "/summarize" in line
+    assert written(log) == before
+    assert talk.context().at == context.at
+    done = talk.do(line)
+    for name in ("operation", "left", "returned", "before", "cached_prefix"):
+        assert previewed.data[name] == done.data[name], name
+    if "/summarize" not in line:
+        assert previewed.data["after"] == done.data["after"]
+        assert previewed.data["next"]["tokens"] == talk.request().tokens
+
+
+@pytest.mark.parametrize("line", PREVIEWED)
+def test_a_preview_interrupts_nobody(line: str) -> None:
+    assert REGISTRY.interrupts(line)
+    assert not REGISTRY.interrupts(f"{line} --preview")
+    assert not REGISTRY.interrupts("/restore")
+
+
+def test_a_preview_of_what_is_wrong_is_refused_as_it_would_be(talk: Agent) -> None:
+    for line in ("/clear NONE", "/context drop 99", "/restore 1", "/summarize NONE"):
+        assert refused(talk, f"{line} --preview") == refused(talk, line)
+
+
+def test_a_filter_whose_ids_are_known_is_previewed(log: Log, talk: Agent) -> None:
+    before = written(log)
+    found = preview(talk, lambda at: decide.filter(at, "forget", [1, 9], None, "numbers"))
+    assert written(log) == before
+    talk.apply_filter("forget", [1, 9], criteria="numbers")
+    (event,) = log.store.operations(talk.id, after=17)
+    told = {name: size for name, size in found.outcome.data().items() if name != "after"}
+    assert told == (event.data or {})["receipt"]
+    assert found.next.tokens == talk.request().tokens
+
+
+def test_what_the_next_request_costs(talk: Agent) -> None:
+    """The price of Claude Sonnet 4.5: $3 a million, a tenth for what is read, a quarter more for what is written."""
+    known = talk.log.model_named(CACHING)
+    assert (known.input_price, known.cache_read, known.cache_write) == (3.0, 0.1, 1.25)
+    without = talk.request()
+    same = priced(without, without, known)
+    assert same == Next(without.tokens, without.tokens, without.tokens, 0, 0.0)
+    cost = preview(talk, lambda at: decide.drop(at, [9])).next
+    assert cost.without == without.tokens
+    assert 0 < cost.held < cost.tokens < cost.without
+    more = round(cost.held * 0.1 + (cost.tokens - cost.held) * 1.25 - without.tokens * 0.1)
+    assert (cost.more, cost.dollars) == (more, more * 3.0 / 1e6)
+    assert more > 0
+    said = talk.do("/context drop 9 --preview").text.splitlines()
+    percent = talk.do("/context drop 9 --preview").data["cached_prefix"]["percent"]
+    assert said[2] == f"  {percent}% of the cached prompt would hold, {100 - percent}% would break"
+    assert said[3] == (
+        f"  next request ~{cost.tokens:,} tokens instead of ~{cost.without:,}, ~{cost.again:,} of them "
+        f"not in the cache; it would cost ~{more:,} input tokens (${cost.dollars:,.4f}) more"
+    )
+
+
+def test_taking_the_end_away_breaks_little(talk: Agent) -> None:
+    end, begin = (preview(talk, lambda at, turn=turn: decide.drop(at, [turn])).next for turn in (12, 1))  # type: ignore[misc]
+    assert end.held > begin.held
+    assert end.more < 0 < begin.more
+
+
+def test_without_a_cache_only_tokens_are_told(agent: Agent) -> None:
+    said(agent, "one", "two")
+    result = agent.do("/undo --preview")
+    assert len(result.text.splitlines()) == 3
+    assert "cache" not in result.text
+    assert "cost" not in result.text
+    assert result.data["next"]["held"] == 0
+    cost = preview(agent, lambda _: Clear()).next
+    assert cost.tokens < cost.without
