@@ -47,6 +47,7 @@ EXAMPLES: dict[str, Operation] = {
     "end of a planning": PlanningEnded(12),
     "drop": Drop(5, RANGES, (2,)),
     "drop without widening": Drop(5, RANGES),
+    "drop of several": Drop(5, RANGES, (2,), (7, 12)),
     "undo": Undo(5, RANGES, (2,)),
     "undo without widening": Undo(5, RANGES),
     "summary": Summary(RANGES, "M", "Goal: x"),

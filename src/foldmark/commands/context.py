@@ -6,9 +6,9 @@ from shlex import quote
 from foldmark.commands.operations import listed
 from foldmark.commands.registry import ANYBODY, HUMAN, PREVIEW, Call, Command, number
 from foldmark.conversation import Agent, Result, decide, tree
-from foldmark.conversation.agent import Receipt
 from foldmark.conversation.asking_model import summarized
 from foldmark.conversation.operations import turns_named, words
+from foldmark.conversation.receipts import Receipt
 from foldmark.conversation.standing import Standing
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Clear, Drop, Fork, Mark, Operation, Rewind, Undo

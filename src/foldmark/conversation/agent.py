@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from foldmark.conversation import decide
@@ -15,7 +14,7 @@ from foldmark.conversation.asking import NOBODY, Asking
 from foldmark.conversation.context import Context
 from foldmark.conversation.decide import recorded
 from foldmark.conversation.planning import talk
-from foldmark.conversation.receipts import Outcome, Result, cached_prefix, change
+from foldmark.conversation.receipts import Outcome, Receipt, Result, cached_prefix, change
 from foldmark.conversation.redaction import Erasure, erasable, heirs
 from foldmark.conversation.standing import AGREED_AT, Standing
 from foldmark.conversation.timeline import Timeline
@@ -31,7 +30,7 @@ from foldmark.core.events import (
 )
 from foldmark.core.ports import AgentRecord, Size
 from foldmark.core.pressure import is_ephemeral
-from foldmark.core.replay import RESTORABLE, Fold, advance, birth, replay
+from foldmark.core.replay import Fold, advance, birth, replay
 from foldmark.core.request import Request, ToolCall, ToolSpec
 from foldmark.core.segments import Segments, normal, subtract, until
 from foldmark.core.wording import listing
@@ -39,37 +38,6 @@ from foldmark.settings.machine import machine
 
 if TYPE_CHECKING:
     from foldmark.conversation.log import Log
-
-
-class Receipt(Struct, frozen=True):
-    """What was recorded for an operation, where the agent stood before, and how the context changed."""
-
-    at: Standing
-    event_id: int
-    outcome: Outcome
-    actor: str
-    reason: str | None = None
-
-    @property
-    def operation(self) -> Operation:
-        """The operation that was recorded."""
-        return self.outcome.operation
-
-    @property
-    def back(self) -> str | None:
-        """The command that takes the operation back; None for a fork and for what was erased."""
-        return f"/restore {self.event_id}" if isinstance(self.operation, RESTORABLE) else None
-
-    def data(self) -> dict[str, Any]:
-        """As JSON, for `Result.data`."""
-        kind = codec.operation_kind(self.operation)
-        own = {"operation": kind, "actor": self.actor, "reason": self.reason, "back": self.back}
-        return {**own, **self.outcome.data()}
-
-    def after(self, size: Size) -> "Receipt":
-        """The same, with the size of the context as it is once everything was recorded."""
-        changed = replace(self.outcome.change, after=size)
-        return replace(self, outcome=replace(self.outcome, change=changed))
 
 
 class Agent(Timeline):

@@ -4,12 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from foldmark.conversation.standing import Standing, state_in
-from foldmark.core.codec import count_tokens
+from foldmark.core.codec import count_tokens, operation_kind
 from foldmark.core.events import Operation
 from foldmark.core.ports import Size
-from foldmark.core.replay import Fold
+from foldmark.core.replay import RESTORABLE, Fold
 from foldmark.core.segments import Segments, subtract, until
 
 
@@ -66,6 +67,41 @@ class Outcome(Struct, frozen=True):
         """The change as JSON."""
         data: dict[str, Any] = self.change.data()
         return data if self.cached_prefix is None else {**data, "cached_prefix": self.cached_prefix.data()}
+
+
+class Receipt(Struct, frozen=True):
+    """What was recorded for an operation, where the agent stood before, and how the context changed."""
+
+    at: Standing
+    event_id: int
+    outcome: Outcome
+    actor: str
+    reason: str | None = None
+
+    @property
+    def operation(self) -> Operation:
+        """The operation that was recorded."""
+        return self.outcome.operation
+
+    @property
+    def change(self) -> Change:
+        """How the context changed."""
+        return self.outcome.change
+
+    @property
+    def back(self) -> str | None:
+        """The command that takes the operation back; None for a fork and for what was erased."""
+        return f"/restore {self.event_id}" if isinstance(self.operation, RESTORABLE) else None
+
+    def data(self) -> dict[str, Any]:
+        """As JSON, for `Result.data`."""
+        kind = operation_kind(self.operation)
+        own = {"operation": kind, "actor": self.actor, "reason": self.reason, "back": self.back}
+        return {**own, **self.outcome.data()}
+
+    def after(self, size: Size) -> "Receipt":
+        """The same, with the size of the context as it is once everything was recorded."""
+        return replace(self, outcome=replace(self.outcome, change=replace(self.change, after=size)))
 
 
 def cached_prefix(at: Standing, after: Segments) -> CachedPrefix | None:
