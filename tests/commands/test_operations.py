@@ -531,3 +531,14 @@ def test_without_a_cache_only_tokens_are_told(agent: Agent) -> None:
     assert result.data["next"]["held"] == 0
     cost = preview(agent, lambda _: Clear()).next
     assert cost.tokens < cost.without
+
+
+def test_an_erased_operation_still_says_what_it_did(agent: Agent) -> None:
+    turn = agent.append("user", "one")
+    drop = agent.do(f"/context drop {turn} -- a secret word").event_id
+    agent.end_turn()
+    agent.do(f"/message remove {turn} --yes")
+    explained = agent.do(f"/context explain {drop}")
+    assert f"What it did: drop of turn {turn}, by a human" in explained.text
+    assert "secret" not in explained.text
+    assert explained.data["reason"] == "erased"

@@ -131,8 +131,8 @@ def test_a_summary_that_was_taken_back(agent: Agent) -> None:
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        ("/mark M", "an operation changes what is sent and is not sent itself"),
-        ("/fork", "an operation changes what is sent and is not sent itself"),
+        ("/mark M", "an operation itself is never sent"),
+        ("/fork", "an operation itself is never sent"),
         ("/context window 3", "a config event is never sent to a model"),
     ],
 )

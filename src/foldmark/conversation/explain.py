@@ -86,7 +86,7 @@ def _metadata(at: Standing, event: Event) -> str:
         case "window_summary":
             return "a summary of what the window has passed: sent while it is true and the window begins behind it"
         case kind if kind in OPERATION_KINDS:
-            return "an operation changes what is sent and is not sent itself"
+            return "an operation itself is never sent"
         case _:
             return f"a {_kind(event)} event is never sent to a model"
     if newest is None or newest.id == event.id:
