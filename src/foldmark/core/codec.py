@@ -116,7 +116,7 @@ def without_content(kind: str, data: str | None, *, handed_down: bool) -> str | 
     """
     if kind not in OPERATION_KINDS or data is None:
         return None
-    words = {"criteria", "state", "reason"} | (set() if handed_down else {"scratchpad", "settings"})
+    words = {"criteria", "state", "reason", "native"} | (set() if handed_down else {"scratchpad", "settings"})
     kept = {key: value for key, value in (decode_data(kind, data) or {}).items() if key not in words}
     return encode_data(kind, kept)
 

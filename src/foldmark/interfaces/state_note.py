@@ -8,7 +8,7 @@ def state_note(agent: Agent, before: int) -> str | None:
     """Return a line naming the keys that a block recorded after event `before` lacks; None if it has all, or there is
     none."""
     state = agent.standing().state
-    if state is None or state.kind != "state" or state.id <= before:
+    if state is None or state.id <= before:
         return None
     from foldmark.core.state import missing  # 2 ms, and few answers hold a block
 

@@ -405,8 +405,8 @@ FROM json_each(:ids) i CROSS JOIN events e ON e.id = i.value
 SELECT CAST(coalesce(max(id), 0) * (1 - :share) AS INTEGER) FROM events
 
 -- name: around
--- A message and up to so many before and behind it, in no order, with the beginning of each text as it is searched, and
--- the tool that each calls or that answered.
+-- A message and up to so many before and behind it, in no order, each with the beginning of its text and its tool.
+-- A call's text begins with the tool's name, as it is searched; the tool of a result is the one that was called.
 -- An escape becomes as many spaces as it has letters, so that the length of a text tells whether it was cut.
 SELECT id, CASE kind
     WHEN 'tool_call' THEN coalesce(CASE WHEN json_valid(data) THEN json_extract(data, '$.name') END, '') || ' '
@@ -414,7 +414,7 @@ SELECT id, CASE kind
     ELSE text
 END, created_at, json_extract(CASE kind
     WHEN 'tool_call' THEN data
-    WHEN 'tool_result' THEN (SELECT c.data FROM events c WHERE c.id = answers)
+    WHEN 'tool_result' THEN (SELECT c.data FROM events c WHERE c.id = near.answers)
 END, '$.name')
 FROM (
     SELECT id, kind, data, answers, created_at, CASE WHEN octet_length(content) <= longest THEN content
@@ -429,7 +429,7 @@ FROM (
         )
     )
     WHERE content <> ''
-)
+) near
 
 -- name: agent_of
 -- Whose event this is.
