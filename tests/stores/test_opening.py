@@ -21,6 +21,7 @@ from foldmark.core.replay import birth
 from foldmark.stores import (
     sqlite,
     sqlite_appender,
+    sqlite_damage,
     sqlite_leases,
     sqlite_lineage,
     sqlite_memos,
@@ -30,7 +31,7 @@ from foldmark.stores import (
     sqlite_vectors,
 )
 from foldmark.stores.queries import migrations, queries
-from foldmark.stores.sqlite_file import weight_of
+from foldmark.stores.sqlite_file import parts_in, weight_of
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256)) * 20
 WRITER = Path(__file__).parent / "writer.py"
@@ -486,6 +487,7 @@ def test_a_migrated_database_equals_a_fresh_one(tmp_path: Path, version: int) ->
     db = apsw.Connection(str(old))
     db.execute("PRAGMA journal_mode = WAL")
     db.create_scalar_function("weight_of", weight_of, 5, deterministic=True)
+    db.create_scalar_function("parts_of", parts_in, 1, deterministic=True)
     for number, sql in migrations("sqlite")[:version]:
         db.execute(sql)
         db.execute(f"PRAGMA user_version = {number}")
@@ -515,7 +517,7 @@ def named(module: Any) -> set[str]:
 
 def test_every_query_is_used_and_every_used_one_exists() -> None:
     own = (sqlite, sqlite_towards, sqlite_leases, sqlite_memos, sqlite_sent, sqlite_lineage, sqlite_appender)
-    modules = (*own, sqlite_search, sqlite_vectors)
+    modules = (*own, sqlite_damage, sqlite_search, sqlite_vectors)
     used = set[str]().union(*map(named, modules))
     assert used <= queries("sqlite").keys() <= set[str]().union(*map(strings, modules))
     assert len(used) > 15

@@ -55,7 +55,8 @@ def _row(at: Standing, turn: Turn, end: int) -> dict[str, Any]:
         "in_context": shown,
         "pinned": turn.id in at.fold.pins,
         "where": (where if snapshot is None else f"{where} · {about}{snapshot:,} tokens")
-        + (" · pinned" if turn.id in at.fold.pins else ""),
+        + (" · pinned" if turn.id in at.fold.pins else "")
+        + (" · damaged" if any(each.damaged for each in turn.messages) else ""),
         "title": turn_title(turn.messages),
     }
 

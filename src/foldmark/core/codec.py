@@ -90,7 +90,8 @@ def operation_of(event: Event) -> Operation:
     try:
         operation: Operation = msgspec.convert({**(event.data or {}), "kind": event.kind}, Operation)
     except msgspec.ValidationError as error:
-        raise DamagedError(f"event {event.id} is not a valid {event.kind} operation: {error}") from None
+        why = "its stored data cannot be read" if event.damaged and event.data is None else error
+        raise DamagedError(f"event {event.id} is not a valid {event.kind} operation: {why}") from None
     return operation
 
 
@@ -102,7 +103,11 @@ def without_content(kind: str, data: str | None, *, handed_down: bool) -> str | 
     if kind not in OPERATION_KINDS or data is None:
         return None
     words = {"criteria", "state"} if handed_down else {"criteria", "state", "scratchpad", "settings"}
-    kept = {key: value for key, value in (decode_data(kind, data) or {}).items() if key not in words}
+    try:
+        read = decode_data(kind, data) or {}
+    except DamagedError:
+        return None  # nobody can tell its words from the rest
+    kept = {key: value for key, value in read.items() if key not in words}
     return encode_data(kind, kept)
 
 

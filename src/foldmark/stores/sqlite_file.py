@@ -65,7 +65,7 @@ def explain(error: apsw.Error, path: str) -> StoreError:
         case apsw.CantOpenError():
             what = f"{path} cannot be opened. Is it a file, in a folder that exists and that you may read?"
         case apsw.CorruptError():
-            what = f"{path} is damaged ({error}). Keep a copy and run `foldmark doctor`."
+            what = f"{path} is damaged ({error}). {rescue(path)}"
         case apsw.ConnectionClosedError():
             what = f"{path} was closed by this program; open it again"
         case _:
@@ -73,11 +73,23 @@ def explain(error: apsw.Error, path: str) -> StoreError:
     return StoreError(what)
 
 
+def rescue(path: str) -> str:
+    """How all that can still be read of a damaged file is saved, in words for a person."""
+    from shlex import quote
+
+    return (
+        f"Keep a copy of it. `sqlite3 {quote(path)} .recover | sqlite3 rescued.db` saves all that can be read; "
+        "`foldmark --db rescued.db doctor` says what is missing there."
+    )
+
+
 def weight_of(*row: Any) -> int:
-    """`foldmark.core.weight.weight` of a row of `events`, as SQL calls it; data that is damaged counts as none."""
+    """`foldmark.core.weight.weight` of a row of `events`, as SQL calls it, with texts as such or as bytes; data that is
+    damaged counts as none."""
     from foldmark.core.weight import weight  # 5 ms, for whoever appends or checks
 
-    kind, content, data, interrupted, event_id = row
+    decoded: list[Any] = [each.decode(errors="replace") if isinstance(each, bytes) else each for each in row]
+    kind, content, data, interrupted, event_id = decoded
     try:
         read = decode_data(kind, data)
     except DamagedError:
