@@ -51,7 +51,7 @@ def decode_data(
         return None
     try:
         data: Data = msgspec.json.decode(text, type=dict)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, RecursionError, TypeError) as error:  # damage can make a number of a text
         raise DamagedError(f"the data of a {kind} event is not readable: {error}") from None
     newest = versions.get(kind, 1)
     version = data.pop("$v", 1) if newest > 1 else 1
@@ -143,6 +143,14 @@ def utc(value: str | datetime) -> datetime:
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except OverflowError as error:
         raise ValueError(f"{value} is out of range: {error}") from None
+
+
+def stored_time(value: str) -> datetime:
+    """A time that was stored, in UTC; for one that is damaged, the beginning of 1970."""
+    try:
+        return utc(value)
+    except ValueError:
+        return datetime.fromtimestamp(0, UTC)
 
 
 def _mended(value: Any) -> Any:

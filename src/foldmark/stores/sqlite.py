@@ -24,7 +24,7 @@ from foldmark.core.segments import END, Segment, Segments
 from foldmark.core.turns import Message
 from foldmark.stores.queries import queries
 from foldmark.stores.sqlite_appender import Appender
-from foldmark.stores.sqlite_damage import SqliteDamage, fetch, mended
+from foldmark.stores.sqlite_damage import SqliteDamage, fetch, mended, unknown_agent, well_typed
 from foldmark.stores.sqlite_file import explain, open_file, place_of
 from foldmark.stores.sqlite_leases import SqliteLeases
 from foldmark.stores.sqlite_lineage import SqliteLineage
@@ -316,11 +316,14 @@ class SqliteStore(
         try:
             return self._keys[agent_id]
         except KeyError:
-            raise DamagedError(f"an event names agent {agent_id[:8]}, which the database does not have") from None
+            raise unknown_agent(agent_id) from None
 
     def _id(self, key: int) -> str:
         if key not in self._ids:
-            ((self._ids[key],),) = self._run("agent_id", key)
+            for (agent_id,) in self._run("agent_id", key):
+                self._ids[key] = agent_id
+        if key not in self._ids:
+            return f"unknown agent {key}"  # the event is damaged; nobody's lineage holds it
         return self._ids[key]
 
     def _agent(self, row: Sequence[Any]) -> AgentRecord:
@@ -330,6 +333,8 @@ class SqliteStore(
         return record
 
     def _event(self, row: Sequence[Any], damaged: bool = False) -> Event:
+        row, mistyped = well_typed(row)
+        damaged = damaged or mistyped
         id, key, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers = row
         try:
             read = decode_data(kind, data)

@@ -11,7 +11,7 @@ from foldmark.core.events import ROLES, Draft
 from foldmark.core.ports import Size
 from foldmark.core.towards import End, refused
 from foldmark.core.turns import place
-from foldmark.stores.sqlite_damage import fetch, is_damaged
+from foldmark.stores.sqlite_damage import fetch, is_damaged, unknown_agent
 from foldmark.stores.sqlite_file import explain
 
 
@@ -112,7 +112,9 @@ class Appender:
             raise explain(error, self._path) from error
 
     def _erase(self, owner: str, turn: int, last: int, by: int) -> None:
-        ((key,),) = self._db.execute(self._sql["agent_key"], (owner,)).fetchall()
+        key = next((key for (key,) in self._db.execute(self._sql["agent_key"], (owner,))), None)
+        if key is None:
+            raise unknown_agent(owner)
         turn_of: dict[str, Any] = {"agent": key, "turn": turn, "last": last}
         indexed = True
         for id, kind, nth, data in fetch(self._db, self._sql["to_erase"], turn_of):

@@ -6,14 +6,16 @@ U+FFFD, so that one wrong byte stops nothing.
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import product
 from typing import Any
 
 import apsw
 
 from foldmark.core.checksum import checksum_of
-from foldmark.core.errors import StoreError
+from foldmark.core.errors import DamagedError, StoreError
 from foldmark.core.ports import AgentRecord
-from foldmark.stores.sqlite_file import rescue
+from foldmark.core.wording import one_line
+from foldmark.stores.sqlite_file import explain, rescue
 
 Row = tuple[Any, ...]
 
@@ -43,6 +45,41 @@ def mended(db: apsw.Connection, sql: str, bindings: Any = ()) -> Iterator[tuple[
         texts = [None if raw is None else raw.decode(errors="replace") for raw in values[::2]]
         row = tuple(other if text is None else text for text, other in zip(texts, values[1::2], strict=True))
         yield row, any(text is not None and text.encode() != raw for text, raw in zip(texts, values[::2], strict=True))
+
+
+_TEXTS = frozenset({"kind", "content", "actor", "created_at"})
+_EVENT = (
+    *("id", "agent", "turn", "kind", "content", "data", "dialect"),
+    *("actor", "tokens", "created_at", "interrupted", "answers"),
+)
+_TYPES = {
+    "turn": (int, type(None)),
+    "data": (str, type(None)),
+    "dialect": (str, type(None)),
+    "answers": (int, type(None)),
+}
+_SHAPES = frozenset(product(*(_TYPES.get(name, (str,) if name in _TEXTS else (int,)) for name in _EVENT)))
+"""The types that the columns of an event may have."""
+
+
+def well_typed(row: Sequence[Any]) -> tuple[Sequence[Any], bool]:
+    """Return an event's columns with the types that they should have, and whether one had another: a bit that flips can
+    make a null or a number of a text."""
+    if tuple(map(type, row)) in _SHAPES:
+        return row, False
+    return [_typed(name, value) for name, value in zip(_EVENT, row, strict=True)], True
+
+
+def _typed(name: str, value: Any) -> Any:
+    types = _TYPES.get(name, (str,) if name in _TEXTS else (int,))
+    if isinstance(value, types):
+        return value
+    return None if len(types) > 1 else types[0]()
+
+
+def unknown_agent(agent_id: str) -> DamagedError:
+    """The error for an agent that the log names and the database does not have."""
+    return DamagedError(f"an event names agent {agent_id[:8]}, which the database does not have; run `foldmark doctor`")
 
 
 class SqliteDamage:
@@ -77,6 +114,7 @@ class SqliteDamage:
         checks: tuple[Callable[[], Iterator[str]], ...] = (
             self._damaged_pages,
             self._damaged_events,
+            self._damaged_tables,
             self._damaged_index,
             self._damaged_references,
             self._damaged_sums,
@@ -115,6 +153,18 @@ class SqliteDamage:
                     yield f"event {last}: {what}; its turn can be read, and erased with `/message remove`"
             rows = self._run("checksums", last, _PAGE)
 
+    def _damaged_tables(self) -> Iterator[str]:
+        """Texts beside the log, which have no checksum: are they UTF-8?"""
+        for (table,) in self._run("wrong_tables"):
+            try:
+                for _ in self._db.execute(f'SELECT * FROM "{table}"'):
+                    pass
+            except UnicodeDecodeError as error:
+                text = error.object[:40].decode(errors="replace")
+                yield f"{table}: a text is not UTF-8 any more, which begins with {one_line(text)}"
+            except apsw.Error as error:
+                raise explain(error, self.path) from error
+
     def _damaged_index(self) -> Iterator[str]:
         from foldmark.stores.sqlite_search import damage
 
@@ -152,13 +202,15 @@ class SqliteDamage:
                     yield f"agent {agent_id[:8]}: its row says {name} {says}, its events say {gives}"
 
 
-def is_damaged(head: bytes, content: bytes, data: bytes | None, stored: int | None) -> bool:
+def is_damaged(head: bytes | None, content: bytes | None, data: bytes | None, stored: int | None) -> bool:
     """Return True if bytes of an event have changed since it was recorded, as far as that can be told."""
     return _wrong(head, content, data, stored) is not None
 
 
-def _wrong(head: bytes, content: bytes, data: bytes | None, stored: int | None) -> str | None:
+def _wrong(head: bytes | None, content: bytes | None, data: bytes | None, stored: int | None) -> str | None:
     """Say what is wrong with an event; one that has no checksum is only looked at for UTF-8."""
+    if head is None or content is None:
+        return "a column that it must have is lost"
     for name, raw in (("row", head), ("content", content), ("data", data or b"")):
         try:
             raw.decode()

@@ -42,6 +42,11 @@ def open_file(path: str, create: bool, place: str) -> apsw.Connection:
             raise
     except apsw.Error as error:
         raise explain(error, path) from error
+    except UnicodeDecodeError as error:  # functions of migrations cannot be given such a text
+        raise StoreError(
+            f"{path} was written by an older Foldmark and holds a text that is not UTF-8 ({error.object[:20]!r}…): it "
+            "cannot be brought up to date, and was not changed. Mend that text with any SQLite shell, then repeat."
+        ) from None
     except UnicodeEncodeError:
         raise StoreError(f"{path} cannot be opened: its name is not UTF-8. Name another.") from None
     return db
@@ -90,6 +95,7 @@ def weight_of(*row: Any) -> int:
 
     decoded: list[Any] = [each.decode(errors="replace") if isinstance(each, bytes) else each for each in row]
     kind, content, data, interrupted, event_id = decoded
+    content = content if isinstance(content, str) else ""
     try:
         read = decode_data(kind, data)
     except DamagedError:

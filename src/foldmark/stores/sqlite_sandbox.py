@@ -56,15 +56,19 @@ _HEAP = Lock()
 class Sandbox:
     """A connection that answers statements over the views of one scope."""
 
-    def __init__(self, db: apsw.Connection, scope: Scope, keys: dict[str, int]) -> None:
-        """`keys` has the key of every agent of the lineage; `db` is closed with this."""
+    def __init__(self, db: apsw.Connection, scope: Scope, keys: dict[str, int], *, mending: bool = False) -> None:
+        """`keys` has the key of every agent of the lineage; `db` is closed with this. With `mending` stored texts that
+        are not UTF-8 can be read, which takes longer."""
 
         def keyed(segments: Segments) -> Ranges:
             return sorted((keys[agent], first, last) for agent, first, last in segments)
 
         self._db, self._secret = db, f"v{os.urandom(16).hex()}"
         ids = {key: agent for agent, key in keys.items()}
-        self._built = views(self._secret, keys[scope.agent], ids, keyed(scope.lineage), keyed(scope.visible))
+        self._mending = f"{self._secret}_text" if mending else None
+        self._built = views(
+            self._secret, keys[scope.agent], ids, keyed(scope.lineage), keyed(scope.visible), mending=self._mending
+        )
         self._sql = ""
         self._columns: tuple[str, ...] = ()
         self._start(Limits(60, 0, 0))
@@ -88,6 +92,8 @@ class Sandbox:
         self._taken = frozenset(name.lower() for (name,) in db.execute(names))
         # What is sorted stays in the memory that is bounded, and out of files.
         db.execute("PRAGMA temp_store = MEMORY")
+        if self._mending is not None:
+            db.create_scalar_function(self._mending, _text, 1, deterministic=True)
         for statement in self._built.statements:
             db.execute(statement)
         db.execute("PRAGMA query_only = ON")
@@ -99,7 +105,8 @@ class Sandbox:
         db.set_progress_handler(self._over, _STEPS)
 
     def query(self, sql: str, limits: Limits) -> Rows:
-        """As `Reading.query`; raises apsw.Error only for what is wrong with the database."""
+        """As `Reading.query`; raises apsw.Error only for what is wrong with the database, and UnicodeDecodeError for a
+        text that is not UTF-8, unless this mends them."""
         sql = well_formed(sql)
         if "\0" in sql:
             raise CommandError("the statement holds a NUL character; write char(0) in its place")
@@ -150,9 +157,12 @@ class Sandbox:
             if not found or self._ended != _SLOW:
                 raise CommandError(self._ended or _SLOW) from None
             cut = "time"
-        except apsw.TooBigError:
-            raise
+        except UnicodeDecodeError:
+            if self._mending is None:
+                raise
+            raise CommandError("a text that the statement makes is not UTF-8; hex() shows it") from None
         except (
+            apsw.TooBigError,
             apsw.BusyError,
             apsw.LockedError,
             apsw.CorruptError,
@@ -163,8 +173,6 @@ class Sandbox:
             raise
         except apsw.NoMemError:
             raise CommandError(_TOO_MUCH) from None
-        except UnicodeDecodeError:
-            raise CommandError("a text that was found is not UTF-8; hex() shows it") from None
         except apsw.Error as error:
             raise CommandError(self._explained(error)) from None
         finally:
@@ -263,6 +271,11 @@ _LONGEST_TEXT = """SELECT max(octet_length(content)) FROM (
 
 _SLOW = "the query took too long; narrow it, as by id, or read fewer rows with LIMIT"
 _TOO_MUCH = "the query took too much memory, or is too complicated; read fewer or shorter rows"
+
+
+def _text(*raws: Any) -> Any:
+    (raw,) = raws
+    return raw.decode(errors="replace") if isinstance(raw, bytes) else raw
 
 
 @contextmanager

@@ -297,6 +297,10 @@ FROM events WHERE id > ? AND redacted IS NULL ORDER BY id LIMIT ?
 -- How many events were recorded before there were checksums.
 SELECT count(*) FROM events WHERE checksum IS NULL AND redacted IS NULL
 
+-- name: wrong_tables
+-- The tables beside the log that hold texts.
+SELECT name FROM pragma_table_list WHERE schema = 'main' AND strict AND name <> 'events' ORDER BY name
+
 -- name: wrong_texts
 -- The texts that requests need, with their hashes.
 SELECT hash, CAST(text AS BLOB) FROM texts
@@ -321,7 +325,7 @@ LIMIT 1
 -- name: wrong_weights
 -- The first event of an agent whose weight or running sum of weights is missing, or not what its events give, or too much.
 WITH found AS MATERIALIZED (
-    SELECT id, weight_of(kind, CAST(content AS BLOB), CAST(data AS BLOB), interrupted, id) AS own
+    SELECT id, weight_of(CAST(kind AS BLOB), CAST(content AS BLOB), CAST(data AS BLOB), interrupted, id) AS own
     FROM events WHERE agent = :agent AND nth IS NOT NULL ORDER BY id
 )
 SELECT min(id) FROM (
