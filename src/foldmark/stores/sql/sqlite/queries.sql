@@ -540,12 +540,13 @@ DELETE FROM signatures WHERE embedder = ?
 DELETE FROM embedders WHERE key = ?
 
 -- name: hit
--- A message that was found, and the tool that it calls or that answered.
-SELECT e.id, a.id, a.name, e.kind, e.turn, e.created_at, json_extract(CASE e.kind
+-- A message that was found, and the tool that it calls or that answered; whatever its columns hold.
+SELECT e.id, coalesce(a.id, 'unknown agent ' || e.agent), a.name, CAST(ifnull(e.kind, '') AS TEXT), e.turn,
+    CAST(ifnull(e.created_at, '') AS TEXT), json_extract(CASE e.kind
     WHEN 'tool_call' THEN iif(json_valid(e.data), e.data, '{}')
     WHEN 'tool_result' THEN (SELECT iif(json_valid(c.data), c.data, '{}') FROM events c WHERE c.id = e.answers)
 END, '$.name')
-FROM events e JOIN agents a ON a.key = e.agent WHERE e.id = ?
+FROM events e LEFT JOIN agents a ON a.key = e.agent WHERE e.id = ?
 
 -- name: turns_after
 -- The next turns of an agent after an id.
