@@ -138,6 +138,8 @@ class Store(Towards, Leases, Memos, Reading, Sent, Lineage, Vectors, Protocol):
     """The log of many agents. Every method raises StoreError when the database fails."""
 
     path: str
+    narrowed: bool
+    """Whether others could read the database until it was opened, and cannot any more."""
 
     def close(self) -> None:
         """Release the database; the store is not used afterwards."""

@@ -197,6 +197,8 @@ class _Turn:
 
         try:
             return _retried(self._agent, once), False
+        except ConflictError:
+            raise
         except FoldmarkError as error:  # a database that fails, or a lost lease, ends the turn when this is recorded
             return f"Error: {error}", True
         except (Exception, SystemExit) as error:  # a tool of somebody's own; the turn goes on without it

@@ -5,6 +5,7 @@ flushed to the disk. A caller that got an id back keeps the event when this proc
 docs/format.md says what that costs and what a weaker level would lose.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
@@ -25,7 +26,7 @@ from foldmark.core.turns import Message
 from foldmark.stores.queries import queries
 from foldmark.stores.sqlite_appender import Appender
 from foldmark.stores.sqlite_damage import SqliteDamage, fetch, mended, unknown_agent, well_typed
-from foldmark.stores.sqlite_file import explain, open_file, place_of
+from foldmark.stores.sqlite_file import MEMORY, explain, narrow, open_file, place_of
 from foldmark.stores.sqlite_leases import SqliteLeases
 from foldmark.stores.sqlite_lineage import SqliteLineage
 from foldmark.stores.sqlite_memos import SqliteMemos
@@ -48,6 +49,7 @@ class SqliteStore(
         self._lock = RLock()
         self._place = place_of(path)
         self._db = open_file(path, create, self._place)
+        self.narrowed = path != MEMORY and os.name == "posix" and narrow(path)
         self._begin_reading()
         self._sql = queries("sqlite")
         self._keys: dict[str, int] = {}

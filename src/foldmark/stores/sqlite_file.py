@@ -1,6 +1,7 @@
 """Opening an SQLite file: is it one, is it ours, of which version; and what SQLite's errors mean for a person."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -10,6 +11,9 @@ import apsw
 from foldmark.core.codec import decode_data
 from foldmark.core.errors import DamagedError, StoreError
 from foldmark.stores.queries import migrations
+
+PRIVATE = 0o600
+"""The mode of a database: conversations hold whatever people say and tools print."""
 
 APPLICATION_ID = 0x466F6C64
 """Marks the file as Foldmark's in SQLite's header: "Fold"."""
@@ -132,10 +136,45 @@ def _connect(path: str, create: bool, place: str) -> apsw.Connection:
             raise StoreError(f"there is no database at {path}. `foldmark chat` starts one; --db names another.")
         if not file.parent.is_dir():
             raise StoreError(f"there is no folder {file.parent} to put the database in. Create it, or name another.")
-        return apsw.Connection(path)
+        _create(file)
     if is_only_read(path):
         return connect_read_only(path)
     return apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
+
+
+def _create(file: Path) -> None:
+    """Make an empty file, which is a new database, for nobody but this user, whatever the umask. SQLite gives the files
+    beside it the same mode."""
+    try:
+        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, PRIVATE))
+        file.chmod(PRIVATE)
+    except FileExistsError:  # another process makes it in this moment
+        pass
+    except OSError as error:
+        raise apsw.CantOpenError(str(error)) from None
+
+
+def make_folder(folder: Path) -> None:
+    """Make a database's folder and those above it as needed, each for nobody but this user; what is there stays as it
+    is. Raises OSError."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        with suppress(FileExistsError):
+            folder.mkdir(0o700)
+            folder.chmod(0o700)
+
+
+def narrow(path: str) -> bool:
+    """Take away what others may do with an existing database and the files beside it. Return True if that was
+    something; it stays as it is where this user may not change it."""
+    narrowed = False
+    for file in (Path(path), *(Path(f"{os.path.realpath(path)}{ending}") for ending in ("-wal", "-shm"))):
+        with suppress(OSError):
+            mode = file.stat().st_mode & 0o777
+            if mode & 0o077:
+                file.chmod(mode & 0o700)
+                narrowed = True
+    return narrowed
 
 
 def is_only_read(path: str) -> bool:
@@ -181,6 +220,9 @@ def _prepare(db: apsw.Connection, path: str, create: bool) -> None:
             db.execute("VACUUM")
         _migrate(db, path, steps)
     db.execute("PRAGMA synchronous = FULL")
+    # On macOS a disk keeps what it was given in its cache unless it is asked by F_FULLFSYNC; elsewhere there is none.
+    db.execute("PRAGMA fullfsync = ON")
+    db.execute("PRAGMA checkpoint_fullfsync = ON")
     db.execute("PRAGMA journal_size_limit = 67108864")
 
 

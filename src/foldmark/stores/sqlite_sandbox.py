@@ -293,7 +293,7 @@ _UNLIMITED = 1_000_000_000
 """As long as SQLite's texts can be, for Foldmark's own statements, which read lengths only."""
 
 _SLOW = "the query took too long; narrow it, as by id, or read fewer rows with LIMIT"
-_TOO_MUCH = "the query took too much memory, or is too complicated; read fewer rows, or parts of texts: substr(content, 1, 4000)"
+_TOO_MUCH = "the query took too much memory, or is too complicated; read fewer rows, or parts: substr(content, 1, 4000)"
 
 
 def _text(*raws: Any) -> Any:
