@@ -1,6 +1,7 @@
 """Bytes that changed on the disk: they stop nothing, and `foldmark doctor` finds them (SPEC 2)."""
 
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -231,17 +232,33 @@ def test_events_from_before_there_were_checksums_are_counted(path: Path) -> None
         assert list(examine(log)) == []
 
 
-def test_a_malformed_database_leads_out_of_the_doctor(path: Path, tmp_path: Path) -> None:
-    """The doctor does not send anybody to the doctor of the same file."""
-    raw = bytearray(path.read_bytes())
-    page = int.from_bytes(raw[16:18], "big")
+def malformed(path: Path) -> None:
+    """The page where the memos stand is no page any more."""
     db = apsw.Connection(str(path))
     ((root,),) = db.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'memos'").fetchall()
     db.close()
+    raw = bytearray(path.read_bytes())
+    page = int.from_bytes(raw[16:18], "big")
     raw[(root - 1) * page : (root - 1) * page + 8] = b"\x55" * 8
     path.write_bytes(raw)
+
+
+def test_a_malformed_database_leads_out_of_the_doctor(path: Path) -> None:
+    """The doctor does not send anybody to the doctor of the same file."""
+    malformed(path)
     lines = found(path)
-    assert any(f"`sqlite3 {path} .recover | sqlite3 rescued.db` saves all" in line for line in lines)
+    assert any("is damaged" in line and "`foldmark --db rescued.db doctor` says" in line for line in lines)
     assert not any("run `foldmark doctor`" in line for line in lines)
     with foldmark.open(path, settings={}) as log, pytest.raises(foldmark.StoreError, match=r"rescued\.db"):
         log.agent("work").do("/memo list")
+
+
+@pytest.mark.skipif(shutil.which("sqlite3") is None, reason="the way out is SQLite's own shell")
+def test_the_way_out_saves_what_can_be_read(path: Path, tmp_path: Path) -> None:
+    malformed(path)
+    line = next(line for line in found(path) if "is damaged" in line)
+    subprocess.run(line.split("`")[1], shell=True, cwd=tmp_path, check=True, capture_output=True)
+    with foldmark.open(path, settings={}) as log, foldmark.open(tmp_path / "rescued.db", settings={}) as rescued:
+        texts = [[each.content for each in one.agent("work").context().messages] for one in (log, rescued)]
+        assert texts[0] == texts[1] != []
+        assert not any(each.text.startswith("event") for each in examine(rescued))

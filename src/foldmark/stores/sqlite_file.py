@@ -86,8 +86,11 @@ def rescue(path: str) -> str:
     """How all that can still be read of a damaged file is saved, in words for a person."""
     from shlex import quote
 
+    # `.dump` goes on behind what it cannot read; `.recover` of SQLite 3.40 fails on a schema like this one.
+    marks = f"PRAGMA user_version = {len(migrations('sqlite'))}; PRAGMA application_id = {APPLICATION_ID};"
     return (
-        f"Keep a copy of it. `sqlite3 {quote(path)} .recover | sqlite3 rescued.db` saves all that can be read; "
+        "Keep a copy of it. What can be read is saved by "
+        f"`(sqlite3 {quote(path)} .dump | sed 's/^ROLLBACK.*/COMMIT;/'; echo '{marks}') | sqlite3 rescued.db`; "
         "`foldmark --db rescued.db doctor` says what is missing there."
     )
 
