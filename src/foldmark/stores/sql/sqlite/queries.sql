@@ -423,8 +423,8 @@ WHERE (:agents IS NULL OR e.agent IN (SELECT value FROM json_each(:agents)))
 -- name: whose
 -- The agents of some messages, ids as JSON in the order asked for, and the tool that each calls or that answered.
 SELECT e.id, e.agent, json_extract(CASE e.kind
-    WHEN 'tool_call' THEN e.data
-    WHEN 'tool_result' THEN (SELECT c.data FROM events c WHERE c.id = e.answers)
+    WHEN 'tool_call' THEN iif(json_valid(e.data), e.data, '{}')
+    WHEN 'tool_result' THEN (SELECT iif(json_valid(c.data), c.data, '{}') FROM events c WHERE c.id = e.answers)
 END, '$.name')
 FROM json_each(:ids) i CROSS JOIN events e ON e.id = i.value
 
@@ -433,16 +433,15 @@ FROM json_each(:ids) i CROSS JOIN events e ON e.id = i.value
 SELECT CAST(coalesce(max(id), 0) * (1 - :share) AS INTEGER) FROM events
 
 -- name: around
--- A message and up to so many before and behind it, in no order, with the beginning of each text as it is searched, and
--- the tool that each calls or that answered.
+-- A message and up to so many before and behind it, in no order: how each text begins as it is searched, and its tool.
 -- An escape becomes as many spaces as it has letters, so that the length of a text tells whether it was cut.
 SELECT id, CASE kind
     WHEN 'tool_call' THEN coalesce(CASE WHEN json_valid(data) THEN json_extract(data, '$.name') END, '') || ' '
         || replace(replace(replace(replace(text, '\\', '  '), '\n', '  '), '\t', '  '), '\r', '  ')
     ELSE text
 END, created_at, json_extract(CASE kind
-    WHEN 'tool_call' THEN data
-    WHEN 'tool_result' THEN (SELECT c.data FROM events c WHERE c.id = answers)
+    WHEN 'tool_call' THEN iif(json_valid(data), data, '{}')
+    WHEN 'tool_result' THEN (SELECT iif(json_valid(c.data), c.data, '{}') FROM events c WHERE c.id = m.answers)
 END, '$.name')
 FROM (
     SELECT id, kind, data, answers, created_at, CASE WHEN octet_length(content) <= longest THEN content
@@ -457,7 +456,7 @@ FROM (
         )
     )
     WHERE content <> ''
-)
+) AS m
 
 -- name: agent_of
 -- Whose event this is.
