@@ -13,7 +13,7 @@ from foldmark import Agent, ConflictError, Log
 from foldmark.conversation.asking import Asking
 from foldmark.conversation.doctor import examine
 from foldmark.core.config import Config
-from foldmark.core.errors import FoldmarkError, StoreError
+from foldmark.core.errors import DamagedError, FoldmarkError, StoreError
 from foldmark.core.request import Request, ToolCall, ToolSpec
 from foldmark.runtime.loop import ATTEMPTS, Shown, turn
 from patience import LIMIT
@@ -232,14 +232,28 @@ def test_errors_of_tools_come_back_as_error_results(log: Log, agent: Agent) -> N
 
 
 def test_a_database_that_fails_ends_the_turn(log: Log, agent: Agent) -> None:
+    """The result cannot be recorded; what comes after it can."""
+    fails = iter([True])
+
     def failing(args: Any) -> str:
-        raise StoreError("the disk is full")
+        log.store._db.set_commit_hook(lambda: next(fails, False))
+        return "seen"
 
     own_tools(log, {"look": failing})
-    with pytest.raises(StoreError, match="disk is full"):
+    with pytest.raises(StoreError):
         play(agent, "go", ["I look.", ToolCall("c1", "look", {})], ["never"])
     assert shape(agent) == [("user", "go"), ("assistant", "I look."), ("tool_call", "{}")]
     assert ends(log, agent) == [True]
+
+
+def test_data_that_a_tool_cannot_read_does_not_end_the_turn(log: Log, agent: Agent) -> None:
+    def failing(args: Any) -> str:
+        raise DamagedError("event 7 is damaged")
+
+    own_tools(log, {"look": failing})
+    play(agent, "go", ["I look.", ToolCall("c1", "look", {})], ["I see."])
+    assert shape(agent)[-2:] == [("tool_result", "Error: event 7 is damaged"), ("assistant", "I see.")]
+    assert ends(log, agent) == [False]
 
 
 def test_tools_run_in_a_thread_of_their_own(log: Log, agent: Agent) -> None:

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import os
 import re
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from foldmark.core.replay import birth
 from foldmark.stores import (
     sqlite,
     sqlite_appender,
+    sqlite_damage,
     sqlite_leases,
     sqlite_lineage,
     sqlite_memos,
@@ -30,7 +32,7 @@ from foldmark.stores import (
     sqlite_vectors,
 )
 from foldmark.stores.queries import migrations, queries
-from foldmark.stores.sqlite_file import parts_in, weight_of
+from foldmark.stores.sqlite_file import make_folder, parts_in, weight_of
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256)) * 20
 WRITER = Path(__file__).parent / "writer.py"
@@ -516,7 +518,7 @@ def named(module: Any) -> set[str]:
 
 def test_every_query_is_used_and_every_used_one_exists() -> None:
     own = (sqlite, sqlite_towards, sqlite_leases, sqlite_memos, sqlite_sent, sqlite_lineage, sqlite_appender)
-    modules = (*own, sqlite_search, sqlite_vectors)
+    modules = (*own, sqlite_damage, sqlite_search, sqlite_vectors)
     used = set[str]().union(*map(named, modules))
     assert used <= queries("sqlite").keys() <= set[str]().union(*map(strings, modules))
     assert len(used) > 15
@@ -547,3 +549,68 @@ def test_no_query_reads_all_events(name: str) -> None:
 def test_nothing_is_left_beside_a_closed_database(tmp_path: Path) -> None:
     conversation(tmp_path / "log.db", "one")
     assert [each.name for each in tmp_path.iterdir()] == ["log.db"]
+
+
+# Who else may read it
+
+
+@pytest.fixture
+def umask() -> Iterator[None]:
+    """Nothing is taken away from what others may do with a new file."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def modes(folder: Path) -> dict[str, int]:
+    return {each.name: each.stat().st_mode & 0o777 for each in folder.iterdir()}
+
+
+def test_a_database_is_this_users_alone(tmp_path: Path, umask: None) -> None:
+    with foldmark.open(tmp_path / "log.db", settings={}) as log:
+        log.agent("default").append("user", "secret")
+        assert modes(tmp_path) == {"log.db": 0o600, "log.db-wal": 0o600, "log.db-shm": 0o600}
+        assert not log.store.narrowed
+
+
+def test_a_wider_database_is_narrowed_once(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    with foldmark.open(path, settings={}) as log:
+        log.agent("default").append("user", "secret")
+        for each in tmp_path.iterdir():
+            each.chmod(0o664)
+        with foldmark.open(path, settings={}) as other:
+            assert other.store.narrowed
+            assert set(modes(tmp_path).values()) == {0o600}
+        with foldmark.open(path, settings={}) as other:
+            assert not other.store.narrowed
+    path.chmod(0o444)
+    with foldmark.open(path, settings={}) as log:
+        assert log.store.narrowed
+    assert modes(tmp_path) == {"log.db": 0o400}
+
+
+def test_what_is_not_a_database_of_ours_keeps_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "picture.png"
+    path.write_bytes(PNG)
+    path.chmod(0o644)
+    fails(path)
+    assert modes(tmp_path) == {"picture.png": 0o644}
+
+
+def test_only_folders_that_are_made_are_this_users_alone(tmp_path: Path, umask: None) -> None:
+    (tmp_path / "there").mkdir(0o755)
+    make_folder(tmp_path / "there" / "a" / "b")
+    found = [tmp_path / "there", tmp_path / "there" / "a", tmp_path / "there" / "a" / "b"]
+    assert [each.stat().st_mode & 0o777 for each in found] == [0o755, 0o700, 0o700]
+
+
+def test_flushing_reaches_the_disk_on_macos(tmp_path: Path) -> None:
+    """SQLite asks by F_FULLFSYNC there, if it is told to."""
+    with foldmark.open(tmp_path / "log.db", settings={}) as log:
+        assert isinstance(log.store, sqlite.SqliteStore)
+        assert [log.store._db.pragma(each) for each in ("synchronous", "fullfsync", "checkpoint_fullfsync")] == [
+            2,
+            1,
+            1,
+        ]

@@ -19,6 +19,7 @@ from foldmark import Agent, CommandError, Log
 from foldmark.conversation.interruption import CURRENT, Interruption
 from foldmark.core.errors import StoreError
 from foldmark.core.reading import VIEWS, Limits, Scope
+from foldmark.stores import sqlite_sandbox
 from foldmark.tools import query_db
 from patience import LIMIT
 
@@ -697,3 +698,51 @@ def test_the_connection_itself_cannot_write(place: Place) -> None:
     finally:
         db.authorizer, db.exec_trace = authorizer, sandbox._begin
     assert refused(place.agent, "SELECT * FROM events")
+
+
+# Texts longer than the usual limit
+
+
+LONG = query_db.ANSWER * 6
+"""Characters above the usual limit of a text, which is 250,000 bytes."""
+
+
+@pytest.mark.parametrize(
+    ("sql", "count"),
+    [
+        ("SELECT length(content) AS n, content FROM messages ORDER BY content", 3),
+        ("SELECT DISTINCT content FROM messages", 3),
+        ("SELECT content FROM messages UNION SELECT content FROM messages", 3),
+        ("SELECT max(content) FROM messages", 1),
+        ("SELECT substr(content, 1, 100) FROM messages", 3),
+        ("SELECT id FROM messages WHERE content LIKE '%end'", 1),
+    ],
+)
+@pytest.mark.parametrize("size", [LONG, 8_500_000])
+def test_long_texts_are_sorted_compared_and_paged(log: Log, size: int, sql: str, count: int) -> None:
+    agent = log.agent("a")
+    turn(agent, "short", "z" * size + " end", "middle")
+    found = ask(agent, sql)
+    assert found["row_count"] == count or "There may be more rows" in found["note"]
+    part = f"SELECT substr(content, {size - 2}, 100) FROM messages WHERE length(content) > 10"
+    assert column(agent, part) == ["zzz end"]
+
+
+def test_what_is_too_long_names_its_limit_and_how_to_page(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = log.agent("a")
+    turn(agent, "short", "z" * LONG)
+    told = refused(agent, "SELECT group_concat(content) FROM messages")
+    assert "not possible on texts of more than 250,000 bytes" in told
+    limit = 3 * LONG + sqlite_sandbox.USUAL
+    told = refused(agent, f"SELECT {' || '.join(['content'] * 5)} FROM messages")
+    assert f"longer than {limit:,} bytes" in told
+    assert "substr(content, 1, 4000)" in told
+    monkeypatch.setattr(sqlite_sandbox, "LONGEST", 10)
+    monkeypatch.setattr(sqlite_sandbox, "_IN_A_ROW", 1)
+    turn(agent, "z" * LONG)
+    told = refused(agent, "SELECT content FROM messages")
+    assert told == (
+        f"a text has {LONG:,} bytes, and query_db reads none of more than 250,010; "
+        "leave it out: WHERE octet_length(content) <= 250010"
+    )
+    assert column(agent, "SELECT content FROM messages WHERE octet_length(content) <= 250010") == ["short"]

@@ -100,7 +100,8 @@ def _row(at: Standing, turn: Turn, end: int, window: int) -> dict[str, Any]:
         "pinned": turn.id in at.fold.pins,
         "erased": None,
         "where": (where if snapshot is None else f"{where} · {about}{snapshot:,} tokens")
-        + (" · pinned" if turn.id in at.fold.pins else ""),
+        + (" · pinned" if turn.id in at.fold.pins else "")
+        + (" · damaged" if any(each.damaged for each in turn.messages) else ""),
         "title": turn_title(turn.messages),
     }
 

@@ -111,7 +111,10 @@ def _run(run: Run) -> str:
 def _date(at: str | None) -> str:
     year, _, rest = (at or "")[:10].partition("-")
     month, _, day = rest.partition("-")
-    return f"{MONTHS[int(month) - 1]} {int(day)}, {year}" if day else "no date"
+    try:
+        return f"{MONTHS[int(month) - 1]} {int(day)}, {year}"
+    except (ValueError, IndexError):  # none, or one that is damaged
+        return "no date"
 
 
 def _place(run: Run) -> str:

@@ -31,6 +31,7 @@ SHOWN = (
     "created_at",
     "interrupted",
     "answers",
+    "damaged",
 )
 """What `--json` has of a message."""
 
@@ -156,6 +157,7 @@ def message_line(message: Event, *, whole: bool = False) -> str:
     if not whole and len(shown) < len(text):
         text = f"{shown}… ({len(text):,} characters)"
     interrupted = " (interrupted)" if message.interrupted else ""
+    interrupted += " (damaged)" if message.damaged else ""
     return f"  {message.id:>6} {message.kind}{interrupted}: " + text.replace("\n", "\n         ")
 
 

@@ -11,7 +11,7 @@ from foldmark.conversation.decide import recorded
 from foldmark.conversation.request import prepare
 from foldmark.conversation.standing import Standing
 from foldmark.core.caching import Bill, Cache, Rules, explicit, managed, stepped
-from foldmark.core.codec import utc
+from foldmark.core.codec import stored_time
 from foldmark.core.config import Config
 from foldmark.core.events import Drop, Event, Restore
 from foldmark.core.ports import Progress
@@ -118,7 +118,7 @@ def asked(agent: Agent) -> list[Asked]:
     for event in _own(agent, gone):
         if event.kind in _OF_MODEL and _begins(before, event) and event.id > earliest:
             found.append(Asked(_without(agent.stood(event.id - 1), gone), moment, event.turn_id))
-        moment, before = max(moment, utc(event.created_at).timestamp()), event
+        moment, before = max(moment, stored_time(event.created_at).timestamp()), event
     return found
 
 

@@ -25,7 +25,12 @@ def examine(log: Log) -> Iterator[Finding]:
     """
     for line in log.store.damage():
         yield Finding(line)
-    for agent in log.agents():
+    try:
+        agents = log.agents()
+    except FoldmarkError as error:
+        yield Finding(f"the agents cannot be read: {error}")
+        return
+    for agent in agents:
         name = agent.name or agent.id[:8]
         try:
             replayed = agent.replay()
@@ -37,6 +42,9 @@ def examine(log: Log) -> Iterator[Finding]:
             differs = _differs(log, agent, replayed) and _differs(log, agent, agent.replay())
         except DamagedError as error:
             yield Finding(str(error), agent.id)
+            continue
+        except FoldmarkError as error:
+            yield Finding(f"{name}: its stored segments cannot be read: {error}")
             continue
         if differs:
             yield Finding(f"{name}: the stored segments or their size differ from the replay", agent.id)

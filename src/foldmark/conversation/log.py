@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from foldmark.conversation.agent import Agent
 from foldmark.conversation.asking import Asking
 from foldmark.conversation.receipts import Result
-from foldmark.core.errors import CommandError, StoreError
+from foldmark.core.errors import CommandError, DamagedError, StoreError
 from foldmark.core.ports import AgentRecord, Clock, Hit, NewId, Size, Store
 from foldmark.core.recall import ANY, Archived, Filters, Index, Mode, Place, Scope
 from foldmark.core.replay import birth
@@ -263,7 +263,10 @@ class Log:
 
         def fits(agent_id: str, event_id: int) -> bool:
             if agent_id not in contexts:
-                contexts[agent_id] = self._object(self.store.standing(agent_id)[0]).standing().visible
+                try:
+                    contexts[agent_id] = self._object(self.store.standing(agent_id)[0]).standing().visible
+                except DamagedError:  # one conversation that cannot be read must not stop a search of all
+                    contexts[agent_id] = ()
             return contains(contexts[agent_id], agent_id, event_id) == visible
 
         return fits

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from foldmark.conversation.likeness import likeness
 from foldmark.conversation.log import Log, check_limit
-from foldmark.core.codec import utc
+from foldmark.core.codec import stored_time
 from foldmark.core.memos import Memo, Memos
 from foldmark.core.ports import Hit
 from foldmark.core.recall import ANY, Archived, Filters, Found, Index, Mode, Place, Said, Term, Wanted
@@ -101,7 +101,7 @@ class MemoIndex:
 
 
 def _said_then(memo: Memo, filters: Filters) -> bool:
-    at = utc(memo.created_at)
+    at = stored_time(memo.created_at)
     return (filters.since is None or at >= filters.since) and (filters.before is None or at < filters.before)
 
 

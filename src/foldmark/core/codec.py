@@ -55,7 +55,7 @@ def decode_data(
         return None
     try:
         data: Data = msgspec.json.decode(text, type=dict)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, RecursionError, TypeError) as error:  # damage can make a number of a text
         raise DamagedError(f"the data of a {kind} event is not readable: {error}") from None
     newest = versions.get(kind, 1)
     version = data.pop("$v", 1) if newest > 1 else 1
@@ -105,7 +105,8 @@ def operation_of(event: Event) -> Operation:
     try:
         operation: Operation = msgspec.convert({**(event.data or {}), "kind": event.kind}, Operation)
     except msgspec.ValidationError as error:
-        raise DamagedError(f"event {event.id} is not a valid {event.kind} operation: {error}") from None
+        why = "its stored data cannot be read" if event.damaged and event.data is None else error
+        raise DamagedError(f"event {event.id} is not a valid {event.kind} operation: {why}") from None
     return operation
 
 
@@ -117,7 +118,11 @@ def without_content(kind: str, data: str | None, *, handed_down: bool) -> str | 
     if kind not in OPERATION_KINDS or data is None:
         return None
     words = {"criteria", "state", "reason", "native"} | (set() if handed_down else {"scratchpad", "settings"})
-    kept = {key: value for key, value in (decode_data(kind, data) or {}).items() if key not in words}
+    try:
+        read = decode_data(kind, data) or {}
+    except DamagedError:
+        return None  # nobody can tell its words from the rest
+    kept = {key: value for key, value in read.items() if key not in words}
     return encode_data(kind, kept)
 
 
@@ -153,6 +158,14 @@ def utc(value: str | datetime) -> datetime:
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except OverflowError as error:
         raise ValueError(f"{value} is out of range: {error}") from None
+
+
+def stored_time(value: str) -> datetime:
+    """A time that was stored, in UTC; for one that is damaged, the beginning of 1970."""
+    try:
+        return utc(value)
+    except ValueError:
+        return datetime.fromtimestamp(0, UTC)
 
 
 def _mended(value: Any) -> Any:

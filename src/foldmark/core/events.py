@@ -52,7 +52,8 @@ class Event(Struct, frozen=True):
     `id` is unique in the database and increases in commit order; `turn_id` is the id of the event that opened the
     turn, or None outside of turns; `tokens` is ceil(UTF-8 bytes of content and data / 4), fixed at append;
     `created_at` is UTC in ISO 8601 with microseconds; `answers` is, on a tool result, the id of its call.
-    For a `tool_call`, `content` holds the arguments as JSON text and `data` the name and the call id.
+    For a `tool_call`, `content` holds the arguments as JSON text and `data` the name and the call id. A `damaged` event
+    is not as it was recorded: U+FFFD stands for bytes that are not UTF-8, and `data` is None where it is no JSON.
     """
 
     id: int
@@ -67,6 +68,7 @@ class Event(Struct, frozen=True):
     created_at: str
     interrupted: bool
     answers: int | None = None
+    damaged: bool = False
 
     @property
     def role(self) -> str | None:

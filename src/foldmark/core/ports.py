@@ -138,6 +138,8 @@ class Store(Towards, Leases, Memos, Reading, Sent, Lineage, Vectors, Protocol):
     """The log of many agents. Every method raises StoreError when the database fails."""
 
     path: str
+    narrowed: bool
+    """Whether others could read the database until it was opened, and cannot any more."""
 
     def close(self) -> None:
         """Release the database; the store is not used afterwards."""
@@ -266,7 +268,13 @@ class Store(Towards, Leases, Memos, Reading, Sent, Lineage, Vectors, Protocol):
         """The ids of the agent's next turns that were opened after `event_id`, at most `limit`."""
 
     def damage(self) -> Iterator[str]:
-        """What is wrong with the database or its stored sums, one line each; nothing if it is sound."""
+        """What is wrong with the database, its events or its stored sums, one line each; nothing if it is sound.
+
+        What cannot be read is one of these lines, and the rest is checked all the same.
+        """
+
+    def unchecked(self) -> int:
+        """How many events were recorded before there were checksums: a changed byte in these is not found."""
 
 
 class Provider(Protocol):

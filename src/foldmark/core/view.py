@@ -30,6 +30,7 @@ INTERRUPTED = "\n\n[Interrupted.]"
 NO_RESULT = "[Interrupted: this call has no result.]"
 HIDDEN_RESULT = "[The result of this call was written in another format and is not shown.]"
 NO_OUTPUT = "[No output.]"
+DAMAGED = "damaged on the disk, see `foldmark doctor`"
 TOOL_MESSAGE = "[Message of a tool:]\n"
 
 _TOOLS = ("tool_call", "tool_result", "tool")
@@ -248,6 +249,7 @@ class _Builder:
 
     def _part(self, event: Event, text: str, how: str = "whole", detail: str = "") -> None:
         layer = "window" if event.id >= self._window else "pinned"
+        detail = "; ".join(filter(None, (detail, DAMAGED * event.damaged)))
         self._parts.append(Part(layer, event.id, event.turn_id, event.kind, how, detail, text))
 
     def _said(self, event: Event) -> Said:

@@ -9,10 +9,10 @@ import click
 
 import foldmark
 from foldmark.app import embedding, known_keys, provider
-from foldmark.conversation import Result
+from foldmark.conversation import Log, Result
 from foldmark.conversation.asking import Asking
 from foldmark.conversation.log import check_name
-from foldmark.core.errors import ConflictError, FoldmarkError
+from foldmark.core.errors import ConflictError, FoldmarkError, StoreError
 from foldmark.core.wording import count, one_line
 from foldmark.interfaces.archive_commands import sessions, sync
 from foldmark.interfaces.completion import chat_commands, conversations, conversations_and_files
@@ -311,7 +311,7 @@ def doctor(setup: Setup, named: str | None, repair: bool, out: Path | None, as_j
 
     with setup.log(create=False) as log:
         findings = [(finding, repair and rebuild(log, finding)) for finding in examine(log)]
-        agents = len(log.agents())
+        agents, unchecked = _amounts(log)
         if repair and not log.store.forget_erased():
             print(
                 "somebody else is reading: what was erased may still have traces in the write-ahead log",
@@ -320,13 +320,23 @@ def doctor(setup: Setup, named: str | None, repair: bool, out: Path | None, as_j
     left = sum(1 for _, repaired in findings if not repaired)
     if as_json:
         found: list[dict[str, Any]] = [{"text": finding.text, "repaired": done} for finding, done in findings]
-        print(json_text({"database": setup.db, "agents": agents, "findings": found}))
+        print(json_text({"database": setup.db, "agents": agents, "unchecked": unchecked, "findings": found}))
     else:
         for finding, repaired in findings:
             print(harmless(f"{finding.text}{' (repaired)' if repaired else ''}"))
+        if unchecked:
+            print(f"{count(unchecked, 'event')} from before there were checksums: a changed byte in these is not found")
         verdict = f"{left} wrong" if left else "all is well"
         print(harmless(f"{setup.db}: {count(agents, 'agent')}, {verdict}"))
     return 1 if left else 0
+
+
+def _amounts(log: Log) -> tuple[int, int]:
+    """The agents there are, and the events without a checksum; 0 for what cannot be read any more."""
+    try:
+        return len(log.agents()), log.store.unchecked()
+    except StoreError:
+        return 0, 0
 
 
 @cli.command()

@@ -10,6 +10,11 @@ from contextlib import suppress
 from foldmark.interfaces.render import harmless
 
 PROMPT = "> "
+GOES_ON = ". "
+"""The prompt of a pasted text's last line."""
+
+_AT_ONCE = 0.02
+"""Seconds within which a terminal sends the next part of a paste."""
 
 
 class Typed:
@@ -37,7 +42,18 @@ class Typed:
                 return
             finally:
                 self._at_prompt = False
-            yield line
+            yield self._pasted(line) if _libedit() else line
+
+    def _pasted(self, line: str) -> str:
+        """A line with those that came with it: libedit, which macOS has, cannot tell a paste from typing, so lines that
+        are there at once are taken for one. A last line without an end is edited first."""
+        lines = [line]
+        while not self._ended and select.select([sys.stdin], [], [], _AT_ONCE)[0]:
+            lines += self.ahead()
+            if self._rest:
+                with suppress(EOFError, KeyboardInterrupt):
+                    lines.append(input(GOES_ON))
+        return "\n".join(lines)
 
     def notice(self, text: str) -> bool:
         """Print a line above the prompt, if that is where the person is; from any thread."""
@@ -71,6 +87,15 @@ class Typed:
         begun, self._rest = self._rest.decode(errors="replace").rstrip("\x04"), b""
         if begun:
             readline.insert_text(begun)
+
+
+def _libedit() -> bool:
+    """Return True if lines are edited by libedit, which has no bracketed paste."""
+    try:
+        import readline
+    except ImportError:
+        return False
+    return "libedit" in (readline.__doc__ or "")
 
 
 class Lines:

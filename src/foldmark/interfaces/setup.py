@@ -11,7 +11,9 @@ import foldmark
 from foldmark import settings
 from foldmark.app import read_settings
 from foldmark.conversation import Log
+from foldmark.interfaces.render import harmless
 from foldmark.settings import Settings
+from foldmark.stores.sqlite_file import make_folder
 
 
 class Setup:
@@ -44,6 +46,9 @@ class Setup:
     def log(self, *, create: bool, given: Settings | None = None) -> Iterator[Log]:
         """The log, with these settings or the process's own; the folder of our own database is made as needed."""
         if create and not self._named and settings.is_default(self.db, os.environ, self.given.database):
-            Path(self.db).parent.mkdir(parents=True, exist_ok=True)
+            make_folder(Path(self.db).parent)
         with foldmark.open(self.db, create=create, settings=given or self.given) as log:
+            if log.store.narrowed:
+                told = "could be read by other users of this machine; now only you can"
+                print(harmless(f"{self.db} {told}."), file=sys.stderr)
             yield log

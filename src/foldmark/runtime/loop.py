@@ -21,7 +21,7 @@ from foldmark.conversation.planning import planning
 from foldmark.conversation.reminders import reminder
 from foldmark.conversation.usage import calibrate, record_usage
 from foldmark.core.answer import Piece, distinct
-from foldmark.core.errors import ConflictError, FoldmarkError, StoreError
+from foldmark.core.errors import ConflictError, FoldmarkError
 from foldmark.core.leases import MODEL, TOOLS
 from foldmark.core.ports import Provider
 from foldmark.core.request import Request, ToolCall
@@ -197,9 +197,9 @@ class _Turn:
 
         try:
             return _retried(self._agent, once), False
-        except StoreError:
+        except ConflictError:
             raise
-        except FoldmarkError as error:
+        except FoldmarkError as error:  # a database that fails, or a lost lease, ends the turn when this is recorded
             return f"Error: {error}", True
         except (Exception, SystemExit) as error:  # a tool of somebody's own; the turn goes on without it
             return f"Error: {call.name} failed: {one_line(f'{type(error).__name__}: {error}'[:MOST])}", True

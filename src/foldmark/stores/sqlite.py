@@ -5,9 +5,10 @@ flushed to the disk. A caller that got an id back keeps the event when this proc
 docs/format.md says what that costs and what a weaker level would lose.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import lru_cache, partial
+from functools import lru_cache
 from threading import RLock
 from typing import Any
 
@@ -24,7 +25,8 @@ from foldmark.core.segments import END, Segment, Segments
 from foldmark.core.turns import Message
 from foldmark.stores.queries import queries
 from foldmark.stores.sqlite_appender import Appender
-from foldmark.stores.sqlite_file import explain, open_file, place_of
+from foldmark.stores.sqlite_damage import SqliteDamage, fetch, mended, unknown_agent, well_typed
+from foldmark.stores.sqlite_file import MEMORY, explain, narrow, open_file, place_of
 from foldmark.stores.sqlite_leases import SqliteLeases
 from foldmark.stores.sqlite_lineage import SqliteLineage
 from foldmark.stores.sqlite_memos import SqliteMemos
@@ -36,7 +38,9 @@ from foldmark.stores.sqlite_vectors import SqliteVectors
 _FIRST_PAGE, _PAGE = 8, 256
 
 
-class SqliteStore(SqliteTowards, SqliteLeases, SqliteMemos, SqliteReading, SqliteSent, SqliteLineage, SqliteVectors):
+class SqliteStore(
+    SqliteTowards, SqliteLeases, SqliteMemos, SqliteReading, SqliteSent, SqliteLineage, SqliteVectors, SqliteDamage
+):
     """A `Store` over one SQLite database (see `foldmark.core.ports.Store` for the methods)."""
 
     def __init__(self, path: str, *, create: bool = True) -> None:
@@ -45,6 +49,7 @@ class SqliteStore(SqliteTowards, SqliteLeases, SqliteMemos, SqliteReading, Sqlit
         self._lock = RLock()
         self._place = place_of(path)
         self._db = open_file(path, create, self._place)
+        self.narrowed = path != MEMORY and os.name == "posix" and narrow(path)
         self._begin_reading()
         self._sql = queries("sqlite")
         self._keys: dict[str, int] = {}
@@ -138,10 +143,10 @@ class SqliteStore(SqliteTowards, SqliteLeases, SqliteMemos, SqliteReading, Sqlit
     # Events
 
     def event(self, event_id: int) -> Event | None:
-        return next((self._event(row) for row in self._run("event", event_id)), None)
+        return next(iter(self._events(self._sql["event"], (event_id,))), None)
 
     def operations(self, agent_id: str, *, after: int = 0, until: int = END) -> list[Event]:
-        return [self._event(row) for row in self._run("operations", self._key(agent_id), after, until)]
+        return self._events(self._sql["operations"], (self._key(agent_id), after, until))
 
     def messages(self, segments: Segments, *, newest_first: bool = False) -> Iterator[Event]:
         query = "messages_newest_first" if newest_first else "messages"
@@ -150,17 +155,16 @@ class SqliteStore(SqliteTowards, SqliteLeases, SqliteMemos, SqliteReading, Sqlit
             # Pages instead of an open cursor: a reader that stops half-way must not hold up the WAL's checkpoint. The
             # first are small, for whoever wants the newest message only.
             while True:
-                rows = self._run(query, key, first, last, page)
-                for row in rows:
-                    yield self._event(row)
-                if len(rows) < page:
+                found = self._events(self._sql[query], (key, first, last, page))
+                yield from found
+                if len(found) < page:
                     break
-                first, last = (first, rows[-1][0] - 1) if newest_first else (rows[-1][0] + 1, last)
+                first, last = (first, found[-1].id - 1) if newest_first else (found[-1].id + 1, last)
                 page = min(2 * page, _PAGE)
 
     def newest(self, kind: str, segments: Segments) -> Event | None:
         bindings = {"kind": kind, "segments": self._keyed(segments)}
-        return next((self._event(row) for row in self._all(self._sql["newest"], bindings)), None)
+        return next(iter(self._events(self._sql["newest"], bindings)), None)
 
     def of_kind(self, kind: str, segments: Segments) -> list[int]:
         bindings = {"kind": kind, "segments": self._keyed(segments)}
@@ -204,19 +208,28 @@ class SqliteStore(SqliteTowards, SqliteLeases, SqliteMemos, SqliteReading, Sqlit
         return next((self._message(row) for row in self._run("message_after", self._key(agent_id), event_id)), None)
 
     def turn(self, turn_id: int) -> list[Message]:
-        found = []
         for _, key, turn, kind, _ in self._run("lookup", turn_id):
             if turn != turn_id or kind not in ROLES:
                 break
+            sql, bindings = self._sql["messages_from"], (key, turn_id)
             try:
                 with self._lock:
-                    for row in self._db.execute(self._sql["messages_from"], (key, turn_id)):
-                        if row[2] == turn_id:
-                            found.append(self._message(row))
-                        elif row[3] != "summary":  # a summary is a turn of its own in the midst of another
-                            break
+                    try:
+                        return self._turn(turn_id, self._db.execute(sql, bindings))
+                    except UnicodeDecodeError:
+                        return self._turn(turn_id, (row for row, _ in mended(self._db, sql, bindings)))
             except apsw.Error as error:
                 raise explain(error, self.path) from error
+        return []
+
+    def _turn(self, turn_id: int, rows: Iterable[tuple[Any, ...]]) -> list[Message]:
+        """The messages of a turn, of those from its first on; the rest is not read."""
+        found = []
+        for row in rows:
+            if row[2] == turn_id:
+                found.append(self._message(row))
+            elif row[3] != "summary":  # a summary is a turn of its own in the midst of another
+                break
         return found
 
     def stands_apart(self, agent_id: str, call: int) -> bool:
@@ -244,7 +257,7 @@ class SqliteStore(SqliteTowards, SqliteLeases, SqliteMemos, SqliteReading, Sqlit
                 yield self._message(row)
 
     def erased_by(self, event_id: int) -> Event | None:
-        return next((self._event(row) for row in self._run("erased_by", event_id)), None)
+        return next(iter(self._events(self._sql["erased_by"], (event_id,))), None)
 
     def forget_erased(self) -> bool:
         ((busy, *_),) = self._all("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -273,44 +286,27 @@ class SqliteStore(SqliteTowards, SqliteLeases, SqliteMemos, SqliteReading, Sqlit
     def turns_after(self, agent_id: str, event_id: int, limit: int) -> list[int]:
         return [id for (id,) in self._run("turns_after", self._key(agent_id), event_id, limit)]
 
-    # Checking
-
-    def damage(self) -> Iterator[str]:
-        for (line,) in self._all("PRAGMA integrity_check(20)"):
-            if line != "ok":
-                yield f"database: {line}"
-        from foldmark.stores.sqlite_search import damage as index_damage
-
-        index = partial(self._run, "wrong_index_rows"), partial(self._run, "wrong_index")
-        yield from index_damage(*index, writable=not self._db.readonly("main"))
-        for table, row, parent, _ in self._all("PRAGMA foreign_key_check"):
-            yield f"database: row {row} of {table} names a row of {parent} that is not there"
-        for (agent_id, *_), key in [(row, row[-1]) for row in self._run("agents")]:
-            for (event_id,) in self._run("wrong_sums", key):
-                yield f"agent {agent_id[:8]}: the sums stored with event {event_id} are not what its events give"
-            for (event_id,) in self._all(self._sql["wrong_weights"], {"agent": key}):
-                yield f"agent {agent_id[:8]}: the weight stored with event {event_id} is not what its events give"
-            for (wrong,) in self._all(self._sql["wrong_waiting"], {"key": key}):
-                if wrong:
-                    yield f"agent {agent_id[:8]}: {wrong} calls of its open turn are wrongly said to wait, or not to"
-        yield from self._damaged_towards()
-        yield from self._damaged_sent()
-        yield from self._damaged_memos()
-        yield from self._damaged_lineage()
-        for agent_id, *row in self._run("wrong_rows"):
-            names, said, given = ("newest event", "messages", "tokens", "open turn"), row[:4], row[4:]
-            for name, says, gives in zip(names, said, given, strict=True):
-                if says != gives:
-                    yield f"agent {agent_id[:8]}: its row says {name} {says}, its events say {gives}"
-
     # Rows to values
 
     def _all(self, sql: str, bindings: Any = ()) -> list[tuple[Any, ...]]:
         try:
             with self._lock:
-                return self._db.execute(sql, bindings).fetchall()
+                return fetch(self._db, sql, bindings)
         except apsw.Error as error:
             raise explain(error, self.path) from error
+
+    def _events(self, sql: str, bindings: Any = ()) -> list[Event]:
+        """The events of a query; one that holds what is not UTF-8 is marked as damaged."""
+        try:
+            with self._lock:
+                try:
+                    rows = self._db.execute(sql, bindings).fetchall()
+                except UnicodeDecodeError:
+                    marked = list(mended(self._db, sql, bindings))
+                    return [self._event(row, damaged) for row, damaged in marked]
+        except apsw.Error as error:
+            raise explain(error, self.path) from error
+        return [self._event(row) for row in rows]
 
     def _run(self, name: str, *bindings: Any) -> list[tuple[Any, ...]]:
         return self._all(self._sql[name], bindings)
@@ -325,11 +321,14 @@ class SqliteStore(SqliteTowards, SqliteLeases, SqliteMemos, SqliteReading, Sqlit
         try:
             return self._keys[agent_id]
         except KeyError:
-            raise DamagedError(f"an event names agent {agent_id[:8]}, which the database does not have") from None
+            raise unknown_agent(agent_id) from None
 
     def _id(self, key: int) -> str:
         if key not in self._ids:
-            ((self._ids[key],),) = self._run("agent_id", key)
+            for (agent_id,) in self._run("agent_id", key):
+                self._ids[key] = agent_id
+        if key not in self._ids:
+            return f"unknown agent {key}"  # the event is damaged; nobody's lineage holds it
         return self._ids[key]
 
     def _agent(self, row: Sequence[Any]) -> AgentRecord:
@@ -338,21 +337,28 @@ class SqliteStore(SqliteTowards, SqliteLeases, SqliteMemos, SqliteReading, Sqlit
         self._keys[record.id], self._ids[key] = key, record.id
         return record
 
-    def _event(self, row: Sequence[Any]) -> Event:
+    def _event(self, row: Sequence[Any], damaged: bool = False) -> Event:
+        row, mistyped = well_typed(row)
+        damaged = damaged or mistyped
         id, key, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers = row
+        try:
+            read = decode_data(kind, data)
+        except DamagedError:
+            read, damaged = None, True  # of an operation, whoever replays it finds that it is not there
         return Event(
             id,
             self._id(key),
             turn,
             kind,
             content,
-            decode_data(kind, data),
+            read,
             dialect,
             actor,
             tokens,
             created_at,
             bool(interrupted),
             answers,
+            damaged,
         )
 
     def _message(self, row: Sequence[Any]) -> Message:

@@ -4,12 +4,14 @@ from typing import Any
 
 import apsw
 
+from foldmark.core.checksum import checksum
 from foldmark.core.codec import count_tokens, encode_data, without_content
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.events import ROLES, Draft
 from foldmark.core.ports import Size
 from foldmark.core.towards import End, refused
 from foldmark.core.turns import place
+from foldmark.stores.sqlite_damage import fetch, is_damaged, unknown_agent
 from foldmark.stores.sqlite_file import explain
 
 
@@ -45,6 +47,8 @@ class Appender:
         own = self.own.plus(Size(1, tokens)) if kind in ROLES else self.own
         nth, total = own if kind in ROLES else (None, None)
         call_id = draft.data["call_id"] if draft.data and kind in ("tool_call", "tool_result") else None
+        fixed = (id, self._key, turn, kind, draft.dialect, draft.actor, draft.created_at, int(draft.interrupted))
+        raw = None if data is None else data.encode()
         self._db.execute(
             self._sql["append"],
             (
@@ -64,6 +68,7 @@ class Appender:
                 total,
                 draft.content,
                 data,
+                checksum((*fixed, call_id, draft.answers), draft.content.encode(), raw),
             ),
         )
         if nth is not None:
@@ -107,18 +112,22 @@ class Appender:
             raise explain(error, self._path) from error
 
     def _erase(self, owner: str, turn: int, last: int, by: int) -> None:
-        ((key,),) = self._db.execute(self._sql["agent_key"], (owner,)).fetchall()
+        key = next((key for (key,) in self._db.execute(self._sql["agent_key"], (owner,))), None)
+        if key is None:
+            raise unknown_agent(owner)
         turn_of: dict[str, Any] = {"agent": key, "turn": turn, "last": last}
-        rows: list[tuple[Any, ...]] = self._db.execute(self._sql["to_erase"], turn_of).fetchall()
-        for id, kind, nth, data in rows:
+        indexed = True
+        for id, kind, nth, data in fetch(self._db, self._sql["to_erase"], turn_of):
             if nth is not None:
-                self._db.execute(self._sql["unindex"], (id,))
+                indexed = self._unindex(id) and indexed
                 for also in ("unindex_parts", "erase_vectors", "erase_signatures"):
                     self._db.execute(self._sql[also], (id,))
                 self._db.execute(self._sql["unweigh"], (key, id))
                 if kind == "tool_call":
                     self._db.execute(self._sql["answered"], (key, id))
             self._db.execute(self._sql["erase"], (without_content(kind, data, handed_down=turn > 0), by, id))
+        if not indexed:
+            self._db.execute(self._sql["rebuild_index"])
         if turn:
             self._db.execute(self._sql["erase_questions"], (turn,))
         else:
@@ -131,6 +140,18 @@ class Appender:
         if key == self._key:
             self._messages, self._tokens = own
             self._weight = next((sum for (sum,) in self._db.execute(self._sql["weight_anew"], (key,))), 0)
+
+    def _unindex(self, id: int) -> bool:
+        """Take a message out of the index of words; False if that takes making it anew, because the words that it was
+        indexed with are not known."""
+        rows: list[tuple[Any, ...]] = self._db.execute(self._sql["checksums"], (id - 1, 1)).fetchall()
+        if is_damaged(*rows[0][1:]):
+            return False
+        try:
+            self._db.execute(self._sql["unindex"], (id,))
+        except apsw.CorruptError:  # there was no checksum to tell
+            return False
+        return True
 
     def finish(self) -> None:
         """Write down where the agent stands."""

@@ -1,6 +1,7 @@
 """Opening an SQLite file: is it one, is it ours, of which version; and what SQLite's errors mean for a person."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -10,6 +11,9 @@ import apsw
 from foldmark.core.codec import decode_data
 from foldmark.core.errors import DamagedError, StoreError
 from foldmark.stores.queries import migrations
+
+PRIVATE = 0o600
+"""The mode of a database: conversations hold whatever people say and tools print."""
 
 APPLICATION_ID = 0x466F6C64
 """Marks the file as Foldmark's in SQLite's header: "Fold"."""
@@ -42,6 +46,11 @@ def open_file(path: str, create: bool, place: str) -> apsw.Connection:
             raise
     except apsw.Error as error:
         raise explain(error, path) from error
+    except UnicodeDecodeError as error:  # functions of migrations cannot be given such a text
+        raise StoreError(
+            f"{path} was written by an older Foldmark and holds a text that is not UTF-8 ({error.object[:20]!r}…): it "
+            "cannot be brought up to date, and was not changed. Mend that text with any SQLite shell, then repeat."
+        ) from None
     except UnicodeEncodeError:
         raise StoreError(f"{path} cannot be opened: its name is not UTF-8. Name another.") from None
     return db
@@ -65,7 +74,7 @@ def explain(error: apsw.Error, path: str) -> StoreError:
         case apsw.CantOpenError():
             what = f"{path} cannot be opened. Is it a file, in a folder that exists and that you may read?"
         case apsw.CorruptError():
-            what = f"{path} is damaged ({error}). Keep a copy and run `foldmark doctor`."
+            what = f"{path} is damaged ({error}). {rescue(path)}"
         case apsw.ConnectionClosedError():
             what = f"{path} was closed by this program; open it again"
         case _:
@@ -73,11 +82,27 @@ def explain(error: apsw.Error, path: str) -> StoreError:
     return StoreError(what)
 
 
+def rescue(path: str) -> str:
+    """How all that can still be read of a damaged file is saved, in words for a person."""
+    from shlex import quote
+
+    # `.dump` goes on behind what it cannot read; `.recover` of SQLite 3.40 fails on a schema like this one.
+    marks = f"PRAGMA user_version = {len(migrations('sqlite'))}; PRAGMA application_id = {APPLICATION_ID};"
+    return (
+        "Keep a copy of it. What can be read is saved by "
+        f"`(sqlite3 {quote(path)} .dump | sed 's/^ROLLBACK.*/COMMIT;/'; echo '{marks}') | sqlite3 rescued.db`; "
+        "`foldmark --db rescued.db doctor` says what is missing there."
+    )
+
+
 def weight_of(*row: Any) -> int:
-    """`foldmark.core.weight.weight` of a row of `events`, as SQL calls it; data that is damaged counts as none."""
+    """`foldmark.core.weight.weight` of a row of `events`, as SQL calls it, with texts as such or as bytes; data that is
+    damaged counts as none."""
     from foldmark.core.weight import weight  # 5 ms, for whoever appends or checks
 
-    kind, content, data, interrupted, event_id = row
+    decoded: list[Any] = [each.decode(errors="replace") if isinstance(each, bytes) else each for each in row]
+    kind, content, data, interrupted, event_id = decoded
+    content = content if isinstance(content, str) else ""
     try:
         read = decode_data(kind, data)
     except DamagedError:
@@ -114,10 +139,45 @@ def _connect(path: str, create: bool, place: str) -> apsw.Connection:
             raise StoreError(f"there is no database at {path}. `foldmark chat` starts one; --db names another.")
         if not file.parent.is_dir():
             raise StoreError(f"there is no folder {file.parent} to put the database in. Create it, or name another.")
-        return apsw.Connection(path)
+        _create(file)
     if is_only_read(path):
         return connect_read_only(path)
     return apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
+
+
+def _create(file: Path) -> None:
+    """Make an empty file, which is a new database, for nobody but this user, whatever the umask. SQLite gives the files
+    beside it the same mode."""
+    try:
+        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, PRIVATE))
+        file.chmod(PRIVATE)
+    except FileExistsError:  # another process makes it in this moment
+        pass
+    except OSError as error:
+        raise apsw.CantOpenError(str(error)) from None
+
+
+def make_folder(folder: Path) -> None:
+    """Make a database's folder and those above it as needed, each for nobody but this user; what is there stays as it
+    is. Raises OSError."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        with suppress(FileExistsError):
+            folder.mkdir(0o700)
+            folder.chmod(0o700)
+
+
+def narrow(path: str) -> bool:
+    """Take away what others may do with an existing database and the files beside it. Return True if that was
+    something; it stays as it is where this user may not change it."""
+    narrowed = False
+    for file in (Path(path), *(Path(f"{os.path.realpath(path)}{ending}") for ending in ("-wal", "-shm"))):
+        with suppress(OSError):
+            mode = file.stat().st_mode & 0o777
+            if mode & 0o077:
+                file.chmod(mode & 0o700)
+                narrowed = True
+    return narrowed
 
 
 def is_only_read(path: str) -> bool:
@@ -163,6 +223,9 @@ def _prepare(db: apsw.Connection, path: str, create: bool) -> None:
             db.execute("VACUUM")
         _migrate(db, path, steps)
     db.execute("PRAGMA synchronous = FULL")
+    # On macOS a disk keeps what it was given in its cache unless it is asked by F_FULLFSYNC; elsewhere there is none.
+    db.execute("PRAGMA fullfsync = ON")
+    db.execute("PRAGMA checkpoint_fullfsync = ON")
     db.execute("PRAGMA journal_size_limit = 67108864")
 
 

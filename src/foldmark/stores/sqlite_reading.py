@@ -43,21 +43,27 @@ class SqliteReading:
         memory = self.path == MEMORY
         # A database in memory cannot be read while somebody writes. Who holds `_reading` never waits for the store.
         with self.exclusive() if memory else nullcontext():
-            keys = {agent: self._key(agent) for agent in sorted({scope.agent, *(each.agent for each in scope.lineage)})}
+            agents = {scope.agent, *(each.agent for each in (*scope.lineage, *scope.visible))}
+            keys = {agent: self._key(agent) for agent in sorted(agents)}
             with self._reading:
                 try:
                     if memory and self._db.in_transaction:
                         raise StoreError("a database in memory cannot be queried inside a batch; end the batch first")
-                    return self._sandbox_for(scope, keys).query(sql, limits)
+                    try:
+                        return self._sandbox_for(scope, keys).query(sql, limits)
+                    except UnicodeDecodeError:
+                        self._forget_sandbox()
+                        return self._sandbox_for(scope, keys, mending=True).query(sql, limits)
                 except apsw.Error as error:
                     raise explain(error, self.path) from error
 
-    def _sandbox_for(self, scope: Scope, keys: dict[str, int]) -> "Sandbox":
+    def _sandbox_for(self, scope: Scope, keys: dict[str, int], *, mending: bool = False) -> "Sandbox":
         if self._sandbox is None or self._sandbox[0] != scope:
             from foldmark.stores.sqlite_sandbox import Sandbox  # 3 ms, for whoever queries
 
             self._forget_sandbox()
-            self._sandbox = scope, Sandbox(open_beside(self._db, self.path, self._place), scope, keys)
+            beside = open_beside(self._db, self.path, self._place)
+            self._sandbox = scope, Sandbox(beside, scope, keys, mending=mending)
         return self._sandbox[1]
 
     def _forget_sandbox(self) -> None:

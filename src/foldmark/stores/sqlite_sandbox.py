@@ -23,14 +23,20 @@ from foldmark.core.wording import listing
 from foldmark.stores.sqlite_functions import FUNCTIONS, SHORT, replace_slow
 from foldmark.stores.sqlite_views import Ranges, views
 
-USUAL, LONGEST = 250_000, 8_000_000
-"""Bytes of a text or blob; up to the second where the log itself holds such texts, and then with fewer functions."""
+USUAL, LONGEST = 250_000, 64_000_000
+"""Bytes of a text, blob or row; where the log itself holds longer texts, up to the second, and then with fewer
+functions."""
+
+_IN_A_ROW = 3
+"""How often a row that is sorted or compared may hold the longest text of the log."""
 
 _MOST_MEMORY, _LAST_MEMORY = 200 * 2**20, 400 * 2**20
 """Bytes by which SQLite's memory may grow; the second for what is done between two looks at the first."""
 
 _STEPS = 1000
-"""Instructions between two looks at time and memory."""
+"""Instructions between two looks at time and memory, while texts have up to `_STEP_BYTES`."""
+
+_STEP_BYTES = 8_000_000
 
 _LIMITS = {
     apsw.SQLITE_LIMIT_SQL_LENGTH: 10_000,
@@ -56,15 +62,19 @@ _HEAP = Lock()
 class Sandbox:
     """A connection that answers statements over the views of one scope."""
 
-    def __init__(self, db: apsw.Connection, scope: Scope, keys: dict[str, int]) -> None:
-        """`keys` has the key of every agent of the lineage; `db` is closed with this."""
+    def __init__(self, db: apsw.Connection, scope: Scope, keys: dict[str, int], *, mending: bool = False) -> None:
+        """`keys` has the key of every agent of the lineage; `db` is closed with this. With `mending` stored texts that
+        are not UTF-8 can be read, which takes longer."""
 
         def keyed(segments: Segments) -> Ranges:
             return sorted((keys[agent], first, last) for agent, first, last in segments)
 
         self._db, self._secret = db, f"v{os.urandom(16).hex()}"
         ids = {key: agent for agent, key in keys.items()}
-        self._built = views(self._secret, keys[scope.agent], ids, keyed(scope.lineage), keyed(scope.visible))
+        self._mending = f"{self._secret}_text" if mending else None
+        self._built = views(
+            self._secret, keys[scope.agent], ids, keyed(scope.lineage), keyed(scope.visible), mending=self._mending
+        )
         self._sql = ""
         self._columns: tuple[str, ...] = ()
         self._start(Limits(60, 0, 0))
@@ -88,6 +98,8 @@ class Sandbox:
         self._taken = frozenset(name.lower() for (name,) in db.execute(names))
         # What is sorted stays in the memory that is bounded, and out of files.
         db.execute("PRAGMA temp_store = MEMORY")
+        if self._mending is not None:
+            db.create_scalar_function(self._mending, _text, 1, deterministic=True)
         for statement in self._built.statements:
             db.execute(statement)
         db.execute("PRAGMA query_only = ON")
@@ -96,10 +108,10 @@ class Sandbox:
             db.limit(limit, value)
         db.authorizer = self._allow
         db.exec_trace = self._begin
-        db.set_progress_handler(self._over, _STEPS)
 
     def query(self, sql: str, limits: Limits) -> Rows:
-        """As `Reading.query`; raises apsw.Error only for what is wrong with the database."""
+        """As `Reading.query`; raises apsw.Error only for what is wrong with the database, and UnicodeDecodeError for a
+        text that is not UTF-8, unless this mends them."""
         sql = well_formed(sql)
         if "\0" in sql:
             raise CommandError("the statement holds a NUL character; write char(0) in its place")
@@ -112,19 +124,31 @@ class Sandbox:
             try:
                 return self._fetch(sql, limits)
             except apsw.TooBigError:
-                # The log may hold texts as long as this; what makes texts longer is not for these.
-                until = self._until
-                self._start(limits._replace(seconds=until - monotonic()), LONGEST)
-                ((longest,),) = self._fetch(_LONGEST_TEXT, limits).rows
-                if (longest or 0) <= USUAL:
-                    raise CommandError(
-                        f"a text got longer than {USUAL:,} bytes; use substr, or a smaller part"
-                    ) from None
-                self._start(limits._replace(seconds=until - monotonic()), min(longest, LONGEST))
-                try:
-                    return self._fetch(sql, limits)
-                except apsw.TooBigError:
-                    raise CommandError(f"a text is longer than {LONGEST:,} bytes; leave it out") from None
+                return self._fetch_long(sql, limits)
+
+    def _fetch_long(self, sql: str, limits: Limits) -> Rows:
+        """Run a statement that met a text or row above the usual length: the log may hold such texts."""
+        until = self._until
+        self._start(limits._replace(seconds=until - monotonic()), _UNLIMITED)
+        longest = max(self._fetch(each, limits).rows[0][0] or 0 for each in _LONGEST_TEXTS)
+        if longest <= USUAL:
+            raise CommandError(
+                f"a text or a row of texts got longer than {USUAL:,} bytes; use parts: substr(content, 1, 4000)"
+            )
+        most = _IN_A_ROW * min(longest, LONGEST) + USUAL
+        self._start(limits._replace(seconds=until - monotonic()), most)
+        try:
+            return self._fetch(sql, limits)
+        except apsw.TooBigError:
+            if longest > most:
+                raise CommandError(
+                    f"a text has {longest:,} bytes, and query_db reads none of more than {most:,}; "
+                    f"leave it out: WHERE octet_length(content) <= {most}"
+                ) from None
+            raise CommandError(
+                f"a text or a row of texts got longer than {most:,} bytes; "
+                "ask for fewer long texts at once, or for parts: substr(content, 1, 4000)"
+            ) from None
 
     def _start(self, limits: Limits, length: int = USUAL) -> None:
         self._until, self._stopped = monotonic() + limits.seconds, limits.stopped
@@ -133,6 +157,8 @@ class Sandbox:
         self._seconds = limits.seconds
         self._functions = FUNCTIONS if length <= USUAL else FUNCTIONS - SHORT
         self._db.limit(apsw.SQLITE_LIMIT_LENGTH, length)
+        # A step takes the longer, the longer the texts are.
+        self._db.set_progress_handler(self._over, max(_STEPS * _STEP_BYTES // max(length, _STEP_BYTES), 10))
 
     def _fetch(self, sql: str, limits: Limits) -> Rows:
         self._expect(sql)
@@ -150,9 +176,12 @@ class Sandbox:
             if not found or self._ended != _SLOW:
                 raise CommandError(self._ended or _SLOW) from None
             cut = "time"
-        except apsw.TooBigError:
-            raise
+        except UnicodeDecodeError:
+            if self._mending is None:
+                raise
+            raise CommandError("a text that the statement makes is not UTF-8; hex() shows it") from None
         except (
+            apsw.TooBigError,
             apsw.BusyError,
             apsw.LockedError,
             apsw.CorruptError,
@@ -163,8 +192,6 @@ class Sandbox:
             raise
         except apsw.NoMemError:
             raise CommandError(_TOO_MUCH) from None
-        except UnicodeDecodeError:
-            raise CommandError("a text that was found is not UTF-8; hex() shows it") from None
         except apsw.Error as error:
             raise CommandError(self._explained(error)) from None
         finally:
@@ -257,12 +284,21 @@ class Sandbox:
         return f"SQLite: {text}"
 
 
-_LONGEST_TEXT = """SELECT max(octet_length(content)) FROM (
-    SELECT content FROM messages UNION ALL SELECT data FROM operations UNION ALL SELECT content FROM memos
-)"""
+_LONGEST_TEXTS = (
+    "SELECT max(octet_length(content)) FROM messages",
+    "SELECT max(octet_length(data)) FROM operations",
+    "SELECT max(octet_length(content)) FROM memos",
+)
+_UNLIMITED = 1_000_000_000
+"""As long as SQLite's texts can be, for Foldmark's own statements, which read lengths only."""
 
 _SLOW = "the query took too long; narrow it, as by id, or read fewer rows with LIMIT"
-_TOO_MUCH = "the query took too much memory, or is too complicated; read fewer or shorter rows"
+_TOO_MUCH = "the query took too much memory, or is too complicated; read fewer rows, or parts: substr(content, 1, 4000)"
+
+
+def _text(*raws: Any) -> Any:
+    (raw,) = raws
+    return raw.decode(errors="replace") if isinstance(raw, bytes) else raw
 
 
 @contextmanager

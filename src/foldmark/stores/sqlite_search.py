@@ -91,7 +91,8 @@ class SqliteIndex:
             ((agent,),) = self._run("agent_of", {"id": id})
             bound = {"id": id, "agent": agent, "reach": reach, "whole": LONGEST, "cut": NEIGHBOUR}
             rows = sorted(self._run("around", bound))
-            said = [Said(id, text, at) for id, text, at, tool in rows if self._is_findable(id, agent, tool)]
+            # Damage can change the types of columns.
+            said = [Said(id, str(text), str(at)) for id, text, at, tool in rows if self._is_findable(id, agent, tool)]
             found[agent].append(said)
         runs = [run for lists in found.values() for run in joined(lists)]
         if self._filters is None:

@@ -15,6 +15,8 @@ from foldmark.core.sent import Makings, SentRequest
 class SqliteSent:
     """The methods of `Sent`, over the connection of the store that it is a part of."""
 
+    _sql: dict[str, str]
+
     def _run(self, name: str, *bindings: Any) -> list[tuple[Any, ...]]:
         raise NotImplementedError
 
@@ -24,7 +26,7 @@ class SqliteSent:
     def _keyed(self, segments: Segments) -> str:
         raise NotImplementedError
 
-    def _event(self, row: Sequence[Any]) -> Event:
+    def _events(self, sql: str, bindings: Any = ()) -> list[Event]:
         raise NotImplementedError
 
     def writing(self) -> AbstractContextManager[None]:
@@ -61,8 +63,8 @@ class SqliteSent:
         raise DamagedError(f"the text with the hash {sha256[:12]} is not there; run `foldmark doctor`")
 
     def tombstones(self, segments: Segments) -> list[Event]:
-        rows = self._run("tombstones", self._keyed(segments)) if segments else []
-        return sorted(map(self._event, rows), key=lambda event: event.id)
+        found = self._events(self._sql["tombstones"], (self._keyed(segments),)) if segments else []
+        return sorted(found, key=lambda event: event.id)
 
     def _damaged_sent(self) -> Iterator[str]:
         for agent_id, sent_id, missing in self._run("wrong_sent"):

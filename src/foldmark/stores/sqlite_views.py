@@ -5,6 +5,7 @@ view a table is read, and a statement can name a subquery as it likes (`WITH mes
 so the inner views have names that nobody can guess.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -36,15 +37,23 @@ class _Scope(NamedTuple):
     shown: str
 
 
-def views(secret: str, own: int, ids: dict[int, str], lineage: Ranges, visible: Ranges) -> Built:
+def views(
+    secret: str, own: int, ids: dict[int, str], lineage: Ranges, visible: Ranges, *, mending: str | None = None
+) -> Built:
     """The views for the agent with key `own`; `ids` is key -> uuid of all agents of the lineage, `secret` a word that
-    nobody can guess."""
+    nobody can guess. `mending` is the SQL function that makes texts of bytes which may not be UTF-8; None where they
+    are read as they are."""
     log, done, notes, handed, shown = (f"{secret}_{name}" for name in ("log", "done", "notes", "handed", "shown"))
     scope = _Scope(own, ids, lineage, visible, handed, shown)
+
+    def read(select: str) -> str:
+        """A part of a view, `<column>` standing for a stored text."""
+        return re.sub(r"<(\w\.\w+)>", r"\1" if mending is None else rf"{mending}(CAST(\1 AS BLOB))", select)
+
     bodies = {
-        log: _events(_MESSAGES, scope, by_agent=False),
-        done: _events(_OPERATIONS, scope, by_agent=True),
-        notes: _MEMOS,
+        log: _events(read(_MESSAGES), scope, by_agent=False),
+        done: _events(read(_OPERATIONS), scope, by_agent=True),
+        notes: read(_MEMOS),
         "messages": f"SELECT {', '.join(VIEWS['messages'])} FROM temp.{log}",
         "turns": _TURNS,
         "operations": f"SELECT {', '.join(VIEWS['operations'])} FROM temp.{done}",
@@ -64,15 +73,16 @@ def views(secret: str, own: int, ids: dict[int, str], lineage: Ranges, visible: 
 
 _ROLE = f"CASE e.kind {' '.join(f'WHEN {kind!r} THEN {role!r}' for kind, role in ROLES.items())} END"
 
-_MESSAGES = f"""SELECT e.id, {{uuid}} AS agent_id, e.turn AS group_id, {_ROLE} AS role, e.kind, e.content,
+_MESSAGES = f"""SELECT e.id, {{uuid}} AS agent_id, e.turn AS group_id, {_ROLE} AS role,
+    <e.kind> AS kind, <e.content> AS content,
     CASE WHEN NOT ({{visible}}) THEN 'dropped' WHEN e.kind = 'tool_call' THEN e.kind ELSE 'completed' END AS status,
-    e.dialect AS parsing_strategy, e.tokens, e.created_at
+    <e.dialect> AS parsing_strategy, e.tokens, <e.created_at> AS created_at
 FROM main.events e WHERE e.nth IS NOT NULL AND {{inside}}"""
 
 # What a parent's operations say is the parent's: a fork records what another child was given. The index holds ends of
 # turns as well.
-_OPERATIONS = f"""SELECT e.id, {{uuid}} AS agent_id, e.turn AS group_id, e.kind, e.actor,
-    CASE WHEN {{own}} THEN e.data END AS data, e.created_at
+_OPERATIONS = f"""SELECT e.id, {{uuid}} AS agent_id, e.turn AS group_id, <e.kind> AS kind, <e.actor> AS actor,
+    CASE WHEN {{own}} THEN <e.data> END AS data, <e.created_at> AS created_at
 FROM main.events e
 WHERE (e.kind IN ({", ".join(map(repr, OPERATION_KINDS))}) OR (e.kind = 'turn_ended' AND e.data IS NOT NULL))
     AND e.kind <> 'turn_ended' AND e.redacted IS NULL AND {{inside}}"""
@@ -82,8 +92,9 @@ _TURNS = """SELECT group_id, min(agent_id), min(id), max(id), count(*), sum(toke
 FROM temp.messages WHERE group_id IS NOT NULL GROUP BY group_id"""
 
 # The condition is for `count(*)`, which names no column: SQLite would ask whether the table may be read from outside.
-_MEMOS = """SELECT m.id, m.content,
-    (SELECT json_group_array(t.tag ORDER BY t.tag) FROM main.memo_tags t WHERE t.memo = m.id) AS tags, m.created_at
+_MEMOS = """SELECT m.id, <m.content> AS content,
+    (SELECT json_group_array(<t.tag> ORDER BY t.tag) FROM main.memo_tags t WHERE t.memo = m.id) AS tags,
+    <m.created_at> AS created_at
 FROM main.memos m WHERE m.created_at > ''"""
 
 

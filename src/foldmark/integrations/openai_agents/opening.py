@@ -12,6 +12,7 @@ from foldmark.app import read_settings
 from foldmark.conversation import Agent, Log
 from foldmark.conversation.log import check_name, is_uuid
 from foldmark.core.errors import CommandError
+from foldmark.stores.sqlite_file import make_folder
 
 if TYPE_CHECKING:
     from agents.memory import SessionSettings
@@ -24,7 +25,7 @@ def opened(path: str | os.PathLike[str] | None) -> Log:
     given = read_settings()
     own = settings.database(os.environ, given.database)
     if settings.is_default(own, os.environ, given.database):
-        Path(own).parent.mkdir(parents=True, exist_ok=True)
+        make_folder(Path(own).parent)
     return foldmark.open(own, settings=given)
 
 

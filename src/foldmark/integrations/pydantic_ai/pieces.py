@@ -75,14 +75,14 @@ def with_parts(message: ModelMessage, parts: Sequence[Any]) -> ModelMessage:
 
 def plain(event: Event) -> Piece:
     """The piece of an event that no message of Pydantic AI was recorded as, or whose data cannot be read."""
-    time, part = codec.utc(event.created_at), _plain_part(event)
+    time, part = codec.stored_time(event.created_at), _plain_part(event)
     if isinstance(part, TextPart | ToolCallPart):
         return Piece(event.id, event.kind, None, event.id, ModelResponse([part], timestamp=time), (part,))
     return Piece(event.id, event.kind, event.answers, event.id, ModelRequest([part], timestamp=time), (part,))
 
 
 def _plain_part(event: Event) -> Any:
-    time, call_id = codec.utc(event.created_at), event.call_id or ""
+    time, call_id = codec.stored_time(event.created_at), event.call_id or ""
     match event.kind:
         case "assistant" | "summary":
             return TextPart(event.content)

@@ -54,8 +54,9 @@ FROM agents WHERE key = ?
 -- name: append
 -- One event.
 INSERT INTO events (
-    id, agent, turn, kind, dialect, actor, tokens, created_at, interrupted, call_id, answers, apart, nth, sum, content, data
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    id, agent, turn, kind, dialect, actor, tokens, created_at, interrupted, call_id, answers, apart, nth, sum, content, data,
+    checksum
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: weigh
 -- What a message weighs, and its agent's messages up to it.
@@ -138,7 +139,7 @@ FROM events WHERE id = (
         SELECT id FROM events
         WHERE agent = s.value ->> 0 AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary') AND kind = :kind
         AND id BETWEEN s.value ->> 1 AND s.value ->> 2 AND redacted IS NULL
-        AND (kind <> 'summary' OR data ->> 'state' IS NOT NULL)
+        AND (kind <> 'summary' OR CASE WHEN json_valid(data) THEN data ->> 'state' END IS NOT NULL)
         ORDER BY id DESC LIMIT 1
     )) FROM json_each(:segments) s
 )
@@ -236,7 +237,7 @@ AND (:turn = 0 OR (turn = :turn AND kind NOT IN ('scratchpad', 'config'))) ORDER
 
 -- name: erase
 -- What remains of an event whose content was erased.
-UPDATE events SET content = '', data = ?, tokens = 0, nth = NULL, sum = NULL, apart = NULL, redacted = ?
+UPDATE events SET content = '', data = ?, tokens = 0, nth = NULL, sum = NULL, apart = NULL, redacted = ?, checksum = NULL
 WHERE id = ?
 
 -- name: count_anew
@@ -285,6 +286,33 @@ UPDATE agents SET messages = ?, tokens = ? WHERE key = ?
 SELECT r.id, r.agent, r.turn, r.kind, r.content, r.data, r.dialect, r.actor, r.tokens, r.created_at, r.interrupted, r.answers
 FROM events e JOIN events r ON r.id = e.redacted WHERE e.id = ?
 
+-- name: checksums
+-- A page of the events behind an id, as what their checksums are made of; none that were erased.
+SELECT id, CAST(id || ' ' || agent || ' ' || ifnull(turn, '') || ' ' || kind || ' ' || ifnull(dialect, '') || ' ' || actor
+    || ' ' || created_at || ' ' || interrupted || ' ' || ifnull(call_id, '') || ' ' || ifnull(answers, '') AS BLOB),
+    CAST(content AS BLOB), CAST(data AS BLOB), checksum
+FROM events WHERE id > ? AND redacted IS NULL ORDER BY id LIMIT ?
+
+-- name: wrong_unchecked
+-- How many events were recorded before there were checksums.
+SELECT count(*) FROM events WHERE checksum IS NULL AND redacted IS NULL
+
+-- name: wrong_tables
+-- The tables beside the log that hold texts.
+SELECT name FROM pragma_table_list WHERE schema = 'main' AND strict AND name <> 'events' ORDER BY name
+
+-- name: wrong_texts
+-- The texts that requests need, with their hashes.
+SELECT hash, CAST(text AS BLOB) FROM texts
+
+-- name: wrong_sent_data
+-- Requests of which it cannot be read what they were made of.
+SELECT a.id, sent.id FROM sent JOIN agents a ON a.key = sent.agent WHERE NOT json_valid(sent.data)
+
+-- name: rebuild_index
+-- Makes the index of words anew; reads every message.
+INSERT INTO search (search) VALUES ('rebuild')
+
 -- name: wrong_sums
 -- The first message of an agent whose running count, sum or size is not what its events give.
 SELECT id FROM (
@@ -297,7 +325,7 @@ LIMIT 1
 -- name: wrong_weights
 -- The first event of an agent whose weight or running sum of weights is missing, or not what its events give, or too much.
 WITH found AS MATERIALIZED (
-    SELECT id, weight_of(kind, content, data, interrupted, id) AS own
+    SELECT id, weight_of(CAST(kind AS BLOB), CAST(content AS BLOB), CAST(data AS BLOB), interrupted, id) AS own
     FROM events WHERE agent = :agent AND nth IS NOT NULL ORDER BY id
 )
 SELECT min(id) FROM (
@@ -375,8 +403,8 @@ WHERE s.search MATCH :expression AND s.rowid >= :first
     AND (:since IS NULL OR e.created_at >= :since)
     AND (:before IS NULL OR e.created_at < :before)
     AND (:tool IS NULL OR lower(json_extract(CASE e.kind
-        WHEN 'tool_call' THEN e.data
-        WHEN 'tool_result' THEN (SELECT c.data FROM events c WHERE c.id = e.answers)
+        WHEN 'tool_call' THEN iif(json_valid(e.data), e.data, '{}')
+        WHEN 'tool_result' THEN (SELECT iif(json_valid(c.data), c.data, '{}') FROM events c WHERE c.id = e.answers)
     END, '$.name')) = :tool)
 ORDER BY s.rank LIMIT :most
 
@@ -388,15 +416,15 @@ WHERE (:agents IS NULL OR e.agent IN (SELECT value FROM json_each(:agents)))
     AND (:since IS NULL OR e.created_at >= :since)
     AND (:before IS NULL OR e.created_at < :before)
     AND (:tool IS NULL OR lower(json_extract(CASE e.kind
-        WHEN 'tool_call' THEN e.data
-        WHEN 'tool_result' THEN (SELECT c.data FROM events c WHERE c.id = e.answers)
+        WHEN 'tool_call' THEN iif(json_valid(e.data), e.data, '{}')
+        WHEN 'tool_result' THEN (SELECT iif(json_valid(c.data), c.data, '{}') FROM events c WHERE c.id = e.answers)
     END, '$.name')) = :tool)
 
 -- name: whose
 -- The agents of some messages, ids as JSON in the order asked for, and the tool that each calls or that answered.
 SELECT e.id, e.agent, json_extract(CASE e.kind
-    WHEN 'tool_call' THEN e.data
-    WHEN 'tool_result' THEN (SELECT c.data FROM events c WHERE c.id = e.answers)
+    WHEN 'tool_call' THEN iif(json_valid(e.data), e.data, '{}')
+    WHEN 'tool_result' THEN (SELECT iif(json_valid(c.data), c.data, '{}') FROM events c WHERE c.id = e.answers)
 END, '$.name')
 FROM json_each(:ids) i CROSS JOIN events e ON e.id = i.value
 
@@ -413,8 +441,8 @@ SELECT id, CASE kind
         || replace(replace(replace(replace(text, '\\', '  '), '\n', '  '), '\t', '  '), '\r', '  ')
     ELSE text
 END, created_at, json_extract(CASE kind
-    WHEN 'tool_call' THEN data
-    WHEN 'tool_result' THEN (SELECT c.data FROM events c WHERE c.id = near.answers)
+    WHEN 'tool_call' THEN iif(json_valid(data), data, '{}')
+    WHEN 'tool_result' THEN (SELECT iif(json_valid(c.data), c.data, '{}') FROM events c WHERE c.id = m.answers)
 END, '$.name')
 FROM (
     SELECT id, kind, data, answers, created_at, CASE WHEN octet_length(content) <= longest THEN content
@@ -429,7 +457,7 @@ FROM (
         )
     )
     WHERE content <> ''
-) near
+) AS m
 
 -- name: agent_of
 -- Whose event this is.
@@ -512,12 +540,13 @@ DELETE FROM signatures WHERE embedder = ?
 DELETE FROM embedders WHERE key = ?
 
 -- name: hit
--- A message that was found, and the tool that it calls or that answered.
-SELECT e.id, a.id, a.name, e.kind, e.turn, e.created_at, json_extract(CASE e.kind
-    WHEN 'tool_call' THEN e.data
-    WHEN 'tool_result' THEN (SELECT c.data FROM events c WHERE c.id = e.answers)
+-- A message that was found, and the tool that it calls or that answered; whatever its columns hold.
+SELECT e.id, coalesce(a.id, 'unknown agent ' || e.agent), a.name, CAST(ifnull(e.kind, '') AS TEXT), e.turn,
+    CAST(ifnull(e.created_at, '') AS TEXT), json_extract(CASE e.kind
+    WHEN 'tool_call' THEN iif(json_valid(e.data), e.data, '{}')
+    WHEN 'tool_result' THEN (SELECT iif(json_valid(c.data), c.data, '{}') FROM events c WHERE c.id = e.answers)
 END, '$.name')
-FROM events e JOIN agents a ON a.key = e.agent WHERE e.id = ?
+FROM events e LEFT JOIN agents a ON a.key = e.agent WHERE e.id = ?
 
 -- name: opened
 -- The turns that were opened inside segments, JSON [[agent, first, last], ...].
@@ -653,17 +682,19 @@ DELETE FROM sent WHERE agent = ?
 
 -- name: erase_questions
 -- Takes a person's words out of the questions that were asked in a turn which is erased.
-UPDATE sent SET data = json_remove(data, '$.question') WHERE turn = ?
+UPDATE sent SET data = iif(json_valid(data), json_remove(data, '$.question'), '{}') WHERE turn = ?
 
 -- name: erase_texts
 -- Takes away the texts that no request needs any more.
-DELETE FROM texts WHERE hash NOT IN (SELECT h.value FROM sent, json_each(sent.data, '$.hashes') h)
+DELETE FROM texts WHERE hash NOT IN (
+    SELECT h.value FROM sent, json_each(iif(json_valid(sent.data), sent.data, '{}'), '$.hashes') h
+)
 
 -- name: wrong_sent
 -- Requests that need a text which is not there, or are a deleted agent's.
 SELECT a.id, sent.id, CASE WHEN d.agent IS NULL THEN h.key END
 FROM sent JOIN agents a ON a.key = sent.agent LEFT JOIN deletions d ON d.agent = a.key
-LEFT JOIN json_each(sent.data, '$.hashes') h ON h.value NOT IN (SELECT hash FROM texts)
+LEFT JOIN json_each(iif(json_valid(sent.data), sent.data, '{}'), '$.hashes') h ON h.value NOT IN (SELECT hash FROM texts)
 WHERE d.agent IS NOT NULL OR h.value IS NOT NULL
 
 -- name: lease
@@ -759,7 +790,7 @@ DELETE FROM memos WHERE id = ?
 -- name: erase_sent_memo
 -- Takes a memo out of the requests that were sent with it; its text goes with `erase_texts`.
 UPDATE sent SET data = json_remove(data, '$.hashes."memo ' || ? || '"')
-WHERE json_type(data, '$.hashes."memo ' || ? || '"') IS NOT NULL
+WHERE CASE WHEN json_valid(data) THEN json_type(data, '$.hashes."memo ' || ? || '"') END IS NOT NULL
 
 -- name: wrong_memo_rows
 -- Memos whose row in the index is not made of their content and tags, and rows of the index that are no memos.

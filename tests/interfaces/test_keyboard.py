@@ -1,0 +1,72 @@
+"""What a person pastes where lines are edited by libedit, as on macOS: it hands over a paste line by line."""
+
+import builtins
+import os
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from foldmark.interfaces import keyboard
+from foldmark.interfaces.keyboard import GOES_ON, PROMPT, Typed
+
+
+class Terminal:
+    """A pipe in place of a terminal, read byte by byte."""
+
+    def __init__(self, typed: Typed) -> None:
+        self.typed, self.prompts = typed, list[str]()
+        self.source, self.sink = os.pipe()
+
+    def write(self, text: str) -> None:
+        os.write(self.sink, text.encode())
+
+    def input(self, prompt: str) -> str:
+        """As `input`: the line that was begun stands behind the prompt."""
+        self.prompts.append(prompt)
+        line, self.typed._rest = self.typed._rest, b""
+        if prompt == GOES_ON:
+            self.write(" and edited\n")
+        while not line.endswith(b"\n"):
+            if not (byte := os.read(self.source, 1)):
+                raise EOFError
+            line += byte
+        return line.decode().rstrip("\n")
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
+    terminal = Terminal(Typed())
+    with os.fdopen(terminal.source, closefd=False) as source:
+        monkeypatch.setattr(sys, "stdin", source)
+        monkeypatch.setattr(builtins, "input", terminal.input)
+        yield terminal
+    os.close(terminal.source)
+    os.close(terminal.sink)
+
+
+@pytest.mark.parametrize(
+    ("pasted", "taken", "prompts"),
+    [
+        ("one\n", "one", [PROMPT]),
+        ("one\ntwo\nthree\n", "one\ntwo\nthree", [PROMPT]),
+        ("one\n\nthree\n", "one\n\nthree", [PROMPT]),
+        ("one\ntwo\nthr", "one\ntwo\nthr and edited", [PROMPT, GOES_ON]),
+    ],
+)
+def test_lines_that_come_together_are_one_text(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, pasted: str, taken: str, prompts: list[str]
+) -> None:
+    monkeypatch.setattr(keyboard, "_libedit", lambda: True)
+    terminal.write(pasted)
+    assert next(iter(terminal.typed)) == taken
+    assert terminal.prompts == prompts
+
+
+def test_with_readline_a_paste_is_marked_and_lines_stay_apart(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keyboard, "_libedit", lambda: False)
+    terminal.write("one\ntwo\n")
+    lines = iter(terminal.typed)
+    assert [next(lines), next(lines)] == ["one", "two"]

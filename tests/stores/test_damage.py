@@ -1,0 +1,264 @@
+"""Bytes that changed on the disk: they stop nothing, and `foldmark doctor` finds them (SPEC 2)."""
+
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+import foldmark
+from foldmark.conversation.doctor import examine
+from foldmark.core.checksum import checksum
+from foldmark.core.errors import FoldmarkError
+from foldmark.stores.queries import migrations
+from foldmark.stores.sqlite import SqliteStore
+
+SHOWN = ("/context show", "/message list 50", "/message show 1", "/recall parser", "/session list", "/state", "/agents")
+SQL = ("SELECT * FROM messages", "SELECT id FROM messages WHERE content LIKE '%parser%'", "SELECT * FROM operations")
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with two conversations, one of which calls tools and forks."""
+    path = tmp_path_factory.mktemp("sound") / "log.db"
+    with foldmark.open(path, settings={}) as log:
+        agent, other = log.agent("work"), log.agent("other")
+        for number in range(4):
+            agent.append("user", f"question {number} about the parser and the café")
+            agent.append_tool_call("read_file", {"path": "src/x.py"}, call_id=f"c{number}", dialect="openai")
+            agent.append_tool_result(f"c{number}", "line of the parser\n" * 9, dialect="openai")
+            agent.append("assistant", "the parser reads lines")
+            agent.end_turn()
+            other.append("user", f"another question {number}, of a parser")
+            other.end_turn()
+            if number == 1:
+                agent.do("/mark M")
+        agent.do("/memo add the café is red #place")
+        agent.do("/undo")
+        child = agent.do("/fork M").data["child"]
+        agent.do(f"/send {child} look at the parser")
+    return path
+
+
+@pytest.fixture
+def path(sound: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(sound, tmp_path / "log.db"))
+
+
+def plant(path: Path, sql: str) -> None:
+    """Change a database as a failing disk does."""
+    db = apsw.Connection(str(path))
+    db.execute(sql)
+    db.close()
+
+
+def wrong(column: str) -> str:
+    """A text whose third byte is not UTF-8."""
+    raw = f"CAST({column} AS BLOB)"
+    return f"CAST(substr({raw}, 1, 2) || X'FF' || substr({raw}, 4) AS TEXT)"
+
+
+def found(path: Path) -> list[str]:
+    with foldmark.open(path, create=False, settings={}) as log:
+        return [finding.text for finding in examine(log)]
+
+
+def walk(path: Path) -> None:
+    """Read, search, query and erase everything; what cannot be done says so in one line."""
+    with suppress(FoldmarkError), foldmark.open(path, create=False, settings={}) as log:
+        for name in ("work", "other"):
+            with suppress(FoldmarkError):
+                for ask in asked(log.find(name)):
+                    with suppress(FoldmarkError):
+                        ask()
+        with suppress(FoldmarkError):
+            log.search("parser", limit=10)
+        list(examine(log))
+
+
+def asked(agent: Any) -> list[Callable[[], Any]]:
+    return [
+        *(partial(agent.do, line) for line in SHOWN),
+        *(partial(agent.call_tool, "query_db", {"sql": sql}) for sql in SQL),
+        partial(agent.request, provider="anthropic", model="m"),
+        partial(agent.do, "/message remove 1 --yes"),
+    ]
+
+
+def columns() -> Iterator[tuple[str, str]]:
+    with foldmark.open(":memory:", settings={}) as log:
+        assert isinstance(log.store, SqliteStore)
+        tables = log.store._db.execute("SELECT name FROM pragma_table_list WHERE schema = 'main' AND strict").fetchall()
+        for (table,) in tables:
+            for column, kind in log.store._db.execute(
+                f"SELECT name, type FROM pragma_table_info('{table}')"
+            ).fetchall():
+                if kind == "TEXT":
+                    yield table, column
+
+
+@pytest.mark.parametrize(("table", "column"), list(columns()))
+def test_no_text_that_is_not_utf8_stops_anything(path: Path, table: str, column: str) -> None:
+    """In every column of texts there is."""
+    plant(path, f"UPDATE {table} SET {column} = {wrong(column)} WHERE octet_length({column}) > 2")
+    with foldmark.open(path, settings={}) as log:
+        assert isinstance(log.store, SqliteStore)
+        changed = log.store._db.execute(f"SELECT count(*) FROM {table} WHERE octet_length({column}) > 2").fetchall()
+    assert bool(found(path)) == (changed != [(0,)])
+    walk(path)
+
+
+def test_a_damaged_message_is_read_marked_and_erased(path: Path) -> None:
+    plant(path, f"UPDATE events SET content = {wrong('content')} WHERE id = 1")
+    with foldmark.open(path, settings={}) as log:
+        agent, other = log.agent("work"), log.agent("other")
+        first = agent.context().messages[0]
+        assert first.content == "qu\ufffdstion 0 about the parser and the café"
+        assert first.damaged
+        assert [message.damaged for message in agent.context().messages[1:]] == [False] * (
+            len(agent.context().messages) - 1
+        )
+        assert "user (damaged on the disk, see `foldmark doctor`): qu\ufffdstion 0" in agent.do("/context show").text
+        assert "user (damaged): qu\ufffdstion 0" in agent.do("/message show 1").text
+        assert "damaged · qu\ufffdstion 0" in agent.do("/message list").text
+        assert agent.do("/message show 1").data["messages"][0]["damaged"]
+        assert "qu\ufffdstion 0" in agent.call_tool("query_db", {"sql": "SELECT content FROM messages WHERE id = 1"})
+        found_ids = agent.call_tool("query_db", {"sql": "SELECT id FROM messages WHERE content LIKE '%stion 0%'"})
+        assert '{"id":1}' in found_ids
+        assert "another question" in other.do("/recall question").text
+        assert any(hit.event_id == 1 for hit in log.search("café"))
+        assert next(each.text for each in examine(log)).startswith(
+            "event 1: its content holds what is not UTF-8, at byte 3"
+        )
+        assert "erased" in agent.do("/message remove 1 --yes").text
+        assert list(examine(log)) == []
+        assert not [hit for hit in log.search("café question") if hit.event_id == 1]
+
+
+def test_words_that_a_damaged_message_was_indexed_with_go_with_it(path: Path) -> None:
+    """They are not those that it has now: the index is made anew."""
+    plant(path, "UPDATE events SET content = replace(content, 'question', 'quesdion') WHERE id = 1")
+    with foldmark.open(path, settings={}) as log:
+        log.agent("work").do("/message remove 1 --yes")
+        assert list(examine(log)) == []
+        assert {hit.event_id for hit in log.search("question", limit=50)}.isdisjoint({1})
+
+
+@pytest.mark.parametrize("kind", ["user", "tool_call", "tool_result", "assistant"])
+def test_data_that_is_no_json_any_more(path: Path, kind: str) -> None:
+    plant(path, f"UPDATE events SET data = '{{' || coalesce(data, '') WHERE kind = '{kind}'")
+    with foldmark.open(path, settings={}) as log:
+        agent = log.agent("work")
+        damaged = [message for message in agent.context().messages if message.damaged]
+        assert {(message.kind, message.data) for message in damaged} == {(kind, None)}
+        for line in SHOWN:
+            agent.do(line)
+        assert log.search("parser", limit=50)
+    assert found(path)
+
+
+def test_an_operation_that_cannot_be_read_is_named(path: Path) -> None:
+    plant(path, "UPDATE events SET data = '{' WHERE kind = 'undo'")
+    lines = found(path)
+    assert any("is not a valid undo operation: its stored data cannot be read" in line for line in lines)
+    with foldmark.open(path, settings={}) as log:
+        assert len(log.agent("work").context().messages) == 12  # by the stored segments
+        for name in ("work", "other"):
+            log.agent(name).do("/context show")
+            log.agent(name).do("/message list")
+
+
+def test_each_flipped_bit_of_an_event_is_found(path: Path) -> None:
+    """The rows of events are found on the disk by what they hold."""
+    data = path.read_bytes()
+    places = [
+        data.index(b"the parser and the caf"),
+        data.index(b"line of the parser"),
+        data.index(b'"name":"read_file"'),
+    ]
+    for place in places:
+        for bit in range(8):
+            raw = bytearray(data)
+            raw[place + 1] ^= 1 << bit
+            path.write_bytes(raw)
+            assert any(line.startswith("event ") for line in found(path)), (place, bit)
+
+
+@pytest.mark.parametrize("shift", range(4))
+def test_no_flipped_bit_of_a_row_ends_with_a_traceback(path: Path, shift: int) -> None:
+    """Also not in what tells the columns' types and lengths, which stands in front of them."""
+    data = path.read_bytes()
+    place = data.index(b"question 0 about")
+    for at in range(place - 75 + shift, place, 4):
+        raw = bytearray(data)
+        raw[at] ^= 1 << at % 8
+        path.write_bytes(raw)
+        walk(path)
+
+
+def test_the_checksum_is_stored_and_erased_with_its_content(path: Path) -> None:
+    db = apsw.Connection(str(path))
+    rows = db.execute(
+        "SELECT id, agent, turn, kind, dialect, actor, created_at, interrupted, call_id, answers, "
+        "content, data, checksum FROM events"
+    ).fetchall()
+    for *fixed, content, data, stored in rows:
+        assert stored == checksum(fixed, content.encode(), data.encode() if data else None)
+    db.close()
+    with foldmark.open(path, settings={}) as log:
+        log.agent("work").do("/message remove 1 --yes")
+    db = apsw.Connection(str(path))
+    assert db.execute("SELECT DISTINCT checksum FROM events WHERE turn = 1 AND redacted IS NOT NULL").fetchall() == [
+        (None,)
+    ]
+    db.close()
+
+
+def test_events_from_before_there_were_checksums_are_counted(path: Path) -> None:
+    with foldmark.open(path, settings={}) as log:
+        assert log.store.unchecked() == 0
+    newest = len(migrations("sqlite"))
+    plant(path, f"ALTER TABLE events DROP COLUMN checksum; PRAGMA user_version = {newest - 1}")
+    with foldmark.open(path, settings={}) as log:
+        unknown = log.store.unchecked()
+        assert unknown > 20
+        log.agent("work").append("user", "new")
+        assert log.store.unchecked() == unknown
+        assert list(examine(log)) == []
+
+
+def malformed(path: Path) -> None:
+    """The page where the memos stand is no page any more."""
+    db = apsw.Connection(str(path))
+    ((root,),) = db.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'memos'").fetchall()
+    db.close()
+    raw = bytearray(path.read_bytes())
+    page = int.from_bytes(raw[16:18], "big")
+    raw[(root - 1) * page : (root - 1) * page + 8] = b"\x55" * 8
+    path.write_bytes(raw)
+
+
+def test_a_malformed_database_leads_out_of_the_doctor(path: Path) -> None:
+    """The doctor does not send anybody to the doctor of the same file."""
+    malformed(path)
+    lines = found(path)
+    assert any("is damaged" in line and "`foldmark --db rescued.db doctor` says" in line for line in lines)
+    assert not any("run `foldmark doctor`" in line for line in lines)
+    with foldmark.open(path, settings={}) as log, pytest.raises(foldmark.StoreError, match=r"rescued\.db"):
+        log.agent("work").do("/memo list")
+
+
+@pytest.mark.skipif(shutil.which("sqlite3") is None, reason="the way out is SQLite's own shell")
+def test_the_way_out_saves_what_can_be_read(path: Path, tmp_path: Path) -> None:
+    malformed(path)
+    line = next(line for line in found(path) if "is damaged" in line)
+    subprocess.run(line.split("`")[1], shell=True, cwd=tmp_path, check=True, capture_output=True)
+    with foldmark.open(path, settings={}) as log, foldmark.open(tmp_path / "rescued.db", settings={}) as rescued:
+        texts = [[each.content for each in one.agent("work").context().messages] for one in (log, rescued)]
+        assert texts[0] == texts[1] != []
+        assert not any(each.text.startswith("event") for each in examine(rescued))
