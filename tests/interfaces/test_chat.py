@@ -215,7 +215,7 @@ def test_a_rule_shows_where_the_window_begins_and_moves_with_it(cli: Cli, log: f
     for index in rules:
         assert (talk.lines[index - 1], talk.lines[index + 1]) == ("", "")
         assert "would pass 1,000 tokens ──" in talk.lines[index]
-        assert talk.lines[index + 2].startswith("Context: 3K/200K tokens (1%) ⚪ · budget 1K · whole context ~")
+        assert talk.lines[index + 2].startswith("Context: 2K/200K tokens (1%) ⚪ · budget 1K (2")
     assert "window begins" not in str([event.content for event in events(log)])
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from foldmark.commands.registry import Call, Command
 from foldmark.conversation import Context, Result
-from foldmark.conversation.fullness import fullness, rule
+from foldmark.conversation.fullness import assumed, fullness, rule
 from foldmark.core.events import Event
 from foldmark.core.request import Part, Request
 from foldmark.core.sent import SentRequest
@@ -45,6 +45,8 @@ def _show(call: Call) -> Result:
         f"~{count(request.tokens, 'token')}, {len(request.bytes):,} bytes. Context: {amount}."
     )
     text = f"{request_text(opening, context, request)}\n\n{fullness(agent, request)}"
+    if (told := assumed(agent)) is not None:
+        text += f"\n{told}"
     first = request.manifest.edge.first or 0
     window = takewhile(lambda message: message.id >= first, reversed(context.messages))
     turns = newest_turns(window, len(context.messages) + 1)
