@@ -30,6 +30,6 @@ def _exit(_: Call) -> Result:
 
 
 GENERAL = (
-    Command("help", "[COMMAND...]", "List the commands, or explain one.", _help),
+    Command("help", "[COMMAND...]", "List the commands, or explain one.", _help, at_once=True),
     Command("exit", "", "Leave the chat; everything is kept.", _exit),
 )

@@ -137,10 +137,12 @@ def _system_clear(call: Call) -> Result:
 SETTINGS = (
     Command("context window", "N", "Send the newest N turns at most; 0 is all.", _window),
     Command("context budget", "TOKENS", "Send as many turns as fit TOKENS; 0 is no limit.", _budget),
-    Command("config get", "[KEY]", "Show this agent's settings, or one, and where each comes from.", _get),
+    Command(
+        "config get", "[KEY]", "Show this agent's settings, or one, and where each comes from.", _get, at_once=True
+    ),
     Command("config set", "KEY=VALUE...", "Change a setting of this agent, or several KEY=VALUE pairs.", _set_any),
     Command("model", "[NAME]", "Show or change the model of this agent.", _model),
-    Command("system", "", "Show the system prompt.", _system),
+    Command("system", "", "Show the system prompt.", _system, at_once=True),
     Command("system edit", "[TEXT...]", "Change the system prompt; without TEXT in your editor.", _system_edit),
     Command("system clear", "", "Remove the system prompt.", _system_clear),
 )

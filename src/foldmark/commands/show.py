@@ -151,14 +151,15 @@ def context_text(name: str, context: Context, turns: Sequence[Turn]) -> str:
     return "\n".join(lines)
 
 
-def message_line(message: Event, *, whole: bool = False) -> str:
-    """A message with its id and kind; its beginning, or with `whole` all of it."""
+def message_line(message: Event, *, whole: bool = False, beside: object = None) -> str:
+    """A message with its id and kind, and what stands `beside` that; its beginning, or with `whole` all of it."""
     text = _text(message)
     shown = "\n".join(text[:PREVIEW_CHARACTERS].split("\n")[:PREVIEW_LINES])
     if not whole and len(shown) < len(text):
         text = f"{shown}… ({len(text):,} characters)"
     interrupted = " (interrupted)" if message.interrupted else ""
-    return f"  {message.id:>6} {message.kind}{interrupted}: " + text.replace("\n", "\n         ")
+    beside = "" if beside is None else f" {beside}"
+    return f"  {message.id:>6} {message.kind}{interrupted}{beside}: " + text.replace("\n", "\n         ")
 
 
 def turn_title(messages: Iterable[Event]) -> str:
@@ -209,6 +210,8 @@ def _count(call: Call) -> Result:
 
 
 SHOW = (
-    Command("context show", "", "Show the exact request that would go out, each part with its origin.", _show),
-    Command("context count", "", "Ask the model's provider how many tokens that request has.", _count),
+    Command(
+        "context show", "", "Show the exact request that would go out, each part with its origin.", _show, at_once=True
+    ),
+    Command("context count", "", "Ask the model's provider how many tokens that request has.", _count, at_once=True),
 )
