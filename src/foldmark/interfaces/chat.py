@@ -22,7 +22,7 @@ from foldmark.conversation.fullness import assumed, fullness
 from foldmark.conversation.planning import planning
 from foldmark.conversation.presence import running
 from foldmark.conversation.unanswered import unanswered_text
-from foldmark.core.errors import CommandError, ConflictError, FoldmarkError, StoreError
+from foldmark.core.errors import CommandError, ConflictError, FoldmarkError, ProviderError, StoreError
 from foldmark.core.ports import Provider
 from foldmark.core.pressure import is_full
 from foldmark.core.request import Request
@@ -101,6 +101,7 @@ class _Chat:
     def __init__(self, agent: Agent, keyboard: Typed | Lines, ask: Callable[[str], bool] | None) -> None:
         self._keyboard = keyboard
         self.left, self.code, self.broken = False, 0, False
+        self._fails = False
         self._front = Foreground()
         self.notices = Notices(
             agent, self._front, keyboard, ask, lambda: self._screen.end_line(), lambda line: self._waiting.append(line)
@@ -129,6 +130,9 @@ class _Chat:
             self.code = error.exit_code
             told = f"foldmark: {self.agent.log.secrets.hidden(str(error))}"
             print(fitted(told, sys.stderr), file=sys.stderr)
+            if self._fails:
+                print("(/retry asks again)", flush=True)
+                self._fails = False
             if isinstance(error, ConflictError):
                 self.agent.context()
             elif isinstance(error, StoreError):
@@ -262,6 +266,9 @@ class _Chat:
             screen.line(f"({harmless(str(error))})")
         except (CancelledError, asyncio.CancelledError, TurnInterruptedError):
             screen.interrupted(kept=text is None or _said(agent, before))
+        except ProviderError:
+            self._fails = True
+            raise
         finally:
             self._running = None
             screen.end_line()

@@ -121,8 +121,10 @@ def report(agent: Agent, wish: Wish) -> Report:
 
 
 def _fitting(agent: Agent) -> str:
-    calls = (each for each in reversed(agent.context().messages) if each.dialect)
-    dialect = next((each.dialect for each in calls), None) or "anthropic"
+    written = [each for each in reversed(agent.context().messages) if each.dialect]
+    calls = (each for each in written if each.kind == "tool_call")
+    found = next(calls, next(iter(written), None))  # texts say least: any model reads them
+    dialect = (found.dialect if found else None) or "anthropic"
     provider = "gemini" if dialect == "gemini_gca" else dialect
     return f"{provider}/{MODELS[provider]}"
 
