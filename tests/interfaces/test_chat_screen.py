@@ -194,7 +194,7 @@ def test_results_of_tools_are_shown_in_part(screen_of: Start, provider: Provide,
     assert any(line.startswith("  Error: ") and "none.txt" in line for line in shown)
     with screen_of(60, 200, "chat") as screen:
         again = seen(screen)
-    assert '[read_file {"path": "notes.txt"}] · 160 tokens' in again
+    assert '[read_file {"path":"notes.txt"}] · 160 tokens' in again
     assert "more lines)" in again
     assert "I have read it. · 160 tokens" in again
 
@@ -232,7 +232,7 @@ def test_what_was_typed_lasts_across_sessions(terminal: Start, log: foldmark.Log
         screen.until(PROMPT)
         screen.type(CTRL_D)
         assert screen.end() == 0
-    assert [message.content for message in log.agent("other").context().messages][0] == "the first"
+    assert next(message.content for message in log.agent("other").context().messages) == "the first"
     (file,) = Path(os.environ["XDG_DATA_HOME"]).rglob("history*")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 

@@ -61,9 +61,9 @@ class Timeline:
         otherwise. A `### STATE` block at the end of an assistant's text is recorded as a `state` event behind the
         message, which holds the rest, be it empty (`core.state`); not if it was `interrupted`, nor if the text is to be
         recorded `verbatim`. `data` is JSON that goes with the text; `created_at` is ISO 8601 or a datetime, by default
-        now. Without a `dialect` a text gets that of the agent's model, unless `data` holds blocks: whose form these have
-        nobody said. Lone surrogates in texts become U+FFFD. Raises CommandError for a wrong kind, time or data, ConflictError,
-        StoreError.
+        now. A text without a `dialect` gets that of the agent's model, unless `data` holds blocks: nobody said whose
+        form these have. Lone surrogates in texts become U+FFFD. Raises CommandError for a wrong kind, time or data,
+        ConflictError, StoreError.
         """
         if kind not in ("user", "assistant", "system", "tool"):
             raise CommandError(

@@ -29,7 +29,7 @@ from foldmark.core.request import Request
 from foldmark.core.segments import END, Segment
 from foldmark.core.wording import count
 from foldmark.interfaces.foreground import Foreground
-from foldmark.interfaces.keyboard import PROMPT, Lines, Typed
+from foldmark.interfaces.keyboard import Lines, Typed
 from foldmark.interfaces.notices import Notices
 from foldmark.interfaces.person import decides, edit_command, show_text
 from foldmark.interfaces.render import harmless, result_text
@@ -144,7 +144,7 @@ class _Chat:
         """Say where one is, what was said last and how full the context is."""
         agent = self.agent
         self.agents.attend(agent)
-        self._keyboard.prompt = PROMPT if agent.parent is None else f"{agent.id[:8]} {PROMPT}"
+        self._keyboard.agent = "" if agent.parent is None else agent.id[:8]
         context = agent.context()
         what = f"{count(len(context.messages), 'message')} in the context" if context.messages else "nothing said yet"
         model, label = agent.standing().config.model, tree.label(agent)

@@ -19,15 +19,25 @@ class TakenError(Exception):
     """What was being read from the terminal is not wanted any more: a question takes the prompt, or is withdrawn."""
 
 
-class Typed:
+class Prompting:
+    """What stands in front of a line that is typed; `agent` is whom it goes to, where that is not the root agent."""
+
+    agent = ""
+
+    @property
+    def prompt(self) -> str:
+        """The prompt as it is shown."""
+        return f"{self.agent} {PROMPT}" if self.agent else PROMPT
+
+
+class Typed(Prompting):
     """Lines that a person types, with line editing and a `history`; Ctrl-C clears the line, Ctrl-D ends.
 
-    `prompt` stands in front of each line. A question of another thread takes its place: `take` ends the reading of a
+    A question of another thread takes its place: `take` ends the reading of a
     line, and what was begun of it stands there again behind the question.
     """
 
     def __init__(self, history: History | None = None) -> None:
-        self.prompt = PROMPT
         self._history = history
         self._reads = ""
         self._taken = self._edits = self._ended = False
@@ -181,10 +191,8 @@ def _unbuffered() -> Iterator[None]:
         termios.tcsetattr(sys.stdin, termios.TCSANOW, before)
 
 
-class Lines:
+class Lines(Prompting):
     """Lines that are there already: a script is carried out line by line, and nobody is at a prompt."""
-
-    prompt = PROMPT
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._lines = lines

@@ -37,7 +37,7 @@ class Screen:
             lambda text: put(partial(self._text, text)),
             lambda call: put(partial(self._call, call)),
             lambda piece: put(partial(self._other, piece)),
-            lambda _, text: put(partial(self._result, text)),
+            returned=lambda _, text: put(partial(self._returned, text)),
         )
 
     def operated(self, put: Put) -> Callable[[Result], None]:
@@ -75,7 +75,7 @@ class Screen:
         self.blank = self._receipted = False
         self.line(call_line(call.name, json_line(call.args)))
 
-    def _result(self, text: str) -> None:
+    def _returned(self, text: str) -> None:
         if not self._receipted:
             self.line(result_lines(text))
         self._receipted = False

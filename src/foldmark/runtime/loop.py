@@ -38,13 +38,14 @@ MOST = 1000
 
 
 class Shown(NamedTuple):
-    """What an interface shows of a turn while it runs: text as it streams, each tool call before it runs, whatever else
-    comes (thoughts, waiting for a provider, how the answer ended), and each call's result, once it is recorded."""
+    """What an interface shows of a turn while it runs: text as it streams, each tool call before it runs, whatever
+    else comes (thoughts, waiting for a provider, how the answer ended), and what each call returned, once that is
+    recorded."""
 
     text: Callable[[str], None]
     call: Callable[[ToolCall], None]
     other: Callable[[Piece], None] = lambda _: None
-    result: Callable[[ToolCall, str], None] = lambda _, __: None
+    returned: Callable[[ToolCall, str], None] = lambda _, __: None
 
     def piece(self, piece: Piece) -> None:
         """Show a piece of an answer; calls are shown when they run."""
@@ -177,7 +178,7 @@ class _Turn:
                 text, failed = work.result()
                 self._recorded(partial(self._result, call.call_id, text, failed, dialect))
                 if failed or not self._quiet(call):
-                    self._show.result(call, text)
+                    self._show.returned(call, text)
         finally:  # one of them could not be recorded: the others do not go on by themselves
             if not all(work.done() for work in works):
                 interruption.happen()
