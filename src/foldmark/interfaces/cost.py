@@ -121,10 +121,9 @@ def report(agent: Agent, wish: Wish) -> Report:
 
 
 def _fitting(agent: Agent) -> str:
-    written = [each for each in reversed(agent.context().messages) if each.dialect]
-    calls = (each for each in written if each.kind == "tool_call")
-    found = next(calls, next(iter(written), None))  # texts say least: any model reads them
-    dialect = (found.dialect if found else None) or "anthropic"
+    # A text has the dialect of whatever model was set when it was recorded; a call that of who made it.
+    calls = (each for each in reversed(agent.context().messages) if each.dialect and each.kind == "tool_call")
+    dialect = next((each.dialect for each in calls), None) or "anthropic"
     provider = "gemini" if dialect == "gemini_gca" else dialect
     return f"{provider}/{MODELS[provider]}"
 

@@ -75,10 +75,8 @@ def _turn(turn: Turn, weighed: dict[int, Weighed]) -> list[str]:
 def _message(message: Event) -> str:
     text, interrupted = harmless(message.content.strip("\n")), " (interrupted)" if message.interrupted else ""
     match message.kind:
-        case "user" if message.actor == "human":
-            return f"{PROMPT}{text}"
-        case "user" | "system":
-            return f"[{message.actor}] {text}"
+        case "user":
+            return f"{PROMPT}{text}" if message.actor == "human" else f"[{message.actor}] {text}"
         case "tool_call":
             return call_line(str((message.data or {}).get("name")), message.content)
         case "tool_result" | "tool":
