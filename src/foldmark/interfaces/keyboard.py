@@ -33,14 +33,14 @@ class Prompting:
 class Typed(Prompting):
     """Lines that a person types, with line editing and a `history`; Ctrl-C clears the line, Ctrl-D ends.
 
-    A question of another thread takes its place: `take` ends the reading of a
-    line, and what was begun of it stands there again behind the question.
+    A question of another thread takes the prompt: `take` ends the reading of a line, and what was begun of it stands
+    there again behind the question.
     """
 
     def __init__(self, history: History | None = None) -> None:
         self._history = history
         self._reads = ""
-        self._taken = self._edits = self._ended = False
+        self._taken = self._wakes = self._edits = self._ended = False
         self._rest = b""
 
     def __iter__(self) -> Iterator[str]:
@@ -129,6 +129,7 @@ class Typed(Prompting):
                 readline.add_history(line)
         with suppress(AttributeError, ValueError):  # Windows has no such signal, and it is the main thread's alone
             signal.signal(signal.SIGUSR1, self._woken)
+            self._wakes = True
 
     def _remember(self, line: str) -> None:
         if not line.strip():
@@ -145,7 +146,7 @@ class Typed(Prompting):
 
     def _wake(self, reads: str) -> None:
         main = threading.main_thread().ident
-        if self._reads == reads and main is not None and hasattr(signal, "pthread_kill"):
+        if self._wakes and self._reads == reads and main is not None:
             signal.pthread_kill(main, signal.SIGUSR1)
 
     def _woken(self, *_: object) -> None:

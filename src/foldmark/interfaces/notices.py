@@ -101,7 +101,7 @@ class Notices:
     def _notice(self, text: str) -> None:
         """Print a line of its own: above the prompt, or once the answer that streams is over; from any thread."""
         shown = harmless(self.agent.log.secrets.hidden(text))
-        if not self._keyboard.notice(shown):
+        if not self._keyboard.notice(fitted(shown)):
             self._front.put(partial(self._noticed, shown))
 
     def _noticed(self, shown: str) -> None:
