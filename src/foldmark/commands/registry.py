@@ -172,12 +172,7 @@ class Registry:
         if actor == "model" and (narrowed := agent.standing().config.model_commands) != "all":
             allowed = [name for name in allowed if name in narrowed.split(", ")]
         there_is = listing(f"/{name}" for name in allowed) or "none"
-        try:
-            command, rest = self.parse(line)
-        except UnknownCommandError as error:
-            if actor == "human":
-                raise
-            raise CommandError(f"{error.what}; there is: {there_is}") from None
+        command, rest = self.parse(line, None if actor == "human" else there_is)
         if command.name not in allowed:
             raise CommandError(f"/{command.name} is not for a {actor}; there is: {there_is}")
         return command, rest
@@ -202,8 +197,9 @@ class Registry:
             return None
         return command, arguments
 
-    def parse(self, line: str) -> tuple[Command, str]:
-        """The command that `line` names, and the rest of the line. Raises CommandError."""
+    def parse(self, line: str, there_is: str | None = None) -> tuple[Command, str]:
+        """The command that `line` names, and the rest of the line. Raises CommandError; where there is no such command,
+        that says what `there_is` for whoever asks, or else what may have been meant."""
         if not isinstance(line, str):
             raise CommandError(f"a command is a text that begins with '/', not {line!r}")
         line = _spelled_out(line.strip())
@@ -215,34 +211,28 @@ class Registry:
             return command, words[2] if len(words) > 2 else ""
         if command := self.commands.get(first):
             return command, line[len(words[0]) :]
-        raise self.unknown(" ".join(words[:2])[1:])
+        raise self.unknown(" ".join(words[:2])[1:], there_is)
 
-    def unknown(self, typed: str) -> "UnknownCommandError":
+    def unknown(self, typed: str, there_is: str | None = None) -> CommandError:
         """The error for a command that there is not: `typed` is the beginning of the line, without its slash."""
         from difflib import get_close_matches  # 7 ms to import, and only ever needed here
 
         first, _, second = typed.lower().partition(" ")
         if family := [name.partition(" ")[2] for name in self.commands if name.startswith(f"{first} ")]:
             near = get_close_matches(second, family, n=1)
+            what = f"/{first} needs one of: {listing(family)}"
             hint = f"; did you mean /{first} {near[0]}?" if near else ""
-            return UnknownCommandError(f"/{first} needs one of: {listing(family)}", hint)
-        near = get_close_matches(typed.lower(), self.commands, n=1) if second else []
-        if not near and (known := WORDS_OF_OTHERS.get(first)) in self.commands:
-            near = [str(known)]
-        near = near or get_close_matches(first, dict.fromkeys(self._beginnings()), n=1)
-        hint = f"; did you mean /{near[0]}?" if near else ";"
-        return UnknownCommandError(f"there is no command /{typed.split()[0][:40]}", f"{hint} /help lists the commands")
+        else:
+            near = get_close_matches(typed.lower(), self.commands, n=1) if second else []
+            if not near and (known := WORDS_OF_OTHERS.get(first)) in self.commands:
+                near = [str(known)]
+            near = near or get_close_matches(first, dict.fromkeys(self._beginnings()), n=1)
+            what = f"there is no command /{typed.split()[0][:40]}"
+            hint = f"; did you mean /{near[0]}? /help lists the commands" if near else "; /help lists the commands"
+        return CommandError(f"{what}; there is: {there_is}" if there_is is not None else what + hint)
 
     def _beginnings(self) -> Iterable[str]:
         """What a line may begin with: each command, and the first word of those that have two."""
         for name in self.commands:
             yield name
             yield name.partition(" ")[0]
-
-
-class UnknownCommandError(CommandError):
-    """There is no such command: `what` says so, `hint` what may have been meant."""
-
-    def __init__(self, what: str, hint: str) -> None:
-        super().__init__(f"{what}{hint}")
-        self.what = what

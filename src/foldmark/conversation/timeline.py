@@ -273,7 +273,7 @@ class Timeline:
         answers: int | None = None,
         apart: bool = False,
     ) -> int:
-        if kind in TEXTS and dialect is None and not (data and data.get("blocks")):
+        if kind in TEXTS and dialect is None and not (isinstance(data, Mapping) and data.get("blocks")):
             dialect = self._active_dialect()
         elif kind == "config":
             self._speaks = None
