@@ -20,8 +20,8 @@ from foldmark.core.request import Request
 from foldmark.interfaces.chat import chat
 from foldmark.providers.offline import OfflineModel
 
-EMPTY = "Context: 3K/200K tokens (1%) ⚪"
-METER = "Context: 3K/200K tokens (1%) ⚪"
+EMPTY = "Context: 2K/200K tokens (1%) ⚪"
+METER = "Context: 2K/200K tokens (1%) ⚪"
 FULL = "⚠️  Context full. Use /clear to continue."
 PROMPT = "⚪\n> "
 ANSWER = "I am the offline model, not a language model"
@@ -171,7 +171,7 @@ def test_a_full_context_refuses_text_but_no_command(cli: Cli, log: foldmark.Log)
     before = len(events(log))
     talk = cli("chat", stdin="hello\n/help\n/mark A\nhello again\n")
     assert talk.code == 0
-    assert "Context: 203K/200K tokens (101%) 🔴" in talk.lines
+    assert "Context: 202K/200K tokens (101%) 🔴" in talk.lines
     assert talk.out.count(f"{FULL}\n") == 2
     assert "/help [COMMAND...]" in talk.out
     assert ANSWER not in talk.out

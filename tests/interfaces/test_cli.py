@@ -145,7 +145,7 @@ def test_context_show_of_nothing(cli: Cli, log: foldmark.Log) -> None:
     shown = cli("context", "show", "new")
     assert shown.code == 0
     assert "Context: 0 messages" in shown.lines[0]
-    assert shown.lines[-1] == "Context: 3K/200K tokens (1%) ⚪"
+    assert shown.lines[-1] == "Context: 2K/200K tokens (1%) ⚪"
     assert json.loads(cli("context", "show", "new", "--json").out)["data"]["turns"] == []
 
 
