@@ -86,10 +86,10 @@ class Command(Struct, frozen=True):
     """An operation as a person or a model calls it: `name` may have two words ("context drop").
 
     One that `interrupts` changes what the running turn stands on: a person's use of it ends that turn first [SPEC 3];
-    not with `--preview`, nor without its argument `lists`, where it then only lists what there is. In the chat a command
-    that is typed while an answer streams waits for its end, unless it only shows something or may run `at_once`, as what
-    is about the answer itself. One with a `reason` takes one behind `--`. `options` are written as in a usage, each with
-    what it does.
+    not with `--preview`, nor without its argument `lists`, where it then only lists what there is. In the chat a
+    command that is typed while an answer streams waits for its end, unless it only shows something or may run
+    `at_once`, as what is about the answer itself. One with a `reason` takes one behind `--`. `options` are written as
+    in a usage, each with what it does.
     """
 
     name: str
