@@ -147,12 +147,13 @@ def test_calls_and_their_results(agent: Agent) -> None:
     agent.append_tool_result("c", "y" * 900)
     agent.append("assistant", "hm", interrupted=True)
     lines = agent.do(f"/message show {one}").text.splitlines()
+    first, second = agent.at(2).size.tokens, agent.at(4).size.tokens
     assert lines == [
         f"Turn {one}: 4 messages, 4 in the context",
-        "       1 user: look",
-        '       2 tool_call: read_file({"path":"x"})',
-        f"       3 tool_result: {'y' * 900}",
-        "       4 assistant (interrupted): hm",
+        f"       1 user · ~{first} tokens: look",
+        f'       2 tool_call · ~{first} tokens: read_file({{"path":"x"}})',
+        f"       3 tool_result · ~{second} tokens: {'y' * 900}",
+        f"       4 assistant (interrupted) · ~{second} tokens: hm",
     ]
 
 

@@ -363,7 +363,10 @@ HERE = "conversation 'default' is the one you are in; go to another first (/sess
     ("line", "message"),
     [
         ("/session", "/session needs one of: list, new, switch, rename, archive, delete"),
-        ("/session remove other", "/session needs one of: list, new, switch, rename, archive, delete"),
+        (
+            "/session remove other",
+            "/session needs one of: list, new, switch, rename, archive, delete; did you mean /session rename?",
+        ),
         ("/session list other", "'other' is too much; usage: /session list [--all]"),
         ("/session list --everything", "'--everything' is too much; usage: /session list [--all]"),
         ("/session new", "NAME is missing; usage: /session new NAME..."),

@@ -397,3 +397,25 @@ def test_which_tools_a_model_is_offered(tmp_path: Path) -> None:
         assert [spec.name for spec in agent.tools()] == ["grep"]
         agent.do("/config set tools=all")
         assert [spec.name for spec in agent.tools()] == [name for name in everything if name != "slash"]
+
+
+def test_config_set_takes_several_pairs(log: Log) -> None:
+    agent = log.agent("default")
+    result = agent.do("/config set context_size=3 SLIDING_CONTEXT_TOKENS=5000 truncation=off")
+    assert result.text.splitlines() == ["context_size = 3", "sliding_context_tokens = 5000", "truncation = off"]
+    config = agent.standing().config
+    assert (config.context_size, config.sliding_context_tokens, config.truncation) == (3, 5000, False)
+
+
+def test_several_pairs_are_set_all_or_none(log: Log) -> None:
+    agent = log.agent("default")
+    with pytest.raises(CommandError, match="context_size is a number"):
+        agent.do("/config set sliding_context_tokens=5000 context_size=many")
+    assert agent.standing().settings == {}
+
+
+@pytest.mark.parametrize("value", ["You know colour=red and a=b.", "model what you see", "size=3 model"])
+def test_a_value_with_spaces_is_one_value(log: Log, value: str) -> None:
+    agent = log.agent("default")
+    agent.do(f"/config set system={value}")
+    assert agent.standing().config.system == value

@@ -77,9 +77,9 @@ def test_kinds_roles_and_actors(agent: Agent) -> None:
     agent.append_tool_result("c1", "text", dialect="openai", is_error=True, data={"x": 1})
     found = [(m.kind, m.role, m.actor, m.content, m.data, m.dialect) for m in agent.context().messages]
     assert found == [
-        ("user", "user", "human", "a user", None, None),
-        ("assistant", "assistant", "model", "a assistant", None, None),
-        ("system", "system", "system", "a system", None, None),
+        ("user", "user", "human", "a user", None, "openai"),
+        ("assistant", "assistant", "model", "a assistant", None, "openai"),
+        ("system", "system", "system", "a system", None, "openai"),
         ("tool", "tool", "system", "a tool", None, None),
         ("tool_call", "assistant", "model", '{"path":"x"}', {"call_id": "c1", "name": "read"}, "openai"),
         ("tool_result", "tool", "system", "text", {"x": 1, "call_id": "c1", "is_error": True}, "openai"),
@@ -671,7 +671,7 @@ def test_marks_are_listed_in_the_order_they_were_set(agent: Agent) -> None:
         ("mark", ("a command begins with '/'",)),
         ("", ("a command begins with '/'",)),
         ("/", ("a command begins with '/'",)),
-        ("/nothing", ("no command /nothing", "/mark".removeprefix("/"))),
+        ("/nothing", ("no command /nothing", "/help lists the commands")),
         ("/clera", ("did you mean /clear?",)),
         ("/clear NONE", ("no mark 'NONE'", "marks: M")),
         ("/fork NONE", ("no mark 'NONE'", "marks: M")),

@@ -24,6 +24,36 @@ def test_the_meter_of_the_seed(tokens: int, text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("tokens", "shown"), [(1_499, "1K"), (1_500, "2K"), (80_400, "80K"), (80_600, "81K"), (199_999, "200K")]
+)
+def test_thousands_are_rounded(tokens: int, shown: str) -> None:
+    assert meter(tokens).startswith(f"Context: {shown}/200K ")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "budget", "whole", "beside"),
+    [
+        (40_000, 100_000, 0, ""),
+        (50_000, 100_000, 0, " · budget 100K (50%)"),
+        (98_000, 100_000, 234_000, " · budget 100K (98%) · whole context ~234K"),
+        (98_000, 0, 234_000, " · whole context ~234K"),
+        (98_000, 200_000, 0, ""),  # the window is reached first
+        (98_000, 100_000, 97_000, " · budget 100K (98%) · whole context ~98K"),
+    ],
+)
+def test_the_budget_and_the_whole_stand_beside_the_window(tokens: int, budget: int, whole: int, beside: str) -> None:
+    """The light stays with the model's window, whatever the budget."""
+    assert meter(tokens, 200_000, budget, whole).partition(" ⚪")[2] == beside
+
+
+@given(st.integers(1, 10**6), st.integers(0, 10**6), st.integers(1, 10**6))
+def test_a_whole_is_never_shown_smaller_than_its_part(tokens: int, more: int, window: int) -> None:
+    shown = meter(tokens, window, 0, tokens + more)
+    part, whole = shown.partition("/")[0], shown.partition("~")[2]
+    assert int(part.removeprefix("Context: ").removesuffix("K")) <= int(whole.removesuffix("K"))
+
+
+@pytest.mark.parametrize(
     ("share", "light"), [(0, "⚪"), (79, "⚪"), (80, "🟡"), (94, "🟡"), (95, "🔴"), (99, "🔴"), (100, "🔴")]
 )
 def test_lights(share: int, light: str) -> None:

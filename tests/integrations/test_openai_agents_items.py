@@ -304,7 +304,7 @@ def test_who_said_it(tmp_path: Path) -> None:
         now(talk.add_items([user("hi"), call("a"), output("a"), said("rain")]))
         found = talk.agent.context().messages
         assert [event.actor for event in found] == ["human", "model", "system", "model"]
-        assert [event.dialect for event in found] == [None, "openai", "openai", None]
+        assert [event.dialect for event in found] == ["openai"] * 4
         assert [found[2].answers, found[1].call_id] == [found[1].id, "a"]
         assert {hit.event_id for hit in talk.log.search("rain")} == {found[2].id, found[3].id}
 

@@ -29,7 +29,7 @@ class Terminal:
     """Runs a command line; use it as a context manager."""
 
     def __init__(
-        self, *command: str, env: Mapping[str, str], size: tuple[int, int] = (24, 80), stdout: int | None = None
+        self, *command: str, env: Mapping[str, str], size: tuple[int, int] = (24, 500), stdout: int | None = None
     ) -> None:
         self._master, slave = pty.openpty()
         self.resize(*size)

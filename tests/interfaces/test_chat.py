@@ -20,8 +20,8 @@ from foldmark.core.request import Request
 from foldmark.interfaces.chat import chat
 from foldmark.providers.offline import OfflineModel
 
-EMPTY = "Context: 3K/200K tokens (1%) ⚪"
-METER = "Context: 3K/200K tokens (1%) ⚪"
+EMPTY = "Context: 2K/200K tokens (1%) ⚪"
+METER = "Context: 2K/200K tokens (1%) ⚪"
 FULL = "⚠️  Context full. Use /clear to continue."
 PROMPT = "⚪\n> "
 ANSWER = "I am the offline model, not a language model"
@@ -171,7 +171,7 @@ def test_a_full_context_refuses_text_but_no_command(cli: Cli, log: foldmark.Log)
     before = len(events(log))
     talk = cli("chat", stdin="hello\n/help\n/mark A\nhello again\n")
     assert talk.code == 0
-    assert "Context: 203K/200K tokens (101%) 🔴" in talk.lines
+    assert "Context: 202K/200K tokens (101%) 🔴" in talk.lines
     assert talk.out.count(f"{FULL}\n") == 2
     assert "/help [COMMAND...]" in talk.out
     assert ANSWER not in talk.out
@@ -210,12 +210,12 @@ def test_a_rule_shows_where_the_window_begins_and_moves_with_it(cli: Cli, log: f
         agent.append("assistant", "y" * 400)
         agent.end_turn()
     talk = cli("chat", stdin=f"four {'x' * 400}\nfive {'x' * 400}\n/message list\n")
-    rules = [index for index, line in enumerate(talk.lines) if line.startswith("── the window begins here; ")]
-    assert len(rules) == 2
+    rules = [index for index, line in enumerate(talk.lines) if line.startswith("── the window begins with turn ")]
+    assert [talk.lines[index].partition("turn ")[2][:9] for index in rules] == ["11 “four…", "14 “five…"]
     for index in rules:
         assert (talk.lines[index - 1], talk.lines[index + 1]) == ("", "")
-        assert "would pass 1,000 tokens ──" in talk.lines[index]
-        assert talk.lines[index + 2].startswith("Context: 3K/200K tokens (1%) ⚪ · budget 1K · whole context ~")
+        assert len(talk.lines[index]) == 80
+        assert talk.lines[index + 2].startswith("Context: 2K/200K tokens (1%) ⚪ · budget 1K (2")
     assert "window begins" not in str([event.content for event in events(log)])
 
 
@@ -494,7 +494,7 @@ def test_a_long_line_and_a_window_that_changes(terminal: Start, log: foldmark.Lo
         screen.type("END\r")
         screen.until("I am the ")
         screen.resize(50, 200)
-        screen.until("You wrote")
+        screen.until("201 words")
         screen.resize(5, 10)
         screen.until(PROMPT)
         screen.type(CTRL_D)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from string import ascii_uppercase
+from threading import Event
 from typing import Any
 
 import pytest
@@ -152,7 +153,7 @@ def long_answer(body: Any) -> Answer:
     return say("Done.") if heard.who else say(*(f"word{n} " for n in range(100)), "END")
 
 
-def test_commands_are_carried_out_while_an_answer_streams(
+def test_commands_wait_for_the_end_of_an_answer_unless_they_only_show(
     terminal: Start, provider: Provide, log: foldmark.Log
 ) -> None:
     provider(long_answer, pause=0.02)
@@ -162,51 +163,58 @@ def test_commands_are_carried_out_while_an_answer_streams(
         screen.until("\n> ")
         screen.type("Tell me.\r")
         screen.until("word5 ")
-        for line, answer in (("/mark N", "Checkpoint 'N' created."), ("/agents", "waiting for the model")):
-            screen.type(f"{line}\r")
-            shown = screen.until(answer)
-            assert "END" not in shown
-            screen.until("word")
-        screen.type("/fork M\r")
-        shown = screen.until("(from M)")
+        screen.type("/mark N\r/fork M\r/agents\r")
+        shown = screen.until("waiting for the model")
         assert "END" not in shown
-        screen.until("END")
-        screen.until(PROMPT)
+        shown = screen.until("END")
+        assert "Checkpoint" not in shown
+        screen.until("> /mark N\nCheckpoint 'N' created.")
+        screen.until("> /fork M\nForked.")
         screen.type("/wait\r")
+        screen.until("The other agents are idle.")
         screen.until("\n> ")
         screen.type(CTRL_D)
         assert screen.end() == 0
     agent = log.agent("default")
     answer = [event for event in events(log) if event.kind == "assistant" and event.agent_id == agent.id]
     assert [(event.content.endswith("END"), event.interrupted) for event in answer] == [(True, False)]
-    assert list(agent.context().marks) == ["M", "N"]
+    assert agent.context().marks["N"] > answer[0].id
     (child,) = agent.children
-    assert [message.content for message in child.context().messages] == ["Tell me.", "Done."]
+    assert [message.kind for message in child.context().messages][:2] == ["user", "assistant"]
     sound(log)
 
 
-@pytest.mark.parametrize("line", ["/clear", "/undo"])
-def test_a_context_operation_ends_the_answer_first(
-    terminal: Start, provider: Provide, log: foldmark.Log, line: str
-) -> None:
+def test_a_mark_in_mid_answer_keeps_that_answer(terminal: Start, provider: Provide, log: foldmark.Log) -> None:
+    provider(long_answer, pause=0.01)
+    with terminal("chat", "--model", "openai/gpt-5") as screen:
+        screen.until(PROMPT)
+        screen.type("Tell me.\r")
+        screen.until("word5 ")
+        screen.type("/mark M\r/clear M\r")
+        screen.until("Rewound to 'M'.")
+        screen.until("\n> ")
+        screen.type(CTRL_D)
+        assert screen.end() == 0
+    messages = list(log.agent("default").context().messages)
+    assert [(each.kind, each.interrupted) for each in messages] == [("user", False), ("assistant", False)]
+    assert messages[1].content.endswith("END")
+    sound(log)
+
+
+def test_cancel_ends_the_answer(terminal: Start, provider: Provide, log: foldmark.Log) -> None:
     provider(long_answer, pause=0.02)
     with terminal("chat", "--model", "openai/gpt-5") as screen:
         screen.until(PROMPT)
         screen.type("Tell me.\r")
         screen.until("word5 ")
-        screen.type(f"{line}\r")
+        screen.type("/cancel\r")
         shown = screen.until(PROMPT)
         assert "END" not in shown
-        assert "interrupted" in shown
-        screen.type("And now?\r")
-        screen.until("END")
-        screen.until(PROMPT)
+        assert "(interrupted; what had been said is kept)" in shown
+        assert "foldmark:" not in shown
         screen.type(CTRL_D)
         assert screen.end() == 0
-    kinds = [event.kind for event in events(log) if event.kind not in ("usage", "config")]
-    assert kinds[:4] == ["user", "assistant", "turn_ended", line[1:]]
-    assert [event.interrupted for event in events(log) if event.kind == "assistant"] == [True, False]
-    assert said(log.agent("default")) == ["And now?"]
+    assert [event.interrupted for event in events(log) if event.kind == "assistant"] == [True]
     sound(log)
 
 
@@ -390,50 +398,102 @@ def test_a_yes_answers_the_question_that_stands_there_and_no_other(
         screen.type("two\r")
         screen.until(QUESTION)
         screen.type("y\ry\r")
+        screen.until("(“y” answers no question that stands here; it is left out)")
         screen.until(QUESTION)
         screen.press("\r", PROMPT)
         assert screen.leave() == 0  # an Enter too many may be under way
     assert ran() == 1
+    assert said(log.agent("default")) == ["two"]
     sound(log)
 
 
-def test_a_childs_question_is_put_when_enter_is_pressed(terminal: Start, provider: Provide, log: foldmark.Log) -> None:
-    provider(Bash(child=True))
+def test_a_childs_question_takes_the_prompt(terminal: Start, provider: Provide, log: foldmark.Log) -> None:
+    """What was begun for the conversation is no answer, and stands there again behind the question."""
+    ready = Event()
+    bash = Bash(child=True)
+
+    def played(body: Any) -> Answer:
+        if asked(WIRE, body).who is not None:
+            assert ready.wait(LIMIT)
+        return bash(body)
+
+    provider(played)
     with terminal("chat", "--model", "openai/gpt-5") as screen:
         screen.until(PROMPT)
         screen.type("/mark GOAL\r/note job: run it.\r/fork GOAL\r")
-        screen.until("asks for approval; press Enter)")
-        assert QUESTION not in screen.screen
-        screen.press("\r", QUESTION)
-        shown = screen.screen
+        screen.until("(from GOAL)")
+        screen.until("\n> ")
+        screen.type("yes, half of")
+        screen.until("yes, half of")
+        ready.set()
+        shown = screen.until(QUESTION)
         (child,) = log.agent("default").children
-        assert f"bash for agent {child.id[:8]}: run in " in shown
+        assert f"Agent {child.id[:8]} asks to use bash: run in " in shown
+        screen.type("not for you\r")
+        screen.until("(that answers nothing; it is kept for the conversation)")
+        screen.until(QUESTION)
+        assert ran() == 0
         screen.type("y\r")
         screen.until(f"(agent {child.id[:8]} is idle)")
+        screen.until("> yes, half of")
+        screen.type(" a line\r")
+        screen.until("I wait.")
+        screen.until(PROMPT)
         screen.type("/exit\r")
         assert screen.end() == 0
     assert ran() == 1
+    assert said(log.agent("default")) == ["job: run it.", "not for you", "yes, half of a line"]
     assert [message.content for message in child.context().messages][-1].startswith("It said: ")
     sound(log)
 
 
+def test_a_question_is_withdrawn_with_its_turn(terminal: Start, provider: Provide, cli: Cli, log: foldmark.Log) -> None:
+    provider(Bash(child=True))
+    with terminal("chat", "--model", "openai/gpt-5") as screen:
+        screen.until(PROMPT)
+        screen.type("/mark GOAL\r/note job: run it.\r/fork GOAL\r")
+        screen.until(QUESTION)
+        (child,) = log.agent("default").children
+        assert cli("do", "default", f"/kill {child.id[:8]}").code == 0
+        screen.until("(the question is withdrawn: its turn has ended)")
+        screen.type("hello\r")
+        screen.until("I wait.")
+        screen.until(PROMPT)
+        screen.type(CTRL_D)
+        assert screen.end() == 0
+    assert ran() == 0
+    assert said(log.agent("default")) == ["job: run it.", "hello"]
+
+
 def test_a_childs_question_while_an_answer_streams(terminal: Start, provider: Provide, log: foldmark.Log) -> None:
-    """It is put at once: the person is there, and the answer goes on behind it."""
-    bash = Bash(child=True)
+    """It is put at once: the person is there, and the answer goes on behind it. What was typed of another line by then
+    goes on at the prompt."""
+    bash, streams = Bash(child=True), Event()
 
     def played(body: Any) -> Answer:
-        return long_answer(body) if asked(WIRE, body).who is None else bash(body)
+        if asked(WIRE, body).who is None:
+            return long_answer(body)
+        assert streams.wait(LIMIT)
+        return bash(body)
 
     provider(played, pause=0.02)
     with terminal("chat", "--model", "openai/gpt-5") as screen:
         screen.until(PROMPT)
-        screen.type("/mark GOAL\r")
+        screen.type("/mark GOAL\r/note job: run it.\r/fork GOAL\r")
+        screen.until("(from GOAL)")
         screen.until("\n> ")
         screen.type("Tell me.\r")
         screen.until("word5 ")
-        screen.type("/fork GOAL\r")
-        screen.until(QUESTION)
+        screen.type("Next line.\rhalf of")
+        streams.set()
+        shown = screen.until(QUESTION)
+        assert "END" not in shown
         screen.type("n\r")
+        screen.until("END")
+        screen.until("> Next line.\n")
+        screen.until("END")
+        screen.until("> half of")
+        screen.type(" a line\r")
         screen.until("END")
         screen.until(PROMPT)
         screen.type("/wait\r")
@@ -441,10 +501,10 @@ def test_a_childs_question_while_an_answer_streams(terminal: Start, provider: Pr
         screen.type(CTRL_D)
         assert screen.end() == 0
     assert ran() == 0
-    answers = [
-        event for event in events(log) if event.kind == "assistant" and event.agent_id == log.agent("default").id
-    ]
-    assert [(event.content.endswith("END"), event.interrupted) for event in answers] == [(True, False)]
+    agent = log.agent("default")
+    answers = [event for event in events(log) if event.kind == "assistant" and event.agent_id == agent.id]
+    assert [(event.content.endswith("END"), event.interrupted) for event in answers] == [(True, False)] * 3
+    assert said(agent) == ["job: run it.", "Tell me.", "Next line.", "half of a line"]
     sound(log)
 
 

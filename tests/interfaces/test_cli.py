@@ -115,7 +115,7 @@ def test_context_show_as_text(cli: Cli, agent: foldmark.Agent) -> None:
     assert "Turn 1 " in shown.out
     assert "Turn 5 " in shown.out
     assert shown.out.index("A kite.") < shown.out.index("mark BEFORE") < shown.out.index("Look for wood.")
-    assert shown.lines[-1] == "Context: 3K/200K tokens (1%) ⚪"
+    assert shown.lines[-1] == "Context: 2K/200K tokens (1%) ⚪"
     assert "ls(" in shown.out
     assert shown.out.rstrip("\n") == cli("do", "default", "/context show").out.rstrip("\n")
 
@@ -145,7 +145,7 @@ def test_context_show_of_nothing(cli: Cli, log: foldmark.Log) -> None:
     shown = cli("context", "show", "new")
     assert shown.code == 0
     assert "Context: 0 messages" in shown.lines[0]
-    assert shown.lines[-1] == "Context: 3K/200K tokens (1%) ⚪"
+    assert shown.lines[-1] == "Context: 2K/200K tokens (1%) ⚪"
     assert json.loads(cli("context", "show", "new", "--json").out)["data"]["turns"] == []
 
 

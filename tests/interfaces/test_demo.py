@@ -150,6 +150,7 @@ def test_going_on_in_the_chat(
     with terminal("demo", "--chat") as screen:
         screen.until("What to try next:")
         screen.until("messages in the context; model: offline.")
+        screen.until("Context: ")
         screen.until("\n> ")
         screen.type(CTRL_D)
         assert screen.end() == 0

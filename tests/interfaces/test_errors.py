@@ -15,8 +15,7 @@ from command_line import Cli, events, files
 
 import foldmark
 
-LIST = r"(/[\w-]+( \w+)?, )+/[\w-]+"
-UNKNOWN = rf"there is no command /{{}}; there is: {LIST}"
+HELP_LISTS = "/help lists the commands"
 NAMES = "; conversations: default, other, empty"
 IN_FORCE = r"operations in force: 13 \(drop\), 10 \(restore\), 8 \(mark\), 4 \(mark\)"
 NO_NUMBER = r"{} is a number, not '{}'"
@@ -41,19 +40,22 @@ def do(line: str, message: str, name: str = "default", code: int = 2) -> Wrong:
 
 COMMANDS = [
     # What is not a command
-    do("/nope", rf"there is no command /nope; did you mean /note\? There is: {LIST}"),
-    do("/markk", rf"there is no command /markk; did you mean /mark\? There is: {LIST}"),
-    do("/CLEAR", UNKNOWN.format("CLEAR")),
-    do("//mark", rf"there is no command //mark; did you mean /mark\? There is: {LIST}"),
-    do("/naïve你", UNKNOWN.format("naïve你")),
-    do(f"/{'x' * 5000}", UNKNOWN.format("x{40}")),
+    do("/nope", rf"there is no command /nope; did you mean /note\? {HELP_LISTS}"),
+    do("/markk", rf"there is no command /markk; did you mean /mark\? {HELP_LISTS}"),
+    do("/CLEAR", rf"there is no command /CLEAR; did you mean /clear\? {HELP_LISTS}"),
+    do("//mark", rf"there is no command //mark; did you mean /mark\? {HELP_LISTS}"),
+    do("/contxt show", rf"there is no command /contxt; did you mean /context show\? {HELP_LISTS}"),
+    do("/contxt", rf"there is no command /contxt; did you mean /context\? {HELP_LISTS}"),
+    do("/quit", rf"there is no command /quit; did you mean /exit\? {HELP_LISTS}"),
+    do("/naïve你", rf"there is no command /naïve你; {HELP_LISTS}"),
+    do(f"/{'x' * 5000}", rf"there is no command /x{{40}}; {HELP_LISTS}"),
     do("/", r"a command begins with '/'; /help lists them"),
     do("/ mark", r"a command begins with '/'; /help lists them"),
     do("/context", r"/context needs one of: drop, show, count, sent, explain, at, diff, rebuild, window, budget"),
     do("/context nope", r"/context needs one of: drop, show, count, sent, explain, at, diff, rebuild, window, budget"),
-    do("/context SHOW", r"/context needs one of: drop, show, count, sent, explain, at, diff, rebuild, window, budget"),
-    do("/help nope", rf"there is no command /nope; there is: {LIST}"),
-    do("/help context nope", rf"there is no command /context nope; there is: {LIST}"),
+    do("/context SHOW", r"/context needs one of: drop, .*, budget; did you mean /context show\?"),
+    do("/help nope", rf"there is no command /nope; did you mean /note\? {HELP_LISTS}"),
+    do("/help context nope", r"/context needs one of: drop, show, .*, budget"),
     # What is missing or too much
     do("/restore", r"ID is missing; usage: /restore ID"),
     do("/context drop", r"GID is missing; usage: /context drop GID"),

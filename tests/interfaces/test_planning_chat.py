@@ -74,6 +74,7 @@ def test_forget_as_in_the_seed(cli: Cli, log: foldmark.Log, history: list[list[i
         rf"{preview}"
         r"> Yes, proceed\n"
         r"\[filter_context .*apply.*\]\n"
+        r"4 messages forgotten\.\n  event \d+ · .*\n"
         r"Done\. I've forgotten those 4 messages about database schema discussions\.",
         shown,
     ), shown
@@ -92,6 +93,7 @@ def test_remember_as_in_the_seed(cli: Cli, log: foldmark.Log, history: list[list
         r"Everything else \(10 messages\) will be forgotten\. Should I proceed\?\n"
         r"> Yes\n"
         r"\[filter_context .*apply.*\]\n"
+        r"10 messages left out, all but what was to be remembered\.\n  event \d+ · .*\n"
         r"Done\. Context reduced to 4 messages\.",
         shown,
     ), shown

@@ -30,6 +30,17 @@ def test_the_seeds_figures_are_the_defaults():
     assert model_of("nobody", "knows").caching == "none"
 
 
+def test_a_window_that_nobody_published_is_assumed():
+    assert not model_of("openai", "gpt-5").assumed
+    assert not model_of("openrouter", "openai/gpt-4o").assumed
+    assert not model_of("offline", "offline").assumed
+    for provider, name in (("openai", "of-tomorrow"), ("vllm", "x"), ("nobody", "knows"), ("openrouter", "meta/x")):
+        assert model_of(provider, name).assumed
+        assert model_of(provider, name, {f"{provider}/{name}": {"output": 5}}, [provider]).assumed
+        assert not model_of(provider, name, {f"{provider}/{name}": {"window": 200_000}}, [provider]).assumed
+    assert all("window" in model for about in _table().providers.values() for model in about.models.values())
+
+
 def test_the_longest_name_wins_and_dates_belong_to_it():
     assert model_of("openai", "gpt-5-mini-2025-08-07") == model_of("openai", "gpt-5-mini")
     assert model_of("openai", "gpt-5-mini").input_price == 0.25

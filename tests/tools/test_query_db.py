@@ -84,7 +84,7 @@ def test_the_columns_of_a_message(log: Log) -> None:
     ]
     assert [row["id"] for row in found[1:4]] == [asked, call, result]
     assert [row["group_id"] for row in found] == [None, *[asked] * 4]
-    assert [row["parsing_strategy"] for row in found] == [None, None, "openai", "openai", None]
+    assert [row["parsing_strategy"] for row in found] == ["openai"] * 5
     assert {row["agent_id"] for row in found} == {agent.id}
     assert found[2]["content"] == '{"path":"x"}'
     assert [row["tokens"] for row in found] == [message.tokens for message in agent.context().messages]

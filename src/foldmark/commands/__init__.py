@@ -14,6 +14,7 @@ from foldmark.commands.planning import PLANNING
 from foldmark.commands.points import POINTS
 from foldmark.commands.recall import RECALL
 from foldmark.commands.registry import Registry
+from foldmark.commands.retrying import RETRYING
 from foldmark.commands.sent import SENT
 from foldmark.commands.sessions import SESSIONS
 from foldmark.commands.settings import SETTINGS
@@ -28,6 +29,7 @@ REGISTRY = Registry(
         *SENT,
         *POINTS,
         *MESSAGES,
+        *RETRYING,
         *NOTEBOOK,
         *SETTINGS,
         *MEMO,

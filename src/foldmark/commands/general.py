@@ -2,7 +2,6 @@
 
 from foldmark.commands.registry import Call, Command
 from foldmark.conversation import Result
-from foldmark.core.errors import CommandError
 
 
 def _help(call: Call) -> Result:
@@ -14,7 +13,7 @@ def _help(call: Call) -> Result:
         name = wanted.lstrip("/")
         shown = [each for each in commands.values() if each.name == name or each.name.startswith(f"{name} ")]
         if not shown:
-            raise CommandError(f"there is no command /{name[:40]}; there is: {call.registry.names()}")
+            raise call.registry.unknown(name)
     width = max(len(command.synopsis) for command in shown)
     lines = [f"{command.synopsis:<{width}}  {command.help}" for command in shown]
     if wanted is not None:
@@ -31,6 +30,6 @@ def _exit(_: Call) -> Result:
 
 
 GENERAL = (
-    Command("help", "[COMMAND...]", "List the commands, or explain one.", _help),
+    Command("help", "[COMMAND...]", "List the commands, or explain one.", _help, at_once=True),
     Command("exit", "", "Leave the chat; everything is kept.", _exit),
 )

@@ -58,5 +58,5 @@ MAIL = (
     Command("send", "UUID MESSAGE...", "Send a message to another agent.", _send, ANYBODY),
     Command("check-mail", "", "Read the mail that has come for this agent.", _check_mail, ANYBODY),
     Command("wait", "", "Wait until the other agents of this conversation are idle.", _wait),
-    Command("kill", "UUID", "End a child and its descendants; their logs stay.", _kill, ANYBODY),
+    Command("kill", "UUID", "End a child and its descendants; their logs stay.", _kill, ANYBODY, at_once=True),
 )

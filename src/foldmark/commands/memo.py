@@ -88,9 +88,11 @@ def _json(memo: Memo) -> dict[str, Any]:
 
 
 MEMO = (
-    Command("memo list", "[N]", "List the newest memos.", _list),
+    Command("memo list", "[N]", "List the newest memos.", _list, at_once=True),
     Command("memo add", "TEXT...", "Save a memo for all conversations; #words at its beginning or end are tags.", _add),
-    Command("memo show", "ID", "Show a memo whole.", _show),
-    Command("memo search", "WORDS...", "List the memos with any of these words, the best first.", _search),
+    Command("memo show", "ID", "Show a memo whole.", _show, at_once=True),
+    Command(
+        "memo search", "WORDS...", "List the memos with any of these words, the best first.", _search, at_once=True
+    ),
     Command("memo remove", "ID [--yes]", "Erase a memo for good; asks first.", _remove),
 )

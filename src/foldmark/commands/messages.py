@@ -10,7 +10,7 @@ from foldmark.commands.show import message_json, message_line, turn_title
 from foldmark.conversation import Agent, Result
 from foldmark.conversation.redaction import TRACES_MAY_STAY, erasable, losing
 from foldmark.conversation.standing import Standing
-from foldmark.conversation.usage import Snapshot, snapshot_of
+from foldmark.conversation.usage import Snapshot, Weighed, snapshot_of, snapshots
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.segments import END, Segment, contains, intersect, until
@@ -117,11 +117,22 @@ def _show(call: Call) -> Result:
     messages = _turn(at, turn_id)
     if not messages:
         erasable(at, turn_id)  # says what is wrong with it
-    lines = [message_line(each, whole=True) for each in messages]
+    weighed = snapshots(at, messages)
+    lines = [message_line(each, whole=True, beside=weighed.get(each.id)) for each in messages]
     shown = sum(contains(at.visible, each.agent_id, each.id) for each in messages)
     head = f"Turn {turn_id}: {count(len(messages), 'message')}, {shown} in the context"
-    data = {"turn": turn_id, "in_context": shown, "messages": [message_json(each) for each in messages]}
+    data = {
+        "turn": turn_id,
+        "in_context": shown,
+        "messages": [{**message_json(each), **_weighed(weighed.get(each.id))} for each in messages],
+    }
     return Result("\n".join([head, *lines]), None, data)
+
+
+def _weighed(weighed: Weighed | None) -> dict[str, Any]:
+    if weighed is None:
+        return {"snapshot": None, "snapshot_counted": None}
+    return {"snapshot": weighed.tokens, "snapshot_counted": weighed.counted}
 
 
 def _turn(at: Standing, turn_id: int) -> list[Event]:
@@ -170,8 +181,14 @@ def _note(call: Call) -> Result:
 
 
 MESSAGES = (
-    Command("message list", "[N]", "List the newest turns of the log with their sizes, in the context or not.", _list),
-    Command("message show", "GID", "Show a turn whole, in the context or not.", _show),
+    Command(
+        "message list",
+        "[N]",
+        "List the newest turns of the log with their sizes, in the context or not.",
+        _list,
+        at_once=True,
+    ),
+    Command("message show", "GID", "Show a turn whole, in the context or not.", _show, at_once=True),
     Command(
         "message remove",
         "GID [--yes]",

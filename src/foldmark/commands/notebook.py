@@ -82,10 +82,12 @@ def _write(call: Call, text: str, said: str) -> Result:
 
 
 NOTEBOOK = (
-    Command("state", "[--all]", "Show the state block in force; with --all those before it as well.", _state),
+    Command(
+        "state", "[--all]", "Show the state block in force; with --all those before it as well.", _state, at_once=True
+    ),
     Command("context rebuild", "", "Ask the model for a fresh state block from the whole window.", _rebuild),
-    Command("scratchpad", "", "Show the scratchpad.", _scratchpad),
-    Command("scratchpad read", "", "Show the scratchpad.", _scratchpad),
+    Command("scratchpad", "", "Show the scratchpad.", _scratchpad, at_once=True),
+    Command("scratchpad read", "", "Show the scratchpad.", _scratchpad, at_once=True),
     Command("scratchpad edit", "[TEXT...]", "Change the scratchpad; without TEXT in your editor.", _edit),
     Command("scratchpad clear", "", "Empty the scratchpad.", _clear),
 )

@@ -55,7 +55,11 @@ def _mark(mark: Marked) -> str:
 
 OPERATIONS = (
     Command(
-        "operations", "[N]", "List the newest operations, in force or taken back, and how to take each back.", listed
+        "operations",
+        "[N]",
+        "List the newest operations, in force or taken back, and how to take each back.",
+        listed,
+        at_once=True,
     ),
-    Command("marks", "", "List the checkpoints with what lies after each.", _marks),
+    Command("marks", "", "List the checkpoints with what lies after each.", _marks, at_once=True),
 )

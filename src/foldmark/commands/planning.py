@@ -54,5 +54,7 @@ PLANNING = (
         partial(_plan, "remember"),
         interrupts=True,
     ),
-    Command("cancel", "", "End the planning conversation; nothing is forgotten.", _cancel, interrupts=True),
+    Command(
+        "cancel", "", "End the planning conversation; nothing is forgotten.", _cancel, interrupts=True, at_once=True
+    ),
 )

@@ -150,7 +150,13 @@ def _place(event_id: int | None) -> str:
 
 
 POINTS = (
-    Command("context explain", "ID", "Say why an event is or is not in the request.", _explain),
-    Command("context at", "ID", "Show the context as it was after event ID.", _at),
-    Command("context diff", "ID [ID2]", "Show what changed in the context from event ID to ID2, or to now.", _diff),
+    Command("context explain", "ID", "Say why an event is or is not in the request.", _explain, at_once=True),
+    Command("context at", "ID", "Show the context as it was after event ID.", _at, at_once=True),
+    Command(
+        "context diff",
+        "ID [ID2]",
+        "Show what changed in the context from event ID to ID2, or to now.",
+        _diff,
+        at_once=True,
+    ),
 )

@@ -95,5 +95,6 @@ RECALL = (
         recall,
         HUMAN,
         options=OPTIONS,
+        at_once=True,
     ),
 )

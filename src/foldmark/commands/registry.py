@@ -28,6 +28,20 @@ PREVIEW = "--preview"
 
 _REASON = re.compile(r"(?:^|\s)--(?:\s+|$)")
 
+WORDS_OF_OTHERS = {
+    "quit": "exit",
+    "q": "exit",
+    "bye": "exit",
+    "?": "help",
+    "h": "help",
+    "compact": "summarize",
+    "reset": "clear",
+    "search": "recall",
+    "history": "message list",
+    "settings": "config get",
+}
+"""Words that other programs have for a command, which is suggested in their place."""
+
 HUMAN = frozenset({"human"})
 ANYBODY = frozenset({"human", "model", "system"})
 
@@ -72,8 +86,10 @@ class Command(Struct, frozen=True):
     """An operation as a person or a model calls it: `name` may have two words ("context drop").
 
     One that `interrupts` changes what the running turn stands on: a person's use of it ends that turn first [SPEC 3];
-    not with `--preview`, nor without its argument `lists`, where it then only lists what there is. One with a `reason`
-    takes one behind `--`. `options` are written as in a usage, each with what it does.
+    not with `--preview`, nor without its argument `lists`, where it then only lists what there is. In the chat a
+    command that is typed while an answer streams waits for its end, unless it only shows something or may run
+    `at_once`, as what is about the answer itself. One with a `reason` takes one behind `--`. `options` are written as
+    in a usage, each with what it does.
     """
 
     name: str
@@ -82,6 +98,7 @@ class Command(Struct, frozen=True):
     run: Callable[[Call], Result]
     who: frozenset[str] = HUMAN
     interrupts: bool = False
+    at_once: bool = False
     options: tuple[tuple[str, str], ...] = ()
     reason: bool = False
     lists: str = ""
@@ -146,26 +163,43 @@ class Registry:
 
     def __call__(self, agent: Agent, line: str, actor: str = "human", asking: Asking = NOBODY) -> Result:
         """Carry out `line` on `agent`. Raises CommandError; nothing was written then."""
-        command, rest = self.parse(line)
+        command, rest = self._parse_for(agent, line, actor)
+        return command.run(Call(agent, command.arguments(rest), actor, self, asking))
+
+    def _parse_for(self, agent: Agent, line: str, actor: str) -> tuple[Command, str]:
+        """Parse a line of `actor`, which is told of no commands but its own. A person's are too many to list."""
         allowed = [name for name, each in self.commands.items() if actor in each.who]
         if actor == "model" and (narrowed := agent.standing().config.model_commands) != "all":
             allowed = [name for name in allowed if name in narrowed.split(", ")]
+        there_is = listing(f"/{name}" for name in allowed) or "none"
+        command, rest = self.parse(line, None if actor == "human" else there_is)
         if command.name not in allowed:
-            there_is = listing(f"/{name}" for name in allowed) or "none"
             raise CommandError(f"/{command.name} is not for a {actor}; there is: {there_is}")
-        return command.run(Call(agent, command.arguments(rest), actor, self, asking))
+        return command, rest
 
     def interrupts(self, line: str) -> bool:
         """Whether a person's use of `line` ends the running turn first."""
+        found = self._valid(line)
+        return found is not None and found[0].interrupts and found[0].changes(found[1])
+
+    def at_once(self, line: str) -> bool:
+        """Whether `line` may run while an answer streams; one that will be refused may as well."""
+        found = self._valid(line)
+        return found is None or found[0].at_once or (found[0].interrupts and not found[0].changes(found[1]))
+
+    def _valid(self, line: str) -> tuple[Command, dict[str, str]] | None:
+        """The command of a line that can be carried out, and its arguments; None if it will be refused, which changes
+        nothing."""
         try:
             command, rest = self.parse(line)
             arguments = command.arguments(rest)
         except CommandError:
-            return False  # it changes nothing
-        return command.interrupts and command.changes(arguments)
+            return None
+        return command, arguments
 
-    def parse(self, line: str) -> tuple[Command, str]:
-        """The command that `line` names, and the rest of the line. Raises CommandError."""
+    def parse(self, line: str, there_is: str | None = None) -> tuple[Command, str]:
+        """The command that `line` names, and the rest of the line. Raises CommandError; where there is no such command,
+        that says what `there_is` for whoever asks, or else what may have been meant."""
         if not isinstance(line, str):
             raise CommandError(f"a command is a text that begins with '/', not {line!r}")
         line = _spelled_out(line.strip())
@@ -177,15 +211,28 @@ class Registry:
             return command, words[2] if len(words) > 2 else ""
         if command := self.commands.get(first):
             return command, line[len(words[0]) :]
+        raise self.unknown(" ".join(words[:2])[1:], there_is)
+
+    def unknown(self, typed: str, there_is: str | None = None) -> CommandError:
+        """The error for a command that there is not: `typed` is the beginning of the line, without its slash."""
         from difflib import get_close_matches  # 7 ms to import, and only ever needed here
 
-        family = [name for name in self.commands if name.startswith(f"{first} ")]
-        near = get_close_matches(first, self.commands, n=1)
-        if family:
-            raise CommandError(f"/{first} needs one of: {listing(name.partition(' ')[2] for name in family)}")
-        hint = f"did you mean /{near[0]}? There" if near else "there"
-        raise CommandError(f"there is no command /{first[:40]}; {hint} is: {self.names()}")
+        first, _, second = typed.lower().partition(" ")
+        if family := [name.partition(" ")[2] for name in self.commands if name.startswith(f"{first} ")]:
+            near = get_close_matches(second, family, n=1)
+            what = f"/{first} needs one of: {listing(family)}"
+            hint = f"; did you mean /{first} {near[0]}?" if near else ""
+        else:
+            near = get_close_matches(typed.lower(), self.commands, n=1) if second else []
+            if not near and (known := WORDS_OF_OTHERS.get(first)) in self.commands:
+                near = [str(known)]
+            near = near or get_close_matches(first, dict.fromkeys(self._beginnings()), n=1)
+            what = f"there is no command /{typed.split()[0][:40]}"
+            hint = f"; did you mean /{near[0]}? /help lists the commands" if near else "; /help lists the commands"
+        return CommandError(f"{what}; there is: {there_is}" if there_is is not None else what + hint)
 
-    def names(self) -> str:
-        """All commands, for an error message."""
-        return listing((f"/{name}" for name in self.commands), len(self.commands))
+    def _beginnings(self) -> Iterable[str]:
+        """What a line may begin with: each command, and the first word of those that have two."""
+        for name in self.commands:
+            yield name
+            yield name.partition(" ")[0]

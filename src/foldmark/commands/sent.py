@@ -86,4 +86,8 @@ def _row(sent: SentRequest) -> dict[str, Any]:
     }
 
 
-SENT = (Command("context sent", "[ID]", "List what was sent to models, or rebuild request ID and show it.", _sent),)
+SENT = (
+    Command(
+        "context sent", "[ID]", "List what was sent to models, or rebuild request ID and show it.", _sent, at_once=True
+    ),
+)

@@ -183,12 +183,12 @@ def _conversation(call: Call) -> Agent:
 
 
 SESSIONS = (
-    Command("session list", "[--all]", "List the conversations; --all: those archived, too.", _list),
+    Command("session list", "[--all]", "List the conversations; --all: those archived, too.", _list, at_once=True),
     Command("session new", "NAME...", "Start a conversation and go to it.", _new),
     Command("session switch", "NAME...", "Go to a conversation; brings it back from the archive.", _switch_session),
     Command("session rename", "NAME NEW...", "Give conversation NAME the name NEW.", _rename),
     Command("session archive", "NAME...", "Leave a conversation out of the list; it stays as it is.", _archive),
     Command("session delete", "NAME... [--yes]", "Erase a conversation with all its forks, for good.", _delete),
-    Command("agents", "", "Show this conversation's agents and how they stand.", _agents),
+    Command("agents", "", "Show this conversation's agents and how they stand.", _agents, at_once=True),
     Command("switch", "UUID", "Go to another agent.", _switch),
 )

@@ -68,19 +68,43 @@ def _typed(value: Any) -> str:
 
 
 def _set_any(call: Call) -> Result:
-    name, equals, value = call.arguments["KEY=VALUE"].partition("=")
+    text = call.arguments["KEY=VALUE"]
+    pairs = words if len(words := text.split()) > 1 and all(map(_is_pair, words)) else [text]
+    # All are checked before the first is recorded.
+    checked = [_checked(call, *_pair(pair)) for pair in pairs]
+    results = [_set(call, key, value, text) for key, value, text in checked]
+    if len(results) == 1:
+        return results[0]
+    return Result("\n".join(each.text for each in results), None, {"settings": [each.data for each in results]})
+
+
+def _is_pair(word: str) -> bool:
+    """Whether a word is KEY=VALUE with the key of a setting."""
+    name, equals, _ = word.partition("=")
+    try:
+        return bool(equals) and bool(key_of(name))
+    except CommandError:
+        return False
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
     if not equals:
         raise CommandError(f"'{name[:40]}' has no '='; usage: /config set KEY=VALUE. `/config get` lists the keys")
-    key = key_of(name.strip())
+    return key_of(name.strip()), value.strip()
+
+
+def _checked(call: Call, key: str, value: str) -> tuple[str, Any, str]:
+    """A setting's key, its value and the line that says so. Raises CommandError for what it does not take."""
     if key == "model":
-        call.agent.log.check_model(value.strip())
+        call.agent.log.check_model(value)
     there: list[str] = []
     unknown: list[str] = []
-    if key == "tools" and value.strip() not in ("all", "none"):
+    if key == "tools" and value not in ("all", "none"):
         there = [spec.name for spec in call.agent.log.tools()]
-        unknown = [name for name in parse(key, value.strip()).split(", ") if name not in there]
+        unknown = [name for name in parse(key, value).split(", ") if name not in there]
     told = f" ({listing(unknown)}: not there now; there is: {listing(there, 40)})" if unknown else ""
-    return _set(call, key, parse(key, value.strip()), f"{key} = {value.strip()}{told}")
+    return key, parse(key, value), f"{key} = {value}{told}"
 
 
 def _model(call: Call) -> Result:
@@ -113,10 +137,12 @@ def _system_clear(call: Call) -> Result:
 SETTINGS = (
     Command("context window", "N", "Send the newest N turns at most; 0 is all.", _window),
     Command("context budget", "TOKENS", "Send as many turns as fit TOKENS; 0 is no limit.", _budget),
-    Command("config get", "[KEY]", "Show this agent's settings, or one, and where each comes from.", _get),
-    Command("config set", "KEY=VALUE...", "Change a setting of this agent.", _set_any),
+    Command(
+        "config get", "[KEY]", "Show this agent's settings, or one, and where each comes from.", _get, at_once=True
+    ),
+    Command("config set", "KEY=VALUE...", "Change a setting of this agent, or several KEY=VALUE pairs.", _set_any),
     Command("model", "[NAME]", "Show or change the model of this agent.", _model),
-    Command("system", "", "Show the system prompt.", _system),
+    Command("system", "", "Show the system prompt.", _system, at_once=True),
     Command("system edit", "[TEXT...]", "Change the system prompt; without TEXT in your editor.", _system_edit),
     Command("system clear", "", "Remove the system prompt.", _system_clear),
 )

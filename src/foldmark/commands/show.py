@@ -8,7 +8,7 @@ import msgspec
 
 from foldmark.commands.registry import Call, Command
 from foldmark.conversation import Context, Result
-from foldmark.conversation.fullness import fullness, rule
+from foldmark.conversation.fullness import assumed, fullness, rule
 from foldmark.core.events import Event
 from foldmark.core.request import Part, Request
 from foldmark.core.sent import SentRequest
@@ -46,6 +46,8 @@ def _show(call: Call) -> Result:
         f"~{count(request.tokens, 'token')}, {len(request.bytes):,} bytes. Context: {amount}."
     )
     text = f"{request_text(opening, context, request)}\n\n{fullness(agent, request)}"
+    if (told := assumed(agent)) is not None:
+        text += f"\n{told}"
     first = request.manifest.edge.first or 0
     window = takewhile(lambda message: message.id >= first, reversed(context.messages))
     turns = newest_turns(window, len(context.messages) + 1)
@@ -150,15 +152,16 @@ def context_text(name: str, context: Context, turns: Sequence[Turn]) -> str:
     return "\n".join(lines)
 
 
-def message_line(message: Event, *, whole: bool = False) -> str:
-    """A message with its id and kind; its beginning, or with `whole` all of it."""
+def message_line(message: Event, *, whole: bool = False, beside: object = None) -> str:
+    """A message with its id and kind, and what stands `beside` that; its beginning, or with `whole` all of it."""
     text = _text(message)
     shown = "\n".join(text[:PREVIEW_CHARACTERS].split("\n")[:PREVIEW_LINES])
     if not whole and len(shown) < len(text):
         text = f"{shown}… ({len(text):,} characters)"
     interrupted = " (interrupted)" if message.interrupted else ""
     interrupted += " (damaged)" if message.damaged else ""
-    return f"  {message.id:>6} {message.kind}{interrupted}: " + text.replace("\n", "\n         ")
+    beside = "" if beside is None else f" {beside}"
+    return f"  {message.id:>6} {message.kind}{interrupted}{beside}: " + text.replace("\n", "\n         ")
 
 
 def turn_title(messages: Iterable[Event]) -> str:
@@ -209,6 +212,8 @@ def _count(call: Call) -> Result:
 
 
 SHOW = (
-    Command("context show", "", "Show the exact request that would go out, each part with its origin.", _show),
-    Command("context count", "", "Ask the model's provider how many tokens that request has.", _count),
+    Command(
+        "context show", "", "Show the exact request that would go out, each part with its origin.", _show, at_once=True
+    ),
+    Command("context count", "", "Ask the model's provider how many tokens that request has.", _count, at_once=True),
 )

@@ -244,8 +244,8 @@ class Agent(Timeline):
         """What the agent's lineage shows now; reads its stored segments, no message before it is asked for."""
         with self._store.exclusive():
             at = self.standing()
-            if self._batch is None:
-                self._head = at.record.head
+            if self._batch is None and self._head != at.record.head:
+                self._head, self._speaks = at.record.head, None  # others may have changed the settings
         return Context(at)
 
     def request(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from foldmark.conversation.standing import Standing
 from foldmark.core.pressure import meter
 from foldmark.core.request import Edge, Request
+from foldmark.core.segments import until
 from foldmark.core.wording import count
 from foldmark.tokens.counting import BytesRuler, ruler
 
@@ -15,17 +16,35 @@ if TYPE_CHECKING:
 
 def fullness(agent: "Agent", request: Request) -> str:
     """The meter of an agent whose next request is this one."""
-    at = agent.standing()
-    edge = request.manifest.edge
-    budget = at.config.sliding_context_tokens if edge.why == "budget" else 0
-    known = whole(at, request.provider, request.model) if edge.before else 0
-    return meter(request.tokens, agent.window, budget, known)
+    at, edge = agent.standing(), request.manifest.edge
+    known = 0
+    if edge.before and edge.first is not None:
+        before = at.store.size(until(at.visible, edge.first - 1)).tokens
+        known = request.tokens + _counted(at, before, request.provider, request.model)
+    return meter(request.tokens, agent.window, at.config.sliding_context_tokens, known)
+
+
+def assumed(agent: "Agent") -> str | None:
+    """One line that says that the window of the agent's model is a guess, and how to set it; None if it is known."""
+    name = agent.standing().config.model
+    known = agent.log.model_named(name)
+    if not known.assumed:
+        return None
+    return (
+        f"The window of {known.window:,} tokens is assumed: none is published for {name}. "
+        f'Add `window = TOKENS` under [models."{name}"] in .foldmark.toml to set it.'
+    )
 
 
 def whole(at: Standing, provider: str, model: str) -> int:
     """The tokens of the whole context as requests to this model are counted, from the sums that were stored."""
+    return _counted(at, at.size.tokens, provider, model)
+
+
+def _counted(at: Standing, tokens: int, provider: str, model: str) -> int:
+    """Stored tokens, which are bytes / 4, as requests to this model are counted."""
     measure = ruler(provider, model, at.config)
-    return ceil(at.size.tokens * 4 / measure.ratio) if isinstance(measure, BytesRuler) else at.size.tokens
+    return ceil(tokens * 4 / measure.ratio) if isinstance(measure, BytesRuler) else tokens
 
 
 def rule(edge: Edge) -> str:

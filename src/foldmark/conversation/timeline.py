@@ -1,7 +1,7 @@
 """`Timeline`: one agent's events. Everything is appended here, and here is where that leaves the agent [SPEC 2, 3]."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from foldmark.conversation.log import Log
 
 
+TEXTS = ("user", "assistant", "system", "summary")
+"""Kinds of messages that are text: they are recorded with the dialect that the agent's model speaks [S2]."""
+
+
 class Timeline:
     """The events of one agent: appending to them, and where the agent stands afterwards.
 
@@ -35,6 +39,7 @@ class Timeline:
         self._record, self._head = record, record.head
         self.id, self._birth = record.id, record.fork_event
         self._batch: Appender | None = None
+        self._speaks: str | None = None
 
     # Appending
 
@@ -56,8 +61,9 @@ class Timeline:
         otherwise. A `### STATE` block at the end of an assistant's text is recorded as a `state` event behind the
         message, which holds the rest, be it empty (`core.state`); not if it was `interrupted`, nor if the text is to be
         recorded `verbatim`. `data` is JSON that goes with the text; `created_at` is ISO 8601 or a datetime, by default
-        now. Lone surrogates in texts become U+FFFD. Raises CommandError for a wrong kind, time or data, ConflictError,
-        StoreError.
+        now. A text without a `dialect` gets that of the agent's model, unless `data` holds blocks: nobody said whose
+        form these have. Lone surrogates in texts become U+FFFD. Raises CommandError for a wrong kind, time or data,
+        ConflictError, StoreError.
         """
         if kind not in ("user", "assistant", "system", "tool"):
             raise CommandError(
@@ -192,6 +198,9 @@ class Timeline:
                     yield
                     head = self._batch.head
                 self._head = head
+            except BaseException:
+                self._speaks = None  # the settings may be those of before again
+                raise
             finally:
                 self._batch = None
 
@@ -235,6 +244,15 @@ class Timeline:
         record = self._store.agent(self.id) or self._record
         return self._store.size(until(fold.segments, record.newest)).less(record.own)
 
+    def _active_dialect(self) -> str | None:
+        """What the agent's model speaks, read once until the settings change; None for a provider that is not known."""
+        if self._speaks is None:
+            from foldmark.providers.wires import wire_of  # 20 ms
+
+            with suppress(CommandError):
+                self._speaks = wire_of(self.standing().config.provider, self.log.given.dialects).dialect
+        return self._speaks
+
     def _save(self, fold: Fold) -> Size:
         """Store the segment cache inside the batch, and return the size of what it shows."""
         assert self._batch is not None
@@ -255,6 +273,10 @@ class Timeline:
         answers: int | None = None,
         apart: bool = False,
     ) -> int:
+        if kind in TEXTS and dialect is None and not (isinstance(data, Mapping) and data.get("blocks")):
+            dialect = self._active_dialect()
+        elif kind == "config":
+            self._speaks = None
         dialect = "gemini" if dialect == "google" else dialect
         if actor not in ACTORS:
             raise CommandError(f"an actor is one of {', '.join(ACTORS)}, not {actor!r}")

@@ -1,14 +1,22 @@
 """What answers cost by the provider's own count: recorded beside them, and what estimates learn of it [SPEC 5.4]."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from foldmark.conversation.exchanges import until_next
 from foldmark.core.answer import Stopped, Usage
+from foldmark.core.events import Event
 from foldmark.core.request import Request
+from foldmark.core.segments import Segment, contains, until
 
 if TYPE_CHECKING:
     from foldmark.conversation.agent import Agent
+    from foldmark.conversation.standing import Standing
+
+ANSWER = ("assistant", "tool_call")
+"""The kinds of messages that an answer of a model is recorded as."""
 
 
 class Snapshot(Struct, frozen=True):
@@ -67,3 +75,48 @@ def calibrate(agent: "Agent", request: Request, usage: Usage) -> None:
         name = calibration_key(request.provider, request.model, at.config)
         settings = {**at.settings, "calibration": {**at.config.calibration, name: ratio}}
         agent.record("config", f"calibration of {name}: {ratio}", data={"settings": settings})
+
+
+class Weighed(Struct, frozen=True):
+    """A message's snapshot: the tokens of the first request that it was part of and of its answer. Not `counted` by the
+    provider is an estimate: the size of the context up to there."""
+
+    tokens: int
+    counted: bool
+
+    def __str__(self) -> str:
+        return f"· {'' if self.counted else '~'}{self.tokens:,} tokens"
+
+
+def snapshots(at: "Standing", messages: Sequence[Event]) -> dict[int, Weighed]:
+    """The snapshots of one turn's messages by their ids, the same for all of one interaction [SPEC 5.4, S2].
+
+    An interaction is what went to the model since its answer before, and its next answer with all calls of that. One
+    that was not counted and has left the context has none.
+    """
+    found: dict[int, Weighed] = {}
+    if not messages:
+        return found
+    interactions: list[list[Event]] = [[]]
+    for message in messages:
+        before = interactions[-1]
+        if before and before[-1].kind in ANSWER and message.kind not in ANSWER:
+            interactions.append([])
+        interactions[-1].append(message)
+    owner = messages[0].agent_id
+    end = until_next(at, owner, messages[-1].id)
+    usages = sorted(at.store.of_kind("usage", (Segment(owner, messages[0].id, end),)))
+    ends = [following[0].id for following in interactions[1:]]
+    for interaction, until_id in zip(interactions, [*ends, end + 1], strict=True):
+        last = interaction[-1]
+        own = next((each for each in usages if last.id < each < until_id), None)
+        usage = None if own is None else at.store.event(own)
+        counted = None if usage is None else snapshot_of(usage.data)
+        if counted is not None:
+            weighed = Weighed(counted.tokens, True)
+        elif contains(at.visible, last.agent_id, last.id):
+            weighed = Weighed(at.store.size(until(at.visible, last.id)).tokens, False)
+        else:
+            continue
+        found |= {message.id: weighed for message in interaction}
+    return found

@@ -12,19 +12,25 @@ def percent(tokens: int, window: int = WINDOW) -> int:
     return tokens * 100 // window
 
 
-def meter(tokens: int, window: int = WINDOW, budget: int = 0, whole: int = 0) -> str:
-    """`Context: 80K/200K tokens (40%)` with a light: white, yellow from 80%, red from 95%.
+BUDGET_SHOWN = 50
+"""From this share of the budget on, in percent, the meter shows it: where it is smaller than the window, it is what
+older turns leave for."""
 
-    `tokens` are those of the next request. Where it is not the whole context, `whole` are those of that, and `budget`
-    is what keeps it smaller, 0 if something else does [SPEC 5.5].
+
+def meter(tokens: int, window: int = WINDOW, budget: int = 0, whole: int = 0) -> str:
+    """`Context: 80K/200K tokens (40%) ⚪ · budget 100K (80%)`: the light is yellow from 80% of the window, red from 95.
+
+    `tokens` are those of the next request, `budget` is what the settings limit it to (0: nothing), `whole` are the
+    tokens of the whole context where the request does not hold all of it [SPEC 5.5].
     """
     share = percent(tokens, window)
     light = "🔴" if share >= 95 else "🟡" if share >= 80 else "⚪"
-    beside = [f"budget {_thousands(budget)}"] if budget and whole else []
-    beside += [f"whole context ~{_thousands(whole)}"] if whole else []
-    return f"Context: {_thousands(tokens)}/{_thousands(window)} tokens ({share}%) {light}" + "".join(
-        f" · {each}" for each in beside
-    )
+    beside = []
+    if 0 < budget < window and (used := percent(tokens, budget)) >= BUDGET_SHOWN:
+        beside.append(f"budget {_thousands(budget)} ({used}%)")
+    if whole:
+        beside.append(f"whole context ~{_thousands(max(whole, tokens))}")
+    return " · ".join((f"Context: {_thousands(tokens)}/{_thousands(window)} tokens ({share}%) {light}", *beside))
 
 
 def is_full(tokens: int, window: int = WINDOW) -> bool:
@@ -63,4 +69,5 @@ def chunks(sizes: Sequence[int], count: int) -> list[range]:
 
 
 def _thousands(tokens: int) -> str:
-    return f"{-(-tokens // 1000)}K"
+    """Rounded to the nearest thousand; what is there is never shown as nothing."""
+    return f"{max((tokens + 500) // 1000, min(tokens, 1))}K"

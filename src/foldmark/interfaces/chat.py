@@ -1,8 +1,8 @@
 """The line-mode chat: reads lines from a terminal or a pipe, carries out commands, streams answers.
 
 Agents run in a thread of their own (`foldmark.runtime.background`); everything that is shown or asked, and every
-command, is the main thread's. While an answer streams the keyboard is looked at: a command is carried out at once, what
-is said waits for the end of the turn.
+command, is the main thread's. While an answer streams the keyboard is looked at: what is typed waits for the end of the
+turn, but for commands that only show something or are about the answer.
 """
 
 import asyncio
@@ -13,31 +13,35 @@ from concurrent.futures import CancelledError, Future
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from foldmark.commands import REGISTRY
 from foldmark.conversation import Agent, Result, tree
 from foldmark.conversation.asking import Asking
-from foldmark.conversation.fullness import fullness, rule
+from foldmark.conversation.fullness import assumed, fullness
 from foldmark.conversation.planning import planning
 from foldmark.conversation.presence import running
-from foldmark.core.errors import CommandError, ConflictError, FoldmarkError, StoreError
+from foldmark.conversation.unanswered import unanswered_text
+from foldmark.core.errors import CommandError, ConflictError, FoldmarkError, ProviderError, StoreError
 from foldmark.core.ports import Provider
 from foldmark.core.pressure import is_full
+from foldmark.core.request import Request
 from foldmark.core.segments import END, Segment
 from foldmark.core.wording import count
 from foldmark.interfaces.foreground import Foreground
-from foldmark.interfaces.keyboard import PROMPT, Lines, Typed
+from foldmark.interfaces.keyboard import Lines, Typed
 from foldmark.interfaces.notices import Notices
 from foldmark.interfaces.person import decides, edit_command, show_text
 from foldmark.interfaces.render import harmless, result_text
 from foldmark.interfaces.screen import Screen
 from foldmark.interfaces.servers import mcp_servers
 from foldmark.interfaces.state_note import state_note
+from foldmark.interfaces.transcript import last_turns, moved_to
+from foldmark.interfaces.wrapping import fitted
 from foldmark.runtime.background import Background
 from foldmark.runtime.lease import interrupt, settled
 from foldmark.runtime.supervisor import ContextChangedError, Supervisor, TurnInterruptedError
 
-FOLLOWED = ("edit", "switch", "answer", "exit")
-"""What a command's result may leave to the interface."""
 FULL = "⚠️  Context full. Use /clear to continue."
 
 Models = Callable[[str], Provider]
@@ -81,7 +85,7 @@ def answer(agent: Agent, models: Models, asking: Asking, *, shown: bool) -> None
     async def one() -> None:
         async with Supervisor(agent.log, models) as supervisor:
             supervisor.attended, supervisor.takes_up = agent.id, False  # it ends with this answer
-            await supervisor.say(agent, None, screen.shown(put), asking)
+            await supervisor.say(agent, None, screen.shown(put), replace(asking, operated=screen.operated(put)))
 
     try:
         asyncio.run(one())
@@ -97,12 +101,15 @@ class _Chat:
     def __init__(self, agent: Agent, keyboard: Typed | Lines, ask: Callable[[str], bool] | None) -> None:
         self._keyboard = keyboard
         self.left, self.code, self.broken = False, 0, False
+        self._fails = False
         self._front = Foreground()
-        self.notices = Notices(agent, self._front, keyboard, ask, lambda: self._screen.end_line())
+        self.notices = Notices(
+            agent, self._front, keyboard, ask, lambda: self._screen.end_line(), lambda line: self._waiting.append(line)
+        )
         self._running: Future[None] | None = None
         self._waiting: deque[str] = deque()
-        self._follow: deque[Callable[[], None]] = deque()
         self._edge: int | None = None
+        self._assumed: str | None = None
         self._screen = Screen()
 
     @property
@@ -111,17 +118,21 @@ class _Chat:
         return self.notices.agent
 
     def carry_out(self, step: Callable[[], None]) -> None:
-        """Do one thing, and then whatever was typed or asked for meanwhile; what goes wrong is told."""
+        """Do one thing, and then whatever was typed meanwhile; what goes wrong is told."""
         self._told(step)
-        while (self._follow or self._waiting) and not self.left:
-            self._told(self._follow.popleft() if self._follow else partial(self._waited, self._waiting.popleft()))
+        while self._waiting and not self.left:
+            self._told(partial(self._waited, self._waiting.popleft()))
 
     def _told(self, step: Callable[[], None]) -> None:
         try:
             step()
         except FoldmarkError as error:
             self.code = error.exit_code
-            print(f"foldmark: {self.agent.log.secrets.hidden(str(error))}", file=sys.stderr)
+            told = f"foldmark: {self.agent.log.secrets.hidden(str(error))}"
+            print(fitted(told, sys.stderr), file=sys.stderr)
+            if self._fails:
+                print("(/retry asks again)", flush=True)
+                self._fails = False
             if isinstance(error, ConflictError):
                 self.agent.context()
             elif isinstance(error, StoreError):
@@ -130,20 +141,32 @@ class _Chat:
             print("\n(interrupted)")
 
     def greet(self) -> None:
-        """Say where one is and how full the context is."""
+        """Say where one is, what was said last and how full the context is."""
         agent = self.agent
         self.agents.attend(agent)
+        self._keyboard.agent = "" if agent.parent is None else agent.id[:8]
         context = agent.context()
         what = f"{count(len(context.messages), 'message')} in the context" if context.messages else "nothing said yet"
         model, label = agent.standing().config.model, tree.label(agent)
-        print(harmless(f"{label[0].upper()}{label[1:]}, {what}; model: {model}. /help lists the commands."))
+        print(fitted(harmless(f"{label[0].upper()}{label[1:]}, {what}; model: {model}. /help lists the commands.")))
         if (lease := running(agent)) is not None:
             print(f"It is being answered at the moment, {lease.state}.")
         elif agent.open_turn is not None:
             print("The last turn was cut off; what was recorded of it is kept.")
         request = agent.request()
-        self._edge = request.manifest.edge.first
-        print(fullness(agent, request))
+        edge = request.manifest.edge
+        self._edge = edge.first
+        if shown := last_turns(agent, edge):
+            print(shown)
+        self._meter(request)
+
+    def _meter(self, request: Request) -> None:
+        """How full the context is; where the model's window is a guess, that is said once."""
+        print(fitted(fullness(self.agent, request)), flush=True)
+        told = assumed(self.agent)
+        if told not in (None, self._assumed):
+            print(fitted(harmless(f"({told})")), flush=True)
+        self._assumed = told
 
     def line(self, line: str) -> None:
         """Carry out a command, or say something; then what others have handed over."""
@@ -159,7 +182,7 @@ class _Chat:
 
     def _waited(self, line: str) -> None:
         """What was typed while something else streamed, shown where it is carried out."""
-        print(f"{PROMPT}{harmless(line)}", flush=True)
+        print(f"{self._keyboard.prompt}{harmless(line)}", flush=True)
         self._line(line)
 
     def _line(self, line: str) -> None:
@@ -172,13 +195,13 @@ class _Chat:
 
     def _command(self, line: str) -> None:
         if REGISTRY.interrupts(line):
+            running = self._running is not None
             self._interrupt()
+            if running and planning(self.agent.standing()) is None:
+                return  # what streamed was all that there was to end
         self.agent.context()
         result = self.agent.do(line, asking=self.notices.asking(self.agent))
         if (others := result.data.get("waits_for")) is not None:
-            if self._running is not None:
-                self._waiting.append(line)  # it waits for this turn, too
-                return
             self._until(self.agents.settled())
             settled(map(self.agent.log.agent, others))
         if text := result_text(result):
@@ -186,10 +209,6 @@ class _Chat:
             show_text(text)
         if self._running is None:
             self._after(result)
-        elif any(map(result.data.get, FOLLOWED)):
-            if not self._running.done():  # the command may just have ended it
-                print("(at the end of this turn)", flush=True)
-            self._follow.append(partial(self._after, result))
 
     def _interrupt(self) -> None:
         """End the agent's turn, here or in another process: what a command changes is what it stands on [SPEC 3]."""
@@ -204,17 +223,21 @@ class _Chat:
             self.notices.agent = self.agent.log.agent(switch)
             self.greet()
         if result.data.get("answer"):
-            self._answered(None)
+            self._say(None)
         self.left = self.left or bool(result.data.get("exit"))
 
     # What is said
 
-    def _say(self, text: str) -> None:
+    def _say(self, text: str | None) -> None:
+        """Have a text answered; without one, or if the text is what an answer that failed was about, what stands there
+        already."""
         self.agent.context()  # takes note of what others have appended
         at = self.agent.standing()
+        if text is not None and at.record.open_turn is None and text == unanswered_text(at):
+            text = None
         # What makes room again has to be agreed: a planning conversation goes on, with nothing else in its requests.
         if planning(at) is None and self._is_full():
-            print(FULL)
+            print(fitted(FULL))
         else:
             self._answered(text)
 
@@ -231,7 +254,8 @@ class _Chat:
             print(f"({tree.label(agent)} is at work; this waits for the end of its turn)", flush=True)
         before = agent.standing().newest
         self.notices.streams = True
-        self._running = self.agents.say(agent, text, screen.shown(self._front.put), self.notices.asking(self.agent))
+        asking = replace(self.notices.asking(agent), operated=screen.operated(self._front.put))
+        self._running = self.agents.say(agent, text, screen.shown(self._front.put), asking)
         try:
             self._until(self._running)
             if screen.blank:
@@ -242,6 +266,9 @@ class _Chat:
             screen.line(f"({harmless(str(error))})")
         except (CancelledError, asyncio.CancelledError, TurnInterruptedError):
             screen.interrupted(kept=text is None or _said(agent, before))
+        except ProviderError:
+            self._fails = True
+            raise
         finally:
             self._running = None
             screen.end_line()
@@ -252,9 +279,9 @@ class _Chat:
         request = agent.request()
         edge = request.manifest.edge
         if edge.before and edge.first != self._edge:
-            print(rule(edge))
+            print(moved_to(agent, edge))
         self._edge = edge.first
-        print(fullness(agent, request), flush=True)
+        self._meter(request)
 
     def _until(self, end: "Future[Any]") -> Any:
         """Wait for something in the supervisor's thread, and do meanwhile what it hands over. Raises what that does."""
@@ -270,10 +297,9 @@ class _Chat:
         self.agents.cancel(self.agent)
 
     def _look(self) -> None:
-        """Take up what is typed while an answer streams: commands at once, unless something is waiting to be said."""
+        """Take up what is typed while an answer streams: what shows something, or is about the answer, at once."""
         for line in self._keyboard.ahead():
-            at_once = not self._waiting and not self._follow
-            if line.lstrip().startswith("/") and at_once:
+            if line.lstrip().startswith("/") and REGISTRY.at_once(line):
                 self._told(partial(self._command, line))
-            elif line.strip():
+            elif line.strip() and not self.notices.strays(line):
                 self._waiting.append(line)

@@ -140,9 +140,11 @@ def chat(setup: Setup, name: str, model: str | None) -> int:
     """
     from foldmark.interfaces.chat import chat as talk
     from foldmark.interfaces.foreground import leaving
+    from foldmark.interfaces.history import History
     from foldmark.interfaces.keyboard import Typed, piped
     from foldmark.interfaces.person import asks
     from foldmark.providers.wires import check_model
+    from foldmark.settings.places import input_history
 
     typed = sys.stdin.isatty()
     if not Path(setup.db).exists():
@@ -156,7 +158,7 @@ def chat(setup: Setup, name: str, model: str | None) -> int:
         agent = log.find(name, create=True)
         if model is not None and agent.standing().config.model != model:
             agent.configure("model", model)
-        lines = Typed() if typed else piped(sys.stdin.buffer)
+        lines = Typed(History(input_history(), log.secrets.hidden)) if typed else piped(sys.stdin.buffer)
         with leaving(), embedding(setup.db, given):
             return talk(agent, lambda name: provider(name, given, setup.delay), lines, asks if typed else None)
 

@@ -121,7 +121,8 @@ def report(agent: Agent, wish: Wish) -> Report:
 
 
 def _fitting(agent: Agent) -> str:
-    calls = (each for each in reversed(agent.context().messages) if each.dialect)
+    # A text has the dialect of whatever model was set when it was recorded; a call that of who made it.
+    calls = (each for each in reversed(agent.context().messages) if each.dialect and each.kind == "tool_call")
     dialect = next((each.dialect for each in calls), None) or "anthropic"
     provider = "gemini" if dialect == "gemini_gca" else dialect
     return f"{provider}/{MODELS[provider]}"

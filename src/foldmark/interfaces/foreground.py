@@ -22,21 +22,33 @@ class Foreground:
 
     def __init__(self) -> None:
         self._actions: SimpleQueue[Callable[[], object]] = SimpleQueue()
+        self._asked: Future[Any] | None = None
 
     def put(self, action: Callable[[], object]) -> None:
         """Have something done in the main thread."""
         self._actions.put(action)
 
-    def ask(self, question: Callable[[], _T], otherwise: _T, announce: Callable[[], object] = lambda: None) -> _T:
+    def ask(
+        self,
+        question: Callable[[], _T],
+        otherwise: _T,
+        announce: Callable[[], object] = lambda: None,
+        withdraw: Callable[[], object] = lambda: None,
+    ) -> _T:
         """Put a question in the main thread and wait for its answer; from another thread. `announce` is called once it
-        waits there.
+        waits there, `withdraw` if the turn is interrupted while it is being asked.
 
         The answer is `otherwise` if the turn is interrupted before there is one, or the person presses Ctrl-C.
         """
         answer: Future[_T] = Future()
-        self.put(partial(_put, question, otherwise, answer))
+        self.put(partial(self._put, question, otherwise, answer))
         announce()
-        with CURRENT.get().ended_by(answer.cancel):
+
+        def cancel() -> None:
+            if answer.cancel() and self._asked is answer:
+                withdraw()
+
+        with CURRENT.get().ended_by(cancel):
             try:
                 return answer.result()
             except CancelledError:
@@ -64,20 +76,26 @@ class Foreground:
                     look = monotonic() + LOOK_SECONDS
             self.drain()
 
+    def _put(self, question: Callable[[], _T], otherwise: _T, answer: "Future[_T]") -> None:
+        self._asked = answer
+        try:
+            if not answer.cancelled():
+                said = _answered(question, otherwise)
+                with suppress(InvalidStateError):  # nobody waits any more: the turn was interrupted
+                    answer.set_result(said)
+        finally:
+            self._asked = None
 
-def _put(question: Callable[[], _T], otherwise: _T, answer: "Future[_T]") -> None:
-    if answer.cancelled():
-        return
+
+def _answered(question: Callable[[], _T], otherwise: _T) -> _T:
     before = signal.getsignal(signal.SIGINT)
     try:
         with _at_interrupt(signal.default_int_handler):
-            said = question()
+            return question()
     except KeyboardInterrupt:
-        said = otherwise
         if callable(before) and before is not signal.default_int_handler:
             before(signal.SIGINT, None)
-    with suppress(InvalidStateError):  # nobody waits any more: the turn was interrupted while the question stood there
-        answer.set_result(said)
+        return otherwise
 
 
 @contextmanager

@@ -7,9 +7,10 @@ from functools import partial
 from foldmark.conversation import Agent, tree
 from foldmark.conversation.asking import Asking, Decision
 from foldmark.interfaces.foreground import Foreground
-from foldmark.interfaces.keyboard import Lines, Typed
-from foldmark.interfaces.person import decides, reading
+from foldmark.interfaces.keyboard import Lines, TakenError, Typed
+from foldmark.interfaces.person import ANSWERS, decides, reading
 from foldmark.interfaces.render import harmless
+from foldmark.interfaces.wrapping import fitted
 from foldmark.runtime.telling import WAKES
 
 
@@ -18,6 +19,7 @@ class Notices:
 
     `agent` is whom the person talks to, `streams` whether its answer is on the screen at the moment: then notices wait
     for its end. `confirm` puts a question of a command; None if nobody is there. `end_line` begins a line of its own.
+    What was typed for the conversation before a question stood there goes to `typed`.
     """
 
     def __init__(
@@ -27,16 +29,18 @@ class Notices:
         keyboard: Typed | Lines,
         confirm: Callable[[str], bool] | None,
         end_line: Callable[[], None],
+        typed: Callable[[str], None],
     ) -> None:
         self.agent, self.streams = agent, False
         self._front, self._keyboard, self._confirm, self._end_line = front, keyboard, confirm, end_line
+        self._typed, self._asked = typed, False
         self._kept: deque[str] = deque()
 
     def streamed(self) -> None:
         """The answer on the screen is over: print what waited for that."""
-        self.streams = False
+        self.streams = self._asked = False
         while self._kept:
-            print(self._kept.popleft(), flush=True)
+            print(fitted(self._kept.popleft()), flush=True)
 
     def asking(self, agent: Agent) -> Asking:
         """How a tool of an agent reaches the person; only the agent that is talked to may ask for a yes or no."""
@@ -62,27 +66,46 @@ class Notices:
             self._notice(f"({tree.label(agent)} has mail, and was woken {WAKES} times; /switch there to go on)")
 
     def _approved(self, agent: Agent, tool: str, question: str) -> Decision:
-        """Put a tool's question in the main thread; called in the tool's own."""
-        who = "" if agent == self.agent else f" for {tree.label(agent)}"
-
-        def announce() -> None:
-            if not self.streams:
-                self._notice(f"({tree.label(agent)} asks for approval; press Enter)")
+        """Put a tool's question in the main thread, where it takes the prompt; called in the tool's own."""
+        who = tree.label(agent)
 
         def put() -> Decision:
             self._end_line()
-            return decides(f"{tool}{who}", question)
+            self._asked = True
+            for line in self._keyboard.ahead(begun=True):
+                if line.strip() and not self.strays(line):
+                    self._typed(line)
+            try:
+                asked = f"{who[0].upper()}{who[1:]} asks to use {tool}"
+                return decides(asked, question, self._keyboard.answer, self._no_answer)
+            except TakenError:
+                print("\n(the question is withdrawn: its turn has ended)", flush=True)
+                return "no"
 
-        return self._front.ask(put, "no", announce)
+        return self._front.ask(put, "no", self._keyboard.take, self._keyboard.withdraw)
+
+    def strays(self, line: str) -> bool:
+        """Whether a line is the answer to a question that does not stand there any more, or not yet: no text for the
+        conversation, if this turn has asked. The person is told."""
+        said = line.strip()
+        if not (self._asked and said and said.lower() in ANSWERS):
+            return False
+        self._end_line()
+        print(f"(“{harmless(said)}” answers no question that stands here; it is left out)", flush=True)
+        return True
+
+    def _no_answer(self, line: str) -> None:
+        print("(that answers nothing; it is kept for the conversation)", flush=True)
+        self._typed(line)
 
     def _notice(self, text: str) -> None:
         """Print a line of its own: above the prompt, or once the answer that streams is over; from any thread."""
         shown = harmless(self.agent.log.secrets.hidden(text))
-        if not self._keyboard.notice(shown):
+        if not self._keyboard.notice(fitted(shown)):
             self._front.put(partial(self._noticed, shown))
 
     def _noticed(self, shown: str) -> None:
         if self.streams:
             self._kept.append(shown)
         else:
-            print(shown, flush=True)
+            print(fitted(shown), flush=True)

@@ -5,7 +5,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import click
@@ -14,6 +14,7 @@ from foldmark.conversation.asking import Decision
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.ports import Progress
 from foldmark.interfaces.render import harmless
+from foldmark.interfaces.wrapping import fitted
 
 
 def asks(question: str) -> bool:
@@ -25,22 +26,34 @@ def asks(question: str) -> bool:
         return False
 
 
-def decides(tool: str, question: str) -> Decision:
-    """Whether a tool may do what is asked: once, always in this conversation, not now, never; anything else is a no.
+ANSWERS: dict[str, Decision] = {
+    **dict.fromkeys(("y", "yes"), "yes"),
+    **dict.fromkeys(("a", "always"), "always"),
+    **dict.fromkeys(("n", "no", ""), "no"),
+    **dict.fromkeys(("v", "never"), "never"),
+}
 
-    What was typed before the question can be read is no answer to it, and is thrown away.
+
+def decides(
+    tool: str,
+    question: str,
+    answer: Callable[[str], str] = input,
+    other: Callable[[str], object] = lambda _: None,
+) -> Decision:
+    """Whether a tool may do what is asked: once, always in this conversation, not now, never.
+
+    `answer` reads a line. One that is no answer goes to `other`, and the question is put again.
     """
-    if os.name == "posix" and sys.stdin.isatty():
-        import termios
-
-        termios.tcflush(sys.stdin, termios.TCIFLUSH)
-    try:
-        said = input(f"{harmless(f'{tool}: {question}')}\n[y]es, [a]lways, [N]o, ne[v]er: ").strip().lower()
-    except EOFError:
-        print()
-        return "no"
-    answers: dict[str, Decision] = {"y": "yes", "yes": "yes", "a": "always", "always": "always", "v": "never"}
-    return answers.get(said, "never" if said == "never" else "no")
+    print(fitted(harmless(f"{tool}: {question}")), flush=True)
+    while True:
+        try:
+            said = answer("[y]es, [a]lways, [N]o, ne[v]er: ")
+        except EOFError:
+            print()
+            return "no"
+        if (decision := ANSWERS.get(said.strip().lower())) is not None:
+            return decision
+        other(said)
 
 
 def reading() -> Progress | None:
@@ -56,13 +69,14 @@ def reading() -> Progress | None:
 
 def show_text(text: str) -> None:
     """Print text; what is taller than the terminal goes to `$EDITOR`, or else to `$PAGER` [SPEC 4, S2]."""
-    if not sys.stdout.isatty() or text.count("\n") < os.get_terminal_size().lines:
-        print(text, flush=True)
+    shown = fitted(text)
+    if not sys.stdout.isatty() or shown.count("\n") < os.get_terminal_size().lines:
+        print(shown, flush=True)
     elif os.environ.get("EDITOR"):
         try:
             _edit(click.unstyle(text))
         except FoldmarkError:
-            print(text, flush=True)
+            print(shown, flush=True)
     else:
         click.echo_via_pager(f"{text}\n")
 

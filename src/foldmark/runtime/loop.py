@@ -38,12 +38,14 @@ MOST = 1000
 
 
 class Shown(NamedTuple):
-    """What an interface shows of a turn while it runs: text as it streams, each tool call before it runs, and whatever
-    else comes (thoughts, waiting for a provider, how the answer ended)."""
+    """What an interface shows of a turn while it runs: text as it streams, each tool call before it runs, whatever
+    else comes (thoughts, waiting for a provider, how the answer ended), and what each call returned, once that is
+    recorded."""
 
     text: Callable[[str], None]
     call: Callable[[ToolCall], None]
     other: Callable[[Piece], None] = lambda _: None
+    returned: Callable[[ToolCall, str], None] = lambda _, __: None
 
     def piece(self, piece: Piece) -> None:
         """Show a piece of an answer; calls are shown when they run."""
@@ -82,7 +84,8 @@ async def turn(
     writing: Writing = _Unshared(),  # noqa: B008 - it holds nothing
     threads: Executor | None = None,
 ) -> None:
-    """Record `text` and answer it, step by step, until the model is done; without a text go on in the open turn.
+    """Record `text` and answer it, step by step, until the model is done; without a text go on in the open turn, or in
+    a turn of its own that the answer opens.
 
     The user's text is recorded before the model is asked. When the turn is cancelled, or the model fails, what there is
     of the answer is kept, marked as interrupted, and the turn is closed; the exception goes on. A turn that a crash
@@ -174,6 +177,8 @@ class _Turn:
                 cancelled = await _waited_for(work, interruption) or cancelled
                 text, failed = work.result()
                 self._recorded(partial(self._result, call.call_id, text, failed, dialect))
+                if failed or not self._quiet(call):
+                    self._show.returned(call, text)
         finally:  # one of them could not be recorded: the others do not go on by themselves
             if not all(work.done() for work in works):
                 interruption.happen()
@@ -181,6 +186,12 @@ class _Turn:
                 cancelled = await _waited_for(work, interruption) or cancelled
         if cancelled:
             raise CancelledError
+
+    def _quiet(self, call: ToolCall) -> bool:
+        from foldmark.tools import TOOLS
+
+        tool = TOOLS.get(call.name)
+        return tool is not None and tool.quiet
 
     def _together(self, call: ToolCall) -> bool:
         from foldmark.tools import TOOLS

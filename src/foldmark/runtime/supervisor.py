@@ -19,6 +19,7 @@ from foldmark.conversation.asking import NOBODY, Asking
 from foldmark.conversation.log import Happening
 from foldmark.conversation.mail import send
 from foldmark.conversation.notices import happened
+from foldmark.conversation.unanswered import is_unanswered
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.ports import Provider
@@ -138,7 +139,8 @@ class Supervisor:
     # Turns
 
     async def say(self, agent: Agent, text: str | None, show: Shown = SILENT, asking: Asking = NOBODY) -> None:
-        """One turn of an agent, to its end; without a text it goes on in the open turn.
+        """One turn of an agent, to its end; without a text it goes on in the open turn, or answers again what an answer
+        that failed left unanswered, in a turn of its own.
 
         If the agent works in the background, that is waited for. Raises as `turn`, LeaseError, TurnInterruptedError if
         somebody else ends the turn, CommandError for an agent of another log or where there is nothing to answer.
@@ -156,7 +158,7 @@ class Supervisor:
                 await asyncio.wait({running})
             finally:
                 self._waiting.pop(agent.id, None)
-        if text is None and agent.open_turn is None:
+        if text is None and agent.open_turn is None and not is_unanswered(agent.standing()):
             raise CommandError(f"there is nothing to answer: no turn of {tree.label(agent)} is open; give a text")
         task = asyncio.create_task(self._turn(agent, text, show, asking))
         self._enter(agent, task)

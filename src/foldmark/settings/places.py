@@ -34,3 +34,10 @@ def user_folder() -> Path:
     from platformdirs import user_config_path
 
     return user_config_path("foldmark", appauthor=False)
+
+
+def input_history() -> Path:
+    """The file that holds what was typed at the chat's prompt, in the platform's data folder for this user."""
+    from platformdirs import user_data_path
+
+    return user_data_path("foldmark", appauthor=False) / "history.jsonl"

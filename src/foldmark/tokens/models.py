@@ -26,7 +26,8 @@ Factor: TypeAlias = Annotated[float, Meta(ge=0, le=10)] | None
 class Model(Struct, frozen=True, kw_only=True):
     """What is known of a model.
 
-    `window` is the tokens that a request may hold, `output` the most that an answer may have. Prices are dollars per
+    `window` is the tokens that a request may hold, `assumed` whether that is a guess since nothing is published or set
+    for this model; `output` is the most that an answer may have. Prices are dollars per
     million tokens; `cache_read` and `cache_write` are factors of `input_price` for what is read from the provider's
     cache and written to it. A prefix is cached from `cache_least` tokens on and grows in steps of `cache_step`.
     `caching` is `explicit` (the request says up to where), `automatic` or `none`. `source` says where this is from.
@@ -42,6 +43,7 @@ class Model(Struct, frozen=True, kw_only=True):
     cache_step: Tokens
     caching: Literal["explicit", "automatic", "none"]
     source: str = ""
+    assumed: bool = False
 
     @property
     def answer(self) -> int:
@@ -99,6 +101,7 @@ def model_of(
     given = _checked(overrides, configured)
     for changes in (given.get((name, "")), _longest(model, given, name)):
         found |= {**changes, "source": "settings"} if changes else {}
+        found |= {"assumed": False} if changes and "window" in changes else {}
     return msgspec.convert(found, Model)
 
 
@@ -111,7 +114,9 @@ def _published(provider: str, model: str) -> dict[str, Any]:
     if about.same_as:
         return {**_published(about.same_as, model), **about.but}
     name = _named(model, about.models)
-    return {**about.default, "source": about.source, **about.models[name]} if name else about.default
+    if not name:
+        return about.default
+    return {**about.default, "assumed": False, "source": about.source, **about.models[name]}
 
 
 def _longest(model: str, given: Mapping[tuple[str, str], dict[str, Any]], provider: str) -> dict[str, Any] | None:

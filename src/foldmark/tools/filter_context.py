@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from foldmark.conversation import Agent, decide
+from foldmark.conversation import Agent, Result, decide
 from foldmark.conversation.asking import Asking
 from foldmark.conversation.exchanges import closure
 from foldmark.conversation.matching import matched
@@ -22,7 +22,7 @@ from foldmark.core.events import Event, Filter
 from foldmark.core.matching import ranges
 from foldmark.core.request import ToolSpec
 from foldmark.core.segments import END, Segment, contains, intersect, subtract
-from foldmark.core.wording import listing
+from foldmark.core.wording import count, listing
 from foldmark.tools.tool import Tool
 
 SHOWN, CHARACTERS = 100, 80
@@ -50,7 +50,7 @@ def _run(agent: Agent, arguments: _Arguments, asking: Asking) -> str:
     answer = (
         _preview(agent, open_one, arguments, asking)
         if arguments.action == "preview"
-        else _apply(agent, open_one, arguments)
+        else _apply(agent, open_one, arguments, asking)
     )
     return msgspec.json.encode(answer).decode()
 
@@ -95,7 +95,7 @@ def _shown(at: Standing, mode: str, candidates: Sequence[Event], found: Sequence
     }
 
 
-def _apply(agent: Agent, open_one: Planning, arguments: _Arguments) -> dict[str, Any]:
+def _apply(agent: Agent, open_one: Planning, arguments: _Arguments, asking: Asking) -> dict[str, Any]:
     preview = open_one.preview
     if preview is None:
         raise CommandError("nothing was previewed yet; preview first, and show the person what it finds")
@@ -134,6 +134,8 @@ def _apply(agent: Agent, open_one: Planning, arguments: _Arguments) -> dict[str,
     receipt = agent.operate(lambda at: decide.filter(at, preview.mode, ids, span, preview.criteria), actor="model")
     assert isinstance(receipt.operation, Filter)
     before, after = receipt.operation.before, receipt.operation.after
+    what = "forgotten" if preview.mode == "forget" else "left out, all but what was to be remembered"
+    asking.operated(Result(f"{count(before - after, 'message')} {what}.", receipt.event_id, receipt.data()))
     return {
         "filter_event_id": receipt.event_id,
         "messages_filtered": before - after,
@@ -178,4 +180,5 @@ FILTER_CONTEXT = Tool(
     ),
     _Arguments,
     _run,
+    quiet=True,
 )

@@ -15,7 +15,10 @@ class _Arguments(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _run(agent: Agent, arguments: _Arguments, asking: Asking) -> str:
-    return agent.do(f"/{arguments.command} {arguments.args}".rstrip(), actor="model", asking=asking).text
+    result = agent.do(f"/{arguments.command} {arguments.args}".rstrip(), actor="model", asking=asking)
+    if result.event_id is not None:
+        asking.operated(result)
+    return result.text
 
 
 SLASH = Tool(

@@ -18,13 +18,15 @@ class Tool(Struct, frozen=True):
     """`arguments` is the type that the JSON must fit; `run` gets a value of it.
 
     A tool that runs `together` with others changes nothing that another call of the same answer could see. `question`
-    says, of arguments, what a person has to agree to before it runs; None where nobody has to.
+    says, of arguments, what a person has to agree to before it runs; None where nobody has to. The results of a `quiet`
+    one are not shown to the person as they are, only its errors.
     """
 
     spec: ToolSpec
     arguments: type[Struct]
     run: Callable[[Agent, Any, Asking], str]
     together: bool = False
+    quiet: bool = False
     question: Callable[[Agent, Any], str | None] | None = None
 
     def __call__(self, agent: Agent, args: Mapping[str, Any], asking: Asking) -> str:

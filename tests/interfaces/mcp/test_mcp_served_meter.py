@@ -71,7 +71,7 @@ def test_over_http_the_folder_is_not_the_clients(db: str) -> None:
 def test_conversations(db: str, log: foldmark.Log) -> None:
     session(ONE, 50_000, 1_000)
     log.agent("default").append("user", "hello")
-    conversation = "Conversation 'default': Context: 3K/200K tokens (1%) ⚪"
+    conversation = "Conversation 'default': Context: 2K/200K tokens (1%) ⚪"
     assert meter(db, "default") == f"Claude Code session {ONE}: Context: 50K/200K tokens (25%) ⚪\n{conversation}"
     assert meter(db, "default", here=False) == conversation
     assert meter(db, "default", conversation="default") == conversation

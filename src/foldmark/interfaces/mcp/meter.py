@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from foldmark.conversation.fullness import fullness
+from foldmark.conversation.fullness import assumed, fullness
 from foldmark.core.errors import CommandError
 from foldmark.core.pressure import meter
 from foldmark.core.recall import PROGRAMS
@@ -67,7 +67,9 @@ def context_meter(wanted: Wanted, call: "Call") -> str:
 
 def _conversation(named: str | None, call: "Call") -> str:
     with call.conversations.agent(named) as agent:
-        return f"Conversation '{agent.name or agent.id[:8]}': {fullness(agent, agent.request())}"
+        told = assumed(agent)
+        line = f"Conversation '{agent.name or agent.id[:8]}': {fullness(agent, agent.request())}"
+        return line if told is None else f"{line}\n{told}"
 
 
 def _sessions(named: str | None) -> list[str]:
