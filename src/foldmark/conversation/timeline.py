@@ -139,7 +139,8 @@ class Timeline:
             return self._append("user", told, None, created_at, actor="system")
         data = {**(data or {}), "call_id": call_id, **({"is_error": True} if is_error else {})}
         answers = call.id if call and not answered else None
-        apart = answers not in (None, at.newest) and (waiting is None or self._store.stands_apart(self.id, waiting.id))
+        assert self._batch is not None
+        apart = answers not in (None, at.newest) and (waiting is None or self._batch.stands_apart(waiting.id))
         return self._append(
             "tool_result", text, data, created_at, dialect=dialect, actor="system", answers=answers, apart=apart
         )

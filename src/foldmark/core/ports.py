@@ -124,6 +124,9 @@ class Appender(Protocol):
         Raises ValueError if its data is not JSON, CommandError if the agent has ended (`towards.refused`).
         """
 
+    def stands_apart(self, call: int) -> bool:
+        """Whether a result appended now would stand apart from this call (`Draft.apart`)."""
+
     def erase(self, owner: str, turn: int, last: int, by: int) -> None:
         """Erase the content of the events of a turn of `owner` up to id `last`, for the redact operation `by`; of all
         its events, scratchpads and what its forks handed down included, for turn 0.
@@ -231,9 +234,6 @@ class Store(Towards, Leases, Memos, Reading, Sent, Lineage, Vectors, Protocol):
 
     def apart_results(self, agent_id: str, event_id: int) -> list[Message]:
         """Results after `event_id` that answer a call before it and stand apart from it (`Draft.apart`)."""
-
-    def stands_apart(self, agent_id: str, call: int) -> bool:
-        """Whether a result appended now would stand apart from a call of the open turn (`Draft.apart`)."""
 
     def waiting(self, agent_id: str) -> list[Message]:
         """The calls of the agent's open turn that have no result yet."""

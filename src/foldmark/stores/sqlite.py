@@ -219,10 +219,6 @@ class SqliteStore(SqliteTowards, SqliteLeases, SqliteMemos, SqliteReading, Sqlit
                 raise explain(error, self.path) from error
         return found
 
-    def stands_apart(self, agent_id: str, call: int) -> bool:
-        ((apart,),) = self._all(self._sql["stands_apart"], {"agent": self._key(agent_id), "call": call})
-        return bool(apart)
-
     def results(self, calls: Sequence[Message], *, erased: bool = False) -> list[Message]:
         return [self._message(row) for call in calls for row in self._run("results_of", call.id, erased)]
 
@@ -233,7 +229,8 @@ class SqliteStore(SqliteTowards, SqliteLeases, SqliteMemos, SqliteReading, Sqlit
         return [self._message(row) for row in self._run("waiting", self._key(agent_id))]
 
     def waiting_call(self, agent_id: str, call_id: str) -> Message | None:
-        return next((self._message(row) for row in self._run("waiting_call", self._key(agent_id), call_id)), None)
+        bindings = {"agent": self._key(agent_id), "call_id": call_id}
+        return next((self._message(row) for row in self._run_named("waiting_call", bindings)), None)
 
     def calls(self, agent_id: str, call_id: str) -> list[Message]:
         return [self._message(row) for row in self._run("calls_with_id", self._key(agent_id), call_id)]

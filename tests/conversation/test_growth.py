@@ -1,0 +1,76 @@
+"""What an operation costs does not follow the history (SPEC 3, L3), in steps and calls and never in time."""
+
+from __future__ import annotations
+
+import pytest
+
+import foldmark
+from foldmark.conversation.asking import Asking
+from foldmark.conversation.doctor import examine
+from steps import steps
+
+YES = Asking(lambda question: True)
+
+
+def conversation(log: foldmark.Log, turns: int) -> list[int]:
+    """A conversation of that many turns, which are returned."""
+    agent = log.agent("default")
+    found = []
+    with agent.batch():
+        for number in range(turns):
+            found.append(agent.append("user", f"Question {number}"))
+            agent.append("assistant", f"Answer {number}")
+            agent.end_turn()
+    return found
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["in one batch", "one by one"])
+@pytest.mark.parametrize("order", [1, -1], ids=["in order", "backwards"])
+def test_a_result_costs_the_same_however_many_calls_wait(together: bool, order: int) -> None:
+    def cost(calls: int) -> float:
+        with foldmark.open(":memory:") as log:
+            agent = log.agent("default")
+            with agent.batch():
+                agent.append("user", "Read them all.")
+                for number in range(calls):
+                    agent.append_tool_call("read_file", {"path": "x"}, call_id=f"c{number}", dialect="openai")
+
+            def answer() -> None:
+                for number in range(calls)[::order]:
+                    agent.append_tool_result(f"c{number}", "text", dialect="openai")
+
+            def in_one_batch() -> None:
+                with agent.batch():
+                    answer()
+
+            taken = steps(log, in_one_batch if together else answer)
+            assert not log.store.apart_results(agent.id, 1)
+            return taken / calls
+
+    assert cost(400) < 1.2 * cost(40)
+
+
+def test_erasing_costs_the_same_however_much_was_said_since() -> None:
+    def cost(turns: int) -> int:
+        with foldmark.open(":memory:") as log:
+            agent, found = log.agent("default"), conversation(log, turns)
+            taken = steps(log, lambda: agent.do(f"/message remove {found[3]}", asking=YES))
+            assert len(agent.context().messages) == agent.context().size.messages == 2 * turns - 2
+            assert list(examine(log)) == []
+            return taken
+
+    assert cost(2000) < 1.5 * cost(20)
+
+
+def test_sums_hold_when_more_is_erased_before_behind_and_between() -> None:
+    with foldmark.open(":memory:") as log:
+        agent, found = log.agent("default"), conversation(log, 12)
+        child = log.agent(agent.do("/fork").data["child"])
+        for turn in (found[6], found[11], found[0], found[7], found[5]):
+            agent.do(f"/message remove {turn}", asking=YES)
+            agent.append("assistant", f"after {turn}")
+            child.append("assistant", f"of the child, after {turn}")
+            assert list(examine(log)) == []
+            for each in (agent, child):
+                messages = list(each.context().messages)
+                assert each.context().size == (len(messages), sum(message.tokens for message in messages))
