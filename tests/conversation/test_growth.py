@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import apsw
 import pytest
 
 import foldmark
 from foldmark.conversation.asking import Asking
 from foldmark.conversation.doctor import examine
+from foldmark.conversation.windowing import Encoded, Windowing
+from foldmark.core.prompt import Prompt
 from steps import steps
 
 YES = Asking(lambda question: True)
@@ -74,3 +77,63 @@ def test_sums_hold_when_more_is_erased_before_behind_and_between() -> None:
             for each in (agent, child):
                 messages = list(each.context().messages)
                 assert each.context().size == (len(messages), sum(message.tokens for message in messages))
+
+
+def test_pins_over_budget_are_left_out_in_few_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def measured(pins: int) -> int:
+        made = 0
+        encode = Windowing.encoded
+
+        def counting(self: Windowing, prompt: Prompt, *, bare: bool = False) -> Encoded:
+            nonlocal made
+            made += 1
+            return encode(self, prompt, bare=bare)
+
+        with foldmark.open(":memory:") as log:
+            agent, found = log.agent("default"), conversation(log, pins + 1)
+            with agent.batch():
+                for turn in found[:-1]:
+                    agent.do(f"/pin {turn}")
+            agent.do("/config set sliding_context_tokens=2000")
+            with monkeypatch.context() as patch:
+                patch.setattr(Windowing, "encoded", counting)
+                request = agent.request("openai", "gpt-5")
+        gone = {each.turn for each in request.manifest.left_out if each.why == "pins"}
+        assert gone == set(found[: len(gone)])  # the oldest
+        assert 0 < len(gone) < pins
+        return made
+
+    assert measured(800) <= measured(100) + 8
+
+
+def test_conversations_are_listed_with_as_many_statements_however_many_there_are() -> None:
+    def statements(conversations: int) -> int:
+        with foldmark.open(":memory:") as log:
+            here = log.agent("here")
+            for number in range(conversations):
+                log.agent(f"conversation {number}").append("user", "Hello")
+            run: list[str] = []
+            db: apsw.Connection = log.store._db  # type: ignore[attr-defined]
+            db.exec_trace = lambda _, sql, __: run.append(sql) or True  # type: ignore[assignment,func-returns-value]
+            listed = here.do("/session list").data["conversations"]
+            db.exec_trace = None
+            assert len(listed) == conversations + 1
+            assert [each["context"]["messages"] for each in listed if each["name"] != "here"] == [1] * conversations
+            return len(run)
+
+    assert statements(60) == statements(3)
+
+
+def test_a_fork_of_a_fork_asks_for_no_sum_that_it_knows() -> None:
+    """What it inherits is as long as the tree is deep; only the birth of the child reads and writes it."""
+
+    def cost(depth: int) -> int:
+        with foldmark.open(":memory:") as log:
+            agent = log.agent("default")
+            for number in range(depth):
+                agent.append("user", f"Question {number}")
+                agent = log.agent(agent.do("/fork").data["child"])
+            return steps(log, lambda: agent.do("/fork"))
+
+    few, many = cost(10), cost(110)
+    assert many - few < 100 * 40

@@ -93,7 +93,7 @@ def test_a_database_of_the_version_before_is_weighed_when_it_is_opened(tmp_path:
     db = apsw.Connection(str(path))
     # That version counted anew what stood behind an erased message.
     db.execute(COUNTED_ANEW)
-    db.execute("DROP TABLE erased; ALTER TABLE agents DROP COLUMN run")
+    db.execute("DROP TABLE redacted_sums; ALTER TABLE agents DROP COLUMN run")
     db.execute("DROP TABLE weights; DROP TABLE sent; DROP TABLE texts; DROP TABLE leases; DROP TABLE sessions")
     db.execute(OLD_SEARCH)
     db.execute(

@@ -236,10 +236,11 @@ class Timeline:
         record = self._store.agent(self.id) or self._record
         return self._store.size(until(fold.segments, record.newest)).less(record.own)
 
-    def _save(self, fold: Fold) -> Size:
-        """Store the segment cache inside the batch, and return the size of what it shows."""
+    def _save(self, fold: Fold, after: Size | None = None) -> Size:
+        """Store the segment cache inside the batch, and return the size of what it shows: `after` if that is known."""
         assert self._batch is not None
-        after = self._store.size(until(fold.segments, self._batch.head))
+        if after is None:
+            after = self._store.size(until(fold.segments, self._batch.head))
         self._store.save_fold(fold, after.less(self._batch.own))
         return after
 

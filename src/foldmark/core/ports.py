@@ -76,6 +76,16 @@ class Size(NamedTuple):
         return Size(self.messages - other.messages, self.tokens - other.tokens)
 
 
+class Overview(NamedTuple):
+    """An agent in a list of all: when its newest event was recorded, or else when it was made; since when it is
+    archived; and the size of its context, None for a fork and where that has to be counted."""
+
+    record: AgentRecord
+    last_used: str
+    archived: str | None
+    size: Size | None
+
+
 class Hit(Struct, frozen=True):
     """A message that a search found [SPEC 9].
 
@@ -175,6 +185,9 @@ class Store(Towards, Leases, Memos, Reading, Sent, Lineage, Vectors, Protocol):
 
     def agents(self) -> list[AgentRecord]:
         """All agents, oldest first."""
+
+    def overview(self) -> list[Overview]:
+        """All agents, oldest first, in one statement. Raises DamagedError."""
 
     def agent(self, agent_id: str) -> AgentRecord | None:
         """The agent with this uuid."""

@@ -89,7 +89,7 @@ def replay(begin: Fold, operations: Sequence[Recorded]) -> Fold:
 def advance(fold: Fold, operations: Iterable[Recorded]) -> Fold:
     """Resume a fold with operations that come after it; a `restore` among them needs `replay` instead."""
     agent, segments, at = fold.agent, fold.segments, fold.at
-    marks, pins, closing = dict(fold.marks), fold.pins, fold.closing
+    marks, pins, closing = dict(fold.marks), dict.fromkeys(fold.pins), fold.closing
     removed: list[Segment] = []
     for at, operation in operations:
         match operation:
@@ -101,21 +101,24 @@ def advance(fold: Fold, operations: Iterable[Recorded]) -> Fold:
                 removed, marks = [], {}
             case Rewind(mark_id=mark_id, position=position):
                 removed.append(Segment(agent, position + 1, at))
-                marks = {name: id for name, id in marks.items() if id <= mark_id}
+                # Marks stand in the order of their ids.
+                while marks and next(reversed(marks.values())) > mark_id:
+                    marks.popitem()
             case Filter(ranges=ranges) | Drop(ranges=ranges) | Undo(ranges=ranges) | Summary(ranges=ranges):
                 removed.extend(ranges)
                 closing = _closing(closing, at, operation)
             case Pin(turn=turn):
-                pins = (*(pin for pin in pins if pin != turn), turn)
+                pins.pop(turn, None)
+                pins[turn] = None
             case Unpin(turn=turn):
-                pins = tuple(pin for pin in pins if pin != turn)
+                pins.pop(turn, None)
             case PlanningEnded():
                 segments, removed, closing = subtract(segments, removed), [], None
                 if not _grows(agent, segments):
                     segments = normal((*segments, Segment(agent, at + 1, END)))
             case Fork() | Redact() | Restore():
                 pass
-    return Fold(agent, subtract(segments, removed), marks, pins, at, closing)
+    return Fold(agent, subtract(segments, removed), marks, tuple(pins), at, closing)
 
 
 def _grows(agent: str, segments: Segments) -> bool:

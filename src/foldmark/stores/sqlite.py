@@ -17,7 +17,7 @@ import msgspec
 from foldmark.core.codec import decode_data
 from foldmark.core.errors import ConflictError, DamagedError
 from foldmark.core.events import ROLES, Event
-from foldmark.core.ports import AgentRecord, Hit, Size
+from foldmark.core.ports import AgentRecord, Hit, Overview, Size
 from foldmark.core.recall import Index, Scope
 from foldmark.core.replay import Fold, birth
 from foldmark.core.segments import END, Segment, Segments
@@ -113,6 +113,15 @@ class SqliteStore(SqliteTowards, SqliteLeases, SqliteMemos, SqliteReading, Sqlit
     def agents(self) -> list[AgentRecord]:
         return [self._agent(row) for row in self._run("agents")]
 
+    def overview(self) -> list[Overview]:
+        found = []
+        for *row, last_used, archived, body, messages, tokens in self._run("overview"):
+            record = self._agent(row)
+            fold = None if body is None else self._decoded(body, record.id)
+            size = Size(messages, tokens).plus(record.own) if fold is not None and fold.grows else None
+            found.append(Overview(record, last_used, archived, size))
+        return found
+
     def agent(self, agent_id: str) -> AgentRecord | None:
         return next((self._agent(row) for row in self._run("agent_by_id", agent_id)), None)
 
@@ -127,9 +136,12 @@ class SqliteStore(SqliteTowards, SqliteLeases, SqliteMemos, SqliteReading, Sqlit
 
     def standing(self, agent_id: str) -> tuple[AgentRecord, tuple[Fold, Size] | None]:
         ((*row, body, messages, tokens),) = self._run("standing", self._key(agent_id))
+        cache = None if body is None else (self._decoded(body, agent_id), Size(messages, tokens))
+        return AgentRecord(*row), cache
+
+    def _decoded(self, body: str, agent_id: str) -> Fold:
         try:
-            cache = None if body is None else (self._fold(body), Size(messages, tokens))
-            return AgentRecord(*row), cache
+            return self._fold(body)
         except (msgspec.MsgspecError, RecursionError):
             raise DamagedError(
                 f"the stored segments of {agent_id[:8]} are not readable; `foldmark doctor --repair` rebuilds them"

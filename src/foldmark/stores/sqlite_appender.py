@@ -88,7 +88,7 @@ class Appender:
 
     def _run_after(self, id: int, kind: str, turn: int | None) -> int | None:
         """The first call of the newest run of calls, if nothing but results stands behind that run."""
-        run = self._run
+        run: int | None = self._run
         if kind == "tool_call":
             before = self._newest or self._db.execute(self._sql["message_before"], (self._key, self.head)).fetchone()
             run = run if before is not None and (before[2], before[3]) == (turn, kind) else id
@@ -128,6 +128,7 @@ class Appender:
             raise explain(error, self._path) from error
 
     def _erase(self, owner: str, turn: int, last: int, by: int) -> None:
+        key: Any
         ((key,),) = self._db.execute(self._sql["agent_key"], (owner,)).fetchall()
         turn_of: dict[str, Any] = {"agent": key, "turn": turn, "last": last}
         rows: list[tuple[Any, ...]] = self._db.execute(self._sql["to_erase"], turn_of).fetchall()

@@ -5,7 +5,7 @@ ALTER TABLE agents ADD COLUMN run INTEGER;
 
 -- What was erased, so that the sums stored with later messages stay as they are. One row for each run of neighbouring
 -- messages erased together; `messages`, `tokens` and `weight` are running sums over the agent's rows.
-CREATE TABLE erased (
+CREATE TABLE redacted_sums (
     agent INTEGER NOT NULL REFERENCES agents (key),
     event INTEGER NOT NULL REFERENCES events (id),
     messages INTEGER NOT NULL,

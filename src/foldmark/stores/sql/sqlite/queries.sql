@@ -4,6 +4,14 @@ SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.me
     EXISTS (SELECT 1 FROM deletions WHERE agent = a.key), a.key
 FROM agents a LEFT JOIN agents p ON p.key = a.parent ORDER BY a.key
 
+-- name: overview
+-- All agents, oldest first: when each was last used, since when it is archived, and of conversations the stored segments.
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
+    EXISTS (SELECT 1 FROM deletions WHERE agent = a.key), a.key,
+    coalesce(e.created_at, a.created_at), h.archived_at, CASE WHEN a.parent IS NULL THEN f.body END, f.messages, f.tokens
+FROM agents a LEFT JOIN agents p ON p.key = a.parent LEFT JOIN events e ON e.id = a.head
+LEFT JOIN archived h ON h.agent = a.key LEFT JOIN folds f ON f.agent = a.key ORDER BY a.key
+
 -- name: agent_by_id
 -- One agent by its uuid.
 SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
@@ -52,13 +60,13 @@ FROM agents WHERE key = ?
 -- name: weighed
 -- The sum of an agent's weights as the next message continues it, and the sums of all that was erased of the agent.
 SELECT coalesce(w.sum, 0) + coalesce(e.weight, 0) - coalesce((
-    SELECT weight FROM erased WHERE agent = :agent AND event < w.event ORDER BY event DESC LIMIT 1
+    SELECT weight FROM redacted_sums WHERE agent = :agent AND event < w.event ORDER BY event DESC LIMIT 1
 ), 0), coalesce(e.messages, 0), coalesce(e.tokens, 0)
 FROM (SELECT :agent AS agent) a
 LEFT JOIN weights w ON w.agent = a.agent
     AND w.event = (SELECT event FROM weights WHERE agent = :agent ORDER BY event DESC LIMIT 1)
-LEFT JOIN erased e ON e.agent = a.agent
-    AND e.event = (SELECT event FROM erased WHERE agent = :agent ORDER BY event DESC LIMIT 1)
+LEFT JOIN redacted_sums e ON e.agent = a.agent
+    AND e.event = (SELECT event FROM redacted_sums WHERE agent = :agent ORDER BY event DESC LIMIT 1)
 
 -- name: append
 -- One event.
@@ -170,11 +178,11 @@ LEFT JOIN events n ON n.id = (
 LEFT JOIN events b ON b.id = (
     SELECT id FROM events WHERE agent = s.value ->> 0 AND nth IS NOT NULL AND id < s.value ->> 1 ORDER BY id DESC LIMIT 1
 )
-LEFT JOIN erased ne ON ne.agent = n.agent AND ne.event = (
-    SELECT event FROM erased WHERE agent = n.agent AND event < n.id ORDER BY event DESC LIMIT 1
+LEFT JOIN redacted_sums ne ON ne.agent = n.agent AND ne.event = (
+    SELECT event FROM redacted_sums WHERE agent = n.agent AND event < n.id ORDER BY event DESC LIMIT 1
 )
-LEFT JOIN erased be ON be.agent = b.agent AND be.event = (
-    SELECT event FROM erased WHERE agent = b.agent AND event < b.id ORDER BY event DESC LIMIT 1
+LEFT JOIN redacted_sums be ON be.agent = b.agent AND be.event = (
+    SELECT event FROM redacted_sums WHERE agent = b.agent AND event < b.id ORDER BY event DESC LIMIT 1
 )
 
 -- name: weight
@@ -188,11 +196,11 @@ LEFT JOIN weights n ON n.agent = s.value ->> 0 AND n.event = (
 LEFT JOIN weights b ON b.agent = s.value ->> 0 AND b.event = (
     SELECT event FROM weights WHERE agent = s.value ->> 0 AND event < s.value ->> 1 ORDER BY event DESC LIMIT 1
 )
-LEFT JOIN erased ne ON ne.agent = n.agent AND ne.event = (
-    SELECT event FROM erased WHERE agent = n.agent AND event < n.event ORDER BY event DESC LIMIT 1
+LEFT JOIN redacted_sums ne ON ne.agent = n.agent AND ne.event = (
+    SELECT event FROM redacted_sums WHERE agent = n.agent AND event < n.event ORDER BY event DESC LIMIT 1
 )
-LEFT JOIN erased be ON be.agent = b.agent AND be.event = (
-    SELECT event FROM erased WHERE agent = b.agent AND event < b.event ORDER BY event DESC LIMIT 1
+LEFT JOIN redacted_sums be ON be.agent = b.agent AND be.event = (
+    SELECT event FROM redacted_sums WHERE agent = b.agent AND event < b.event ORDER BY event DESC LIMIT 1
 )
 
 -- name: weights
@@ -247,7 +255,8 @@ SELECT id, agent, turn, kind, answers FROM events WHERE id = ?
 
 -- name: to_erase
 -- The events of one turn, from its first id to a last, that still have content to erase; of an agent for turn 0.
-SELECT id, kind, nth, data, tokens, (SELECT weight FROM weights WHERE agent = :agent AND event = id) FROM events
+SELECT id, kind, nth, data, tokens, coalesce((SELECT weight FROM weights WHERE agent = :agent AND event = id), 0)
+FROM events
 WHERE id BETWEEN :turn AND :last AND agent = :agent AND redacted IS NULL AND kind NOT IN ('turn_ended', 'agent_killed')
 AND (:turn = 0 OR (turn = :turn AND kind NOT IN ('scratchpad', 'config'))) ORDER BY id
 
@@ -258,19 +267,19 @@ WHERE id = ?
 
 -- name: erased_up_to
 -- The sums of all that was erased of an agent up to an event.
-SELECT messages, tokens, weight FROM erased WHERE agent = ? AND event <= ? ORDER BY event DESC LIMIT 1
+SELECT messages, tokens, weight FROM redacted_sums WHERE agent = ? AND event <= ? ORDER BY event DESC LIMIT 1
 
 -- name: note_erased
 -- One more run of messages of an agent that were erased, with the sums up to it.
-INSERT INTO erased (agent, event, messages, tokens, weight) VALUES (?, ?, ?, ?, ?)
+INSERT INTO redacted_sums (agent, event, messages, tokens, weight) VALUES (?, ?, ?, ?, ?)
 
 -- name: add_erased
 -- What was erased before an event counts for all later rows as well.
-UPDATE erased SET messages = messages + ?, tokens = tokens + ?, weight = weight + ? WHERE agent = ? AND event > ?
+UPDATE redacted_sums SET messages = messages + ?, tokens = tokens + ?, weight = weight + ? WHERE agent = ? AND event > ?
 
 -- name: forget_erased_sums
 -- No sums are left of an agent that was erased as a whole.
-DELETE FROM erased WHERE agent = ?
+DELETE FROM redacted_sums WHERE agent = ?
 
 -- name: unweigh
 -- A message that was erased weighs nothing.
@@ -289,9 +298,9 @@ FROM events e JOIN events r ON r.id = e.redacted WHERE e.id = ?
 -- The first message of an agent whose running count, sum or size is not what its events, and those erased before it, give.
 SELECT id FROM (
     SELECT id, nth, sum, tokens, content, data, row_number() OVER w AS n, sum(tokens) OVER w AS s,
-        (SELECT event FROM erased WHERE agent = events.agent AND event < events.id ORDER BY event DESC LIMIT 1) AS gone
+        (SELECT event FROM redacted_sums WHERE agent = events.agent AND event < events.id ORDER BY event DESC LIMIT 1) AS gone
     FROM events WHERE agent = ? AND nth IS NOT NULL WINDOW w AS (ORDER BY id)
-) m LEFT JOIN erased e ON e.agent = (SELECT agent FROM events WHERE id = gone) AND e.event = gone
+) m LEFT JOIN redacted_sums e ON e.agent = (SELECT agent FROM events WHERE id = gone) AND e.event = gone
 WHERE nth <> n + coalesce(e.messages, 0) OR sum <> s + coalesce(e.tokens, 0)
 OR m.tokens <> (octet_length(content) + coalesce(octet_length(data), 0) + 3) / 4
 LIMIT 1
@@ -307,7 +316,7 @@ SELECT min(id) FROM (
     FROM (SELECT id, own, sum(own) OVER (ORDER BY id) AS s FROM found) f
     LEFT JOIN weights w ON w.agent = :agent AND w.event = f.id
     WHERE w.weight IS NOT f.own OR w.sum IS NOT f.s + coalesce(
-        (SELECT weight FROM erased WHERE agent = :agent AND event < f.id ORDER BY event DESC LIMIT 1), 0
+        (SELECT weight FROM redacted_sums WHERE agent = :agent AND event < f.id ORDER BY event DESC LIMIT 1), 0
     )
     UNION ALL
     SELECT min(event) FROM weights WHERE agent = :agent
@@ -339,8 +348,8 @@ LEFT JOIN (
 LEFT JOIN events m ON m.id = (
     SELECT id FROM events WHERE agent = a.key AND nth IS NOT NULL ORDER BY id DESC LIMIT 1
 )
-LEFT JOIN erased r ON r.agent = a.key AND r.event = (
-    SELECT event FROM erased WHERE agent = a.key AND event < m.id ORDER BY event DESC LIMIT 1
+LEFT JOIN redacted_sums r ON r.agent = a.key AND r.event = (
+    SELECT event FROM redacted_sums WHERE agent = a.key AND event < m.id ORDER BY event DESC LIMIT 1
 )
 
 -- name: index
