@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import apsw
 import pytest
 
@@ -9,7 +12,9 @@ import foldmark
 from foldmark.conversation.asking import Asking
 from foldmark.conversation.doctor import examine
 from foldmark.conversation.windowing import Encoded, Windowing
+from foldmark.core import history
 from foldmark.core.prompt import Prompt
+from foldmark.core.replay import Recorded, counting
 from steps import steps
 
 YES = Asking(lambda question: True)
@@ -137,3 +142,56 @@ def test_a_fork_of_a_fork_asks_for_no_sum_that_it_knows() -> None:
 
     few, many = cost(10), cost(110)
     assert many - few < 100 * 40
+
+
+@pytest.mark.parametrize("command", ["/undo", "/clear", "/context drop 4"])
+def test_taking_back_what_was_done_last_costs_the_same_however_much_was_done_before(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folded = 0
+
+    def counted(*given: Any) -> Iterator[Recorded]:
+        nonlocal folded
+        for each in counting(*given):
+            folded += 1
+            yield each
+
+    monkeypatch.setattr(history, "counting", counted)
+
+    def cost(pairs: int) -> tuple[int, int]:
+        nonlocal folded
+        with foldmark.open(":memory:") as log:
+            agent = log.agent("default")
+            conversation(log, 4)
+            for _ in range(pairs):
+                agent.do(f"/restore {agent.do(command).event_id}")
+            done = agent.do(command).event_id
+            folded = 0
+            taken = steps(log, lambda: agent.do(f"/restore {done}"))
+            assert agent.standing().fold == agent.replay()
+            return taken, folded
+
+    (few, before), (many, after) = cost(10), cost(300)
+    assert many < 1.2 * few
+    assert after <= before + 4 * history.STEP
+
+
+def test_what_was_read_in_a_transaction_that_failed_is_forgotten() -> None:
+    with foldmark.open(":memory:") as log:
+        agent, found = log.agent("default"), conversation(log, 4)
+        kept = agent.do(f"/context drop {found[0]}").event_id
+
+        def in_vain() -> None:
+            with agent.batch():
+                lost = agent.do(f"/context drop {found[1]}").event_id
+                agent.do(f"/restore {lost}")
+                raise KeyError
+
+        with pytest.raises(KeyError):
+            in_vain()
+        # Other operations get the ids of those that never were.
+        agent.do(f"/context drop {found[2]}")
+        agent.do("/mark M")
+        agent.do(f"/restore {kept}")
+        assert agent.standing().fold == agent.replay()
+        assert list(examine(log)) == []

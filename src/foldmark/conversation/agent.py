@@ -345,7 +345,7 @@ class Agent(Timeline):
 
     def _after(self, fold: Fold, event_id: int, operation: Operation) -> Fold:
         if isinstance(operation, Restore):
-            return replay(self._origin, [*recorded(self._store.operations(self.id)), (event_id, operation)])
+            return self.past.followed_by(event_id, operation)
         return advance(fold, [(event_id, operation)])
 
     def _bear(self, at: Standing, operation: Fork, event_id: int) -> None:

@@ -15,6 +15,7 @@ from foldmark.conversation.standing import Standing, origin
 from foldmark.core import codec
 from foldmark.core.errors import CommandError
 from foldmark.core.events import ACTORS, DIALECTS, RECORD_KINDS, Draft, PlanningEnded
+from foldmark.core.history import History
 from foldmark.core.ports import AgentRecord, Appender, Size
 from foldmark.core.replay import Fold, advance, replay
 from foldmark.core.segments import until
@@ -35,6 +36,7 @@ class Timeline:
         self._record, self._head = record, record.head
         self.id, self._birth = record.id, record.fork_event
         self._batch: Appender | None = None
+        self._past: tuple[int, History] | None = None
 
     # Appending
 
@@ -230,6 +232,18 @@ class Timeline:
     def replay(self) -> Fold:
         """The fold of all operations in the log, without the stored segment cache."""
         return replay(self._origin, recorded(self._store.operations(self.id)))
+
+    @property
+    def past(self) -> History:
+        """All its operations; they are read once, and later only what came to them."""
+        with self._store.exclusive():
+            undone = self._store.rolled_back
+            if self._past is None or self._past[0] != undone:
+                self._past = undone, History(self._origin)
+            past = self._past[1]
+            for each in recorded(self._store.operations(self.id, after=past.at)):
+                past.add(*each)
+            return past
 
     def beside(self, fold: Fold) -> Size:
         """The size of what a fold shows less that of all the agent's own messages, counted anew."""

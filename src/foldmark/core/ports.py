@@ -151,6 +151,8 @@ class Store(Towards, Leases, Memos, Reading, Sent, Lineage, Vectors, Protocol):
     """The log of many agents. Every method raises StoreError when the database fails."""
 
     path: str
+    rolled_back: int
+    """How many transactions of this store were rolled back: what was read in one may never have been."""
 
     def close(self) -> None:
         """Release the database; the store is not used afterwards."""

@@ -41,7 +41,7 @@ class SqliteStore(SqliteTowards, SqliteLeases, SqliteMemos, SqliteReading, Sqlit
 
     def __init__(self, path: str, *, create: bool = True) -> None:
         """Open `path`, creating the file and its tables if `create`. Raises StoreError."""
-        self.path = path
+        self.path, self.rolled_back = path, 0
         self._lock = RLock()
         self._place = place_of(path)
         self._db = open_file(path, create, self._place)
@@ -104,6 +104,7 @@ class SqliteStore(SqliteTowards, SqliteLeases, SqliteMemos, SqliteReading, Sqlit
                     self._db.execute("ROLLBACK")
                 self._keys.clear()
                 self._ids.clear()
+                self.rolled_back += 1
                 raise
         except apsw.Error as error:
             raise explain(error, self.path) from error
