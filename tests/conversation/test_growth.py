@@ -195,3 +195,17 @@ def test_what_was_read_in_a_transaction_that_failed_is_forgotten() -> None:
         agent.do(f"/restore {kept}")
         assert agent.standing().fold == agent.replay()
         assert list(examine(log)) == []
+
+
+def test_a_past_context_is_read_as_far_as_it_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(turns: int) -> int:
+        with foldmark.open(":memory:") as log:
+            agent, found = log.agent("default"), conversation(log, turns)
+            shown = agent.do(f"/context at {agent.standing().newest}")
+            assert shown.data["size"]["messages"] == 2 * turns
+            assert shown.data["turns"][-1]["id"] == found[-1]
+            assert shown.data["older_messages"] == 2 * max(0, turns - 200)
+            assert ("older messages" in shown.text) == (turns > 200)
+            return steps(log, lambda: agent.do(f"/context at {agent.standing().newest}"))
+
+    assert read(10) < read(300) == read(600)
