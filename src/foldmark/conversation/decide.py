@@ -94,10 +94,8 @@ def recorded(events: Iterable[Event]) -> list[Recorded]:
     return [(event.id, operation_of(event)) for event in events]
 
 
-def restore(at: Standing, target: int, is_back: Callable[[int], bool] | None = None) -> Restore:
+def restore(at: Standing, target: int, is_back: Callable[[int], bool]) -> Restore:
     """Taking back an operation of this agent that counts; `is_back` says of one whether it is taken back already."""
-    if is_back is None:
-        is_back = taken_back(recorded(at.store.operations(at.record.id))).__contains__
     event = at.store.event(target) if target < END else None
     if event is None:
         wrong = f"there is no event {target}"

@@ -194,6 +194,9 @@ class Store(Towards, Leases, Memos, Reading, Sent, Lineage, Vectors, Protocol):
     def agent(self, agent_id: str) -> AgentRecord | None:
         """The agent with this uuid."""
 
+    def root_of(self, agent_id: str) -> str:
+        """The uuid of the root agent above this one, which may be itself."""
+
     def named(self, name: str) -> AgentRecord | None:
         """The root agent with this name."""
 

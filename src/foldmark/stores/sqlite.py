@@ -126,6 +126,10 @@ class SqliteStore(SqliteTowards, SqliteLeases, SqliteMemos, SqliteReading, Sqlit
     def agent(self, agent_id: str) -> AgentRecord | None:
         return next((self._agent(row) for row in self._run("agent_by_id", agent_id)), None)
 
+    def root_of(self, agent_id: str) -> str:
+        ((root,),) = self._run("root_of", self._key(agent_id))
+        return str(root)
+
     def named(self, name: str) -> AgentRecord | None:
         return next((self._agent(row) for row in self._run("agent_by_name", name)), None)
 

@@ -39,6 +39,14 @@ WHERE a.parent IS NOT NULL AND a.messages = 0
     AND NOT EXISTS (SELECT 1 FROM deletions WHERE agent = a.key)
 ORDER BY a.key
 
+-- name: root_of
+-- The root agent above an agent, or the agent itself if it is one.
+WITH RECURSIVE above (key, parent) AS (
+    SELECT key, parent FROM agents WHERE key = ?
+    UNION ALL SELECT a.key, a.parent FROM above JOIN agents a ON a.key = above.parent
+)
+SELECT id FROM agents WHERE key = (SELECT key FROM above WHERE parent IS NULL)
+
 -- name: agent_id
 -- The uuid behind a key.
 SELECT id FROM agents WHERE key = ?
