@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from foldmark.core import history as history_module
 from foldmark.core import replay as replay_module
 from foldmark.core.events import (
     Clear,
@@ -28,6 +29,7 @@ from foldmark.core.events import (
     Undo,
     Unpin,
 )
+from foldmark.core.history import History
 from foldmark.core.replay import Fold, Recorded, advance, birth, replay, taken_back
 from foldmark.core.segments import END, Segment, contains, normal, subtract
 
@@ -180,6 +182,23 @@ def test_l1_resumed_at_every_prefix(recorded: list[Recorded]) -> None:
     assert fold == replay(BEGIN, recorded)
 
 
+@MANY
+@given(histories(), st.lists(st.booleans(), min_size=1, max_size=5))
+def test_l1_history_equals_replay_at_every_step(recorded: list[Recorded], folded: list[bool]) -> None:
+    """Whether or not folds were kept on the way; the step between them is so small here that restores fall before,
+    between and behind them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(history_module, "STEP", 1)
+        history = History(BEGIN)
+        for count, (id, operation) in enumerate(recorded):
+            if folded[count % len(folded)]:
+                assert history.followed_by(id, operation) == replay(BEGIN, recorded[: count + 1])
+            history.add(id, operation)
+            assert {each for each, _ in recorded if history.is_back(each)} == taken_back(recorded[: count + 1])
+        assert history.fold() == replay(BEGIN, recorded)
+
+
+@MANY
 @given(histories())
 def test_l1_the_same_operations_give_the_same_fold_and_change_nothing(recorded: list[Recorded]) -> None:
     before = list(recorded)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from random_logs import message
 
 import foldmark
-from foldmark.conversation import Agent
+from foldmark.conversation import Agent, decide
 from foldmark.conversation.request import prepare
 from foldmark.core.config import Config
 from foldmark.core.request import Request, ToolSpec
@@ -73,6 +73,60 @@ def test_turns_that_are_woven_into_each_other_are_one_unit() -> None:
     units = Units(reversed(events))
     assert units.all() == 2
     assert (units[0].opener, units[0].turns, [event.id for event in units[0].events]) == (2, (2, 3), [2, 3, 4])
+
+
+def test_a_summary_in_front_of_all_that_is_left_of_a_turn_is_a_unit_of_its_own() -> None:
+    events = [
+        message(1, "user"),
+        message(3, "summary", turn=3),
+        message(4, "user", turn=2),
+        message(5, "assistant", turn=2),
+    ]
+    units = Units(reversed(events))
+    assert units.all() == 3
+    assert [
+        (unit.opener, unit.turns, [event.id for event in unit.events]) for unit in map(units.__getitem__, range(3))
+    ] == [
+        (4, (2,), [4, 5]),
+        (2, (3,), [3]),
+        (1, (1,), [1]),
+    ]
+
+
+def summarized_inside_a_turn(mark: str | None, length: int) -> tuple[Request, int, int]:
+    """A request at a budget of 4,000 after a summary of so many words in an open turn that goes on; the turn's id and
+    the summary's."""
+    with foldmark.open(":memory:") as log:
+        agent = log.agent("default")
+        for number in range(6):
+            agent.append("user", f"Older question {number} {'w ' * 200}")
+            agent.append("assistant", "Yes.")
+            agent.end_turn()
+        opened = agent.append("user", "A question")
+        if mark is not None:
+            agent.do(f"/mark {mark}")
+        agent.append("assistant", "An answer")
+        receipt = agent.operate(lambda at: decide.summary(at, mark), content="word " * length)
+        agent.append("user", "And this?")
+        agent.append("assistant", "That.")
+        return made(agent, 4000), opened, receipt.event_id
+
+
+def test_a_summary_inside_a_turn_leaves_the_window_as_any_older_turn_does() -> None:
+    request, turn, summary = summarized_inside_a_turn(None, 100)
+    assert in_window(request) == [summary, turn]
+    request, turn, _ = summarized_inside_a_turn(None, 6000)
+    assert in_window(request) == [turn]
+    assert request.tokens <= 4000
+
+
+def test_a_summary_in_the_midst_of_a_turn_counts_when_the_window_is_chosen() -> None:
+    """What is visible of the turn stands on both sides of it, so it stays; older turns make room."""
+    request, turn, summary = summarized_inside_a_turn("M", 100)
+    assert in_window(request)[-2:] == [turn, summary]
+    assert len(in_window(request)) > 2
+    request, turn, summary = summarized_inside_a_turn("M", 6000)
+    assert in_window(request) == [turn, summary]
 
 
 def test_messages_outside_of_turns_are_units_of_their_own() -> None:

@@ -11,7 +11,7 @@ from foldmark.conversation.operations import turns_named, words
 from foldmark.conversation.receipts import Receipt
 from foldmark.conversation.standing import Standing
 from foldmark.core.errors import CommandError
-from foldmark.core.events import Clear, Drop, Fork, Mark, Operation, Rewind, Undo
+from foldmark.core.events import Clear, Drop, Fork, Mark, Operation, Restore, Rewind, Undo
 
 GENERATIONS, AGENTS = 4, 100
 """How deep models fork, and up to how many living agents of one conversation. A person may fork as often as wanted."""
@@ -108,9 +108,13 @@ def _restore(call: Call) -> Result:
     if call.get("ID") is None:
         return listed(call)
     target = call.number("ID")
+
+    def decision(at: Standing) -> Restore:
+        return decide.restore(at, target, call.agent.past.is_back)
+
     if call.flag(PREVIEW):
-        return _previewed(call, lambda at: decide.restore(at, target))
-    receipt = _recorded(call, lambda at: decide.restore(at, target))
+        return _previewed(call, decision)
+    receipt = _recorded(call, decision)
     return result(receipt, f"Operation {target} taken back.", target=target)
 
 

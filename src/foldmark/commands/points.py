@@ -18,6 +18,10 @@ MOST_TURNS = 50
 """Turns of a difference that are shown one by one; `--json` has all ids."""
 
 
+NEWEST_TURNS = 200
+"""Turns of a past context that are shown, the newest."""
+
+
 def _explain(call: Call) -> Result:
     event_id = call.number("ID")
     found = explain(call.agent.standing(), event_id)
@@ -79,8 +83,11 @@ def _at(call: Call) -> Result:
     event_id = call.number("ID")
     context = call.agent.at(event_id)
     name = call.agent.name or call.agent.id
-    turns = newest_turns(reversed(context.messages), len(context.messages) + 1)
-    return Result(context_text(name, context, turns), None, context_json(call.agent.id, context, turns))
+    # A context may be of a million messages: what is shown of it follows a person's eyes, and its size says the rest.
+    turns = newest_turns(reversed(context.messages), NEWEST_TURNS)
+    older = context.size.messages - sum(len(turn.messages) for turn in turns)
+    data = {**context_json(call.agent.id, context, turns), "older_messages": older}
+    return Result(context_text(name, context, turns, older), None, data)
 
 
 def _diff(call: Call) -> Result:
@@ -151,7 +158,13 @@ def _place(event_id: int | None) -> str:
 
 POINTS = (
     Command("context explain", "ID", "Say why an event is or is not in the request.", _explain, at_once=True),
-    Command("context at", "ID", "Show the context as it was after event ID.", _at, at_once=True),
+    Command(
+        "context at",
+        "ID",
+        "Show the context as it was after event ID: its size, and its newest 200 turns.",
+        _at,
+        at_once=True,
+    ),
     Command(
         "context diff",
         "ID [ID2]",

@@ -13,6 +13,7 @@ from foldmark.conversation.erase import erase_agent
 from foldmark.conversation.presence import running
 from foldmark.conversation.redaction import TRACES_MAY_STAY
 from foldmark.core.errors import CommandError, StoreError
+from foldmark.core.ports import Overview
 from foldmark.core.pressure import percent
 from foldmark.core.towards import minute
 from foldmark.core.wording import count
@@ -37,26 +38,35 @@ def _list(call: Call) -> Result:
 
 def _conversations(call: Call) -> list[dict[str, Any]]:
     """Every conversation with its agents together, as JSON."""
-    store = call.agent.log.store
-    records = {record.id: record for record in store.agents() if not record.deleted}
+    log = call.agent.log
     roots: dict[str, str] = {}
-    for record in records.values():  # parents are older than their children
-        roots[record.id] = roots[record.parent] if record.parent else record.id
-    found: dict[str, dict[str, Any]] = {}
-    heads: dict[str, int] = {}
-    for record in records.values():
-        root = roots[record.id]
-        heads[root] = max(heads.get(root, 0), record.head)
-        each = found.setdefault(root, {"name": record.name or "", "agent": root, "agents": 0, "messages": 0})
-        each["agents"] += 1
-        each["messages"] += record.messages
-    for root, each in found.items():
-        newest = store.event(heads[root])
-        each["context"] = call.agent.log.agent(root).standing().size._asdict()
-        each["last_used"] = newest.created_at if newest else records[root].created_at
-        each["archived"] = store.archived(root) is not None
-        each["current"] = root == roots[call.agent.id]
-    return list(found.values())
+    families: dict[str, list[Overview]] = {}
+    for each in log.store.overview():  # parents are older than their children
+        record = each.record
+        if not record.deleted:
+            roots[record.id] = roots[record.parent] if record.parent else record.id
+            families.setdefault(roots[record.id], []).append(each)
+    here = roots[call.agent.id]
+    found = []
+    for root, (conversation, *_) in families.items():
+        # What is under way in this conversation, no stored row says yet.
+        counted = conversation.size is None or root == here
+        size = log.agent(root).standing().size if counted else conversation.size
+        assert size is not None
+        family = families[root]
+        found.append(
+            {
+                "name": conversation.record.name or "",
+                "agent": root,
+                "agents": len(family),
+                "messages": sum(each.record.messages for each in family),
+                "context": size._asdict(),
+                "last_used": max(family, key=lambda each: each.record.head).last_used,
+                "archived": conversation.archived is not None,
+                "current": root == here,
+            }
+        )
+    return found
 
 
 def _new(call: Call) -> Result:

@@ -129,15 +129,19 @@ def _rule(text: str) -> str:
     return f"── {text} ──"
 
 
-def context_text(name: str, context: Context, turns: Sequence[Turn]) -> str:
-    """A context with the beginning of every message and its marks."""
+def context_text(name: str, context: Context, turns: Sequence[Turn], older: int = 0) -> str:
+    """A context with the beginning of every message of `turns` and its marks; `older` messages stand in front."""
     amount = f"{count(context.size.messages, 'message')} in {count(len(turns), 'turn')}"
+    if older:
+        amount = f"{count(context.size.messages, 'message')}, of which the newest {count(len(turns), 'turn')}"
     lines = [f"Context of {name} after event {context.at}: {amount}"]
     if context.state is not None:
         lines += ["", "### STATE", context.state]
     if context.scratchpad is not None:
         lines += ["", "Scratchpad:", context.scratchpad]
     marks = sorted(context.marks.items(), key=lambda mark: mark[1])
+    if older:
+        lines += ["", f"… {count(older, 'older message')}; `/message show GID` shows a turn"]
     for turn in turns:
         first = turn.messages[0].id
         while marks and marks[0][1] < first:

@@ -27,6 +27,7 @@ from foldmark.core.events import (
     Operation,
     Redact,
     Restore,
+    Summary,
 )
 from foldmark.core.ports import AgentRecord, Size
 from foldmark.core.pressure import is_ephemeral
@@ -178,7 +179,9 @@ class Agent(Timeline):
             told = {key: value for key, value in outcome.data().items() if key != "after"}
             said = {} if reason is None else {"reason": reason}
             self._append(kind, content, {**data, "receipt": told, **said}, created_at, actor=actor)
-            after = self._save(outcome.fold)
+            # A summary is a message itself; whatever else leaves the segments alone leaves their size alone.
+            same = outcome.fold.segments == at.fold.segments and not isinstance(operation, Summary)
+            after = self._save(outcome.fold, at.size if same else None)
             if isinstance(operation, Fork):
                 self._bear(at, operation, event_id)
         return Receipt(at, event_id, outcome, actor, reason).after(after)
@@ -342,13 +345,14 @@ class Agent(Timeline):
 
     def _after(self, fold: Fold, event_id: int, operation: Operation) -> Fold:
         if isinstance(operation, Restore):
-            return replay(self._origin, [*recorded(self._store.operations(self.id)), (event_id, operation)])
+            return self.past.followed_by(event_id, operation)
         return advance(fold, [(event_id, operation)])
 
     def _bear(self, at: Standing, operation: Fork, event_id: int) -> None:
         record = AgentRecord(operation.child, None, self.id, event_id, self.log.clock())
         born = birth(record.id, event_id, operation.start, operation.pins)
-        self._store.create_agent(record, born, self._store.size(operation.start))
+        size = at.size if operation.start == at.visible else self._store.size(operation.start)
+        self._store.create_agent(record, born, size)
 
 
 def _with_commands(spec: ToolSpec, commands: list[str]) -> ToolSpec:

@@ -4,7 +4,7 @@ Each function reads what it needs and returns the operation to record, or raises
 instead. Nothing is written here. Cost follows the turns and ids named, never the history.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
 from foldmark.conversation.exchanges import calls_before, closure, exchanges, ranges_of, still_open, until_next
@@ -13,13 +13,13 @@ from foldmark.conversation.standing import Standing
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import CommandError
 from foldmark.core.events import (
+    OPERATION_KINDS,
     Drop,
     Event,
     Filter,
     Fork,
     Mark,
     Pin,
-    PlanningEnded,
     Restore,
     Rewind,
     Summary,
@@ -94,25 +94,23 @@ def recorded(events: Iterable[Event]) -> list[Recorded]:
     return [(event.id, operation_of(event)) for event in events]
 
 
-def restore(at: Standing, target: int) -> Restore:
-    """Taking back an operation of this agent that counts."""
+def restore(at: Standing, target: int, is_back: Callable[[int], bool]) -> Restore:
+    """Taking back an operation of this agent that counts; `is_back` says of one whether it is taken back already."""
     event = at.store.event(target) if target < END else None
-    there_are = recorded(at.store.operations(at.record.id))
-    back = taken_back(there_are)
-    operation = dict(there_are).get(target)
     if event is None:
         wrong = f"there is no event {target}"
     elif event.agent_id != at.record.id:
         wrong = f"event {target} belongs to another agent"
-    elif operation is None or isinstance(operation, PlanningEnded):
+    elif event.kind not in OPERATION_KINDS:
         wrong = f"event {target} is a {event.kind.replace('_', ' ')}, not an operation"
-    elif not isinstance(operation, RESTORABLE):
+    elif not isinstance(operation_of(event), RESTORABLE):
         wrong = f"a {event.kind} cannot be taken back"
-    elif target in back:
+    elif is_back(target):
         wrong = f"operation {target} is taken back already"
     else:
         return Restore(target)
-    raise CommandError(f"{wrong}; {_restorable(there_are, back)}")
+    there_are = recorded(at.store.operations(at.record.id))
+    raise CommandError(f"{wrong}; {_restorable(there_are, taken_back(there_are))}")
 
 
 def pin(at: Standing, turn_id: int) -> Pin:

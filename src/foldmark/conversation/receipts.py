@@ -131,6 +131,8 @@ def cached_prefix(at: Standing, after: Segments) -> CachedPrefix | None:
 
 def change(before: Segments, after: Segments, total: Size, size: Callable[[Segments], Size]) -> Change:
     """Compare two contexts, given the size of the first; `size` gives that of what left and came back."""
+    if before == after:
+        return Change(total, total, Size(0, 0), Size(0, 0))
     gone = subtract(before, after)
     left = total if gone == before else size(gone)
     returned = size(subtract(after, before))

@@ -48,14 +48,15 @@ class Sources:
     @cached_property
     def pins(self) -> list[Pinned]:
         """The pinned turns that are visible, in the order of the log."""
-        found = []
-        for turn in sorted(set(self._at.fold.pins)):
-            messages = self._store.turn(turn)
-            if messages:
-                span = [Segment(messages[0].agent_id, messages[0].id, messages[-1].id)]
-                shown = tuple(event for event in self.inside(tuple(span)) if event.turn_id == turn)
-                found += [Pinned(turn, shown)] if shown else []
-        return found
+        pinned = sorted(set(self._at.fold.pins))
+        turns = [messages for turn in pinned if (messages := self._store.turn(turn))]
+        # Read together: each by itself would look through all segments.
+        spans = tuple(Segment(messages[0].agent_id, messages[0].id, messages[-1].id) for messages in turns)
+        shown: dict[int | None, list[Event]] = {turn: [] for turn in pinned}
+        for event in self.inside(spans) if spans else ():
+            if event.turn_id in shown:
+                shown[event.turn_id].append(event)
+        return [Pinned(turn, tuple(shown[turn])) for turn in pinned if shown[turn]]
 
     @cached_property
     def now(self) -> list[Layer]:
@@ -65,7 +66,7 @@ class Sources:
     @cached_property
     def then(self) -> list[Layer]:
         """The layers as they were when the newest turn was opened."""
-        record = msgspec.structs.replace(self._at.record, head=self.units[0].opener)
+        record = msgspec.structs.replace(self._at.record, head=self.units[0].settled)
         return self._layers(msgspec.structs.replace(self._at, record=record))
 
     @property
@@ -78,7 +79,7 @@ class Sources:
         newest turn was opened, the one in force."""
         if not self._config.window_summary:
             return None
-        found = in_force(self._at, before, self.units[0].opener)
+        found = in_force(self._at, before, self.units[0].settled)
         return None if found is None else prompts.summed_up(found.event)
 
     def before(self, event_id: int) -> int:
@@ -143,7 +144,7 @@ class Sources:
 
     @property
     def _until_then(self) -> Segments:
-        return until(self.visible, self.units[0].opener)
+        return until(self.visible, self.units[0].settled)
 
 
 def children_layer(

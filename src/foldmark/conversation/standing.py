@@ -71,8 +71,8 @@ class Standing(Struct, frozen=True):
     @property
     def inherited(self) -> dict[str, Any]:
         """What was set for its parent when this agent was forked; nothing of it came from outside."""
-        born = _fork(self.store, self.record.fork_event)
-        return dict(born.settings) if born else {}
+        settings = self._handed_down.get("settings")
+        return dict(settings) if isinstance(settings, dict) else {}
 
     @property
     def config(self) -> Config:
@@ -85,8 +85,15 @@ class Standing(Struct, frozen=True):
         event = self.store.newest("scratchpad", (Segment(self.record.id, 1, self.newest),))
         if event:
             return event.content
-        born = _fork(self.store, self.record.fork_event)
-        return born.scratchpad if born else None
+        scratchpad = self._handed_down.get("scratchpad")
+        return scratchpad if isinstance(scratchpad, str) else None
+
+    @property
+    def _handed_down(self) -> dict[str, Any]:
+        """The data of the fork that this agent was born with, without a look at the start: that is as long as it is
+        deep in the tree."""
+        born = self.store.event(self.record.fork_event) if self.record.fork_event else None
+        return (born.data or {}) if born else {}
 
 
 def state_in(store: Store, segments: Segments) -> Event | None:

@@ -15,6 +15,7 @@ from foldmark.conversation.standing import Standing, origin
 from foldmark.core import codec
 from foldmark.core.errors import CommandError
 from foldmark.core.events import ACTORS, DIALECTS, RECORD_KINDS, Draft, PlanningEnded
+from foldmark.core.history import History
 from foldmark.core.ports import AgentRecord, Appender, Size
 from foldmark.core.replay import Fold, advance, replay
 from foldmark.core.segments import until
@@ -40,6 +41,7 @@ class Timeline:
         self.id, self._birth = record.id, record.fork_event
         self._batch: Appender | None = None
         self._speaks: str | None = None
+        self._past: tuple[int, History] | None = None
 
     # Appending
 
@@ -145,7 +147,8 @@ class Timeline:
             return self._append("user", told, None, created_at, actor="system")
         data = {**(data or {}), "call_id": call_id, **({"is_error": True} if is_error else {})}
         answers = call.id if call and not answered else None
-        apart = answers not in (None, at.newest) and (waiting is None or self._store.stands_apart(self.id, waiting.id))
+        assert self._batch is not None
+        apart = answers not in (None, at.newest) and (waiting is None or self._batch.stands_apart(waiting.id))
         return self._append(
             "tool_result", text, data, created_at, dialect=dialect, actor="system", answers=answers, apart=apart
         )
@@ -239,6 +242,18 @@ class Timeline:
         """The fold of all operations in the log, without the stored segment cache."""
         return replay(self._origin, recorded(self._store.operations(self.id)))
 
+    @property
+    def past(self) -> History:
+        """All its operations; they are read once, and later only what came to them."""
+        with self._store.exclusive():
+            undone = self._store.rolled_back
+            if self._past is None or self._past[0] != undone:
+                self._past = undone, History(self._origin)
+            past = self._past[1]
+            for each in recorded(self._store.operations(self.id, after=past.at)):
+                past.add(*each)
+            return past
+
     def beside(self, fold: Fold) -> Size:
         """The size of what a fold shows less that of all the agent's own messages, counted anew."""
         record = self._store.agent(self.id) or self._record
@@ -253,10 +268,11 @@ class Timeline:
                 self._speaks = wire_of(self.standing().config.provider, self.log.given.dialects).dialect
         return self._speaks
 
-    def _save(self, fold: Fold) -> Size:
-        """Store the segment cache inside the batch, and return the size of what it shows."""
+    def _save(self, fold: Fold, after: Size | None = None) -> Size:
+        """Store the segment cache inside the batch, and return the size of what it shows: `after` if that is known."""
         assert self._batch is not None
-        after = self._store.size(until(fold.segments, self._batch.head))
+        if after is None:
+            after = self._store.size(until(fold.segments, self._batch.head))
         self._store.save_fold(fold, after.less(self._batch.own))
         return after
 

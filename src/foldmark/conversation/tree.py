@@ -24,8 +24,7 @@ def ancestors(agent: Agent) -> Iterator[Agent]:
 
 def root(agent: Agent) -> Agent:
     """The root agent, which is the conversation that this agent belongs to."""
-    *_, last = (agent, *ancestors(agent))
-    return last
+    return agent if agent.parent is None else agent.log.agent(agent.log.store.root_of(agent.id))
 
 
 def family(agent: Agent) -> list[Place]:

@@ -158,11 +158,15 @@ class Windowing:
     @cached_property
     def _kept(self) -> list[Pinned]:
         """The pinned turns for which there is room beside the newest turn; the oldest go first [SPEC 5.3]."""
-        kept = list(self._sources.pins)
-        if self._config.sliding_context_tokens:
-            while kept and not self._fits(self._size(self._measure(1, kept))):
-                del kept[0]
-        return kept
+        pins = self._sources.pins
+        if not self._config.sliding_context_tokens:
+            return pins
+        # A request shrinks as pins leave it, so halving finds how many must go; one by one would cost their square.
+        low, high = 0, len(pins)
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._fits(self._size(self._measure(1, pins[middle:]))) else (middle + 1, high)
+        return pins[low:]
 
     def _final(self, count: int) -> tuple[Prompt, list[Event]]:
         events = self._sources.units.newest(count)
@@ -199,8 +203,8 @@ class Windowing:
 
     def _measure(self, count: int, pins: Sequence[Pinned]) -> Prompt:
         events = self._sources.units.newest(count)
-        opener = self._sources.units[0].opener
-        then = [event for event in events if event.id <= opener]
+        settled = self._sources.units[0].settled
+        then = [event for event in events if event.id <= settled]
         in_front = self._in_front(pins, count)
         return self._prompt(self._sources.then, [*in_front, *then], events[0].id, active_from(events))
 

@@ -55,7 +55,7 @@ def ranges(messages: Sequence[Event], matched_ids: Collection[int]) -> tuple[Mat
             runs.append(turn)
             since = 0
         else:
-            runs[-1] = runs[-1] + turn
+            runs[-1].extend(turn)
             since = 0
     return tuple(
         MatchRange(

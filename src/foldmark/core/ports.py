@@ -76,6 +76,16 @@ class Size(NamedTuple):
         return Size(self.messages - other.messages, self.tokens - other.tokens)
 
 
+class Overview(NamedTuple):
+    """An agent in a list of all: when its newest event was recorded, or else when it was made; since when it is
+    archived; and the size of its context, None for a fork and where that has to be counted."""
+
+    record: AgentRecord
+    last_used: str
+    archived: str | None
+    size: Size | None
+
+
 class Hit(Struct, frozen=True):
     """A message that a search found [SPEC 9].
 
@@ -124,6 +134,9 @@ class Appender(Protocol):
         Raises ValueError if its data is not JSON, CommandError if the agent has ended (`towards.refused`).
         """
 
+    def stands_apart(self, call: int) -> bool:
+        """Whether a result appended now would stand apart from this call (`Draft.apart`)."""
+
     def erase(self, owner: str, turn: int, last: int, by: int) -> None:
         """Erase the content of the events of a turn of `owner` up to id `last`, for the redact operation `by`; of all
         its events, scratchpads and what its forks handed down included, for turn 0.
@@ -140,6 +153,8 @@ class Store(Towards, Leases, Memos, Reading, Sent, Lineage, Vectors, Protocol):
     path: str
     narrowed: bool
     """Whether others could read the database until it was opened, and cannot any more."""
+    rolled_back: int
+    """How many transactions of this store were rolled back: what was read in one may never have been."""
 
     def close(self) -> None:
         """Release the database; the store is not used afterwards."""
@@ -175,8 +190,14 @@ class Store(Towards, Leases, Memos, Reading, Sent, Lineage, Vectors, Protocol):
     def agents(self) -> list[AgentRecord]:
         """All agents, oldest first."""
 
+    def overview(self) -> list[Overview]:
+        """All agents, oldest first, in one statement. Raises DamagedError."""
+
     def agent(self, agent_id: str) -> AgentRecord | None:
         """The agent with this uuid."""
+
+    def root_of(self, agent_id: str) -> str:
+        """The uuid of the root agent above this one, which may be itself."""
 
     def named(self, name: str) -> AgentRecord | None:
         """The root agent with this name."""
@@ -233,9 +254,6 @@ class Store(Towards, Leases, Memos, Reading, Sent, Lineage, Vectors, Protocol):
 
     def apart_results(self, agent_id: str, event_id: int) -> list[Message]:
         """Results after `event_id` that answer a call before it and stand apart from it (`Draft.apart`)."""
-
-    def stands_apart(self, agent_id: str, call: int) -> bool:
-        """Whether a result appended now would stand apart from a call of the open turn (`Draft.apart`)."""
 
     def waiting(self, agent_id: str) -> list[Message]:
         """The calls of the agent's open turn that have no result yet."""

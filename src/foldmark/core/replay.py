@@ -17,7 +17,7 @@ Laws, cited by the tests:
 - L6 independence: a child's fold begins with the start that its `fork` event stores and reads its own operations only.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -75,21 +75,30 @@ def birth(agent: str, born: int = 0, start: Segments = (), pins: tuple[int, ...]
 def replay(begin: Fold, operations: Sequence[Recorded]) -> Fold:
     """Fold all operations of an agent, in the order of their ids, leaving out those taken back."""
     back = taken_back(operations)
-    fold = advance(begin, ((id, operation) for id, operation in operations if id not in back))
+    fold = advance(begin, counting(begin.agent, operations, back.__contains__))
     # Also a filter that was taken back is closed by its turn's end: it may be restored again.
     closing = begin.closing
     for id, operation in operations:
-        closing = _closing(closing, id, operation)
-    # A summary is a message as well: taken back, its own text leaves with it.
-    own_text = [Segment(fold.agent, id, id) for id, op in operations if id in back and isinstance(op, Summary)]
+        closing = closed_by(closing, id, operation)
     at = operations[-1][0] if operations else begin.at
-    return Fold(fold.agent, subtract(fold.segments, own_text), fold.marks, fold.pins, at, closing)
+    return Fold(fold.agent, fold.segments, fold.marks, fold.pins, at, closing)
+
+
+def counting(agent: str, operations: Iterable[Recorded], is_back: Callable[[int], bool]) -> Iterator[Recorded]:
+    """The operations that count, and for each summary that does not the removal of its own text: it is a message, too,
+    and leaves with what it did."""
+    for id, operation in operations:
+        if not is_back(id):
+            yield id, operation
+        elif isinstance(operation, Summary):
+            yield id, Drop(id, (Segment(agent, id, id),))
 
 
 def advance(fold: Fold, operations: Iterable[Recorded]) -> Fold:
-    """Resume a fold with operations that come after it; a `restore` among them needs `replay` instead."""
+    """Resume a fold with operations that come after it; a `restore` among them needs `replay` instead, or
+    `core.history`."""
     agent, segments, at = fold.agent, fold.segments, fold.at
-    marks, pins, closing = dict(fold.marks), fold.pins, fold.closing
+    marks, pins, closing = dict(fold.marks), dict.fromkeys(fold.pins), fold.closing
     removed: list[Segment] = []
     for at, operation in operations:
         match operation:
@@ -101,28 +110,31 @@ def advance(fold: Fold, operations: Iterable[Recorded]) -> Fold:
                 removed, marks = [], {}
             case Rewind(mark_id=mark_id, position=position):
                 removed.append(Segment(agent, position + 1, at))
-                marks = {name: id for name, id in marks.items() if id <= mark_id}
+                # Marks stand in the order of their ids.
+                while marks and next(reversed(marks.values())) > mark_id:
+                    marks.popitem()
             case Filter(ranges=ranges) | Drop(ranges=ranges) | Undo(ranges=ranges) | Summary(ranges=ranges):
                 removed.extend(ranges)
-                closing = _closing(closing, at, operation)
+                closing = closed_by(closing, at, operation)
             case Pin(turn=turn):
-                pins = (*(pin for pin in pins if pin != turn), turn)
+                pins.pop(turn, None)
+                pins[turn] = None
             case Unpin(turn=turn):
-                pins = tuple(pin for pin in pins if pin != turn)
+                pins.pop(turn, None)
             case PlanningEnded():
                 segments, removed, closing = subtract(segments, removed), [], None
                 if not _grows(agent, segments):
                     segments = normal((*segments, Segment(agent, at + 1, END)))
             case Fork() | Redact() | Restore():
                 pass
-    return Fold(agent, subtract(segments, removed), marks, pins, at, closing)
+    return Fold(agent, subtract(segments, removed), marks, tuple(pins), at, closing)
 
 
 def _grows(agent: str, segments: Segments) -> bool:
     return any(segment.last == END and segment.agent == agent for segment in segments)
 
 
-def _closing(closing: tuple[int, int] | None, at: int, operation: Operation) -> tuple[int, int] | None:
+def closed_by(closing: tuple[int, int] | None, at: int, operation: Operation) -> tuple[int, int] | None:
     """The filter whose planning conversation the end of the turn closes, after `operation`."""
     match operation:
         case Filter(planning=(first, None)):

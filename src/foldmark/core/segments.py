@@ -44,11 +44,16 @@ def normal(ranges: Iterable[Segment]) -> Segments:
 
 def subtract(segments: Segments, ranges: Iterable[Segment]) -> Segments:
     """What of `segments` lies outside every one of `ranges`."""
-    holes = _by_agent(normal(ranges))
-    if not holes:
+    ranges = tuple(ranges)
+    # What stands in both leaves as it is and touches no other segment; two contexts mostly have nearly all in common.
+    shared = frozenset(segments).intersection(ranges)
+    holes = _by_agent(normal(hole for hole in ranges if hole not in shared))
+    if not holes and not shared:
         return segments
     kept: list[Segment] = []
     for segment in segments:
+        if segment in shared:
+            continue
         agent, first, last = segment
         touching = _touching(holes, segment)
         if not touching:

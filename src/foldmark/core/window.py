@@ -1,7 +1,9 @@
 """The window: the newest whole turns whose request fits a budget [S2, S3, SPEC 5.3].
 
-A turn counts as whole with everything that stands between its messages, so a window begins only where no turn is
-parted: the messages fall into *units*, nearly always one turn each. The newest unit is always in. Each older one is
+A turn counts as whole with everything that stands between its visible messages, so a window begins only where no turn
+is parted: the messages fall into *units*, nearly always one turn each. A summary recorded inside a turn parts it in two
+unless something of the turn is still visible in front of it: what comes behind the summary is the newest turn, and the
+summary an older one. The newest unit is always in. Each older one is
 taken while the request that holds it and all newer ones fits; the first that does not fit ends the window.
 
 What "fits" means is asked of `size`, which measures real requests. A request grows with every unit but for the
@@ -25,13 +27,19 @@ SLACK = 200
 class Unit(NamedTuple):
     """Messages of one turn, or of several that are woven into each other, in the order of the log.
 
-    `opener` is the id of the event that opened the first of the turns; every message of the unit has that id or a
-    later one.
+    `opener` is the id of the event that opened the first of the turns, or of the first message that is left of it where
+    a summary took the place of what came before; every message of the unit has that id or a later one.
     """
 
     opener: int
     turns: tuple[int | None, ...]
     events: tuple[Event, ...]
+
+    @property
+    def settled(self) -> int:
+        """The event as of which a window that ends with this unit is measured: the opener, or the newest summary that
+        was recorded since; the cut moves again after an operation [SPEC 5.3]."""
+        return max([self.opener, *(event.id for event in self.events if event.kind == "summary")])
 
 
 class Units:
@@ -190,13 +198,29 @@ def _units(newest_first: Iterable[Event]) -> Iterator[Unit]:
     opener = 0
     for event in newest_first:
         if current and event.id < opener:
-            yield _unit(opener, current)
+            yield from _parted(opener, current)
             current = []
         begun = event.id if event.turn_id is None else event.turn_id
         opener = min(opener, begun) if current else begun
         current.append(event)
     if current:
-        yield _unit(opener, current)
+        yield from _parted(opener, current)
+
+
+def _parted(opener: int, newest_first: list[Event]) -> Iterator[Unit]:
+    """The units of messages that lie behind the opening of one turn, newest first: one, but for a summary in between
+    that has all messages of the turn on one side."""
+    last = {event.turn_id: event.id for event in reversed(newest_first)}
+    parts: list[list[Event]] = []
+    reach = newest_first[-1].id - 1
+    for event in reversed(newest_first):
+        if event.id > reach:
+            parts.append([])
+        parts[-1].append(event)
+        reach = max(reach, event.id if event.turn_id is None else last[event.turn_id])
+    for part in reversed(parts[1:]):
+        yield _unit(part[0].id, part[::-1])
+    yield _unit(opener, parts[0][::-1])
 
 
 def _unit(opener: int, newest_first: list[Event]) -> Unit:

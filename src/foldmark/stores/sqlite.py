@@ -18,7 +18,7 @@ import msgspec
 from foldmark.core.codec import decode_data
 from foldmark.core.errors import ConflictError, DamagedError
 from foldmark.core.events import ROLES, Event
-from foldmark.core.ports import AgentRecord, Hit, Size
+from foldmark.core.ports import AgentRecord, Hit, Overview, Size
 from foldmark.core.recall import Index, Scope
 from foldmark.core.replay import Fold, birth
 from foldmark.core.segments import END, Segment, Segments
@@ -45,7 +45,7 @@ class SqliteStore(
 
     def __init__(self, path: str, *, create: bool = True) -> None:
         """Open `path`, creating the file and its tables if `create`. Raises StoreError."""
-        self.path = path
+        self.path, self.rolled_back = path, 0
         self._lock = RLock()
         self._place = place_of(path)
         self._db = open_file(path, create, self._place)
@@ -109,6 +109,7 @@ class SqliteStore(
                     self._db.execute("ROLLBACK")
                 self._keys.clear()
                 self._ids.clear()
+                self.rolled_back += 1
                 raise
         except apsw.Error as error:
             raise explain(error, self.path) from error
@@ -118,8 +119,21 @@ class SqliteStore(
     def agents(self) -> list[AgentRecord]:
         return [self._agent(row) for row in self._run("agents")]
 
+    def overview(self) -> list[Overview]:
+        found = []
+        for *row, last_used, archived, body, messages, tokens in self._run("overview"):
+            record = self._agent(row)
+            fold = None if body is None else self._decoded(body, record.id)
+            size = Size(messages, tokens).plus(record.own) if fold is not None and fold.grows else None
+            found.append(Overview(record, last_used, archived, size))
+        return found
+
     def agent(self, agent_id: str) -> AgentRecord | None:
         return next((self._agent(row) for row in self._run("agent_by_id", agent_id)), None)
+
+    def root_of(self, agent_id: str) -> str:
+        ((root,),) = self._run("root_of", self._key(agent_id))
+        return str(root)
 
     def named(self, name: str) -> AgentRecord | None:
         return next((self._agent(row) for row in self._run("agent_by_name", name)), None)
@@ -132,9 +146,12 @@ class SqliteStore(
 
     def standing(self, agent_id: str) -> tuple[AgentRecord, tuple[Fold, Size] | None]:
         ((*row, body, messages, tokens),) = self._run("standing", self._key(agent_id))
+        cache = None if body is None else (self._decoded(body, agent_id), Size(messages, tokens))
+        return AgentRecord(*row), cache
+
+    def _decoded(self, body: str, agent_id: str) -> Fold:
         try:
-            cache = None if body is None else (self._fold(body), Size(messages, tokens))
-            return AgentRecord(*row), cache
+            return self._fold(body)
         except (msgspec.MsgspecError, RecursionError):
             raise DamagedError(
                 f"the stored segments of {agent_id[:8]} are not readable; `foldmark doctor --repair` rebuilds them"
@@ -232,10 +249,6 @@ class SqliteStore(
                 break
         return found
 
-    def stands_apart(self, agent_id: str, call: int) -> bool:
-        ((apart,),) = self._all(self._sql["stands_apart"], {"agent": self._key(agent_id), "call": call})
-        return bool(apart)
-
     def results(self, calls: Sequence[Message], *, erased: bool = False) -> list[Message]:
         return [self._message(row) for call in calls for row in self._run("results_of", call.id, erased)]
 
@@ -246,7 +259,8 @@ class SqliteStore(
         return [self._message(row) for row in self._run("waiting", self._key(agent_id))]
 
     def waiting_call(self, agent_id: str, call_id: str) -> Message | None:
-        return next((self._message(row) for row in self._run("waiting_call", self._key(agent_id), call_id)), None)
+        bindings = {"agent": self._key(agent_id), "call_id": call_id}
+        return next((self._message(row) for row in self._run_named("waiting_call", bindings)), None)
 
     def calls(self, agent_id: str, call_id: str) -> list[Message]:
         return [self._message(row) for row in self._run("calls_with_id", self._key(agent_id), call_id)]

@@ -1,5 +1,6 @@
 """The appends of one transaction to one agent in SQLite, and the erasing that may be among them."""
 
+from itertools import groupby
 from typing import Any
 
 import apsw
@@ -20,9 +21,13 @@ class Appender:
 
     def __init__(self, db: apsw.Connection, sql: dict[str, str], key: int, path: str) -> None:
         self._db, self._sql, self._key, self._path = db, sql, key, path
-        ((self.head, self.open_turn, self._messages, self._tokens, self._weight, newest, self.ended),) = db.execute(
+        ((self.head, self.open_turn, self._messages, self._tokens, self._run, newest, self.ended),) = db.execute(
             sql["position"], (key,)
         )
+        # The stored sums count what was erased as well; `own` does not.
+        ((self._weight, *erased),) = db.execute(sql["weighed"], {"agent": key})
+        self._erased = Size(*erased)
+        self._newest: tuple[Any, ...] | None = None
         self.end: End | None = None
         self._next = (newest or 0) + 1
 
@@ -45,7 +50,7 @@ class Appender:
         tokens = count_tokens(draft.content, data)
         turn, open_turn = place(kind, id, self.open_turn)
         own = self.own.plus(Size(1, tokens)) if kind in ROLES else self.own
-        nth, total = own if kind in ROLES else (None, None)
+        nth, total = own.plus(self._erased) if kind in ROLES else (None, None)
         call_id = draft.data["call_id"] if draft.data and kind in ("tool_call", "tool_result") else None
         fixed = (id, self._key, turn, kind, draft.dialect, draft.actor, draft.created_at, int(draft.interrupted))
         raw = None if data is None else data.encode()
@@ -81,9 +86,25 @@ class Appender:
             self._db.execute(self._sql["answered"], (self._key, draft.answers))
         elif kind == "turn_ended":
             self._db.execute(self._sql["end_waiting"], (self._key,))
+        self._run = self._run_after(id, kind, turn)
         self.head, self._next, self.open_turn = id, id + 1, open_turn
         self._messages, self._tokens = own
         return id
+
+    def _run_after(self, id: int, kind: str, turn: int | None) -> int | None:
+        """The first call of the newest run of calls, if nothing but results stands behind that run."""
+        run: int | None = self._run
+        if kind == "tool_call":
+            before = self._newest or self._db.execute(self._sql["message_before"], (self._key, self.head)).fetchone()
+            run = run if before is not None and (before[2], before[3]) == (turn, kind) else id
+        elif kind == "turn_ended" or (kind in ROLES and kind != "tool_result"):
+            run = None
+        if kind in ROLES:
+            self._newest = id, self._key, turn, kind, None
+        return run
+
+    def stands_apart(self, call: int) -> bool:
+        return self._run is None or call < self._run
 
     def _index(self, id: int, draft: Draft) -> None:
         from foldmark.recall.parts import has_parts  # reading indexes nothing
@@ -117,7 +138,9 @@ class Appender:
             raise unknown_agent(owner)
         turn_of: dict[str, Any] = {"agent": key, "turn": turn, "last": last}
         indexed = True
-        for id, kind, nth, data in fetch(self._db, self._sql["to_erase"], turn_of):
+        rows = list(fetch(self._db, self._sql["to_erase"], turn_of))
+        messages = [row for row in rows if row[2] is not None]
+        for id, kind, nth, data, *_ in rows:
             if nth is not None:
                 indexed = self._unindex(id) and indexed
                 for also in ("unindex_parts", "erase_vectors", "erase_signatures"):
@@ -133,13 +156,26 @@ class Appender:
         else:
             self._db.execute(self._sql["erase_sent"], (key,))
             self._db.execute(self._sql["erase_texts"])
-        self._db.execute(self._sql["count_anew"], {"agent": key, "first": turn})
-        self._db.execute(self._sql["weigh_anew"], {"agent": key, "first": turn})
-        own = next(iter(self._db.execute(self._sql["totals_anew"], (key,))), (0, 0))
-        self._db.execute(self._sql["set_totals"], (*own, key))
+        gone = Size(len(messages), sum(tokens for *_, tokens, _ in messages))
+        self._db.execute(self._sql["lower_totals"], (*gone, key))
+        if turn:
+            self._note_erased(key, messages)
+        else:
+            self._db.execute(self._sql["forget_erased_sums"], (key,))
         if key == self._key:
-            self._messages, self._tokens = own
-            self._weight = next((sum for (sum,) in self._db.execute(self._sql["weight_anew"], (key,))), 0)
+            self._messages, self._tokens = self.own.less(gone)
+            ((self._weight, *erased),) = self._db.execute(self._sql["weighed"], {"agent": key})
+            self._erased = Size(*erased)
+
+    def _note_erased(self, key: int, messages: list[tuple[Any, ...]]) -> None:
+        """Note what erased messages counted, so that no sum that is stored with a later message has to change."""
+        # Neighbours have neighbouring counts; one row for each run of them does not say how long each message was.
+        for _, each in groupby(enumerate(messages), lambda item: item[1][2] - item[0]):
+            run = [message for _, message in each]
+            last, sums = run[-1][0], (len(run), sum(row[4] for row in run), sum(row[5] for row in run))
+            before = next(iter(self._db.execute(self._sql["erased_up_to"], (key, last))), (0, 0, 0))
+            self._db.execute(self._sql["add_erased"], (*sums, key, last))
+            self._db.execute(self._sql["note_erased"], (key, last, *(a + b for a, b in zip(before, sums, strict=True))))
 
     def _unindex(self, id: int) -> bool:
         """Take a message out of the index of words; False if that takes making it anew, because the words that it was
@@ -156,7 +192,7 @@ class Appender:
     def finish(self) -> None:
         """Write down where the agent stands."""
         self._check()
-        self._db.execute(self._sql["advance"], (self.head, self.open_turn, self._messages, self._tokens, self._key))
+        self._db.execute(self._sql["advance"], (self.head, self.open_turn, *self.own, self._run, self._key))
 
     def _check(self) -> None:
         # Outside of a transaction SQLite would record each statement by itself.

@@ -4,6 +4,14 @@ SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.me
     EXISTS (SELECT 1 FROM deletions WHERE agent = a.key), a.key
 FROM agents a LEFT JOIN agents p ON p.key = a.parent ORDER BY a.key
 
+-- name: overview
+-- All agents, oldest first: when each was last used, since when it is archived, and of conversations the stored segments.
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
+    EXISTS (SELECT 1 FROM deletions WHERE agent = a.key), a.key,
+    coalesce(e.created_at, a.created_at), h.archived_at, CASE WHEN a.parent IS NULL THEN f.body END, f.messages, f.tokens
+FROM agents a LEFT JOIN agents p ON p.key = a.parent LEFT JOIN events e ON e.id = a.head
+LEFT JOIN archived h ON h.agent = a.key LEFT JOIN folds f ON f.agent = a.key ORDER BY a.key
+
 -- name: agent_by_id
 -- One agent by its uuid.
 SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
@@ -31,6 +39,14 @@ WHERE a.parent IS NOT NULL AND a.messages = 0
     AND NOT EXISTS (SELECT 1 FROM deletions WHERE agent = a.key)
 ORDER BY a.key
 
+-- name: root_of
+-- The root agent above an agent, or the agent itself if it is one.
+WITH RECURSIVE above (key, parent) AS (
+    SELECT key, parent FROM agents WHERE key = ?
+    UNION ALL SELECT a.key, a.parent FROM above JOIN agents a ON a.key = above.parent
+)
+SELECT id FROM agents WHERE key = (SELECT key FROM above WHERE parent IS NULL)
+
 -- name: agent_id
 -- The uuid behind a key.
 SELECT id FROM agents WHERE key = ?
@@ -45,11 +61,20 @@ INSERT INTO agents (id, name, parent, fork_event, created_at) VALUES (?, ?, ?, ?
 
 -- name: position
 -- Where appending to an agent continues, the newest id in the database, and whether the agent has ended.
-SELECT head, open_turn, messages, tokens,
-    coalesce((SELECT sum FROM weights WHERE agent = agents.key ORDER BY event DESC LIMIT 1), 0),
-    (SELECT max(id) FROM events),
+SELECT head, open_turn, messages, tokens, run, (SELECT max(id) FROM events),
     EXISTS (SELECT 1 FROM deaths WHERE agent = agents.key) OR EXISTS (SELECT 1 FROM deletions WHERE agent = agents.key)
 FROM agents WHERE key = ?
+
+-- name: weighed
+-- The sum of an agent's weights as the next message continues it, and the sums of all that was erased of the agent.
+SELECT coalesce(w.sum, 0) + coalesce(e.weight, 0) - coalesce((
+    SELECT weight FROM redacted_sums WHERE agent = :agent AND event < w.event ORDER BY event DESC LIMIT 1
+), 0), coalesce(e.messages, 0), coalesce(e.tokens, 0)
+FROM (SELECT :agent AS agent) a
+LEFT JOIN weights w ON w.agent = a.agent
+    AND w.event = (SELECT event FROM weights WHERE agent = :agent ORDER BY event DESC LIMIT 1)
+LEFT JOIN redacted_sums e ON e.agent = a.agent
+    AND e.event = (SELECT event FROM redacted_sums WHERE agent = :agent ORDER BY event DESC LIMIT 1)
 
 -- name: append
 -- One event.
@@ -81,7 +106,7 @@ FROM waiting w JOIN events e ON e.id = w.call WHERE w.agent = ? ORDER BY w.call
 
 -- name: advance
 -- Where appending to an agent continues from now on.
-UPDATE agents SET head = ?, open_turn = ?, messages = ?, tokens = ? WHERE key = ?
+UPDATE agents SET head = ?, open_turn = ?, messages = ?, tokens = ?, run = ? WHERE key = ?
 
 -- name: save_fold
 -- The stored segment cache of an agent.
@@ -152,7 +177,9 @@ AND e.id BETWEEN s.value ->> 1 AND s.value ->> 2 AND e.redacted IS NULL
 
 -- name: size
 -- Messages and tokens inside segments, JSON [[agent, first, last], ...]: sums at the newest less those before the oldest.
-SELECT coalesce(sum(n.nth), 0) - coalesce(sum(b.nth), 0), coalesce(sum(n.sum), 0) - coalesce(sum(b.sum), 0)
+-- What was erased in between counts in these sums and is taken off.
+SELECT coalesce(sum(n.nth), 0) - coalesce(sum(b.nth), 0) - coalesce(sum(ne.messages), 0) + coalesce(sum(be.messages), 0),
+    coalesce(sum(n.sum), 0) - coalesce(sum(b.sum), 0) - coalesce(sum(ne.tokens), 0) + coalesce(sum(be.tokens), 0)
 FROM json_each(?) s
 LEFT JOIN events n ON n.id = (
     SELECT id FROM events WHERE agent = s.value ->> 0 AND nth IS NOT NULL AND id <= s.value ->> 2 ORDER BY id DESC LIMIT 1
@@ -160,16 +187,29 @@ LEFT JOIN events n ON n.id = (
 LEFT JOIN events b ON b.id = (
     SELECT id FROM events WHERE agent = s.value ->> 0 AND nth IS NOT NULL AND id < s.value ->> 1 ORDER BY id DESC LIMIT 1
 )
+LEFT JOIN redacted_sums ne ON ne.agent = n.agent AND ne.event = (
+    SELECT event FROM redacted_sums WHERE agent = n.agent AND event < n.id ORDER BY event DESC LIMIT 1
+)
+LEFT JOIN redacted_sums be ON be.agent = b.agent AND be.event = (
+    SELECT event FROM redacted_sums WHERE agent = b.agent AND event < b.id ORDER BY event DESC LIMIT 1
+)
 
 -- name: weight
 -- What the messages inside segments, JSON [[agent, first, last], ...], weigh: sums at the newest less those before the oldest.
-SELECT coalesce(sum(n.sum), 0) - coalesce(sum(b.sum), 0)
+-- What was erased in between counts in these sums and is taken off.
+SELECT coalesce(sum(n.sum), 0) - coalesce(sum(b.sum), 0) - coalesce(sum(ne.weight), 0) + coalesce(sum(be.weight), 0)
 FROM json_each(?) s
 LEFT JOIN weights n ON n.agent = s.value ->> 0 AND n.event = (
     SELECT event FROM weights WHERE agent = s.value ->> 0 AND event <= s.value ->> 2 ORDER BY event DESC LIMIT 1
 )
 LEFT JOIN weights b ON b.agent = s.value ->> 0 AND b.event = (
     SELECT event FROM weights WHERE agent = s.value ->> 0 AND event < s.value ->> 1 ORDER BY event DESC LIMIT 1
+)
+LEFT JOIN redacted_sums ne ON ne.agent = n.agent AND ne.event = (
+    SELECT event FROM redacted_sums WHERE agent = n.agent AND event < n.event ORDER BY event DESC LIMIT 1
+)
+LEFT JOIN redacted_sums be ON be.agent = b.agent AND be.event = (
+    SELECT event FROM redacted_sums WHERE agent = b.agent AND event < b.event ORDER BY event DESC LIMIT 1
 )
 
 -- name: weights
@@ -202,19 +242,12 @@ SELECT id, agent, turn, kind, answers FROM events WHERE agent = ? AND nth IS NOT
 SELECT id, agent, turn, kind, answers FROM events WHERE answers = ? AND (nth IS NOT NULL OR ?) ORDER BY id
 
 -- name: waiting_call
--- The newest call with a provider's call id among those that wait in an agent's open turn.
+-- The newest call with a provider's call id among those that wait in an agent's open turn, of which there may be thousands.
 SELECT e.id, e.agent, e.turn, e.kind, e.answers
-FROM waiting w JOIN events e ON e.id = w.call WHERE w.agent = ? AND e.call_id = ? ORDER BY w.call DESC LIMIT 1
-
--- name: stands_apart
--- Whether anything but calls of one run and then results stands behind a call of the open turn.
-SELECT EXISTS (
-    SELECT 1 FROM events
-    WHERE agent = :agent AND nth IS NOT NULL AND id > :call AND kind NOT IN ('tool_call', 'tool_result')
-) OR coalesce((
-    SELECT max(id) FILTER (WHERE kind = 'tool_call') > min(id) FILTER (WHERE kind = 'tool_result')
-    FROM events WHERE agent = :agent AND nth IS NOT NULL AND id > :call
-), 0)
+FROM events e CROSS JOIN waiting w ON w.agent = e.agent AND w.call = e.id
+WHERE e.agent = :agent AND e.call_id = :call_id AND e.call_id IS NOT NULL
+AND e.id >= (SELECT open_turn FROM agents WHERE key = :agent)
+ORDER BY e.id DESC LIMIT 1
 
 -- name: apart_results
 -- An agent's results after an id that answer a call before it and stand apart from it.
@@ -231,7 +264,8 @@ SELECT id, agent, turn, kind, answers FROM events WHERE id = ?
 
 -- name: to_erase
 -- The events of one turn, from its first id to a last, that still have content to erase; of an agent for turn 0.
-SELECT id, kind, nth, data FROM events
+SELECT id, kind, nth, data, tokens, coalesce((SELECT weight FROM weights WHERE agent = :agent AND event = id), 0)
+FROM events
 WHERE id BETWEEN :turn AND :last AND agent = :agent AND redacted IS NULL AND kind NOT IN ('turn_ended', 'agent_killed')
 AND (:turn = 0 OR (turn = :turn AND kind NOT IN ('scratchpad', 'config'))) ORDER BY id
 
@@ -240,46 +274,29 @@ AND (:turn = 0 OR (turn = :turn AND kind NOT IN ('scratchpad', 'config'))) ORDER
 UPDATE events SET content = '', data = ?, tokens = 0, nth = NULL, sum = NULL, apart = NULL, redacted = ?, checksum = NULL
 WHERE id = ?
 
--- name: count_anew
--- The running counts and sums of an agent's messages from an id on, after messages among them were erased.
-UPDATE events SET nth = c.n, sum = c.s
-FROM (
-    SELECT m.id,
-        row_number() OVER (ORDER BY m.id) + coalesce(b.nth, 0) AS n,
-        sum(m.tokens) OVER (ORDER BY m.id) + coalesce(b.sum, 0) AS s
-    FROM events m LEFT JOIN events b ON b.id = (
-        SELECT id FROM events WHERE agent = :agent AND nth IS NOT NULL AND id < :first ORDER BY id DESC LIMIT 1
-    )
-    WHERE m.agent = :agent AND m.nth IS NOT NULL AND m.id >= :first
-) AS c
-WHERE events.id = c.id
+-- name: erased_up_to
+-- The sums of all that was erased of an agent up to an event.
+SELECT messages, tokens, weight FROM redacted_sums WHERE agent = ? AND event <= ? ORDER BY event DESC LIMIT 1
+
+-- name: note_erased
+-- One more run of messages of an agent that were erased, with the sums up to it.
+INSERT INTO redacted_sums (agent, event, messages, tokens, weight) VALUES (?, ?, ?, ?, ?)
+
+-- name: add_erased
+-- What was erased before an event counts for all later rows as well.
+UPDATE redacted_sums SET messages = messages + ?, tokens = tokens + ?, weight = weight + ? WHERE agent = ? AND event > ?
+
+-- name: forget_erased_sums
+-- No sums are left of an agent that was erased as a whole.
+DELETE FROM redacted_sums WHERE agent = ?
 
 -- name: unweigh
 -- A message that was erased weighs nothing.
 DELETE FROM weights WHERE agent = ? AND event = ?
 
--- name: weigh_anew
--- The running sums of an agent's weights from an id on, after some of them were erased.
-UPDATE weights SET sum = c.s
-FROM (
-    SELECT m.event, sum(m.weight) OVER (ORDER BY m.event) + coalesce((
-        SELECT sum FROM weights WHERE agent = :agent AND event < :first ORDER BY event DESC LIMIT 1
-    ), 0) AS s
-    FROM weights m WHERE m.agent = :agent AND m.event >= :first
-) AS c
-WHERE weights.agent = :agent AND weights.event = c.event
-
--- name: weight_anew
--- What all of an agent's messages weigh.
-SELECT sum FROM weights WHERE agent = ? ORDER BY event DESC LIMIT 1
-
--- name: totals_anew
--- An agent's own messages and tokens, after some of them were erased.
-SELECT nth, sum FROM events WHERE agent = ? AND nth IS NOT NULL ORDER BY id DESC LIMIT 1
-
--- name: set_totals
--- The totals of an agent that something was erased of by another.
-UPDATE agents SET messages = ?, tokens = ? WHERE key = ?
+-- name: lower_totals
+-- The totals of an agent that something was erased of.
+UPDATE agents SET messages = messages - ?, tokens = tokens - ? WHERE key = ?
 
 -- name: erased_by
 -- The redact operation that erased an event's content.
@@ -314,12 +331,14 @@ SELECT a.id, sent.id FROM sent JOIN agents a ON a.key = sent.agent WHERE NOT jso
 INSERT INTO search (search) VALUES ('rebuild')
 
 -- name: wrong_sums
--- The first message of an agent whose running count, sum or size is not what its events give.
+-- The first message of an agent whose running count, sum or size is not what its events, and those erased before it, give.
 SELECT id FROM (
-    SELECT id, nth, sum, tokens, content, data, row_number() OVER w AS n, sum(tokens) OVER w AS s
+    SELECT id, nth, sum, tokens, content, data, row_number() OVER w AS n, sum(tokens) OVER w AS s,
+        (SELECT event FROM redacted_sums WHERE agent = events.agent AND event < events.id ORDER BY event DESC LIMIT 1) AS gone
     FROM events WHERE agent = ? AND nth IS NOT NULL WINDOW w AS (ORDER BY id)
-)
-WHERE nth <> n OR sum <> s OR tokens <> (octet_length(content) + coalesce(octet_length(data), 0) + 3) / 4
+) m LEFT JOIN redacted_sums e ON e.agent = (SELECT agent FROM events WHERE id = gone) AND e.event = gone
+WHERE nth <> n + coalesce(e.messages, 0) OR sum <> s + coalesce(e.tokens, 0)
+OR m.tokens <> (octet_length(content) + coalesce(octet_length(data), 0) + 3) / 4
 LIMIT 1
 
 -- name: wrong_weights
@@ -332,7 +351,9 @@ SELECT min(id) FROM (
     SELECT min(f.id) AS id
     FROM (SELECT id, own, sum(own) OVER (ORDER BY id) AS s FROM found) f
     LEFT JOIN weights w ON w.agent = :agent AND w.event = f.id
-    WHERE w.weight IS NOT f.own OR w.sum IS NOT f.s
+    WHERE w.weight IS NOT f.own OR w.sum IS NOT f.s + coalesce(
+        (SELECT weight FROM redacted_sums WHERE agent = :agent AND event < f.id ORDER BY event DESC LIMIT 1), 0
+    )
     UNION ALL
     SELECT min(event) FROM weights WHERE agent = :agent
     AND NOT EXISTS (SELECT 1 FROM events WHERE id = event AND agent = :agent AND nth IS NOT NULL)
@@ -351,7 +372,7 @@ WHERE said.call IS NULL OR really.id IS NULL
 -- name: wrong_rows
 -- What each agent's row says of its events, beside what they give.
 SELECT a.id, a.head, a.messages, a.tokens, a.open_turn,
-    coalesce(e.newest, 0), coalesce(m.nth, 0), coalesce(m.sum, 0),
+    coalesce(e.newest, 0), coalesce(m.nth, 0) - coalesce(r.messages, 0), coalesce(m.sum, 0) - coalesce(r.tokens, 0),
     CASE WHEN e.newest_turn > coalesce(e.newest_end, 0) THEN e.newest_turn END
 FROM agents a
 LEFT JOIN (
@@ -362,6 +383,9 @@ LEFT JOIN (
 ) e ON e.agent = a.key
 LEFT JOIN events m ON m.id = (
     SELECT id FROM events WHERE agent = a.key AND nth IS NOT NULL ORDER BY id DESC LIMIT 1
+)
+LEFT JOIN redacted_sums r ON r.agent = a.key AND r.event = (
+    SELECT event FROM redacted_sums WHERE agent = a.key AND event < m.id ORDER BY event DESC LIMIT 1
 )
 
 -- name: index

@@ -1,0 +1,211 @@
+"""What an operation costs does not follow the history (SPEC 3, L3), in steps and calls and never in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import apsw
+import pytest
+
+import foldmark
+from foldmark.conversation.asking import Asking
+from foldmark.conversation.doctor import examine
+from foldmark.conversation.windowing import Encoded, Windowing
+from foldmark.core import history
+from foldmark.core.prompt import Prompt
+from foldmark.core.replay import Recorded, counting
+from steps import steps
+
+YES = Asking(lambda question: True)
+
+
+def conversation(log: foldmark.Log, turns: int) -> list[int]:
+    """A conversation of that many turns, which are returned."""
+    agent = log.agent("default")
+    found = []
+    with agent.batch():
+        for number in range(turns):
+            found.append(agent.append("user", f"Question {number}"))
+            agent.append("assistant", f"Answer {number}")
+            agent.end_turn()
+    return found
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["in one batch", "one by one"])
+@pytest.mark.parametrize("order", [1, -1], ids=["in order", "backwards"])
+def test_a_result_costs_the_same_however_many_calls_wait(together: bool, order: int) -> None:
+    def cost(calls: int) -> float:
+        with foldmark.open(":memory:") as log:
+            agent = log.agent("default")
+            with agent.batch():
+                agent.append("user", "Read them all.")
+                for number in range(calls):
+                    agent.append_tool_call("read_file", {"path": "x"}, call_id=f"c{number}", dialect="openai")
+
+            def answer() -> None:
+                for number in range(calls)[::order]:
+                    agent.append_tool_result(f"c{number}", "text", dialect="openai")
+
+            def in_one_batch() -> None:
+                with agent.batch():
+                    answer()
+
+            taken = steps(log, in_one_batch if together else answer)
+            assert not log.store.apart_results(agent.id, 1)
+            return taken / calls
+
+    assert cost(400) < 1.2 * cost(40)
+
+
+def test_erasing_costs_the_same_however_much_was_said_since() -> None:
+    def cost(turns: int) -> int:
+        with foldmark.open(":memory:") as log:
+            agent, found = log.agent("default"), conversation(log, turns)
+            taken = steps(log, lambda: agent.do(f"/message remove {found[3]}", asking=YES))
+            assert len(agent.context().messages) == agent.context().size.messages == 2 * turns - 2
+            assert list(examine(log)) == []
+            return taken
+
+    assert cost(2000) < 1.5 * cost(20)
+
+
+def test_sums_hold_when_more_is_erased_before_behind_and_between() -> None:
+    with foldmark.open(":memory:") as log:
+        agent, found = log.agent("default"), conversation(log, 12)
+        child = log.agent(agent.do("/fork").data["child"])
+        for turn in (found[6], found[11], found[0], found[7], found[5]):
+            agent.do(f"/message remove {turn}", asking=YES)
+            agent.append("assistant", f"after {turn}")
+            child.append("assistant", f"of the child, after {turn}")
+            assert list(examine(log)) == []
+            for each in (agent, child):
+                messages = list(each.context().messages)
+                assert each.context().size == (len(messages), sum(message.tokens for message in messages))
+
+
+def test_pins_over_budget_are_left_out_in_few_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def measured(pins: int) -> int:
+        made = 0
+        encode = Windowing.encoded
+
+        def counting(self: Windowing, prompt: Prompt, *, bare: bool = False) -> Encoded:
+            nonlocal made
+            made += 1
+            return encode(self, prompt, bare=bare)
+
+        with foldmark.open(":memory:") as log:
+            agent, found = log.agent("default"), conversation(log, pins + 1)
+            with agent.batch():
+                for turn in found[:-1]:
+                    agent.do(f"/pin {turn}")
+            agent.do("/config set sliding_context_tokens=4000")
+            with monkeypatch.context() as patch:
+                patch.setattr(Windowing, "encoded", counting)
+                request = agent.request("openai", "gpt-5")
+        gone = {each.turn for each in request.manifest.left_out if each.why == "pins"}
+        assert gone == set(found[: len(gone)])  # the oldest
+        assert 0 < len(gone) < pins
+        return made
+
+    assert measured(800) <= measured(200) + 8
+
+
+def test_conversations_are_listed_with_as_many_statements_however_many_there_are() -> None:
+    def statements(conversations: int) -> int:
+        with foldmark.open(":memory:") as log:
+            here = log.agent("here")
+            for number in range(conversations):
+                log.agent(f"conversation {number}").append("user", "Hello")
+            run: list[str] = []
+            db: apsw.Connection = log.store._db  # type: ignore[attr-defined]
+            db.exec_trace = lambda _, sql, __: run.append(sql) or True  # type: ignore[assignment,func-returns-value]
+            listed = here.do("/session list").data["conversations"]
+            db.exec_trace = None
+            assert len(listed) == conversations + 1
+            assert [each["context"]["messages"] for each in listed if each["name"] != "here"] == [1] * conversations
+            return len(run)
+
+    assert statements(60) == statements(3)
+
+
+def test_a_fork_of_a_fork_asks_for_no_sum_that_it_knows() -> None:
+    """What it inherits is as long as the tree is deep; only the birth of the child reads and writes it."""
+
+    def cost(depth: int) -> int:
+        with foldmark.open(":memory:") as log:
+            agent = log.agent("default")
+            for number in range(depth):
+                agent.append("user", f"Question {number}")
+                agent = log.agent(agent.do("/fork").data["child"])
+            return steps(log, lambda: agent.do("/fork"))
+
+    few, many = cost(10), cost(110)
+    assert many - few < 100 * 40
+
+
+@pytest.mark.parametrize("command", ["/undo", "/clear", "/context drop 4"])
+def test_taking_back_what_was_done_last_costs_the_same_however_much_was_done_before(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folded = 0
+
+    def counted(*given: Any) -> Iterator[Recorded]:
+        nonlocal folded
+        for each in counting(*given):
+            folded += 1
+            yield each
+
+    monkeypatch.setattr(history, "counting", counted)
+
+    def cost(pairs: int) -> tuple[int, int]:
+        nonlocal folded
+        with foldmark.open(":memory:") as log:
+            agent = log.agent("default")
+            conversation(log, 4)
+            for _ in range(pairs):
+                agent.do(f"/restore {agent.do(command).event_id}")
+            done = agent.do(command).event_id
+            folded = 0
+            taken = steps(log, lambda: agent.do(f"/restore {done}"))
+            assert agent.standing().fold == agent.replay()
+            return taken, folded
+
+    (few, before), (many, after) = cost(10), cost(300)
+    assert many < 1.2 * few
+    assert after <= before + 4 * history.STEP
+
+
+def test_what_was_read_in_a_transaction_that_failed_is_forgotten() -> None:
+    with foldmark.open(":memory:") as log:
+        agent, found = log.agent("default"), conversation(log, 4)
+        kept = agent.do(f"/context drop {found[0]}").event_id
+
+        def in_vain() -> None:
+            with agent.batch():
+                lost = agent.do(f"/context drop {found[1]}").event_id
+                agent.do(f"/restore {lost}")
+                raise KeyError
+
+        with pytest.raises(KeyError):
+            in_vain()
+        # Other operations get the ids of those that never were.
+        agent.do(f"/context drop {found[2]}")
+        agent.do("/mark M")
+        agent.do(f"/restore {kept}")
+        assert agent.standing().fold == agent.replay()
+        assert list(examine(log)) == []
+
+
+def test_a_past_context_is_read_as_far_as_it_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(turns: int) -> int:
+        with foldmark.open(":memory:") as log:
+            agent, found = log.agent("default"), conversation(log, turns)
+            shown = agent.do(f"/context at {agent.standing().newest}")
+            assert shown.data["size"]["messages"] == 2 * turns
+            assert shown.data["turns"][-1]["id"] == found[-1]
+            assert shown.data["older_messages"] == 2 * max(0, turns - 200)
+            assert ("older messages" in shown.text) == (turns > 200)
+            return steps(log, lambda: agent.do(f"/context at {agent.standing().newest}"))
+
+    assert read(10) < read(300) == read(600)
