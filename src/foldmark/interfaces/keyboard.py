@@ -12,12 +12,21 @@ from foldmark.interfaces.render import harmless
 PROMPT = "> "
 
 
+def prompt(asked: str) -> str:
+    """The prompt, behind the question that waits for an answer."""
+    return f"{asked} {PROMPT}" if asked else PROMPT
+
+
 class Typed:
-    """Lines that a person types, with line editing; Ctrl-C clears the line, Ctrl-D ends."""
+    """Lines that a person types, with line editing; Ctrl-C clears the line, Ctrl-D ends.
+
+    `asked` is a question that stands in front of the prompt.
+    """
 
     def __init__(self) -> None:
         self._at_prompt = self._ended = False
         self._rest = b""
+        self.asked = ""
 
     def __iter__(self) -> Iterator[str]:
         with suppress(ImportError):  # Windows has no readline
@@ -28,7 +37,7 @@ class Typed:
         while not self._ended:
             self._at_prompt = True
             try:
-                line = input(PROMPT)
+                line = input(prompt(self.asked))
             except KeyboardInterrupt:
                 print("\n(Ctrl-D or /exit leaves)")
                 continue
@@ -48,7 +57,7 @@ class Typed:
             import readline
 
             begun = readline.get_line_buffer()
-        print(f"\r\x1b[K{text}\n{PROMPT}{begun}", end="", flush=True)
+        print(f"\r\x1b[K{text}\n{prompt(self.asked)}{begun}", end="", flush=True)
         return True
 
     def ahead(self) -> list[str]:
@@ -74,13 +83,20 @@ class Typed:
 
 
 class Lines:
-    """Lines that are there already: a script is carried out line by line, and nobody is at a prompt."""
+    """Lines that are there already: a script is carried out line by line, and nobody is at a prompt.
 
-    def __init__(self, lines: Iterable[str]) -> None:
-        self._lines = lines
+    With `shown` each is printed behind the prompt as it is read.
+    """
+
+    def __init__(self, lines: Iterable[str], *, shown: bool = False) -> None:
+        self._lines, self._shown = lines, shown
+        self.asked = ""
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._lines)
+        for line in self._lines:
+            if self._shown:
+                print(f"{prompt(self.asked)}{harmless(line)}", flush=True)
+            yield line
 
     def notice(self, text: str) -> bool:
         """Nobody is at a prompt."""
@@ -93,12 +109,11 @@ class Lines:
 
 def piped(raw: Iterable[bytes]) -> Lines:
     """Lines of a pipe, shown as they are read. They end at LF; what is not UTF-8 becomes U+FFFD."""
-    return Lines(_piped(raw))
+    return Lines(_piped(raw), shown=True)
 
 
 def _piped(raw: Iterable[bytes]) -> Iterator[str]:
     for each in raw:
         line = each.decode(errors="replace").rstrip("\r\n").removeprefix("\ufeff")
         if line.strip():
-            print(f"{PROMPT}{harmless(line)}", flush=True)
             yield line

@@ -4,9 +4,10 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
+from foldmark.conversation import Result
 from foldmark.core.answer import Piece, Stopped, Waiting
 from foldmark.core.request import ToolCall
-from foldmark.interfaces.render import harmless, json_line
+from foldmark.interfaces.render import harmless, json_line, result_text
 from foldmark.runtime.loop import Shown
 
 CALL_CHARACTERS = 100
@@ -28,6 +29,7 @@ class Screen:
             lambda text: put(partial(self._text, text)),
             lambda call: put(partial(self._call, call)),
             lambda piece: put(partial(self._other, piece)),
+            lambda result: put(partial(self._result, result)),
         )
 
     def end_line(self) -> None:
@@ -56,6 +58,10 @@ class Screen:
         arguments = json_line(call.args)
         shown = arguments if len(arguments) <= CALL_CHARACTERS else f"{arguments[:CALL_CHARACTERS]}…"
         self.line(f"[{harmless(call.name)} {shown}]")
+
+    def _result(self, result: Result) -> None:
+        self.blank = False
+        self.line(result_text(result))
 
     def _other(self, piece: Piece) -> None:
         match piece:
