@@ -213,12 +213,15 @@ def test_criteria_are_needed(talk: Talk, line: str) -> None:
     refused(talk, line, "CRITERIA is missing")
 
 
-def test_one_at_a_time(talk: Talk, history: list[int], tables: str) -> None:
-    talk.agent.do(f"/forget {tables}")
-    for line in ("/forget weather", "/remember weather"):
-        refused(talk, line, "a planning conversation is open since message", f"/forget {tables}", "/cancel")
-    assert talk.planning is not None
-    assert talk.planning.criteria == tables
+def test_a_new_one_replaces_the_one_that_is_open(talk: Talk, history: list[int], tables: str) -> None:
+    talk.forget(tables)
+    for mode in ("forget", "remember"):
+        begun = talk.agent.do(f"/{mode} the weather").data["planning"]
+        assert talk.planning is not None
+        assert (talk.planning.first, talk.planning.mode, talk.planning.preview) == (begun, mode, None)
+        assert talk.ids == [*history, begun]
+    talk.says("yes")
+    assert "nothing was previewed yet" in talk.tool(action="apply")["error"]
 
 
 def test_a_model_does_not_begin_one(talk: Talk, history: list[int]) -> None:
@@ -267,9 +270,16 @@ def open_one(talk: Talk, history: list[int], tables: str) -> Talk:
     talk.agent.do("/mark BEFORE")
     talk.forget(tables)
     talk.agent.do("/mark INSIDE")
-    talk.exchange("Let me think", "Of course.")
+    refined(talk, tables)
     assert talk.planning is not None
     return talk
+
+
+def refined(talk: Talk, criteria: str) -> None:
+    """A turn in which the person says more and the model previews again."""
+    talk.says("Those, please")
+    talk.tool(action="preview", criteria=criteria)
+    talk.answers("Should I proceed?")
 
 
 def _clear(talk: Talk) -> int | None:
@@ -334,15 +344,28 @@ def test_erasing_its_first_turn_ends_it(open_one: Talk) -> None:
     assert open_one.planning is None
 
 
-@pytest.mark.parametrize(
-    "line", ["/rewind INSIDE", "/clear INSIDE", "/rewind", "/undo", "/mark X", "/summarize INSIDE"]
-)
-def test_operations_inside_do_not_end_it(open_one: Talk, line: str) -> None:
+@pytest.mark.parametrize("line", ["/rewind INSIDE", "/clear INSIDE", "/rewind", "/undo", "/summarize INSIDE"])
+def test_operations_inside_end_the_offer_and_not_the_planning(open_one: Talk, line: str) -> None:
+    """What the person has seen is not what would happen any more; the model may preview again."""
     before = open_one.planning
+    assert before is not None
     open_one.agent.do(line)
-    assert open_one.planning == before
+    assert open_one.planning is not None
+    assert open_one.planning.first == before.first
+    open_one.says("Yes, proceed")
+    assert "the context has changed since the preview; preview again" in open_one.tool(action="apply")["error"]
+    assert "filter_event_id" not in open_one.tool(action="preview")
+    open_one.answers("Should I proceed?")
     open_one.applied()
     assert open_one.planning is None
+    assert len(open_one.ids) == 4
+
+
+def test_a_mark_ends_neither(open_one: Talk) -> None:
+    before = open_one.planning
+    open_one.agent.do("/mark X")
+    assert open_one.planning == before
+    open_one.applied()
     assert len(open_one.ids) == 4
 
 
@@ -354,7 +377,7 @@ def test_fork_is_refused_until_it_is_over(talk: Talk, history: list[int], tables
     talk.tool(action="preview")
     talk.says("ok")
     assert "filter_event_id" in talk.tool(action="apply")
-    refused(talk, "/fork", "a planning conversation is under way")
+    refused(talk, "/fork", "a planning conversation leaves with the turn that goes on", "wait for its end")
     talk.answers("Done.")
     child = talk.agent.do("/fork").data["child"]
     assert [message.id for message in talk.log.agent(child).context().messages] == history[:2] + history[4:]
@@ -379,15 +402,14 @@ def test_a_preview_that_was_rewound_counts_no_more(talk: Talk, history: list[int
     assert talk.tool(action="apply")["messages_filtered"] == 2
 
 
-def test_after_a_rewind_the_preview_before_it_counts_again(talk: Talk, history: list[int], tables: str) -> None:
+def test_after_a_rewind_the_preview_before_it_is_no_offer_either(talk: Talk, history: list[int], tables: str) -> None:
     talk.forget(tables)
     talk.agent.do("/mark FIRST")
-    talk.says("rather the weather")
-    talk.tool(action="preview", criteria=f"messages {history[4]}")
-    talk.answers("Should I proceed?")
+    refined(talk, f"messages {history[4]}")
     talk.agent.do("/rewind FIRST")
-    talk.applied()
-    assert talk.ids == history[:2] + history[4:]
+    assert "the context has changed since the preview" in talk.applied()["error"]
+    assert talk.ids[: len(history)] == history
+    assert "Yes, proceed" in talk.texts  # it was about something else, then, and stays
 
 
 def test_a_yes_that_was_rewound_counts_no_more(talk: Talk, history: list[int], tables: str) -> None:
@@ -396,7 +418,7 @@ def test_a_yes_that_was_rewound_counts_no_more(talk: Talk, history: list[int], t
     talk.says("Yes")
     talk.answers("(interrupted)")
     talk.agent.do("/rewind ASKED")
-    assert "has not agreed" in talk.tool(action="apply")["error"]
+    assert "the context has changed since the preview" in talk.tool(action="apply")["error"]
 
 
 def test_what_was_rewound_inside_does_not_come_back_for_the_rest_of_the_turn(
@@ -404,8 +426,11 @@ def test_what_was_rewound_inside_does_not_come_back_for_the_rest_of_the_turn(
 ) -> None:
     talk.forget(tables)
     talk.agent.do("/mark IN")
-    talk.exchange("A digression", "about nothing.")
+    talk.says("A digression")
+    talk.tool(action="preview")
+    talk.answers("about nothing.")
     talk.agent.do("/rewind IN")
+    refined(talk, tables)
     talk.says("Yes")
     talk.tool(action="apply")
     assert "A digression" not in talk.sent()
@@ -424,6 +449,125 @@ def test_a_clear_by_the_model_behind_its_own_filter(talk: Talk, history: list[in
     talk.agent.end_turn()
     after = talk.exchange("a", "b")
     assert talk.ids == after
+
+
+# Clear and rewind end it in every state, also where its filter was applied and its turn goes on
+
+
+@pytest.mark.parametrize("line", ["/rewind BEFORE", "/clear BEFORE", "/clear", "/rewind INSIDE"])
+def test_what_comes_after_a_rewind_in_the_turn_of_the_filter_is_seen(
+    talk: Talk, history: list[int], tables: str, line: str
+) -> None:
+    talk.agent.do("/mark BEFORE")
+    talk.forget(tables)
+    talk.agent.do("/mark INSIDE")
+    talk.says("Yes")
+    done = talk.tool(action="apply")
+    left = [] if line == "/clear" else history[:2] + history[4:]
+    operation = talk.agent.do(line).event_id
+    assert talk.ids == left
+    assert [text for text in talk.sent() if text not in ("[The conversation is empty.]", "[Go on.]")] == [
+        *(() if line == "/clear" else ("Hello", "Hello.", "And the weather?", "Dry."))
+    ]
+    said = [talk.says("What now?")]  # it joins the turn
+    assert talk.ids == left + said
+    assert "What now?" in talk.sent()
+    child = talk.agent.do("/fork").data["child"]
+    assert [message.id for message in talk.log.agent(child).context().messages] == left + said
+    refused(talk, "/cancel", "no planning conversation is open")
+    said.append(talk.answers("Go on."))
+    said += talk.exchange("And then?", "The end.")
+    assert talk.ids == left + said
+    # Taken back, it has never been: the planning conversation went on to the end of the turn.
+    talk.agent.do(f"/restore {operation}")
+    assert talk.ids == history[:2] + history[4:] + said[2:]
+    talk.agent.do(f"/restore {done['filter_event_id']}")
+    assert {*history, *said} < {*talk.ids}
+
+
+def test_cancelled_in_the_turn_of_the_filter(talk: Talk, history: list[int], tables: str) -> None:
+    talk.forget(tables)
+    talk.says("Yes")
+    done = talk.tool(action="apply")
+    refused(talk, "/cancel", "leaves with the turn that goes on", f"`/restore {done['filter_event_id']}`")
+    talk.agent.do(f"/restore {done['filter_event_id']}")
+    talk.agent.do("/fork")
+    after = talk.answers("Brought back.")
+    assert talk.ids[-1] == after
+
+
+# What is talked past it [SPEC 4.2]
+
+
+def test_work_ends_planning_with_its_turn(talk: Talk, history: list[int], tables: str) -> None:
+    """As where a program appends what is said, and no runtime of Foldmark's."""
+    talk.forget(tables)
+    said = [talk.says("Leave that; we use port 8080"), talk.agent.append("assistant", "Port 8080.")]
+    assert talk.planning is not None  # the model may still preview again
+    assert "the person has said something else" in talk.tool(action="apply")["error"]
+    talk.agent.end_turn()
+    assert talk.planning is None
+    assert talk.ids[: len(history) + 2] == history + said
+    assert f"/forget {tables}" not in talk.texts
+    yes = talk.says("yes")
+    assert "no planning conversation is open" in talk.tool(action="apply")["error"]
+    assert yes in talk.ids
+
+
+def test_several_messages_after_an_offer(talk: Talk, history: list[int], tables: str) -> None:
+    """The first that is not a plain yes ends planning; a yes that nobody has applied is good for one message, too."""
+    for first in ("Leave that", "yes"):
+        talk.agent.do(f"/forget {tables}")
+        talk.tool(action="preview")
+        talk.answers("Should I proceed?")
+        before = talk.ids
+        talk.says(first)
+        talk.agent.end_turn()
+        work = talk.exchange("Port 8080", "Noted.")
+        assert talk.planning is None
+        kept = ["Port 8080", "Noted."] if first == "yes" else ["Leave that", "Port 8080", "Noted."]
+        assert talk.texts[-len(kept) :] == kept
+        assert [id for id in before if id in history] == [id for id in talk.ids if id in history]
+        assert talk.ids[-2:] == work
+
+
+def test_cancel_in_the_turn_that_talks_past_it(talk: Talk, history: list[int], tables: str) -> None:
+    talk.forget(tables)
+    said = talk.says("Leave that; we use port 8080")
+    talk.agent.do("/cancel")
+    assert talk.ids == [*history, said]
+    after = talk.answers("Port 8080.")
+    assert talk.ids == [*history, said, after]
+
+
+def test_a_crash_in_the_turn_that_talks_past_it(talk: Talk, history: list[int], tables: str) -> None:
+    talk.forget(tables)
+    said = talk.says("Leave that; we use port 8080")
+    talk.reopen()
+    talk.agent.do("/forget the weather")
+    assert talk.planning is not None
+    assert talk.ids == [*history, said, talk.planning.first]
+
+
+def test_taking_back_the_end_of_planning_does_not_open_it_again(talk: Talk, history: list[int], tables: str) -> None:
+    talk.forget(tables)
+    first = talk.planning.first if talk.planning else 0
+    said = talk.exchange("Leave that", "Good.")
+    ended = _newest_filter(talk)
+    talk.agent.do(f"/restore {ended}")
+    assert first in talk.ids
+    assert talk.ids[-2:] == said
+    assert talk.planning is None
+    talk.says("yes")
+    assert "no planning conversation is open" in talk.tool(action="apply")["error"]
+
+
+def test_the_end_of_a_turn_is_no_operation_where_nothing_is_planned(talk: Talk, history: list[int]) -> None:
+    agent = talk.agent
+    event = agent.log.store.event(agent.standing().newest)
+    assert event is not None
+    assert (event.kind, event.data) == ("turn_ended", None)
+    assert agent.log.store.operations(agent.id) == []
 
 
 # A crash

@@ -42,9 +42,8 @@ NEWEST = "is in the context; its newest turns: 1"
 ERASED = "was erased already, by a human at 2026-03-04T05:06:07Z"
 MESSAGE = "/message needs one of: list, show, remove"
 NO_PLANNING = "no planning conversation is open; /forget CRITERIA or /remember CRITERIA begins one"
-IS_PLANNING = (
-    "a planning conversation is open since message 20 (/forget the apples of my eye); agree to it, or /cancel first"
-)
+NO_OFFER = "is not open; it was good for the next message, and until the context changed. "
+ANEW = "`/forget CRITERIA` or `/remember CRITERIA` makes a new one"
 NO_FORK = "a planning conversation is under way, and no child should inherit it; agree to the filter or /cancel first"
 
 TABLE = [
@@ -55,8 +54,10 @@ TABLE = [
     Wrong("/cancel", f"{NO_PLANNING}"),
     Wrong("/cancel all", "'all' is too much; usage: /cancel"),
     Wrong("/cancel", f"{NO_PLANNING}", "empty"),
-    Wrong("/forget more", f"{IS_PLANNING}", PLANNING),
-    Wrong("/remember more", f"{IS_PLANNING}", PLANNING),
+    Wrong("/agree", "OFFER is missing; usage: /agree OFFER [RANGES...]"),
+    Wrong("/agree yes", "OFFER is a number, not 'yes'"),
+    Wrong("/agree 20", f"offer 20 {NO_OFFER}{ANEW}", PLANNING),
+    Wrong("/agree 20", f"offer 20 is not open. {ANEW}"),
     Wrong("/fork", f"{NO_FORK}", PLANNING),
     Wrong("/fork A", f"{NO_FORK}", PLANNING),
     # Summaries and pins

@@ -113,7 +113,7 @@ class NaiveAgent:
 
     def settling(self) -> bool:
         """A planning conversation was applied or cancelled in the open turn and lasts to that turn's end."""
-        return any(self._lasts(e) for e in self.events)
+        return any(self._lasts(e) and not self._enders(e) for e in self.events)
 
     @staticmethod
     def _lasts(event: Message | State | Operation) -> bool:
@@ -197,8 +197,16 @@ class NaiveAgent:
         for e in self.events:
             if isinstance(e, Operation) and own and e.planning and e.id not in skip:
                 until = message if e.until is None else e.until
+                # A clear or a rewind ends it before its turn does.
+                until = min([until, *self._enders(e)])
                 if e.planning <= message <= until:
                     yield e.id
+
+    def _enders(self, event: Message | State | Operation) -> list[int]:
+        """The clears and rewinds in force after an event."""
+        skip, kinds = self.taken_back(), ("clear", "rewind")
+        operations = [e for e in self.events if isinstance(e, Operation) and e.id not in skip]
+        return [e.id for e in operations if e.kind in kinds and e.id > event.id]
 
     def fold(self) -> tuple[list[int], dict[str, int]]:
         """The ids of the visible messages and the marks in force."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -127,8 +127,28 @@ class SideBySide:
 
     def end(self, pair: Pair) -> None:
         if pair.model.turn is not None:
+            before = self.newest()
             pair.real.end_turn()
+            self.talked_past(pair, before)
             pair.model.end_turn()
+
+    def talked_past(self, pair: Pair, before: int) -> None:
+        """SPEC 4.2: planning that a person has talked past ends with that turn, just before that message."""
+        for event in pair.real.log.store.operations(pair.uuid, after=before):
+            if event.kind != "filter" or event.actor != "system":
+                continue
+            first, last = event.data["planning"]
+            following = next(m for m in pair.model.own if m.id > last)
+            assert first == pair.model.planning
+            assert following.kind == "user"
+            assert following.id > first
+            assert [m.id for m in pair.model.own if m.id <= last][-1] == last
+            operation = replace(pair.model.forget((), (first, last)), planning=first, until=last)
+            self.record(pair, operation, self.seen(event.id))
+
+    def said(self, pair: Pair, since: int) -> list[int]:
+        """The user messages since an event; notices may be among them."""
+        return [m.id for m in pair.model.own if m.kind == "user" and m.id > since]
 
     # -- operations -----------------------------------------------------------------------------------
 
@@ -152,8 +172,8 @@ class SideBySide:
             pair.model.erase(operation, event_id)
         else:
             pair.model.record(operation, event_id)
-        cut = operation.kind == "rewind" and operation.position < pair.preview_at
-        if not pair.model.planning or cut:
+        changed = operation.kind not in ("mark", "pin", "unpin", "fork")
+        if not pair.model.planning or changed:  # an offer ends with a change of the segments
             pair.preview, pair.yes = None, None
 
     def refuse(self, pair: Pair, command: str, reason: str) -> None:

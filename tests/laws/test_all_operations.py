@@ -296,13 +296,15 @@ class Histories(SideBySide, RuleBasedStateMachine):
 
     @rule(who=WHO, mode=MODE, topic=st.sampled_from(TOPICS))
     def plan(self, who: int, mode: str, topic: str) -> None:
-        """In the open turn or in one of its own; an error while a planning conversation is open."""
+        """In a turn of its own; it replaces one that is open, which `/cancel` does here."""
         pair = self.pair(who)
         if pair.model.settling() or pair.model.open_exchanges():
             return
+        self.end(pair)
         if pair.model.planning:
-            self.refuse(pair, f"/{mode} {topic}", "planning is open already")
-            return
+            if self.said(pair, pair.model.planning):
+                return
+            self.operate(pair, "/cancel", pair.model.cancel)
         result = pair.real.do(f"/{mode} {topic}")
         first = self.seen(result.data["planning"])
         (message,) = [m for m in pair.real.context().messages if m.id == first]
@@ -359,6 +361,8 @@ class Histories(SideBySide, RuleBasedStateMachine):
         newest = [m.id for m in model.own if m.kind == "user"][-1:]
         if not refused and (not ids or [pair.yes] != newest or pair.yes not in visible):
             return
+        if not refused and self.said(pair, pair.preview_at) != [pair.yes]:  # a yes is the very next that is said
+            return
         if wrong and others:
             refused, ids = True, [*ids, others[0]]
         args = {"action": "apply", "mode": pair.mode, "message_ids": ids, "planning_conversation_ids": planning}
@@ -388,6 +392,10 @@ class Histories(SideBySide, RuleBasedStateMachine):
         pair = self.pair(who)
         if known and not pair.model.planning:
             self.plan(who, mode, topic)
+        if pair.model.planning and self.said(pair, pair.model.planning):
+            self.end(pair)  # what a person has said past it is no part of it
+            if pair.model.planning:
+                return
         if not pair.model.settling():
             self.operate(pair, "/cancel", pair.model.cancel)
 
@@ -442,12 +450,15 @@ class Histories(SideBySide, RuleBasedStateMachine):
         pair.model.append("user", event_id)
         self.stored[event_id] = ("user", text)
         if own_turn:
+            self.talked_past(pair, event_id)
             pair.model.end_turn()
 
     @rule(who=WHO, known=MOSTLY, pick=PICK)
     def remove(self, who: int, known: bool, pick: int) -> None:
         """Erases a turn everywhere. What it does to a planning conversation that began in it, SPEC does not say."""
         pair = self.pair(who)
+        if pair.model.planning:
+            self.end(pair)
         gid = self.some_turn(pair, known, pick)
         planned = {m.turn for p in self.pairs for m in p.model.own if m.id == p.model.planning}
         if gid not in planned:

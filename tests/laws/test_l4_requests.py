@@ -186,6 +186,7 @@ class Requests(Histories):
         self.stored[event_id] = ("assistant", text)
         if ends:
             pair.real.end_turn(interrupted=True)
+            self.talked_past(pair, event_id)
             pair.model.end_turn()
 
     @rule(who=WHO)
@@ -245,9 +246,9 @@ def accounts_for(request: Request, agent: Any) -> None:
     expected = {m.id for m in context.messages if m.kind == "system" or (first is not None and m.id >= first)}
     pinned = {m.id for m in visible if m.turn_id in context.pins}
     # The end of a planning conversation that took itself out is still shown to whoever has it [SPEC 4.2].
-    closing = agent.standing().fold.closing
+    leaving = agent.standing().fold.leaving
     assert expected | pinned <= set(accounted)
-    if closing is None:
+    if leaving is None:
         assert set(accounted) <= expected | pinned
         assert request.manifest.edge.before == sum(1 for m in visible if first is not None and m.id < first)
 

@@ -118,14 +118,7 @@ SCHEMA = {
     "planning_conversation_ids": [88, 89],
 }
 NOTHING = {"matching_messages": [], "message_count": 0, "token_estimate": 0, "ranges": [], "added": []}
-FOUND_SCHEMA = (
-    "I found 12 messages about database schema discussions:\n"
-    "- Message 45-67: Initial schema design discussion (4 messages, ~3000 tokens)\n"
-    "- Message 312-340: Schema refactoring conversation (4 messages, ~900 tokens)\n"
-    "- Message 678-690: Column naming debate (4 messages, ~600 tokens)\n\n"
-    "Total: 12 messages, ~4500 tokens\n\n"
-    "Should I proceed to forget these?"
-)
+FOUND_SCHEMA = "I found 12 messages about database schema discussions. Should I proceed to forget these?"
 APPLIED = {"filter_event_id": 17, "messages_filtered": 12, "context_before": 523, "context_after": 511}
 
 
@@ -203,11 +196,8 @@ def test_the_remember_dialogue_of_the_seed() -> None:
         "everything_else": 512,
     }
     assert talk.answer(found) == (
-        "I found 18 messages containing final implementation and API decisions:\n"
-        "- Message 450-465: Final API contract definition (14 messages, ~2000 tokens)\n"
-        "- Message 890: Implementation strategy (1 message, ~80 tokens)\n\n"
-        "So that no tool call is parted from its result, these go along: 451, 452 (~90 tokens).\n\n"
-        "Everything else (512 messages) will be forgotten. Should I proceed?"
+        "I found 18 messages containing final implementation and API decisions. Everything else (512 messages) will be "
+        "forgotten. Should I proceed?"
     )
     # Not every id was shown, so none is named: Foldmark takes those of its preview.
     assert talk.say("Yes") == {"action": "apply", "mode": "remember"}
@@ -220,12 +210,12 @@ def test_the_remember_dialogue_of_the_seed() -> None:
     [
         ("which ones?", "tables"),
         ("What will you forget?", "tables"),
+        ("show me the list again, please", "tables"),
+        ("No, I mean lunch.", "lunch"),
+        ("but keep the naming debate", "tables except the naming debate"),
         ("list them", "tables"),
-        ("why message 45?", "tables"),
         ("about the login instead", "the login"),
         ("no, only the columns", "the columns"),
-        ("Only X.", "X"),
-        ("the login bug", "the login bug"),
         ("actually, I meant columns, please", "columns"),
         ("but not 45-50", "tables except 45-50"),
         ("yes, but not the naming", "tables except the naming"),
@@ -234,8 +224,6 @@ def test_the_remember_dialogue_of_the_seed() -> None:
         ("keep the naming debate", "tables except the naming debate"),
         ("also the columns", "tables, the columns"),
         ("yes, and also forget columns too", "tables, columns"),
-        ("no about", "tables"),
-        ("x" * 1000, "x" * 500),
     ],
 )
 def test_what_a_person_may_say_to_a_preview(text: str, criteria: str) -> None:
@@ -252,6 +240,32 @@ def test_what_a_person_may_say_to_a_preview(text: str, criteria: str) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "let us leave that; IMPORTANT: we use port 8080",
+        "the login bug",
+        "why message 45?",
+        "no, let us go on with the login",
+        "actually, deploy it to port 8080",
+        "show me the login code",
+        "what should I keep in mind when I deploy?",
+        "list the files in src",
+        "keep going",
+        "only use port 8080",
+        "not now",
+        "also, what is the weather?",
+        "I mean this.\nAnd that.",
+        "x" * 1000,
+    ],
+)
+def test_what_is_no_criterion_is_answered_as_if_nothing_were_planned(text: str) -> None:
+    talk = Talk()
+    talk.say("/forget tables")
+    talk.answer(SCHEMA)
+    assert "I am the offline model" in str(talk.say(text))
+
+
 def test_to_keep_more_is_to_remember_more() -> None:
     talk = Talk()
     talk.say("/remember tables")
@@ -259,29 +273,23 @@ def test_to_keep_more_is_to_remember_more() -> None:
     assert talk.say("but keep the naming debate") == preview("tables, the naming debate", "remember")
 
 
-def test_a_no_changes_nothing_and_a_yes_after_it_looks_again() -> None:
+def test_a_no_is_foldmarks_to_carry_out() -> None:
     talk = Talk()
     talk.say("/forget tables")
     talk.answer(SCHEMA)
-    answer = "Nothing was changed. /cancel ends this; or tell me in other words what to forget, and I look again."
     for text in ("no", "Stop.", "cancel"):
-        assert talk.say(text) == answer
-    assert talk.say("yes") == preview("tables")
-    talk.answer(SCHEMA)
-    assert isinstance(args := talk.say("yes"), dict)
-    assert args["action"] == "apply"
+        assert "I am the offline model" in str(talk.say(text))
 
 
 def test_nothing_found() -> None:
     talk = Talk()
     talk.say("/forget messages about submarines")
-    answer = (
+    assert talk.answer(NOTHING) == (
         "I found no messages about submarines. I am the offline model, not a language model: I go by words, not by "
         "meaning. Try other words, or /cancel."
     )
-    assert talk.answer(NOTHING) == answer
-    assert talk.say("yes") == answer
-    assert talk.say("boats") == preview("boats")
+    assert "You wrote 1 word: “yes”" in str(talk.say("yes"))
+    assert talk.say("no, I mean boats") == preview("boats")
 
 
 def test_errors_are_told_in_plain_words() -> None:
@@ -291,7 +299,7 @@ def test_errors_are_told_in_plain_words() -> None:
         "That did not work: 'the messages' holds no word to look for; say what they are about. Nothing was changed; "
         "tell me in other words, or use /cancel."
     )
-    assert talk.say("yes") == preview("the messages")
+    assert talk.say("no, I mean the tables") == preview("the tables")
     talk.answer(SCHEMA)
     assert isinstance(talk.say("yes"), dict)
     assert "That did not work: the person has not agreed" in str(talk.answer("Error: the person has not agreed"))
@@ -312,10 +320,7 @@ def test_one_message() -> None:
     talk.say("/forget lunch")
     each = {"first": 3, "last": 3, "title": "Lunch?", "count": 1, "tokens": 2}
     one = {**NOTHING, "matching_messages": [{"id": 3}], "message_count": 1, "token_estimate": 2, "ranges": [each]}
-    assert talk.answer(one) == (
-        "I found 1 message about lunch:\n- Message 3: Lunch? (1 message, ~2 tokens)\n\n"
-        "Total: 1 message, ~2 tokens\n\nShould I proceed to forget these?"
-    )
+    assert talk.answer(one) == ("I found 1 message about lunch. Should I proceed to forget these?")
     assert talk.say("yes") == {"action": "apply", "mode": "forget", "message_ids": [3]}
     assert talk.answer({**APPLIED, "messages_filtered": 1}) == "Done. I've forgotten that message about lunch."
 
@@ -371,7 +376,7 @@ def test_a_cut_preview_is_applied_as_a_whole(length: int) -> None:
     hint = '... [TRUNCATED. Use query_db(sql="SELECT content FROM messages WHERE id=9") to see full output]'
     text = whole if length == len(whole) else "{" + whole[1:length] + hint
     answer = str(talk.answer(text))
-    assert "found 12 messages about tables:" in answer or "about tables; the preview is too long for me" in answer
+    assert "found 12 messages about tables." in answer or "about tables; the preview is too long for me" in answer
     assert isinstance(args := talk.say("yes"), dict)
     assert args["action"] == "apply"
     assert args.get("message_ids", IDS) == IDS
@@ -410,7 +415,7 @@ def test_hostile_calls_of_the_tool(arguments: str) -> None:
     call["tool_calls"][0]["function"]["arguments"] = arguments
     messages = [user("/forget tables"), call, result(ToolCall("c", "", {}), SCHEMA)]
     assert "12 messages" in text_of(messages)
-    assert call_of([*messages, user("lunch instead")]).args == preview("lunch")
+    assert call_of([*messages, user("no, I mean lunch")]).args == preview("lunch")
 
 
 # Digests and state blocks

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, TypeAlias
 import pytest
 
 import foldmark
-from foldmark import Agent, ConflictError, Log
+from foldmark import Agent, CommandError, ConflictError, Log
+from foldmark.conversation import Result
 from foldmark.conversation.asking import Asking
 from foldmark.conversation.doctor import examine
 from foldmark.core.config import Config
@@ -82,9 +83,11 @@ def agent(log: Log) -> Agent:
     return log.agent("default")
 
 
-def play(agent: Agent, text: str | None, *steps: list[Piece], asking: Asking | None = None) -> Scripted:
+def play(
+    agent: Agent, text: str | None, *steps: list[Piece], asking: Asking | None = None, shown: Shown | None = None
+) -> Scripted:
     provider = Scripted(*steps)
-    asyncio.run(turn(agent, provider, text, Seen().show, asking or Asking()))
+    asyncio.run(turn(agent, provider, text, shown or Seen().show, asking or Asking()))
     return provider
 
 
@@ -463,46 +466,203 @@ def test_somebody_else_has_ended_the_turn_and_opened_another(log: Log, path: Pat
 # A whole planning conversation, the model's steps scripted
 
 
-def test_forgetting_in_the_loop(tmp_path: Path) -> None:
-    def planned(call_id: str, **args: Any) -> ToolCall:
-        return ToolCall(call_id, "filter_context", args)
+FOUND = ToolCall("p", "filter_context", {"action": "preview"})
 
+
+class Told:
+    """What Foldmark says of a turn, and what the model said of it, in order."""
+
+    def __init__(self) -> None:
+        self.results, self.texts = list[Result](), list[str]()
+        self.show = Shown(self.texts.append, lambda _: None, lambda _: None, self.results.append)
+
+    @property
+    def lines(self) -> list[str]:
+        return [result.text.partition("\n")[0] for result in self.results]
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def planned(tmp_path: Path) -> Iterator[Talk]:
+    """Two turns, the first of them about tables, each step a program of its own."""
     with Talk(tmp_path / "planned.db", restarts=True) as talk:
-        ids = talk.exchange("Which tables?", "Two tables.") + talk.exchange("And the weather?", "Dry.")
-        talk.agent.do(f"/forget messages {ids[0]}-{ids[1]}")
-        play(talk.agent, None, [planned("p", action="preview")], ["I found 2 messages. Should I proceed?"])
-        assert talk.planning is not None
-        provider = play(
-            talk.agent,
-            "Yes, proceed",
-            [planned("a", action="apply", mode="forget", message_ids=ids[:2])],
-            ["Done. I've forgotten those 2 messages."],
-        )
-        last = [message["content"] for message in provider.requests[-1].body["messages"]]
-        assert f"/forget messages {ids[0]}-{ids[1]}" in last
-        assert "Which tables?" not in last
-        assert last[-1].startswith('{"filter_event_id":')
-        assert talk.ids == ids[2:]
-        assert talk.planning is None
-        after = talk.exchange("What now?", "Go on.")
-        assert talk.ids == ids[2:] + after
+        talk.exchange("Which tables?", "Two tables.")
+        talk.exchange("And the weather?", "Dry.")
+        yield talk
 
 
-def test_cancelled_in_the_turn_of_the_filter(tmp_path: Path) -> None:
+def asked(talk: Talk, told: Told) -> list[int]:
+    """The offer to forget the first turn; the ids of all messages before."""
+    ids = talk.ids
+    talk.agent.do(f"/forget messages {ids[0]}-{ids[1]}")
+    play(talk.agent, None, [FOUND], ["I found 2 messages."], shown=told.show)
+    assert talk.planning is not None
+    return ids
+
+
+def test_a_yes_is_carried_out_and_no_model_is_asked(planned: Talk, told: Told) -> None:
+    ids = asked(planned, told)
+    (offer,) = told.results
+    assert offer.text.startswith("Forget 2 messages (~")
+    assert offer.data["ids"] == ids[:2]
+    provider = play(planned.agent, "Yes, proceed", shown=told.show)
+    assert provider.requests == []
+    done = told.results[-1]
+    assert done.text.startswith("Done. 2 messages about “messages ")
+    assert (done.data["operation"], done.data["actor"]) == ("filter", "human")
+    assert planned.ids == ids[2:]
+    assert planned.planning is None
+    assert planned.agent.open_turn is None
+    after = planned.exchange("What now?", "Go on.")
+    assert planned.ids == ids[2:] + after
+
+
+def test_a_no_is_carried_out_and_no_model_is_asked(planned: Talk, told: Told) -> None:
+    ids = asked(planned, told)
+    assert play(planned.agent, "no, thanks", shown=told.show).requests == []
+    assert told.lines[-1].startswith("Cancelled. Nothing was forgotten")
+    assert planned.ids == ids
+    assert planned.ids + planned.exchange("What now?", "Go on.") == planned.ids
+
+
+def test_a_choice_that_was_not_offered_leaves_the_offer_open(planned: Talk, told: Told) -> None:
+    ids = asked(planned, told)
+    before = planned.agent.standing().newest
+    with pytest.raises(CommandError, match="there is no range 2; there is only range 1"):
+        play(planned.agent, "all but 2", shown=told.show)
+    assert planned.agent.standing().newest == before
+    play(planned.agent, "only 1", shown=told.show)
+    assert planned.ids == ids[2:]
+
+
+def test_another_preview_refines_the_offer(planned: Talk, told: Told) -> None:
+    ids = asked(planned, told)
+    other = ToolCall("q", "filter_context", {"action": "preview", "criteria": f"messages {ids[2]}-{ids[3]}"})
+    play(planned.agent, "I mean the other one", [other], ["Then these."], shown=told.show)
+    assert told.results[-1].data["ids"] == ids[2:]
+    play(planned.agent, "ok", shown=told.show)
+    assert planned.ids == ids[:2]
+
+
+def test_anything_else_ends_planning_before_that_message(planned: Talk, told: Told) -> None:
+    ids = asked(planned, told)
+    provider = play(planned.agent, "Leave that: we use port 8080", ["Port 8080, then."], shown=told.show)
+    assert len(provider.requests) == 1
+    sent = [message["content"] for message in provider.requests[0].body["messages"]]
+    assert "Which tables?" in sent  # the whole history
+    assert told.lines[-1] == "Planning has ended; nothing was forgotten."
+    assert planned.planning is None
+    assert planned.texts[len(ids) :] == ["Leave that: we use port 8080", "Port 8080, then."]
+    assert planned.ids[: len(ids)] == ids
+    play(planned.agent, "yes", ["Good."], shown=told.show)
+    assert planned.texts[len(ids) :] == ["Leave that: we use port 8080", "Port 8080, then.", "yes", "Good."]
+    assert len(told.results) == 2
+
+
+def test_work_in_the_turn_that_ends_planning_is_not_held_up_by_it(planned: Talk, told: Told) -> None:
+    """A child cannot be forked while a planning conversation is open."""
+    ids = asked(planned, told)
+    fork = ToolCall("f", "slash", {"command": "fork", "args": ""})
+    play(planned.agent, "Leave that, fork a child", [fork], ["Forked."], shown=told.show)
+    assert planned.texts[len(ids)] == "Leave that, fork a child"
+    said = planned.ids[len(ids)]
+    (child,) = planned.agent.children
+    assert [message.id for message in child.context().messages] == [*ids, said]
+    assert told.lines[-1] == "Planning has ended; nothing was forgotten."
+
+
+def test_an_interrupted_answer_ends_planning_as_well(planned: Talk, told: Told) -> None:
+    ids = asked(planned, told)
+    with pytest.raises(FoldmarkError, match="connection lost"):
+        play(planned.agent, "Leave that", ["Y", FoldmarkError("connection lost")], shown=told.show)
+    assert planned.planning is None
+    assert planned.texts[len(ids) :] == ["Leave that", "Y"]
+    assert told.lines[-1] == "Planning has ended; nothing was forgotten."
+
+
+def test_done_from_a_model_that_called_nothing_is_contradicted(planned: Talk, told: Told) -> None:
+    ids = planned.ids
+    planned.agent.do("/forget tables")
+    play(planned.agent, None, ["Done. I have forgotten everything about tables."], shown=told.show)
+    assert told.lines == ["Nothing was forgotten: the model has previewed nothing. Say what to look for, or go on."]
+    assert planned.ids[: len(ids)] == ids
+
+
+def test_a_preview_without_matches_is_no_offer(planned: Talk, told: Told) -> None:
+    ids = planned.ids
+    planned.agent.do("/forget zebras")
+    play(planned.agent, None, [FOUND], ["Nothing there."], shown=told.show)
+    assert told.lines == ["Nothing matches “zebras”, and nothing has changed. Try other words."]
+    play(planned.agent, "yes", ["Yes?"], shown=told.show)
+    assert planned.texts[len(ids) :] == ["yes", "Yes?"]
+
+
+def full(planned: Talk) -> None:
+    """Fill the context to over 80% of what the model takes."""
+    planned.agent.do("/context budget 0")
+    planned.exchange("x" * 330_000, "y" * 330_000)
+
+
+def test_in_ephemeral_mode_the_planning_answer_is_thrown_away(planned: Talk, told: Told) -> None:
+    """It was given without the history; the model is asked again with it [SPEC 4.2]."""
+    full(planned)
+    ids = asked(planned, told)
+    told.texts.clear()
+    provider = play(
+        planned.agent, "Leave that: which tables?", ["Which do you mean?"], ["Two tables."], shown=told.show
+    )
+    alone, whole = ([message["content"] for message in each.body["messages"]] for each in provider.requests)
+    assert "Which tables?" not in alone
+    assert alone[-1] == "Leave that: which tables?"
+    assert "Leave that: which tables?" in whole
+    assert "Which tables?" in whole
+    assert not any(text.startswith("/forget") for text in whole if text)
+    assert [text for text in planned.texts[len(ids) :] if "Foldmark" not in text] == [alone[-1], "Two tables."]
+    assert "".join(told.texts) == "Two tables."
+    assert told.lines[-1] == "Planning has ended; nothing was forgotten."
+
+
+def test_in_ephemeral_mode_a_preview_refines_the_offer(planned: Talk, told: Told) -> None:
+    full(planned)
+    ids = asked(planned, told)
+    other = ToolCall("q", "filter_context", {"action": "preview", "criteria": f"messages {ids[2]}-{ids[3]}"})
+    provider = play(planned.agent, "The other one", ["I look. ", other], ["Then these."], shown=told.show)
+    assert [each.manifest.edge.why for each in provider.requests] == ["planning", "planning"]
+    assert "".join(told.texts).endswith("I look. Then these.")
+    play(planned.agent, "ok", shown=told.show)
+    assert planned.ids == [*ids[:2], *ids[4:]]
+
+
+def test_a_model_that_has_a_yes_may_apply_it_in_the_loop(planned: Talk, told: Told) -> None:
+    """As where a program has recorded the yes; to the end of the turn the model sees what leaves with it."""
+    ids = asked(planned, told)
+    planned.says("Yes, proceed")
+    apply = ToolCall("a", "filter_context", {"action": "apply", "mode": "forget", "message_ids": ids[:2]})
+    provider = play(planned.agent, None, [apply], ["Done. I've forgotten those 2 messages."], shown=told.show)
+    last = [message["content"] for message in provider.requests[-1].body["messages"]]
+    assert f"/forget messages {ids[0]}-{ids[1]}" in last
+    assert "Which tables?" not in last
+    assert last[-1].startswith('{"filter_event_id":')
+    assert planned.ids == ids[2:]
+    assert planned.planning is None
+    after = planned.exchange("What now?", "Go on.")
+    assert planned.ids == ids[2:] + after
+
+
+def test_cancelled_in_the_turn_of_the_filter(planned: Talk, told: Told) -> None:
     """What was applied is applied; what the interrupted turn still says leaves with it."""
-    with Talk(tmp_path / "planned.db") as talk:
-        ids = talk.exchange("Which tables?", "Two tables.") + talk.exchange("And the weather?", "Dry.")
-        talk.forget(f"messages {ids[0]}-{ids[1]}")
-        with pytest.raises(FoldmarkError):
-            play(
-                talk.agent,
-                "Yes",
-                [ToolCall("a", "filter_context", {"action": "apply"})],
-                ["Do", FoldmarkError("connection lost")],
-            )
-        assert talk.ids == ids[2:]
-        assert talk.agent.open_turn is None
-        assert talk.ids + talk.exchange("What now?", "Go on.") == talk.ids
+    ids = asked(planned, told)
+    planned.says("Yes")
+    apply = ToolCall("a", "filter_context", {"action": "apply"})
+    with pytest.raises(FoldmarkError, match="connection lost"):
+        play(planned.agent, None, [apply], ["Do", FoldmarkError("connection lost")])
+    assert planned.ids == ids[2:]
+    assert planned.agent.open_turn is None
+    assert planned.ids + planned.exchange("What now?", "Go on.") == planned.ids
 
 
 def test_the_progress_of_matching_is_told(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_a_preview_changes_nothing(talk: Talk, ids: dict[str, int]) -> None:
     talk.agent.do(f"/forget messages {ids['weather']}")
     before = state(talk)
     operations = len(talk.log.store.operations(talk.agent.id))
-    for mode in ("forget", "remember", None):
+    for mode in ("forget", None):
         assert run(talk, action="preview", **({"mode": mode} if mode else {}))["message_count"] == 1
         assert state(talk) == before
     assert len(talk.log.store.operations(talk.agent.id)) == operations
@@ -112,7 +112,11 @@ def test_what_a_preview_shows(talk: Talk, ids: dict[str, int]) -> None:
             {"id": ids["weather"], "role": "user", "preview": "And the weather?"},
             {"id": ids["dry"], "role": "assistant", "preview": "Dry."},
         ],
+        "offer": found["offer"],
     }
+    event = talk.log.store.event(found["offer"])
+    assert event is not None
+    assert (event.kind, event.content) == ("command", "preview")
     assert "weather" in found["ranges"][0]["title"]
 
 
@@ -125,8 +129,8 @@ def test_a_preview_is_one_line_and_short_for_each_message(talk: Talk) -> None:
     assert len(shown["preview"]) == 80
 
 
-def test_the_counts_survive_the_truncation_of_a_long_preview(talk: Talk) -> None:
-    """The newest results are cut at 5000 characters, older ones at 300 (SPEC 5.2)."""
+def test_a_long_preview_is_sent_whole_while_its_offer_is_open(talk: Talk) -> None:
+    """Other results are cut at 5000 characters in their own turn and at 300 later (SPEC 5.2)."""
     first = talk.says("number 0 " + "x" * 90)
     for number in range(1, 300):
         last = talk.says(f"number {number} " + "x" * 90)
@@ -136,12 +140,22 @@ def test_the_counts_survive_the_truncation_of_a_long_preview(talk: Talk) -> None
     assert found["message_count"] == 300
     assert len(found["matching_messages"]) == 100
     assert len(json.dumps(found)) > 5000
+
+    def previews() -> list[str]:
+        return [text for text in talk.sent() if "message_count" in text]
+
+    assert [json.loads(text) for text in previews()] == [found]
+    talk.answers("Should I proceed?")
+    talk.says("Those, please")
+    assert [json.loads(text) for text in previews()] == [found]
+    again = talk.tool(action="preview")
+    old, new = previews()
+    assert len(old) < 5500
+    assert old.startswith('{"message_count":300,"token_estimate":')
+    assert '"ranges":[{"first":' in old
+    assert json.loads(new) == again
     talk.answers("Should I proceed?")
     talk.says("yes")
-    (sent,) = [text for text in talk.sent() if "matching_messages" in text or "message_count" in text]
-    assert len(sent) < 500
-    assert sent.startswith('{"message_count":300,"token_estimate":')
-    assert '"ranges":[{"first":' in sent
     assert talk.tool(action="apply")["messages_filtered"] == 300
 
 
@@ -182,15 +196,14 @@ def test_the_system_and_the_planning_conversation_are_never_found(talk: Talk, id
 
 @pytest.mark.parametrize("mode", ["forget", "remember"])
 def test_another_mode_than_was_asked_for(talk: Talk, ids: dict[str, int], mode: str) -> None:
-    """The newest preview counts: it is what the person has seen."""
     other = "remember" if mode == "forget" else "forget"
     talk.agent.do(f"/{mode} messages {ids['weather']}")
-    talk.tool(action="preview")
-    talk.tool(action="preview", mode=other)
+    args = {"action": "preview", "mode": other}
+    refused(talk, args, f"the person asked to {mode}, not to {other}; preview with mode {mode}")
+    talk.tool(action="preview", mode=mode)
     talk.says("yes")
-    assert f"the preview was to {other}, not to {mode}" in talk.tool(action="apply", mode=mode)["error"]
-    done = talk.tool(action="apply", mode=other)
-    assert done["messages_filtered"] == (1 if other == "forget" else 8)
+    assert f"the preview was to {mode}, not to {other}" in talk.tool(action="apply", mode=other)["error"]
+    assert talk.tool(action="apply", mode=mode)["messages_filtered"] == (1 if mode == "forget" else 8)
 
 
 def test_criteria_that_mean_nothing(talk: Talk, ids: dict[str, int]) -> None:
@@ -316,16 +329,15 @@ def test_a_notice_that_quotes_a_yes(talk: Talk, ids: dict[str, int]) -> None:
     talk.agent.do("/clear HERE", actor="model")
     talk.agent.append_tool_result("q", "yes", dialect="openai")
     assert talk.agent.context().messages[-1].kind == "user"
-    not_agreed(talk)
+    refused(talk, {"action": "apply"}, "the context has changed since the preview")
 
 
 def test_yes_and_then_wait(talk: Talk, ids: dict[str, int]) -> None:
     asked(talk, ids)
     talk.says("yes")
-    talk.says("wait")
-    not_agreed(talk)
-    talk.says("yes")
-    assert talk.tool(action="apply")["messages_filtered"] == 2
+    for text in ("wait", "yes"):
+        talk.says(text)
+        refused(talk, {"action": "apply"}, "the preview was good for the person's next message only; preview again")
 
 
 @pytest.mark.parametrize(
@@ -335,7 +347,7 @@ def test_yes_and_then_wait(talk: Talk, ids: dict[str, int]) -> None:
 def test_what_is_no_yes(talk: Talk, ids: dict[str, int], text: str) -> None:
     asked(talk, ids)
     talk.says(text)
-    not_agreed(talk)
+    refused(talk, {"action": "apply"}, "the person has said something else since the preview; preview again")
 
 
 @pytest.mark.parametrize("text", ["Yes, proceed", "Yes", "ok", "ja, bitte", " YES! ", "go ahead", "👍"])
@@ -398,11 +410,13 @@ def test_none_of_the_preview(talk: Talk, ids: dict[str, int]) -> None:
     refused(talk, {"action": "apply", "message_ids": []}, "leave message_ids out")
 
 
-def test_what_left_since_the_preview_is_not_counted(talk: Talk, ids: dict[str, int]) -> None:
+def test_a_change_of_the_segments_ends_the_offer(talk: Talk, ids: dict[str, int]) -> None:
     asked(talk, ids)
-    talk.agent.apply_filter("forget", [ids["dry"]])
-    done = talk.applied()
-    assert (done["messages_filtered"], done["context_before"], done["context_after"]) == (1, 9, 8)
+    operation = talk.agent.apply_filter("forget", [ids["dry"]])
+    talk.says("Yes, proceed")
+    refused(talk, {"action": "apply"}, "the context has changed since the preview; preview again")
+    talk.agent.do(f"/restore {operation}")
+    refused(talk, {"action": "apply"}, "the context has changed since the preview; preview again")
 
 
 def test_huge_lists(talk: Talk, ids: dict[str, int]) -> None:

@@ -13,7 +13,7 @@ from foldmark.conversation.answers import append_answer
 from foldmark.conversation.asking import NOBODY, Asking
 from foldmark.conversation.context import Context
 from foldmark.conversation.decide import recorded
-from foldmark.conversation.planning import talk
+from foldmark.conversation.planning import passed, talk
 from foldmark.conversation.receipts import Outcome, Receipt, Result, cached_prefix, change
 from foldmark.conversation.redaction import Erasure, erasable, heirs
 from foldmark.conversation.standing import AGREED_AT, Standing
@@ -104,6 +104,25 @@ class Agent(Timeline):
                 stopped = next((piece for piece in pieces if isinstance(piece, Stopped)), None)
                 self.record("usage", data=usage_data(provider, str(answer.get("model", "")), usage, stopped))
         return found
+
+    def end_turn(self, *, created_at: str | datetime | None = None, interrupted: bool = False) -> int | None:
+        """End the open turn and return the event's id; None if no turn is open.
+
+        A planning conversation that this turn talked past ends with it, before the message that did so [SPEC 4.2].
+        """
+        with self._store.exclusive():
+            if self.open_turn is None:
+                return None
+            with self.batch():
+                self.end_planning(created_at=created_at)
+                return super().end_turn(created_at=created_at, interrupted=interrupted)
+
+    def end_planning(self, *, created_at: str | datetime | None = None) -> int | None:
+        """End a planning conversation that a person has talked past, just before that message; the operation's id."""
+        past = passed(self.standing())
+        if past is None:
+            return None
+        return self.operate(lambda at: decide.ended_before(at, *past), actor="system", created_at=created_at).event_id
 
     # Operations
 
@@ -277,7 +296,7 @@ class Agent(Timeline):
         known, planned = self.log.model_named(f"{provider}/{model}"), talk(at)
         window, output = known.window, known.answer
         full = is_ephemeral(whole(at, provider, model), window)
-        if at.fold.closing is not None:
+        if at.fold.leaving is not None:
             # The model still has to say that it is done: to the end of the turn it sees what leaves with the turn.
             fold = msgspec.structs.replace(at.fold, segments=normal((*at.fold.segments, *planned)))
             size = self._store.size(until(fold.segments, at.newest))

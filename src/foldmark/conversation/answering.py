@@ -11,7 +11,7 @@ def shown(at: Standing, call: Message, *, waits: bool) -> bool:
 
     One that still `waits` for its result in the open turn was not erased, and need not be looked for.
     """
-    if at.fold.closing is not None and contains(talk(at), call.agent_id, call.id):
+    if at.fold.leaving is not None and contains(talk(at), call.agent_id, call.id):
         return True
     return contains(at.fold.segments, call.agent_id, call.id) and (waits or _there(at, call))
 

@@ -167,6 +167,12 @@ def filter(
     return Filter(mode, ranges, criteria, planning, _seen(at, added), before, after)
 
 
+def ended_before(at: Standing, first: int, message_id: int) -> Filter:
+    """The end of the planning conversation that began with event `first`, before a message; nothing is forgotten."""
+    last = at.store.message_before(at.record.id, message_id - 1)
+    return filter(at, "forget", (), (first, last.id if last is not None else first), None)
+
+
 def _reaching(at: Standing, ranges: Segments) -> Segments:
     """`ranges` of what is visible, each to just before its agent's next message: something behind the last message may
     be hidden now and not later, and belongs to it [SPEC 3]."""

@@ -17,6 +17,7 @@ from foldmark.core.events import (
     Filter,
     Fork,
     Operation,
+    PlanningEnded,
     Restore,
     Rewind,
     Summary,
@@ -153,9 +154,11 @@ def _takes_out(at: Standing, id: int, operation: Operation, event: Event) -> boo
 
 def _closed(at: Standing, filter_id: int) -> int:
     """The id of the event that closed a planning conversation, `END` if it is still going on."""
-    for event in at.store.operations(at.record.id, after=filter_id):
-        if event.kind == "turn_ended":
-            return event.id
+    pairs = recorded(at.store.operations(at.record.id, after=filter_id))
+    back = taken_back(pairs)
+    for id, operation in pairs:
+        if isinstance(operation, PlanningEnded) or (isinstance(operation, Clear | Rewind) and id not in back):
+            return id
     return END
 
 

@@ -18,15 +18,23 @@ if TYPE_CHECKING:
 
 
 def matched(
-    agent: "Agent", criteria: str, mode: str, messages: Sequence[Event], progress: Progress | None = None
+    agent: "Agent",
+    criteria: str,
+    mode: str,
+    messages: Sequence[Event],
+    progress: Progress | None = None,
+    *,
+    local: bool = False,
 ) -> list[int]:
     """The ids of those of `messages` that `criteria` mean, in order. Raises CommandError if they mean nothing.
+
+    With `local` no model is asked.
 
     A model reads them in chunks at turn bounds, as many as the fill of its window asks for; `progress` is told after
     each. What it answers is checked against the messages it was shown.
     """
     at = agent.standing()
-    if at.config.provider == "offline":
+    if local or at.config.provider == "offline":
         # To embed nothing costs nothing: without vectors no model is loaded.
         found_here = list(match(criteria, messages, alike=lambda text: likeness(text, "auto", [agent.log])[0]))
         if progress is not None:

@@ -8,6 +8,7 @@ import msgspec
 
 from foldmark.conversation.children import family_of, told
 from foldmark.conversation.memos import picked
+from foldmark.conversation.planning import planning, result_of
 from foldmark.conversation.standing import Standing
 from foldmark.conversation.window_summary import in_force
 from foldmark.core import prompt as prompts
@@ -44,6 +45,12 @@ class Sources:
     def inside(self, segments: Segments) -> list[Event]:
         """The visible messages in `segments`, in the order of the log."""
         return [e for e in self._store.messages(intersect(self.visible, segments)) if e.kind != "system"]
+
+    @cached_property
+    def preview(self) -> int | None:
+        """The result that holds the preview of the planning conversation that is open; it is sent whole [SPEC 4.2]."""
+        open_one = planning(self._at)
+        return None if open_one is None or open_one.preview is None else result_of(self._at, open_one.preview)
 
     @cached_property
     def pins(self) -> list[Pinned]:

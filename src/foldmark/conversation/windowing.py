@@ -192,7 +192,7 @@ class Windowing:
     def _prompt(
         self, layers: Sequence[Layer], events: Sequence[Event], first: int, active: int | None = None
     ) -> Prompt:
-        shown = view(events, self._target.wire.dialect, self._config, first, active)
+        shown = view(events, self._target.wire.dialect, self._config, first, active, self._sources.preview)
         layers = layers if self._summary is None else [*layers, self._summary]
         return prompts.assemble(layers, shown, self._instruction, anchors_last=self._anchors_last)
 

@@ -1,4 +1,4 @@
-"""Whether a person's text agrees to what was shown [SPEC 4.2: `apply` needs a person's yes].
+"""Whether a person's text agrees to what was shown, or to which part of it [SPEC 4.2].
 
 Careful in one direction: a yes that is not understood costs a second one, a yes that was none costs a context. So a
 text agrees only if it begins with a word of agreement and holds nothing else but courtesy, or the order to go ahead.
@@ -6,6 +6,9 @@ text agrees only if it begins with a word of agreement and holds nothing else bu
 
 import re
 import unicodedata
+
+from foldmark.core.errors import CommandError
+from foldmark.core.wording import listing
 
 LONGEST = 100
 """Characters of a text that can be a plain yes."""
@@ -122,6 +125,47 @@ def is_no(text: str) -> bool:
     """Whether a text declines and asks for nothing else: "no", "stop, please", "cancel that"."""
     words = _words(text)
     return bool(words) and words[0] in _NO and all(word in _NO | _COURTESY | _DECLINED for word in words[1:])
+
+
+_NUMBER = r"[0-9]{1,4}(?:\s*[-–]\s*[0-9]{1,4})?"
+_NUMBERS = rf"(?P<numbers>{_NUMBER}(?:(?:\s*,\s*|\s+|[\s,]+(?:and|und|&)\s+){_NUMBER})*)"
+_POLITE = r"(?:[\s,]*(?:please|bitte|thanks|danke))?[\s.!]*"
+_WHAT = r"\s+(?:(?:ranges?|numbers?|no\.?|nr\.?)\s+)?"
+_AGREED = r"(?:yes|ok|okay|sure|ja)[\s,]+(?:but\s+)?"
+_ALL_BUT = re.compile(
+    rf"(?:(?:{_AGREED})?(?:all|everything|alles?)[\s,]+(?:but(?:\s+not)?|except(?:\s+for)?|without|außer|bis\s+auf)"
+    rf"|{_AGREED}(?:not|nicht)|(?:{_AGREED})?(?:but\s+not|except(?:\s+for)?|außer)){_WHAT}{_NUMBERS}{_POLITE}",
+    re.IGNORECASE,
+)
+_ONLY = re.compile(rf"(?:{_AGREED})?(?:only|just|nur){_WHAT}{_NUMBERS}{_POLITE}", re.IGNORECASE)
+
+
+def chosen(text: str, of: int) -> tuple[int, ...] | None:
+    """Which of the ranges 1 to `of` a text agrees to: "all but 2", "only 1 3", "only 2-4"; None if it says no such.
+
+    Raises CommandError for numbers that were not shown, or if nothing is left.
+    """
+    line = text.strip()
+    if len(line) > LONGEST:
+        return None
+    left_out, kept = _ALL_BUT.fullmatch(line), _ONLY.fullmatch(line)
+    match = left_out or kept
+    if match is None:
+        return None
+    named: set[int] = set()
+    for first, last in re.findall(r"([0-9]+)(?:\s*[-–]\s*([0-9]+))?", match["numbers"]):
+        named.update(range(int(first), min(int(last or first), of + 1) + 1))
+        named.update(int(number) for number in (first, last) if number)
+    if wrong := sorted(number for number in named if not 1 <= number <= of):
+        there_is = "there is only range 1" if of == 1 else f"the ranges are 1 to {of}"
+        raise CommandError(
+            f"there is no range {listing(wrong)}; {there_is}. The offer is still open; ids "
+            "are named as in: except messages 45-50"
+        )
+    found = tuple(number for number in range(1, of + 1) if (number in named) is (kept is not None))
+    if not found:
+        raise CommandError("that leaves no range; answer no to change nothing. The offer is still open")
+    return found
 
 
 def _words(text: str) -> list[str]:

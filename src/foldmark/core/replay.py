@@ -4,7 +4,8 @@ A context is folded from an agent's *operations* alone. Messages are not read: a
 whatever its agent appends, and every operation carries the ranges that it resolved to when it was recorded. All that
 an operation can do to the segments is take ranges away, so the segments are what an agent started with, less the union
 of what the operations in force take away. Only two start something afresh: `clear` the whole list, and the end of a
-planning conversation the agent's own last segment, which the filter's ranges had cut off up to `END`.
+planning conversation the agent's own last segment, which the filter's ranges had cut off up to `END`. Clear and rewind
+end it before its turn does.
 
 Laws, cited by the tests:
 
@@ -64,7 +65,15 @@ class Fold(Struct, frozen=True):
     @property
     def grows(self) -> bool:
         """Whether the agent's next message will be visible."""
-        return _grows(self.agent, self.segments)
+        return _reaches(self.agent, self.segments)
+
+    @property
+    def leaving(self) -> int | None:
+        """The first event of the planning conversation that leaves with the turn that goes on; None if there is none.
+
+        It is over as soon as a clear, a rewind or a restore of its filter lets the agent's next message be visible.
+        """
+        return self.closing[1] if self.closing is not None and not self.grows else None
 
 
 def birth(agent: str, born: int = 0, start: Segments = (), pins: tuple[int, ...] = ()) -> Fold:
@@ -100,6 +109,7 @@ def advance(fold: Fold, operations: Iterable[Recorded]) -> Fold:
     agent, segments, at = fold.agent, fold.segments, fold.at
     marks, pins, closing = dict(fold.marks), dict.fromkeys(fold.pins), fold.closing
     removed: list[Segment] = []
+    hidden = not _reaches(agent, segments)
     for at, operation in operations:
         match operation:
             case Mark(name=name):
@@ -107,14 +117,17 @@ def advance(fold: Fold, operations: Iterable[Recorded]) -> Fold:
                 marks[name] = at
             case Clear():
                 segments = (Segment(agent, at + 1, END),)
-                removed, marks = [], {}
+                removed, marks, hidden = [], {}, False
             case Rewind(mark_id=mark_id, position=position):
                 removed.append(Segment(agent, position + 1, at))
+                if hidden:
+                    segments, removed, hidden = _grown(agent, subtract(segments, removed), at), [], False
                 # Marks stand in the order of their ids.
                 while marks and next(reversed(marks.values())) > mark_id:
                     marks.popitem()
             case Filter(ranges=ranges) | Drop(ranges=ranges) | Undo(ranges=ranges) | Summary(ranges=ranges):
                 removed.extend(ranges)
+                hidden = hidden or _reaches(agent, ranges)
                 closing = closed_by(closing, at, operation)
             case Pin(turn=turn):
                 pins.pop(turn, None)
@@ -122,16 +135,21 @@ def advance(fold: Fold, operations: Iterable[Recorded]) -> Fold:
             case Unpin(turn=turn):
                 pins.pop(turn, None)
             case PlanningEnded():
-                segments, removed, closing = subtract(segments, removed), [], None
-                if not _grows(agent, segments):
-                    segments = normal((*segments, Segment(agent, at + 1, END)))
+                segments, removed, hidden = _grown(agent, subtract(segments, removed), at), [], False
+                closing = None
             case Fork() | Redact() | Restore():
                 pass
     return Fold(agent, subtract(segments, removed), marks, tuple(pins), at, closing)
 
 
-def _grows(agent: str, segments: Segments) -> bool:
+def _reaches(agent: str, segments: Segments) -> bool:
+    """Whether what the agent appends next lies in these segments."""
     return any(segment.last == END and segment.agent == agent for segment in segments)
+
+
+def _grown(agent: str, segments: Segments, at: int) -> Segments:
+    """The segments with what the agent appends after event `at`."""
+    return segments if _reaches(agent, segments) else normal((*segments, Segment(agent, at + 1, END)))
 
 
 def closed_by(closing: tuple[int, int] | None, at: int, operation: Operation) -> tuple[int, int] | None:

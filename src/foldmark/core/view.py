@@ -92,17 +92,24 @@ class View(Struct, frozen=True):
     asked: int = 0
 
 
-def view(events: Sequence[Event], dialect: str, config: Config, window: int = 0, active: int | None = None) -> View:
+def view(
+    events: Sequence[Event],
+    dialect: str,
+    config: Config,
+    window: int = 0,
+    active: int | None = None,
+    uncut: int | None = None,
+) -> View:
     """The view of messages in the order of the log, none of them a `system` message.
 
     What stands before event `window` is pinned. `active` is the turn since which results are of the active turn
-    (`active_from`), by default told from the events themselves.
+    (`active_from`), by default told from the events themselves. Result `uncut` is not truncated.
     """
     since = active_from(events) if active is None else active
     more = attached(events, dialect, config, since, window)
     kept, isolated = isolate(events, dialect, foreign=not config.isolation, beside=more)
     groups, unpaired = pair(kept)
-    texts = _results(groups, config, since, window)
+    texts = _results(groups, config, since, window, uncut)
     builder = _Builder(window, since, texts, more, {e.event for e in isolated}, events)
     return builder.build(groups, (*isolated, *unpaired))
 
@@ -191,7 +198,9 @@ def _left(event: Event, why: str, detail: str) -> LeftOut:
     return LeftOut(event.id, event.turn_id, why, detail)
 
 
-def _results(groups: Iterable[Event | Exchange], config: Config, since: int, window: int) -> dict[int, Shortened]:
+def _results(
+    groups: Iterable[Event | Exchange], config: Config, since: int, window: int, uncut: int | None
+) -> dict[int, Shortened]:
     """What is sent of every result, by its event."""
     results = [r for group in groups if isinstance(group, Exchange) for _, r in group.calls if r is not None]
     if not config.truncation:
@@ -200,6 +209,7 @@ def _results(groups: Iterable[Event | Exchange], config: Config, since: int, win
     newest = sorted(active, reverse=True)
     limits = dict.fromkeys(newest, config.truncate_active)
     limits.update(dict.fromkeys(newest[: config.truncate_recent_count], config.truncate_recent))
+    limits.update({r.id: len(r.content) for r in results if r.id == uncut})
     return {
         r.id: shorten(r.content, limits.get(r.id, config.truncate_inactive), config.truncate_shape, r.id)
         for r in results

@@ -10,6 +10,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -19,6 +20,7 @@ from foldmark.commands import REGISTRY
 from foldmark.conversation import Agent, Result, tree
 from foldmark.conversation.asking import Asking
 from foldmark.conversation.fullness import assumed, fullness
+from foldmark.conversation.offers import open_offer
 from foldmark.conversation.planning import planning
 from foldmark.conversation.presence import running
 from foldmark.conversation.unanswered import unanswered_text
@@ -59,8 +61,10 @@ def chat(agent: Agent, models: Models, lines: Iterable[str], ask: Callable[[str]
     approving = Asking(approve=decides) if ask else Asking()
     with mcp_servers(agent, approving), Background(agent.log, models, talk.notices) as talk.agents:
         talk.carry_out(talk.greet)
+        talk.asks()
         for line in keyboard:
             talk.carry_out(partial(talk.line, line))
+            talk.asks()
             if talk.left:
                 break
         if not talk.broken:
@@ -172,6 +176,12 @@ class _Chat:
         """Carry out a command, or say something; then what others have handed over."""
         self._line(line)
         self._front.drain()
+
+    def asks(self) -> None:
+        """Put the offer that is open into the prompt."""
+        with suppress(FoldmarkError):  # it was told already
+            found = None if self.broken else open_offer(self.agent.standing())
+            self._keyboard.asked = found.question if found is not None else ""
 
     def settle(self) -> None:
         """Wait for the agents that still work; Ctrl-C ends them."""

@@ -182,21 +182,24 @@ class _WithCommands(click.Command):
 @cli.command(cls=_WithCommands)
 @click.argument("name", shell_complete=conversations)
 @click.argument("command", nargs=-1, required=True, shell_complete=chat_commands)
+@click.option("--yes", "agreed", is_flag=True, help="Answer yes to what COMMAND asks: carry out its preview.")
 @_AS_JSON
 @click.pass_obj
-def do(setup: Setup, name: str, command: tuple[str, ...], as_json: bool) -> None:
+def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json: bool) -> None:
     """Carry out a chat COMMAND on conversation NAME.
 
-    As in: foldmark do default '/mark BEFORE'. NAME may be the beginning of an agent's uuid.
+    As in: foldmark do default '/mark BEFORE'. NAME may be the beginning of an agent's uuid. /forget and /remember show
+    what they would take out, and change nothing: --yes, or '/agree OFFER' afterwards, carries it out.
     """
     from foldmark.commands import REGISTRY
+    from foldmark.conversation import offers
     from foldmark.interfaces.person import asks, reading
     from foldmark.runtime.lease import interrupt, settled
 
     there = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
     with setup.log(create=False) as log:
         agent = log.find(name)
-        asking = Asking(asks if there else None, reading())
+        asking = Asking((lambda _: True) if agreed else asks if there else None, reading())
         if REGISTRY.interrupts(line := " ".join(command)):
             interrupt(agent)
         try:
@@ -204,6 +207,10 @@ def do(setup: Setup, name: str, command: tuple[str, ...], as_json: bool) -> None
         except ConflictError:  # somebody else has recorded something since it was looked at
             agent.context()
             result = agent.do(line, asking=asking)
+        if result.data.get("planning"):
+            result = offers.preview(agent, asking)
+            if agreed and (offer := result.data["offer"]):
+                result = offers.agree(agent, offer)
         if edit := result.data.get("edit"):
             from foldmark.interfaces.person import edit_command
 

@@ -25,14 +25,15 @@ class TakenError(Exception):
 
 
 class Prompting:
-    """What stands in front of a line that is typed; `agent` is whom it goes to, where that is not the root agent."""
+    """What stands in front of a line that is typed: `agent` is whom it goes to, where that is not the root agent, and
+    `asked` a question that waits for an answer."""
 
-    agent = ""
+    agent = asked = ""
 
     @property
     def prompt(self) -> str:
         """The prompt as it is shown."""
-        return f"{self.agent} {PROMPT}" if self.agent else PROMPT
+        return " ".join(filter(None, (self.agent, self.asked, PROMPT)))
 
 
 class Typed(Prompting):
@@ -220,13 +221,19 @@ def _unbuffered() -> Iterator[None]:
 
 
 class Lines(Prompting):
-    """Lines that are there already: a script is carried out line by line, and nobody is at a prompt."""
+    """Lines that are there already: a script is carried out line by line, and nobody is at a prompt.
 
-    def __init__(self, lines: Iterable[str]) -> None:
-        self._lines = lines
+    With `shown` each is printed behind the prompt as it is read.
+    """
+
+    def __init__(self, lines: Iterable[str], *, shown: bool = False) -> None:
+        self._lines, self._shown = lines, shown
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._lines)
+        for line in self._lines:
+            if self._shown:
+                print(f"{self.prompt}{harmless(line)}", flush=True)
+            yield line
 
     def notice(self, text: str) -> bool:
         """Nobody is at a prompt."""
@@ -249,12 +256,11 @@ class Lines(Prompting):
 
 def piped(raw: Iterable[bytes]) -> Lines:
     """Lines of a pipe, shown as they are read. They end at LF; what is not UTF-8 becomes U+FFFD."""
-    return Lines(_piped(raw))
+    return Lines(_piped(raw), shown=True)
 
 
 def _piped(raw: Iterable[bytes]) -> Iterator[str]:
     for each in raw:
         line = each.decode(errors="replace").rstrip("\r\n").removeprefix("\ufeff")
         if line.strip():
-            print(f"{PROMPT}{harmless(line)}", flush=True)
             yield line

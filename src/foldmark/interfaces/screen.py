@@ -38,6 +38,7 @@ class Screen:
             lambda call: put(partial(self._call, call)),
             lambda piece: put(partial(self._other, piece)),
             returned=lambda _, text: put(partial(self._returned, text)),
+            result=lambda result: put(partial(self._result, result)),
         )
 
     def operated(self, put: Put) -> Callable[[Result], None]:
@@ -82,6 +83,10 @@ class Screen:
 
     def _receipt(self, result: Result) -> None:
         self._receipted = True
+        self.line(result_text(result))
+
+    def _result(self, result: Result) -> None:
+        self.blank = False
         self.line(result_text(result))
 
     def _other(self, piece: Piece) -> None:

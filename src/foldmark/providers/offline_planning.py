@@ -1,7 +1,8 @@
 """How the offline model plays the talk around /forget and /remember, by [S1]'s examples.
 
-It understands no language: it knows a yes, a no, "show me", additions and exceptions, and takes any other text as new
-criteria, saying so. Each step follows from the request alone.
+It understands no language: it knows a yes, "show me what you will forget", and what reads as criteria: additions ("also
+…"), exceptions ("except …") and corrections ("no, I mean …"). To anything else it answers as if nothing were planned.
+Each step follows from the request alone.
 """
 
 import re
@@ -11,9 +12,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foldmark.core.consent import is_no, is_yes
+from foldmark.core.consent import is_yes
 from foldmark.providers.chat_lines import Line
-from foldmark.providers.offline_results import Found, done, failed, is_over, nothing, previewed, read
+from foldmark.providers.offline_results import Found, done, failed, is_over, previewed, read
 
 TOOL = "filter_context"
 
@@ -22,20 +23,26 @@ LONGEST = 500
 
 _TYPED = re.compile(r"/(forget|remember)\s+(\S.*)", re.DOTALL)
 _SHOW = re.compile(
-    r"(?:please\s+)?(?:show|list|preview|display|see|what|which|how many|tell me|let me see|again)\b", re.IGNORECASE
-)
-_EXCEPT = re.compile(
-    r"(?:(?:yes|ok|okay|all|everything|these|those|them)\b[\s,]*)*"
-    r"(?:but\s+not|but\s+without|except(?:\s+for)?|not|without|leave\s+out|exclude|skip)\s+(.+)",
+    r"(?=(?:please\s+)?(?:show|list|preview|display|let\s+me\s+see|what|which)\b)(?:please\s+)?"
+    r"(?:(?:show|list|preview|display)(?:\s+me)?|let\s+me\s+see)?\s*"
+    r"(?:it|them|these|those|that|the\s+(?:list|preview|messages|ranges)|which(?:\s+(?:ones|messages|ranges))?"
+    r"|(?:what|which(?:\s+(?:ones|messages|ranges))?)(?:\s+[\w'’]+){0,3}\s+(?:forget|remember|keep|remove|drop|go|stay))?"
+    r"(?:[\s,]+(?:again|first|once\s+more|now|please))*[\s.?!]*",
     re.IGNORECASE,
 )
-_KEEP = re.compile(r"(?:(?:yes|ok|okay)\b[\s,]*)?(?:but\s+)?(?:also\s+)?keep\s+(.+)", re.IGNORECASE)
+_AGREED = r"(?:(?:yes|ok|okay|all|everything|these|those|them)\b[\s,]*)*"
+_EXCEPT = re.compile(
+    rf"{_AGREED}(?:but\s+not|but\s+without|except(?:\s+for)?|excluding|leave\s+out|exclude)\s+(.+)", re.IGNORECASE
+)
+_KEEP = re.compile(
+    rf"{_AGREED}(?:(?:but|also)\s+keep|keep(?=\s+(?:the|messages?|everything|anything|what)\b))\s+(.+)", re.IGNORECASE
+)
 _ALSO = re.compile(
     r"(?:yes\b[\s,]*)?(?:and\s+)?(?:also|as\s+well\s+as|plus)\s+(?:(?:forget|remember)\s+)?(.+)", re.IGNORECASE
 )
-_LEAD = re.compile(
-    r"(?:(?:no|nein|actually|rather|instead|only|just|about|i\s+mean|i\s+meant|make\s+it|try|look\s+for|search\s+for"
-    r"|forget|remember|please)\b[\s,:]*)+",
+_MEANT = re.compile(
+    r"(?:(?:no|nein|actually|sorry|rather)\b[\s,:]*)*(?:i\s+mean|i\s+meant|make\s+it|look\s+for|search\s+for)\b[\s,:]*(.+)"
+    r"|(?:no|nein)\b[\s,:]+(?:rather|instead|only|just|about)\b[\s,:]*(.+)|about\s+(.+?)\s+instead\W*",
     re.IGNORECASE,
 )
 _TAIL = re.compile(r"(?:[\s,.!]|\b(?:instead|please|too|as\s+well)(?=[\s,.!]*$))*$", re.IGNORECASE)
@@ -50,12 +57,11 @@ class Calling(Struct, frozen=True):
 
 
 class _Talk(Struct, frozen=True):
-    """A planning conversation that is open: what is looked for now, what was found, and whether the person declined."""
+    """A planning conversation that is open: what is looked for now, and what was found."""
 
     mode: str
     criteria: str
     found: Found | None = None
-    declined: bool = False
 
 
 def planned(lines: Sequence[Line], tools: Collection[str]) -> Calling | str | None:
@@ -74,17 +80,13 @@ def planned(lines: Sequence[Line], tools: Collection[str]) -> Calling | str | No
     return _look(talk, talk.criteria) if _TYPED.match(newest.text) else _reply(talk, newest.text)
 
 
-def _reply(talk: _Talk, text: str) -> Calling | str:
-    """What a person's words in an open planning conversation lead to."""
-    if is_no(text):
-        return (
-            f"Nothing was changed. /cancel ends this; or tell me in other words what to {talk.mode}, and I look again."
-        )
+def _reply(talk: _Talk, text: str) -> Calling | None:
+    """What a person's words in an open planning conversation lead to; None if they are about something else."""
     if is_yes(text):
-        if talk.found is None or talk.declined:
-            return _look(talk, talk.criteria)
-        return _apply(talk, talk.found) if talk.found.message_count != 0 else nothing(talk.criteria)
-    return _look(talk, _criteria(talk, " ".join(text[:LONGEST].split())))
+        found = talk.found
+        return _apply(talk, found) if found is not None and found.message_count != 0 else None
+    criteria = _criteria(talk, text)
+    return None if criteria is None else _look(talk, criteria)
 
 
 def _look(talk: _Talk, criteria: str) -> Calling:
@@ -101,10 +103,16 @@ def _apply(talk: _Talk, found: Found) -> Calling:
     return Calling(TOOL, args)
 
 
-def _criteria(talk: _Talk, text: str) -> str:
-    """What to look for when a person answered a preview with neither yes nor no."""
-    if _SHOW.match(text) or text.endswith("?"):
+def _criteria(talk: _Talk, text: str) -> str | None:
+    """What to look for now; None for what does not read as criteria."""
+    text = text.strip()
+    if len(text) > LONGEST or "\n" in text:
+        return None
+    text = " ".join(text.split())
+    if _SHOW.fullmatch(text):
         return talk.criteria
+    if text.endswith("?"):
+        return None
     kept = _KEEP.fullmatch(text)
     if kept and talk.mode == "remember":
         return f"{talk.criteria}, {_TAIL.sub('', kept[1])}"
@@ -112,7 +120,9 @@ def _criteria(talk: _Talk, text: str) -> str:
         return f"{talk.criteria} except {_TAIL.sub('', left_out[1])}"
     if more := _ALSO.fullmatch(text):
         return f"{talk.criteria}, {_TAIL.sub('', more[1])}"
-    return _TAIL.sub("", _LEAD.sub("", text) if _LEAD.match(text) else text) or talk.criteria
+    if meant := _MEANT.fullmatch(text):
+        return _TAIL.sub("", next(filter(None, meant.groups()))) or None
+    return None
 
 
 def _open(lines: Sequence[Line]) -> _Talk | None:
@@ -127,12 +137,10 @@ def _open(lines: Sequence[Line]) -> _Talk | None:
     calls = _calls(lines[begin:])
     for line in lines[begin + 1 : -1]:
         args = calls.get(line.answers)
-        if line.by_person and is_no(line.text):
-            talk = replace(talk, declined=True)
-        elif args is not None and (read(line.text).filter_event_id is not None or is_over(line.text)):
+        if args is not None and (read(line.text).filter_event_id is not None or is_over(line.text)):
             return None
-        elif args is not None and args.get("action") == "preview" and not failed(line.text):
-            talk = replace(talk, criteria=str(args.get("criteria", "")), found=read(line.text), declined=False)
+        if args is not None and args.get("action") == "preview" and not failed(line.text):
+            talk = replace(talk, criteria=str(args.get("criteria", "")), found=read(line.text))
     return talk
 
 

@@ -8,7 +8,6 @@ import msgspec
 from msgspec import Struct
 
 from foldmark.core.matching import MatchRange
-from foldmark.core.wording import listing
 
 _TALK = re.compile(
     r"(?:only|just|the|all|any|every|messages?|everything|anything|about|on|of|regarding)\s+", re.IGNORECASE
@@ -57,7 +56,7 @@ def is_over(result: str) -> bool:
 
 
 def previewed(mode: str, criteria: str, result: str) -> str:
-    """What was found, and the question whether to proceed."""
+    """How much was found, and the question whether to proceed; Foldmark itself shows what."""
     found = read(result)
     if found.message_count == 0:
         return nothing(criteria)
@@ -69,18 +68,11 @@ def previewed(mode: str, criteria: str, result: str) -> str:
             "to see all of it.\n\n"
             f"Should I proceed to {mode} all that it found?"
         )
-    shown = "".join(f"\n- {_range(each)}" for each in found.ranges)
-    parts = [f"I found {_messages(found.message_count)} {topic}:{shown}"]
-    if found.added:
-        more = f"{listing(found.added)} (~{found.added_tokens} tokens)"
-        parts.append(f"So that no tool call is parted from its result, these go along: {more}.")
+    told = f"I found {_messages(found.message_count)} {topic}."
     if mode == "remember":
         rest = "" if found.everything_else is None else f" ({_messages(found.everything_else)})"
-        parts.append(f"Everything else{rest} will be forgotten. Should I proceed?")
-    else:
-        parts.append(f"Total: {_messages(found.message_count)}, ~{found.token_estimate} tokens")
-        parts.append("Should I proceed to forget these?")
-    return "\n\n".join(parts)
+        return f"{told} Everything else{rest} will be forgotten. Should I proceed?"
+    return f"{told} Should I proceed to forget these?"
 
 
 def nothing(criteria: str) -> str:
@@ -97,11 +89,6 @@ def done(mode: str, found: Found, criteria: str | None) -> str:
         return f"Done. Context reduced to {_messages(found.context_after)}."
     those = "that message" if found.messages_filtered == 1 else f"those {found.messages_filtered} messages"
     return f"Done. I've forgotten {those}{f' about {_topic(criteria)}' if criteria else ''}."
-
-
-def _range(each: MatchRange) -> str:
-    ids = f"{each.first}" if each.first == each.last else f"{each.first}-{each.last}"
-    return f"Message {ids}: {each.title} ({_messages(each.count)}, ~{each.tokens} tokens)"
 
 
 def _topic(criteria: str) -> str:

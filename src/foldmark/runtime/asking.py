@@ -52,6 +52,24 @@ class Answer:
                 pass
 
 
+class Held:
+    """Keeps text back until it is known whether the answer counts; everything else is shown at once."""
+
+    def __init__(self, show: Callable[[Piece], None]) -> None:
+        self._show, self._text = show, list[str]()
+
+    def __call__(self, piece: Piece) -> None:
+        if isinstance(piece, str):
+            self._text.append(piece)
+        else:
+            self._show(piece)
+
+    def release(self) -> None:
+        """Show the text."""
+        for text in self._text:
+            self._show(text)
+
+
 async def ask(agent: Agent, provider: Provider, answer: Answer, show: Callable[[Piece], None]) -> int | None:
     """Send `answer.request` and gather what comes in `answer`, so that it is there if this is cut short. Each request
     is recorded before it is sent [SPEC 5.6].

@@ -13,11 +13,12 @@ from functools import partial
 from itertools import groupby
 from typing import NamedTuple, Protocol, TypeVar
 
-from foldmark.conversation import Agent
+from foldmark.conversation import Agent, Result
 from foldmark.conversation.answers import append_answer
 from foldmark.conversation.asking import NOBODY, Asking
 from foldmark.conversation.interruption import CURRENT, Interruption
-from foldmark.conversation.planning import planning
+from foldmark.conversation.offers import ENDED, answered, standing_offer
+from foldmark.conversation.planning import passed, planning
 from foldmark.conversation.reminders import reminder
 from foldmark.conversation.usage import calibrate, record_usage
 from foldmark.core.answer import Piece, distinct
@@ -26,9 +27,12 @@ from foldmark.core.leases import MODEL, TOOLS
 from foldmark.core.ports import Provider
 from foldmark.core.request import Request, ToolCall
 from foldmark.core.wording import one_line
-from foldmark.runtime.asking import Answer, ask
+from foldmark.runtime.asking import Answer, Held, ask
 
 _T = TypeVar("_T")
+
+FILTER = "filter_context"
+"""The tool whose use says that a person's message belongs to the planning conversation."""
 
 ATTEMPTS = 5
 """How often an answer is recorded anew when others write to the same agent meanwhile."""
@@ -39,13 +43,14 @@ MOST = 1000
 
 class Shown(NamedTuple):
     """What an interface shows of a turn while it runs: text as it streams, each tool call before it runs, whatever
-    else comes (thoughts, waiting for a provider, how the answer ended), and what each call returned, once that is
-    recorded."""
+    else comes (thoughts, waiting for a provider, how the answer ended), what each call returned, once that is recorded,
+    and what Foldmark itself has to say: an offer, or what became of it."""
 
     text: Callable[[str], None]
     call: Callable[[ToolCall], None]
     other: Callable[[Piece], None] = lambda _: None
     returned: Callable[[ToolCall, str], None] = lambda _, __: None
+    result: Callable[[Result], None] = lambda _: None
 
     def piece(self, piece: Piece) -> None:
         """Show a piece of an answer; calls are shown when they run."""
@@ -87,6 +92,8 @@ async def turn(
     """Record `text` and answer it, step by step, until the model is done; without a text go on in the open turn, or in
     a turn of its own that the answer opens.
 
+    A text that answers an open offer is carried out here, and no model is asked [SPEC 4.2].
+
     The user's text is recorded before the model is asked. When the turn is cancelled, or the model fails, what there is
     of the answer is kept, marked as interrupted, and the turn is closed; the exception goes on. A turn that a crash
     left open is closed first. `writing` is asked before anything is recorded: when somebody else has taken the agent
@@ -107,8 +114,9 @@ class _Turn:
         self._limit: int | None = None
 
     async def run(self, text: str | None) -> None:
-        if text is not None:
-            self._recorded(partial(self._open, text))
+        if text is not None and (done := self._recorded(partial(self._open, text))) is not None:
+            self._show.result(done)
+            return
         self._opened = self._agent.open_turn
         answer = said = Answer()
         most = self._agent.standing().config.turn_steps
@@ -116,11 +124,26 @@ class _Turn:
             for _ in range(most):
                 answer = Answer(self._request())
                 self._writing.state(MODEL)
-                asked = await ask(self._agent, self._provider, answer, self._show.piece)
+                # What is asked about the planning conversation alone may turn out to be about something else.
+                alone = answer.request is not None and answer.request.manifest.edge.why == "planning" and self._past()
+                held = Held(self._show.piece) if alone else None
+                try:
+                    asked = await ask(self._agent, self._provider, answer, held or self._show.piece)
+                except (CancelledError, Exception):
+                    answer = Answer() if alone else answer
+                    raise
                 self._limit = asked or self._limit
                 said = answer if answer.usage is not None else said
+                if held is not None:
+                    if not any(call.name == FILTER for call in answer.calls):
+                        self._end_planning(answer)
+                        answer = Answer()
+                        continue
+                    held.release()
                 if not answer.calls:
                     break
+                if not any(call.name == FILTER or self._together(call) for call in answer.calls):
+                    self._end_planning()
                 answer.calls = distinct(answer.calls)
                 self._opened = self._record(answer, interrupted=False, end=False)
                 called, answer = answer, Answer()
@@ -134,14 +157,37 @@ class _Turn:
                 self._show.text(answer.text)
         except (CancelledError, Exception):
             answer.calls, answer.kept = [], []
+            self._end_planning()
             self._record(answer, interrupted=True, end=True, measured=said)
             raise
+        self._end_planning()
+        planned = planning(self._agent.standing()) is not None
         self._record(answer, interrupted=False, end=True, measured=said)
+        if planned:
+            self._show.result(standing_offer(self._agent))
 
-    def _open(self, text: str) -> None:
-        if self._agent.open_turn is not None:
+    def _open(self, text: str) -> Result | None:
+        done = answered(self._agent, text)
+        if done is None:
             self._agent.end_turn(interrupted=True)
-        self._agent.append("user", text)
+            self._agent.append("user", text)
+        return done
+
+    # A planning conversation that a person talks past [SPEC 4.2]
+
+    def _past(self) -> bool:
+        return passed(self._agent.standing()) is not None
+
+    def _end_planning(self, thrown_away: Answer | None = None) -> None:
+        """End it where the person has talked past it, and say so; what was `thrown_away` was paid for all the same."""
+
+        def once() -> int | None:
+            if thrown_away is not None and thrown_away.request is not None and thrown_away.usage is not None:
+                record_usage(self._agent, thrown_away.request, thrown_away.usage, thrown_away.stopped)
+            return self._agent.end_planning()
+
+        if self._past() and self._recorded(once) is not None:
+            self._show.result(Result(ENDED))
 
     def _request(self) -> Request:
         """The next request, within what the provider was found to take, with a reminder if the context fills up."""

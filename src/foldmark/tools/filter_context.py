@@ -10,18 +10,17 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from foldmark.conversation import Agent, Result, decide
+from foldmark.conversation import Agent, Result
 from foldmark.conversation.asking import Asking
 from foldmark.conversation.exchanges import closure
-from foldmark.conversation.matching import matched
-from foldmark.conversation.planning import Planning, planning, previewed, talk
+from foldmark.conversation.offers import Found, applied, look
+from foldmark.conversation.planning import Planning, offered, planning, replies, talk
 from foldmark.conversation.standing import Standing
 from foldmark.core.consent import is_yes
 from foldmark.core.errors import CommandError
-from foldmark.core.events import Event, Filter
-from foldmark.core.matching import ranges
+from foldmark.core.events import Filter
 from foldmark.core.request import ToolSpec
-from foldmark.core.segments import END, Segment, contains, intersect, subtract
+from foldmark.core.segments import END, Segment, contains, intersect
 from foldmark.core.wording import count, listing
 from foldmark.tools.tool import Tool
 
@@ -56,24 +55,17 @@ def _run(agent: Agent, arguments: _Arguments, asking: Asking) -> str:
 
 
 def _preview(agent: Agent, open_one: Planning, arguments: _Arguments, asking: Asking) -> dict[str, Any]:
-    mode, criteria = arguments.mode or open_one.mode, arguments.criteria or open_one.criteria
-    at = agent.standing()
-    candidates = _candidates(at)
-    ids = matched(agent, criteria, mode, candidates, asking.progress)
-    wanted = frozenset(ids)
-    found = [event for event in candidates if event.id in wanted]
-    agent.record("command", "preview", data=previewed(open_one, mode, criteria, ids), actor="model")
-    return _shown(at, mode, candidates, found)
+    mode, criteria = open_one.mode, arguments.criteria
+    if arguments.mode not in (None, mode):
+        raise CommandError(f"the person asked to {mode}, not to {arguments.mode}; preview with mode {mode}")
+    found = look(agent, criteria, asking, actor="model")
+    offer = {"offer": found.offer} if found.matches else {}
+    return {**_shown(agent.standing(), mode, found), **offer}
 
 
-def _candidates(at: Standing) -> list[Event]:
-    """What a filter may name: the visible messages without the planning conversation and the system's."""
-    segments = subtract(at.visible, talk(at))
-    return [event for event in at.store.messages(segments) if event.kind != "system"]
-
-
-def _shown(at: Standing, mode: str, candidates: Sequence[Event], found: Sequence[Event]) -> dict[str, Any]:
+def _shown(at: Standing, mode: str, looked: Found) -> dict[str, Any]:
     """The counts come first: a long result is cut at its end [SPEC 5.2]."""
+    candidates, found = looked.candidates, looked.matches
     tokens = {event.id: event.tokens for event in candidates}
     said = [message.id for message in at.store.messages(intersect(at.visible, talk(at)))]
     closed = closure(at, list(at.store.lookup((*(event.id for event in found), *said))))
@@ -84,7 +76,7 @@ def _shown(at: Standing, mode: str, candidates: Sequence[Event], found: Sequence
         "message_count": len(found),
         "token_estimate": sum(event.tokens for event in found),
         **({"everything_else": everything_else} if mode == "remember" else {}),
-        "ranges": msgspec.to_builtins(ranges(candidates, [event.id for event in found])),
+        "ranges": msgspec.to_builtins(looked.ranges),
         "added": added,
         "added_tokens": sum(tokens[id] for id in added),
         "planning_conversation_ids": said,
@@ -110,28 +102,20 @@ def _apply(agent: Agent, open_one: Planning, arguments: _Arguments, asking: Aski
         # Whoever keeps less forgets more than the person has seen.
         raise CommandError("these are not all the ids of the preview; leave message_ids out to take all of it")
     at = agent.standing()
-    own = at.record.id
     if foreign := _foreign(at, open_one, arguments.planning_conversation_ids or ()):
         raise CommandError(
             f"these ids are not of the planning conversation: {listing(foreign)}; it began with {open_one.first}"
         )
-    since = intersect(at.visible, (Segment(own, preview.event_id, at.newest),))
-    said = next(
-        (
-            event
-            for event in at.store.messages(since, newest_first=True)
-            if event.kind == "user" and event.actor == "human"
-        ),
-        None,
-    )
-    if said is None or not is_yes(said.content):
+    if offered(at) is None:
+        raise CommandError("the context has changed since the preview; preview again")
+    said = replies(at, open_one)
+    if len(said) > 1:
+        raise CommandError("the preview was good for the person's next message only; preview again")
+    if said and not is_yes(said[0].content):
+        raise CommandError("the person has said something else since the preview; preview again if they still want it")
+    if not said:
         raise NotAgreedError("the person has not agreed to the preview yet; show it, ask, and wait for a yes")
-    since_then = [event.kind for event in at.store.operations(own, after=preview.event_id)]
-    if preview.mode == "remember" and "restore" in since_then:
-        # What came back meanwhile would be forgotten, and nobody has seen that.
-        raise CommandError("something came back into the context since the preview; preview again")
-    span = (open_one.first, None if at.record.open_turn is not None else at.newest)
-    receipt = agent.operate(lambda at: decide.filter(at, preview.mode, ids, span, preview.criteria), actor="model")
+    receipt = applied(agent, ids, actor="model")
     assert isinstance(receipt.operation, Filter)
     before, after = receipt.operation.before, receipt.operation.after
     what = "forgotten" if preview.mode == "forget" else "left out, all but what was to be remembered"
@@ -156,8 +140,9 @@ FILTER_CONTEXT = Tool(
     ToolSpec(
         "filter_context",
         "Forget or keep messages, when the person has written /forget or /remember. First preview: it finds the "
-        "messages that the criteria mean and changes nothing; show the person its ranges, count and tokens, and ask "
-        "whether to proceed. Apply only after the person has agreed.",
+        "messages that the criteria mean and changes nothing. Foldmark shows the person its ranges and tokens, asks, "
+        "and applies it on their yes; preview again if they want something else. Apply only after a person's yes that "
+        "Foldmark has not carried out.",
         {
             "type": "object",
             "properties": {

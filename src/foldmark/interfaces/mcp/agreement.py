@@ -15,27 +15,24 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from msgspec import Struct
 
 from foldmark.conversation import Agent
-from foldmark.conversation.planning import planning
+from foldmark.conversation.offers import described
+from foldmark.conversation.planning import offer
 from foldmark.core.codec import well_formed
-from foldmark.core.matching import ranges
-from foldmark.core.wording import count, listing, one_line
 
 Context = ServerRequestContext[Any]
 
 SHOWN = 8
 """Ranges of messages that a question names."""
 
-CRITERIA = 200
-"""Characters of a model's words that it shows."""
-
 _BOX = "agree"
 
 
 class Question(Struct, frozen=True):
-    """What the person is asked about conversation `name`; `key` stands for what a yes would do."""
+    """What the person is asked about an offer in conversation `name`; `key` stands for what a yes would do."""
 
     key: str
     name: str
+    offer: int
     text: str
 
     @property
@@ -49,29 +46,22 @@ class Question(Struct, frozen=True):
     def unasked(self) -> str:
         """What a model is told where its client cannot ask."""
         return (
-            f"the person has not agreed to the preview yet, and this client cannot ask them. {self.text}. Show them "
-            f"the preview; they agree with `foldmark do {shlex.quote(self.name)} '/note yes'`. Then apply again"
+            "the person has not agreed to the preview yet, and this client cannot ask them. Show them the preview; "
+            f"they carry it out with `foldmark do {shlex.quote(self.name)} '/agree {self.offer}'`.\n{self.text}"
         )
 
 
-_MODES = {"forget": "Forget", "remember": "Forget everything but"}
-
-
 def question(agent: Agent, arguments: Mapping[str, Any]) -> Question:
-    """What to ask where `filter_context` would apply a preview and has no yes for it yet."""
-    open_one = planning(agent.standing())
-    assert open_one is not None
-    assert open_one.preview is not None
-    preview, name = open_one.preview, agent.name or agent.id[:8]
-    ids, at = sorted({*(arguments.get("message_ids") or preview.ids)}), agent.standing()
-    wanted = frozenset(ids)
-    found = [event for event in at.store.messages(at.visible) if event.id in wanted]
-    what = _MODES[preview.mode]
-    amount = f"{count(len(ids), 'message')} (~{count(sum(event.tokens for event in found), 'token')})"
-    parts = listing((f"“{part.title}” ({part.first}–{part.last})" for part in ranges(found, ids)), SHOWN)
-    text = f"{what} {amount} of conversation '{name}'? {parts}. Asked for: “{one_line(preview.criteria)[:CRITERIA]}”"
+    """What to ask where `filter_context` would apply an offer and has no yes for it yet."""
+    at = agent.standing()
+    preview = offer(at)
+    assert preview is not None
+    ids = sorted({*(arguments.get("message_ids") or preview.ids)})
+    found = described(at, preview, ids)
+    name = agent.name or agent.id[:8]
+    text = "\n".join([f"Conversation '{name}': {found.title}?", *found.lines(SHOWN)])
     hashed = sha256(f"{agent.id} {preview.event_id} {ids}".encode()).hexdigest()[:32]
-    return Question(hashed, name, well_formed(text))
+    return Question(hashed, name, preview.event_id, well_formed(text))
 
 
 def recorded(agent: Agent, apply: Callable[[], str]) -> str:
