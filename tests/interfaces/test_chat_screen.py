@@ -169,9 +169,9 @@ def test_the_receipt_of_a_filter(screen_of: Start, log: foldmark.Log) -> None:
         screen.until(PROMPT)
         screen.type("/forget database schema\r")
         screen.until("Should I proceed")
-        screen.until("\n> ")
+        screen.until("forget 2 messages? > ")
         screen.type("yes\r")
-        screen.until("2 messages forgotten.\n")
+        screen.until("Done. 2 messages about “database schema” left the context.\n")
         (event,) = [event for event in events(log) if event.kind == "filter"]
         screen.until(f"  event {event.id} · ")
         screen.until("\n> ")

@@ -57,16 +57,15 @@ COMMANDS = [
     do("/help nope", rf"there is no command /nope; did you mean /note\? {HELP_LISTS}"),
     do("/help context nope", r"/context needs one of: drop, show, .*, budget"),
     # What is missing or too much
-    do("/restore", r"ID is missing; usage: /restore ID"),
-    do("/context drop", r"GID is missing; usage: /context drop GID"),
-    do("/mark A B", r"'B' is too much; usage: /mark \[NAME\]"),
-    do("/clear A B", r"'B' is too much; usage: /clear \[MARK\]"),
-    do("/rewind A B C", r"'B C' is too much; usage: /rewind \[MARK\]"),
-    do("/fork A B", r"'B' is too much; usage: /fork \[MARK\]"),
-    do("/undo 1", r"'1' is too much; usage: /undo"),
-    do("/restore 4 8", r"'8' is too much; usage: /restore ID"),
+    do("/context drop", r"GID is missing; usage: /context drop GID\.\.\. \[--preview\] \[-- REASON\]"),
+    do("/mark A B", r"'B' is too much; usage: /mark \[NAME\] \[-- REASON\]"),
+    do("/clear A B", r"'B' is too much; usage: /clear \[MARK\] \[--preview\] \[-- REASON\]"),
+    do("/rewind A B C", r"'B C' is too much; usage: /rewind \[MARK\] \[--preview\] \[-- REASON\]"),
+    do("/fork A B", r"'B' is too much; usage: /fork \[MARK\] \[-- REASON\]"),
+    do("/undo 1", r"'1' is too much; usage: /undo \[--preview\] \[-- REASON\]"),
+    do("/restore 4 8", r"'8' is too much; usage: /restore \[ID\] \[--preview\] \[-- REASON\]"),
     do("/context show all", r"'all' is too much; usage: /context show"),
-    do("/context drop 5 6", r"'6' is too much; usage: /context drop GID"),
+    do("/context drop 5 6", r"no turn 6 is in the context; its newest turns: 5"),
     do("/exit now", r"'now' is too much; usage: /exit"),
     # Marks
     do("/rewind NOPE", r"there is no mark 'NOPE'; marks: A, B"),
@@ -78,7 +77,7 @@ COMMANDS = [
     do(f"/mark {'x' * 201}", A_MARK.format("'x{40}'")),
     do("/mark \x07", A_MARK.format(r"'\\x07'")),
     do("/mark zero\u200bwidth", A_MARK.format(r"'zero\\u200bwidth'")),
-    do("/mark A\u00a0B", r"'B' is too much; usage: /mark \[NAME\]"),
+    do("/mark A\u00a0B", r"'B' is too much; usage: /mark \[NAME\] \[-- REASON\]"),
     do("/rewind", r"No checkpoint yet\. Use /mark\.", "empty"),
     do("/clear A", r"there is no mark 'A'; there is no mark yet, `/mark NAME` sets one", "empty"),
     # Ids
@@ -130,7 +129,8 @@ AGENTS = [
     do("/mark", rf"there is no conversation or agent ''{NAMES}", ""),
     do("/mark", rf"there is no conversation or agent 'DEFAULT'{NAMES}", "DEFAULT"),
     do("/mark", rf"'abcd' begins several uuids: {CHILDREN[0]}, {CHILDREN[1]}", "abcd"),
-    do("/mark", rf"there is no conversation or agent 'abc'{NAMES}", "abc"),
+    do("/mark", rf"'abc' begins several uuids: {CHILDREN[0]}, {CHILDREN[1]}", "abc"),
+    do("/mark", rf"there is no conversation or agent 'abd'{NAMES}", "abd"),
     do("/mark", rf"there is no conversation or agent 'abcd3'{NAMES}", "abcd3"),
     do("/mark", rf"there is no conversation or agent '{NO_UUID}'{NAMES}", NO_UUID),
     do("/mark", rf"there is no conversation or agent 'a\\nb'{NAMES}", "a\nb"),
@@ -250,8 +250,12 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         other.end_turn()
         other.do("/mark ELSEWHERE")
         log.agent("empty")
+        for child in CHILDREN:  # a fork that has not begun would be taken up by a chat
+            log.agent(child).append("assistant", "I wait.")
+            log.agent(child).end_turn()
         assert [event.kind for event in events(log)][8:] == [
-            *("rewind", "restore", "fork", "fork", "drop", "user", "turn_ended", "mark")
+            *("rewind", "restore", "fork", "fork", "drop", "user", "turn_ended", "mark"),
+            *("assistant", "turn_ended") * 2,
         ]
     whole = (folder / "log.db").read_bytes()
     assert [path.name for path in folder.iterdir()] == ["log.db"]

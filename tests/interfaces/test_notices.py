@@ -14,7 +14,7 @@ def test_a_killed_agent_is_not_idle(capsys: pytest.CaptureFixture[str]) -> None:
         root = log.agent("default")
         child = log.agent(root.do("/fork").data["child"])
         front = Foreground()
-        notices = Notices(root, front, Lines([]), None, lambda: None)
+        notices = Notices(root, front, Lines([]), None, lambda: None, lambda _: None)
         notices.ended(child, None)
         notices.ended(child, ContextChangedError("a command in another process changes its context"))
         root.do(f"/kill {child.id}")

@@ -52,7 +52,7 @@ TABLE = [
     Wrong("/remember", "CRITERIA is missing; usage: /remember CRITERIA..."),
     Wrong("/forget \t ", "CRITERIA is missing; usage: /forget CRITERIA..."),
     Wrong("/cancel", f"{NO_PLANNING}"),
-    Wrong("/cancel all", "'all' is too much; usage: /cancel"),
+    Wrong("/cancel all", "'all' is too much; usage: /cancel [-- REASON]"),
     Wrong("/cancel", f"{NO_PLANNING}", "empty"),
     Wrong("/agree", "OFFER is missing; usage: /agree OFFER [RANGES...]"),
     Wrong("/agree yes", "OFFER is a number, not 'yes'"),
@@ -86,7 +86,7 @@ TABLE = [
     Wrong("/summarize", "there is nothing to summarize", "empty"),
     Wrong("/pin 1", "no turn 1 is in the context; the context is empty", "empty"),
     Wrong("/unpin 1", "turn 1 is not pinned; no turn is pinned, `/pin GID` pins one", "empty"),
-    Wrong("/pin 8", "no turn 8 is in the context; the context is empty", CHILD),
+    Wrong("/pin 8", "no turn 8 is in the context; its newest turns: 22", CHILD),
     # Explaining, the past, the window
     Wrong("/context explain", "ID is missing; usage: /context explain ID"),
     Wrong("/context explain x", "ID is a number, not 'x'"),
@@ -127,7 +127,7 @@ TABLE = [
     Wrong("/context diff 1", "there is no event 1 of this agent yet; its newest is 0", "empty"),
     Wrong("/context at 1", "this agent was born with event 14, after event 1", CHILD),
     Wrong("/context at 13", "this agent was born with event 14, after event 13", CHILD),
-    Wrong("/context at 15", "there is no event 15 of this agent yet; its newest is 14", CHILD),
+    Wrong("/context at 24", "there is no event 24 of this agent yet; its newest is 23", CHILD),
     Wrong("/context diff 1", "this agent was born with event 14, after event 1", CHILD),
     Wrong("/context rebuild x", "'x' is too much; usage: /context rebuild", CHILD),
     # Turns and notes
@@ -267,11 +267,13 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         planning.end_turn()
         planning.do("/forget the apples of my eye")
         log.agent("empty")
+        log.agent(CHILD).append("assistant", "I wait.")  # a chat would take up a fork that has not begun
+        log.agent(CHILD).end_turn()
         kinds = [f"{event.id} {event.kind}" for event in events(log)]
         assert kinds == [
             *("1 user", "2 assistant", "3 turn_ended", "4 mark", "5 user", "6 assistant", "7 turn_ended", "8 user"),
             *("9 assistant", "10 turn_ended", "11 pin", "12 redact", "13 drop", "14 fork", "15 config", "16 user"),
-            *("17 turn_ended", "18 user", "19 turn_ended", "20 user", "21 command"),
+            *("17 turn_ended", "18 user", "19 turn_ended", "20 user", "21 command", "22 assistant", "23 turn_ended"),
         ]
     return folder
 

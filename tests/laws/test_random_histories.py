@@ -288,7 +288,7 @@ class Histories(RuleBasedStateMachine):
     @rule(
         who=WHO,
         command=st.sampled_from(
-            ["/nope", "/mark A B", "/clear A B", "/fork A B", "/undo 1", "/restore", "/restore x", "/context drop"]
+            ["/nope", "/mark A B", "/clear A B", "/fork A B", "/undo 1", "/restore x", "/context drop"]
         ),
     )
     def malformed_command(self, who: int, command: str) -> None:

@@ -474,7 +474,7 @@ class Told:
 
     def __init__(self) -> None:
         self.results, self.texts = list[Result](), list[str]()
-        self.show = Shown(self.texts.append, lambda _: None, lambda _: None, self.results.append)
+        self.show = Shown(self.texts.append, lambda _: None, lambda _: None, result=self.results.append)
 
     @property
     def lines(self) -> list[str]:

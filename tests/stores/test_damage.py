@@ -124,7 +124,9 @@ def test_a_damaged_message_is_read_marked_and_erased(path: Path) -> None:
             len(agent.context().messages) - 1
         )
         assert "user (damaged on the disk, see `foldmark doctor`): qu\ufffdstion 0" in agent.do("/context show").text
-        assert "user (damaged): qu\ufffdstion 0" in agent.do("/message show 1").text
+        shown = agent.do("/message show 1").text
+        assert "user (damaged) · " in shown
+        assert ": qu\ufffdstion 0" in shown
         assert "damaged · qu\ufffdstion 0" in agent.do("/message list").text
         assert agent.do("/message show 1").data["messages"][0]["damaged"]
         assert "qu\ufffdstion 0" in agent.call_tool("query_db", {"sql": "SELECT content FROM messages WHERE id = 1"})

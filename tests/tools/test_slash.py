@@ -214,7 +214,7 @@ class Scripted:
             yield piece
 
 
-def run(agent: Agent, text: str, *steps: list[str | ToolCall]) -> Scripted:
+def run(agent: Agent, text: str | None, *steps: list[str | ToolCall]) -> Scripted:
     provider = Scripted(*steps)
     asyncio.run(turn(agent, provider, text, Shown(lambda _: None, lambda _: None)))
     no_orphan(agent)
@@ -418,7 +418,8 @@ def test_a_clear_in_the_batch_of_the_filter_leaves_no_orphan(agent: Agent) -> No
     agent.call_tool("filter_context", {"action": "preview"})
     agent.end_turn()
     apply = ToolCall("f1", "filter_context", {"action": "apply"})
-    run(agent, "yes", [apply, call("s1", "clear")], ["Cleared."])
+    agent.append("user", "yes")  # past the runtime, which would carry it out itself
+    run(agent, None, [apply, call("s1", "clear")], ["Cleared."])
     assert kinds(agent) == ["user", "assistant"]
     assert "Context cleared at your request." in texts(agent)[0]
 

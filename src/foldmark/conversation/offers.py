@@ -272,9 +272,7 @@ def cancel(agent: "Agent", *, actor: str = "human", reason: str | None = None) -
     return _cancelled(agent, lambda at: decide.ended_before(at, *past), actor, reason)  # what was said past it stays
 
 
-def _cancelled(
-    agent: "Agent", decision: Callable[[Standing], Filter], actor: str, reason: str | None = None
-) -> Result:
+def _cancelled(agent: "Agent", decision: Callable[[Standing], Filter], actor: str, reason: str | None = None) -> Result:
     receipt = agent.operate(decision, actor=actor, reason=reason)
     return _result(receipt, "Cancelled. Nothing was forgotten; the planning conversation left the context.")
 

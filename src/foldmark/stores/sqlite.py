@@ -49,7 +49,9 @@ class SqliteStore(
         self._lock = RLock()
         self._place = place_of(path)
         self._db = open_file(path, create, self._place)
-        self.narrowed = path != MEMORY and os.name == "posix" and narrow(path)
+        # A file that nobody may write to was made so to be shared.
+        mine = path != MEMORY and os.name == "posix" and not self._db.readonly("main")
+        self.narrowed = mine and narrow(path)
         self._begin_reading()
         self._sql = queries("sqlite")
         self._keys: dict[str, int] = {}

@@ -139,6 +139,7 @@ def _connect(path: str, create: bool, place: str) -> apsw.Connection:
             raise StoreError(f"there is no database at {path}. `foldmark chat` starts one; --db names another.")
         if not file.parent.is_dir():
             raise StoreError(f"there is no folder {file.parent} to put the database in. Create it, or name another.")
+        path.encode()  # SQLite takes names in UTF-8 only; nothing is made for another
         _create(file)
     if is_only_read(path):
         return connect_read_only(path)
