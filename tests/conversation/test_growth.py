@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import tracemalloc
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import apsw
@@ -209,3 +212,23 @@ def test_a_past_context_is_read_as_far_as_it_is_shown(monkeypatch: pytest.Monkey
             return steps(log, lambda: agent.do(f"/context at {agent.standing().newest}"))
 
     assert read(10) < read(300) == read(600)
+
+
+def test_a_preview_holds_no_texts_of_what_it_looks_through(tmp_path: Path) -> None:
+    """Messages are read a page at a time, and only what matches is told: 40 MB of texts are read within 16."""
+    with foldmark.open(str(tmp_path / "log.db"), settings={}) as log:
+        agent = log.agent("default")
+        with agent.batch():
+            for number in range(2000):
+                agent.append("user", f"question {number} about {'quartz' if number == 1000 else 'cats'}")
+                agent.append("assistant", f"answer {number} {'x' * 20_000}")
+                agent.end_turn()
+        agent.do("/forget quartz")
+        tracemalloc.start()
+        try:
+            found = agent.call_tool("filter_context", {"action": "preview"})
+            _, most = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert json.loads(found)["message_count"] == 2
+    assert most < 16 << 20

@@ -1,5 +1,7 @@
 """Ranges for display, and reading a model's answer about what criteria mean (SPEC 4.2, [S1])."""
 
+from collections.abc import Collection, Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +9,11 @@ from hypothesis import strategies as st
 from foldmark.core.codec import count_tokens
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.events import Event
-from foldmark.core.matching import MatchRange, parse_ids, ranges, request_text, shown
+from foldmark.core.matching import MatchRange, candidate, parse_ids, ranges, request_text, shown
+
+
+def ranges_of(messages: Sequence[Event], ids: Collection[int]) -> tuple[MatchRange, ...]:
+    return ranges(map(candidate, messages), ids, lambda wanted: (each for each in messages if each.id in wanted))
 
 
 def said(*texts: str, turn: int | None = 0, kind: str = "user") -> list[Event]:
@@ -26,13 +32,13 @@ def said(*texts: str, turn: int | None = 0, kind: str = "user") -> list[Event]:
 
 def test_ranges_join_neighbours_over_one_turn_at_most() -> None:
     messages = said("one", "two", "three", "four", "five", "six")
-    found = ranges(messages, [1, 3, 6])
+    found = ranges_of(messages, [1, 3, 6])
     assert [(each.first, each.last, each.count, each.tokens, each.title) for each in found] == [
         (1, 3, 2, 3, "one"),
         (6, 6, 1, 1, "six"),
     ]
-    assert ranges(messages, []) == ()
-    assert ranges([], [1]) == ()
+    assert ranges_of(messages, []) == ()
+    assert ranges_of([], [1]) == ()
 
 
 @pytest.mark.parametrize(
@@ -51,13 +57,13 @@ def test_ranges_join_neighbours_over_one_turn_at_most() -> None:
     ],
 )
 def test_titles(text: str, title: str) -> None:
-    assert ranges(said(text), [1])[0].title == title
+    assert ranges_of(said(text), [1])[0].title == title
 
 
 @given(st.lists(st.text(max_size=200), min_size=1, max_size=5))
 def test_a_title_is_one_short_line(texts: list[str]) -> None:
     messages = said(*texts)
-    for each in ranges(messages, [message.id for message in messages]):
+    for each in ranges_of(messages, [message.id for message in messages]):
         assert isinstance(each, MatchRange)
         assert 0 < len(each.title) <= 60
         assert each.title.isprintable()

@@ -11,7 +11,7 @@ from matching_conversation import CHAT, COLOURS, DEPLOY, LOGIN, PAGING, SCHEMA, 
 from foldmark.core.codec import count_tokens
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
-from foldmark.core.matching import ranges, shown
+from foldmark.core.matching import candidate, ranges, shown
 from foldmark.recall.matching import match
 from planning_talk import Talk
 
@@ -328,7 +328,7 @@ def test_hostile_sizes() -> None:
 
 def test_ranges_cover_every_match_once() -> None:
     ids = match("database schema, login", TALK)
-    found = ranges(TALK, ids)
+    found = ranges(map(candidate, TALK), ids, lambda wanted: (BY_ID[id] for id in wanted))
     assert sum(each.count for each in found) == len(ids)
     assert sum(each.tokens for each in found) == sum(BY_ID[id].tokens for id in ids)
     assert all(any(each.first <= id <= each.last for each in found) for id in ids)

@@ -12,14 +12,14 @@ from msgspec import Struct, to_builtins
 from foldmark.conversation import decide
 from foldmark.conversation.asking import NOBODY, Asking
 from foldmark.conversation.exchanges import closure
-from foldmark.conversation.matching import matched
+from foldmark.conversation.matching import Candidates, matched
 from foldmark.conversation.planning import Planning, Preview, offer, offered, passed, planning, previewed, talk
 from foldmark.conversation.receipts import Receipt, Result
 from foldmark.conversation.standing import Standing
 from foldmark.core.consent import chosen, is_no, is_yes
 from foldmark.core.errors import CommandError, FoldmarkError, ProviderError
-from foldmark.core.events import Event, Filter
-from foldmark.core.matching import MatchRange, ranges
+from foldmark.core.events import Filter
+from foldmark.core.matching import Candidate, MatchRange, ranges
 from foldmark.core.ports import Size
 from foldmark.core.segments import Segment, contains, intersect, subtract
 from foldmark.core.wording import count, listing, one_line
@@ -126,8 +126,9 @@ def standing_offer(agent: "Agent") -> Result:
 def described(at: Standing, preview: Preview, ids: Collection[int] | None = None) -> Offer:
     """What a preview offers, or these ids of it."""
     wanted = preview.ids if ids is None else tuple(id for id in preview.ids if id in ids)
-    parts = [events for part in preview.parts if (events := _visible(at, part, frozenset(wanted)))]
-    found = [event for events in parts for event in events]
+    kept = frozenset(wanted)
+    parts = [(near, near.among(kept.intersection(part))) for part in preview.parts for near in [_near(at, part)]]
+    found = [row for _, rows in parts for row in rows]
     said = list(at.store.messages(intersect(at.visible, talk(at))))
     inside = {message.id for message in said}
     closed = closure(at, list(at.store.lookup(event.id for event in found)))
@@ -140,7 +141,7 @@ def described(at: Standing, preview: Preview, ids: Collection[int] | None = None
         preview.mode,
         preview.criteria,
         tuple(event.id for event in found),
-        tuple(each for events in parts for each in ranges(events, [event.id for event in events])),
+        tuple(each for near, rows in parts for each in ranges(rows, [row.id for row in rows], near.read)),
         Size(len(found), sum(event.tokens for event in found)),
         tuple(along),
         sum(tokens),
@@ -156,8 +157,8 @@ class Found(Struct, frozen=True):
     """What a preview looked at and what it found, in ranges; `offer` is the id of its event."""
 
     offer: int
-    candidates: Sequence[Event]
-    matches: Sequence[Event]
+    candidates: Candidates
+    matches: Sequence[Candidate]
     ranges: Sequence[MatchRange]
 
 
@@ -170,14 +171,13 @@ def look(agent: "Agent", criteria: str | None, asking: Asking, *, actor: str, lo
     open_one = _open(agent.standing())
     criteria = criteria or open_one.criteria
     at = agent.standing()
-    segments = subtract(at.visible, talk(at))
-    candidates = [event for event in at.store.messages(segments) if event.kind != "system"]
+    candidates = Candidates(at.store, subtract(at.visible, talk(at)))
     ids = matched(agent, criteria, open_one.mode, candidates, asking.progress, local=local)
     wanted = frozenset(ids)
-    parts = ranges(candidates, ids)
+    parts = ranges(candidates.rows, ids, candidates.read)
     data = previewed(open_one, criteria, ids, [part.count for part in parts])
     offer_id = agent.record("command", "preview", data=data, actor=actor)
-    return Found(offer_id, candidates, [event for event in candidates if event.id in wanted], parts)
+    return Found(offer_id, candidates, candidates.among(wanted), parts)
 
 
 def preview(agent: "Agent", asking: Asking = NOBODY) -> Result:
@@ -340,12 +340,11 @@ def _span(at: Standing, open_one: Planning) -> tuple[int, int | None]:
     return open_one.first, None if at.record.open_turn is not None else at.newest
 
 
-def _visible(at: Standing, part: Sequence[int], wanted: Collection[int]) -> list[Event]:
-    """Those messages of a range that are wanted and still in the context."""
+def _near(at: Standing, part: Sequence[int]) -> Candidates:
+    """The messages between the first and the last of a range that are still in the context."""
     agents = {segment.agent for segment in at.visible}
-    spans = intersect(at.visible, [Segment(agent, min(part), max(part)) for agent in sorted(agents)])
-    inside = frozenset(part) & frozenset(wanted)
-    return [event for event in at.store.messages(spans) if event.id in inside]
+    spans = [Segment(agent, min(part), max(part)) for agent in sorted(agents)]
+    return Candidates(at.store, intersect(at.visible, spans))
 
 
 def _range(each: MatchRange) -> str:

@@ -6,7 +6,8 @@ answer. `foldmark.recall.matching` stands in for it.
 
 import re
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -28,6 +29,23 @@ _OBJECT = re.compile(rf"\"(?:id|message_id)\"\s*:\s*\"?({_ID})")
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 
 
+class Candidate(Struct, frozen=True, gc=False):
+    """A message that criteria may mean, without its text: a conversation of any length has room for these."""
+
+    id: int
+    kind: str
+    turn_id: int | None
+    tokens: int
+
+
+def candidate(message: Event) -> Candidate:
+    """Return a message without its text."""
+    return Candidate(message.id, message.kind, message.turn_id, message.tokens)
+
+
+_Row = TypeVar("_Row", Event, Candidate)
+
+
 class MatchRange(Struct, frozen=True):
     """A run of neighbouring turns with matches, for display: `first` and `last` are ids of matched messages, `count`
     and `tokens` are of the matched messages in between, not of what else lies there."""
@@ -39,14 +57,17 @@ class MatchRange(Struct, frozen=True):
     tokens: int
 
 
-def ranges(messages: Sequence[Event], matched_ids: Collection[int]) -> tuple[MatchRange, ...]:
+def ranges(
+    messages: Iterable[Candidate], matched_ids: Collection[int], read: Callable[[Sequence[int]], Iterable[Event]]
+) -> tuple[MatchRange, ...]:
     """Matched ids grouped for display: turns with matches that stand side by side, or with one other turn between.
 
-    A title is the beginning of the run's first matched user message, else of its first matched message.
+    A title is the beginning of the run's first matched user message, else of its first matched message; `read` reads
+    the messages with these ids, in order, as they are consumed.
     """
     chosen = frozenset(matched_ids)
     turns = [[row for row in turn if row.id in chosen] for turn in by_turn(messages)]
-    runs: list[list[Event]] = []
+    runs: list[list[Candidate]] = []
     since = 2
     for turn in turns:
         if not turn:
@@ -61,7 +82,7 @@ def ranges(messages: Sequence[Event], matched_ids: Collection[int]) -> tuple[Mat
         MatchRange(
             min(row.id for row in run),
             max(row.id for row in run),
-            _title(run),
+            _title(read([row.id for row in run]), run[0].kind),
             len(run),
             sum(row.tokens for row in run),
         )
@@ -69,9 +90,9 @@ def ranges(messages: Sequence[Event], matched_ids: Collection[int]) -> tuple[Mat
     )
 
 
-def by_turn(rows: Iterable[Event]) -> list[list[Event]]:
+def by_turn(rows: Iterable[_Row]) -> list[list[_Row]]:
     """Messages by turn, in the order in which turns begin; what belongs to none stands by itself."""
-    turns: dict[int, list[Event]] = {}
+    turns: dict[int, list[_Row]] = {}
     for row in rows:
         turns.setdefault(row.id if row.turn_id is None else row.turn_id, []).append(row)
     return list(turns.values())
@@ -160,9 +181,13 @@ def _shown(message: Event, limit: int) -> str:
     return "\n    ".join(text[:limit].splitlines()) + more
 
 
-def _title(run: Sequence[Event]) -> str:
-    telling = [row for row in run if row.content.strip()]
-    first = next((row for row in telling if row.kind == "user"), telling[0] if telling else None)
+def _title(run: Iterable[Event], kind: str) -> str:
+    first: Event | None = None
+    for row in run:
+        if row.content.strip() and (first is None or row.kind == "user"):
+            first = row
+            if row.kind == "user":
+                break
     text = said(first) if first else ""
     line = next((line for line in text[: 20 * TITLE].splitlines() if re.search(r"\w", line)), "")
     title = one_line(" ".join(line.strip(" #>*-`\t").split()))
@@ -171,4 +196,4 @@ def _title(run: Sequence[Event]) -> str:
     if len(title) > TITLE:
         title = title[: TITLE - 1].rpartition(" ")[0] if " " in title[TITLE // 2 : TITLE - 1] else title[: TITLE - 1]
         title = f"{title.rstrip(' ,;:')}…"
-    return title or f"({run[0].kind.replace('_', ' ')})"
+    return title or f"({kind.replace('_', ' ')})"

@@ -10,11 +10,11 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
+from itertools import groupby, islice
 from math import sqrt
 
 from foldmark.core.events import Event
-from foldmark.core.matching import by_turn, said
+from foldmark.core.matching import Candidate, by_turn, candidate, said
 from foldmark.core.recall import Likeness, Phrase, Term
 from foldmark.core.words import COMMON, FUNCTION, NODS
 from foldmark.recall.criteria import Clause, wanted
@@ -53,9 +53,11 @@ Alike = Callable[[str], Likeness | None]
 
 
 def match(
-    criteria: str, messages: Sequence[Event], *, alike: Alike | None = None, keep_going: bool = True
+    criteria: str, messages: Iterable[Event], *, alike: Alike | None = None, keep_going: bool = True
 ) -> tuple[int, ...]:
     """The ids of the messages, among those given in order, that `criteria` is about; in the order given.
+
+    `messages` are iterated twice at most, and no more than a turn of them is held at a time.
 
     Clauses joined by commas, "and" or "or" each match by themselves; what follows "except" or "but not" is left out;
     "messages 45-67" are ids. A word weighs the more the fewer messages hold it; a word with digits ("ticket7") is
@@ -67,30 +69,41 @@ def match(
     Raises CommandError if the criterion holds no word to look for.
     """
     asked_for = wanted(criteria)
-    rows = [message for message in messages if message.role not in (None, "system")]
-    matcher = _Matcher(rows, (*asked_for.clauses, *asked_for.unwanted), alike, keep_going)
-    chosen = matcher.chosen(asked_for.clauses) if asked_for.clauses else {row.id for row in rows}
+    matcher = _Matcher(messages, (*asked_for.clauses, *asked_for.unwanted), alike, keep_going)
+    chosen = matcher.chosen(asked_for.clauses) if asked_for.clauses else {row.id for row in matcher.rows}
     chosen -= matcher.chosen(asked_for.unwanted)
-    return tuple(row.id for row in rows if row.id in chosen)
+    return tuple(row.id for row in matcher.rows if row.id in chosen)
 
 
 class _Matcher:
-    """The messages that the clauses of a criterion are compared with; each is read once for all of them."""
+    """The messages that the clauses of a criterion are compared with; each is read once for all of them.
 
-    def __init__(self, rows: Sequence[Event], clauses: Iterable[Clause], alike: Alike | None, keep_going: bool) -> None:
-        self._rows, self._alike, self._keep_going = rows, alike, keep_going
-        self._turns = by_turn(rows)
+    `rows` are the messages without their texts; of these only what was heard of the terms is kept, by position.
+    """
+
+    def __init__(
+        self, messages: Iterable[Event], clauses: Iterable[Clause], alike: Alike | None, keep_going: bool
+    ) -> None:
+        self._messages, self._alike, self._keep_going = messages, alike, keep_going
         every = list(dict.fromkeys(term for clause in clauses for term in clause.terms))
         self._place = {term: place for place, term in enumerate(every)}
         looked_for = [_related(each) for each in asked(every, (), dict.fromkeys(every, 0), 0)]
-        self._heard = [occurrences(_text(row), looked_for) for row in rows] if every else []
+        self.rows: list[Candidate] = []
+        self._heard: dict[int, tuple[Sequence[int], int]] = {}
+        for message in _said_in(messages):
+            if every:
+                counts, length = occurrences(_text(message), looked_for)
+                if any(counts):
+                    self._heard[len(self.rows)] = counts, length
+            self.rows.append(candidate(message))
+        self._turns = by_turn(self.rows)
 
     def chosen(self, clauses: Iterable[Clause]) -> set[int]:
         """Ids of what any of the clauses is about."""
         chosen: set[int] = set()
         for clause in clauses:
             if clause.spans:
-                chosen |= {row.id for row in self._rows if any(first <= row.id <= last for first, last in clause.spans)}
+                chosen |= {row.id for row in self.rows if any(first <= row.id <= last for first, last in clause.spans)}
             else:
                 hits = self._hits(clause)
                 chosen |= hits | self._with_turns(hits, _identifiers(clause))
@@ -99,21 +112,21 @@ class _Matcher:
     def _hits(self, clause: Clause) -> set[int]:
         """Ids of the messages that hold enough of the terms, by weight, or are close to the clause in meaning."""
         places = [self._place[term] for term in clause.terms]
-        heard = [([counts[place] for place in places], length) for counts, length in self._heard]
-        holders = [sum(1 for counts, _ in heard if counts[place]) for place in range(len(places))]
-        weights = [rarity(number, len(self._rows)) if number else 0.0 for number in holders]
-        named = [place for place, term in enumerate(clause.terms) if _has_digits(term)]
+        holders = [sum(1 for counts, _ in self._heard.values() if counts[place]) for place in places]
+        weights = [rarity(number, len(self.rows)) if number else 0.0 for number in holders]
+        named = [place for place, term in zip(places, clause.terms, strict=True) if _has_digits(term)]
         chosen = set() if named else self._meant(clause.text)
         if not any(weights):
             return chosen
         # What nobody said weighs as much as the rest on average: it might have made the difference.
         average = sum(weights) / sum(1 for weight in weights if weight)
         total = sum(weight or average for weight in weights)
-        for row, (counts, length) in zip(self._rows, heard, strict=True):
+        for at, (counts, length) in self._heard.items():
+            row = self.rows[at]
             if named and not any(counts[place] for place in named):
                 continue
             needed = max(1.0, length / LONG)
-            held = sum(weight * min(1.0, number / needed) for weight, number in zip(weights, counts, strict=True))
+            held = sum(weight * min(1.0, counts[place] / needed) for weight, place in zip(weights, places, strict=True))
             if held >= (ASKED if row.kind == "user" else OTHER) * total:
                 chosen.add(row.id)
         return chosen
@@ -121,7 +134,7 @@ class _Matcher:
     def _meant(self, text: str) -> set[int]:
         """Ids of user messages that are close to a text in meaning."""
         likeness = self._alike(text) if self._alike else None
-        ids = iter([row.id for row in self._rows if row.kind == "user"] if likeness else ())
+        ids = iter([row.id for row in self.rows if row.kind == "user"] if likeness else ())
         found: set[int] = set()
         while likeness and (some := list(islice(ids, _LOOKED_UP))):
             found |= {id for id, cosine in likeness.of(some).items() if cosine >= MEANT}
@@ -133,7 +146,7 @@ class _Matcher:
         turns = self._turns
         taken = {index for index, turn in enumerate(turns) if any(row.id in hits for row in turn if row.kind == "user")}
         if self._keep_going and taken:
-            taken |= _neighbours(taken, turns, identifiers)
+            taken |= _neighbours(taken, turns, self._messages, identifiers)
         return {row.id for index in taken for row in turns[index]}
 
 
@@ -168,24 +181,66 @@ def _identifiers(clause: Clause) -> frozenset[str]:
     return frozenset(word for term in clause.terms if _has_digits(term) for word in term.phrases[0].words)
 
 
-def _neighbours(taken: set[int], turns: Sequence[Sequence[Event]], identifiers: frozenset[str]) -> set[int]:
+def _said_in(messages: Iterable[Event]) -> Iterable[Event]:
+    return (message for message in messages if message.role not in (None, "system"))
+
+
+def _neighbours(
+    taken: set[int],
+    turns: Sequence[Sequence[Candidate]],
+    messages: Iterable[Event],
+    identifiers: frozenset[str],
+) -> set[int]:
     """Turns up to `REACH` away from those taken, each sharing enough with the one between."""
-    # Looked at once more for the few that are compared, rather than kept for all.
-    holders = Counter(term for turn in turns for term in _topic(turn))
+    topics, silent_turns, holders = _topics(_compared(taken, len(turns)), turns, messages)
     joined: set[int] = set()
     for begin in taken:
         for step in (1, -1):
             for index in range(begin + step, begin + step * (REACH + 1), step):
                 if index in taken or not 0 <= index < len(turns):
                     break
-                topic, before = _topic(turns[index]), _topic(turns[index - step])
+                topic, before = topics[index], topics[index - step]
                 if _names_another(topic, identifiers):
                     break
-                silent = step > 0 and not topic and _is_silent(turns[index])
+                silent = step > 0 and not topic and index in silent_turns
                 if not silent and not _are_alike(topic, before, holders, len(turns)):
                     break
                 joined.add(index)
     return joined
+
+
+def _compared(taken: set[int], number: int) -> set[int]:
+    """The turns, out of so many, whose words decide: those near the ones taken, and these at the edges."""
+    found: set[int] = set()
+    for begin in taken:
+        for step in (1, -1):
+            for index in range(begin + step, begin + step * (REACH + 1), step):
+                if index in taken or not 0 <= index < number:
+                    break
+                found.update((index, index - step))
+    return found
+
+
+def _topics(
+    compared: set[int], turns: Sequence[Sequence[Candidate]], messages: Iterable[Event]
+) -> tuple[dict[int, frozenset[str]], set[int], Counter[str]]:
+    """What the turns compared are about, which of them are silent, and in how many turns each stem is."""
+    places = {_turn_of(turn[0]): index for index, turn in enumerate(turns)}
+    topics: dict[int, frozenset[str]] = dict.fromkeys(compared, frozenset())
+    silent: set[int] = set()
+    holders: Counter[str] = Counter()
+    for turn, group in groupby(_said_in(messages), _turn_of):
+        events, index = list(group), places[turn]
+        topic = _topic(events)
+        holders.update(topic)
+        if index in compared:
+            topics[index] |= topic
+            silent.update([index] if _is_silent(events) else [])
+    return topics, silent, holders
+
+
+def _turn_of(message: Event | Candidate) -> int:
+    return message.id if message.turn_id is None else message.turn_id
 
 
 def _topic(turn: Sequence[Event]) -> frozenset[str]:

@@ -65,8 +65,8 @@ def _preview(agent: Agent, open_one: Planning, arguments: _Arguments, asking: As
 
 def _shown(at: Standing, mode: str, looked: Found) -> dict[str, Any]:
     """The counts come first: a long result is cut at its end [SPEC 5.2]."""
-    candidates, found = looked.candidates, looked.matches
-    tokens = {event.id: event.tokens for event in candidates}
+    candidates, found = looked.candidates.rows, looked.matches
+    tokens = {row.id: row.tokens for row in candidates}
     said = [message.id for message in at.store.messages(intersect(at.visible, talk(at)))]
     closed = closure(at, list(at.store.lookup((*(event.id for event in found), *said))))
     wanted = {event.id for event in found}
@@ -82,7 +82,7 @@ def _shown(at: Standing, mode: str, looked: Found) -> dict[str, Any]:
         "planning_conversation_ids": said,
         "matching_messages": [
             {"id": each.id, "role": each.role, "preview": " ".join(each.content[: 4 * CHARACTERS].split())[:CHARACTERS]}
-            for each in found[:SHOWN]
+            for each in looked.candidates.read([row.id for row in found[:SHOWN]])
         ],
     }
 
