@@ -75,6 +75,7 @@ def test_forget_as_in_the_seed(cli: Cli, log: foldmark.Log, history: list[list[i
         rf"Forget {matched} about “database schema discussions”\?\n"
         rf"  1\. Message {found[0]}-{found[-1]}: Let's design the database schema.* {in_range}\n"
         rf"  Context: {before} before, {size(log, left)} after\n"
+        r"  Next request ~[0-9,]+ tokens instead of ~[0-9,]+\n"
         r"Nothing has changed yet\. Answer yes, no, or say what else to look for\. Anything else leaves all as it is\."
         r"\n"
     )
@@ -106,6 +107,7 @@ def test_remember_as_in_the_seed(cli: Cli, log: foldmark.Log, history: list[list
         r"and forget everything else \(10 messages\)\?\n"
         r"(  [0-9]\. Message .*\n)+"
         rf"  Context: .* before, {kept} after\n"
+        r"  Next request ~[0-9,]+ tokens instead of ~[0-9,]+\n"
         r"Nothing has changed yet.*\n"
         r"remember 4 messages\? > Yes\n"
         r"Done\. Context reduced to 4 messages containing “only the final implementation and API decisions”\.\n"

@@ -92,13 +92,13 @@ class Offer(Struct, frozen=True):
         gone = count(self.before.messages - self.after.messages, "message")
         return f"Keep {what}, and forget everything else ({gone})"
 
-    @property
-    def text(self) -> str:
-        """What a person is shown and asked."""
+    def shown(self, price: Sequence[str]) -> str:
+        """What a person is shown and asked; `price` are lines on what the next request would cost."""
         count_of = len(self.ranges)
         numbered = "" if count_of < 2 else ", all but 2, only 1" if count_of == 2 else ", all but 2, only 1 3"
         answers = f"Nothing has changed yet. Answer yes, no{numbered}, or say what else to look for."
-        return "\n".join([f"{self.title}?", *self.lines(), f"{answers} Anything else leaves all as it is."])
+        told = [*self.lines(), *(f"  {line[0].upper()}{line[1:]}" for line in price)]
+        return "\n".join([f"{self.title}?", *told, f"{answers} Anything else leaves all as it is."])
 
     @property
     def question(self) -> str:
@@ -117,10 +117,24 @@ def standing_offer(agent: "Agent") -> Result:
     at = agent.standing()
     found, open_one = open_offer(at), _open(at)
     if found is not None:
-        return Result(found.text, None, found.data())
+        return _priced(agent, found)
     if open_one.preview is not None and not open_one.preview.ids:
         return Result(nothing(open_one.preview.criteria))
     return Result("Nothing was forgotten: the model has previewed nothing. Say what to look for, or go on.")
+
+
+def _priced(agent: "Agent", found: Offer) -> Result:
+    """An offer with what carrying it out would cost."""
+    from foldmark.conversation.preview import preview as outcome  # it needs agents
+
+    at = agent.standing()
+    span = _span(at, _open(at))
+    price = outcome(
+        agent,
+        lambda at: decide.filter(at, found.mode, found.ids, span, found.criteria),
+        instead=lambda at: decide.filter(at, "forget", (), span, None),  # a no takes the planning out as well
+    )
+    return Result(found.shown(price.lines()[1:]), None, {**found.data(), "next": price.data()["next"]})
 
 
 def described(at: Standing, preview: Preview, ids: Collection[int] | None = None) -> Offer:
@@ -205,10 +219,11 @@ def preview(agent: "Agent", asking: Asking = NOBODY) -> Result:
         offered_now = open_offer(agent.standing())
         assert offered_now is not None
         # The model sees it if the talk goes on in a chat.
-        agent.append("user", f"[Foldmark: this is what was offered.]\n{offered_now.text}", actor="system")
+        agent.append("user", f"[Foldmark: this is what was offered.]\n{offered_now.shown(())}", actor="system")
         agent.end_turn()
-    text = [offered_now.text, *([told] if told else []), f"`/agree {offered_now.id}` carries it out."]
-    return Result("\n".join(text), None, {**data, **offered_now.data(), "matched_locally": bool(told)})
+    priced = _priced(agent, offered_now)
+    text = [priced.text, *([told] if told else []), f"`/agree {offered_now.id}` carries it out."]
+    return Result("\n".join(text), None, {**data, **priced.data, "matched_locally": bool(told)})
 
 
 def nothing(criteria: str) -> str:

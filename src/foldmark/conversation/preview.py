@@ -77,13 +77,25 @@ class Preview(Struct, frozen=True):
         return {"preview": True, "operation": kind, "actor": self.actor, **self.outcome.data(), "next": price}
 
 
-def preview(agent: Agent, decision: Callable[[Standing], Operation], actor: str = "human") -> Preview:
-    """What the operation that `decision` makes would do. Raises as `Agent.operate`; writes nothing."""
+Decision = Callable[[Standing], Operation]
+
+
+def preview(agent: Agent, decision: Decision, actor: str = "human", *, instead: Decision | None = None) -> Preview:
+    """What the operation that `decision` makes would do. Raises as `Agent.operate`; writes nothing.
+
+    The next request is compared with the one now, or with the one after the operation that is made `instead`.
+    """
     at = agent.standing()
     outcome = agent.outcome(at, decision(at), at.newest + 1)
-    there = replace(at, fold=outcome.fold, size=outcome.change.after)
+    other = agent.outcome(at, instead(at), at.newest + 1) if instead else None
+    without = agent.request() if other is None else agent.request(at=_there(at, other))
     known = agent.log.model_named(at.config.model)
-    return Preview(outcome, actor, priced(agent.request(), agent.request(at=there), known))
+    return Preview(outcome, actor, priced(without, agent.request(at=_there(at, outcome)), known))
+
+
+def _there(at: Standing, outcome: Outcome) -> Standing:
+    """Where the agent would stand."""
+    return replace(at, fold=outcome.fold, size=outcome.change.after)
 
 
 def priced(without: Request, request: Request, known: Model) -> Next:
