@@ -7,11 +7,12 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from operator import itemgetter
 
+from foldmark.conversation.planning import ends
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import DamagedError
-from foldmark.core.events import Clear, Drop, Filter, Operation, PlanningEnded, Rewind, Summary, Undo
+from foldmark.core.events import Filter, Operation, PlanningEnded
 from foldmark.core.ports import Store
-from foldmark.core.segments import END, Segment, contains
+from foldmark.core.segments import END, Segment
 
 _Span = tuple[int, int]
 
@@ -53,7 +54,7 @@ def spans(store: Store, agent_id: str) -> tuple[_Span, ...]:
             first, last = each.planning
             found[first] = END if last is None else last
             goes_on = first if last is None else None
-        elif goes_on is not None and _ends(each, agent_id, goes_on):
+        elif goes_on is not None and (isinstance(each, PlanningEnded) or ends(each, agent_id, goes_on)):
             found[goes_on], goes_on = at, None
     return tuple(sorted(found.items()))
 
@@ -64,17 +65,3 @@ def _beginnings(store: Store, agent_id: str) -> Iterator[tuple[int, int]]:
         event = store.event(id)
         if event is not None and (began := (event.data or {}).get("planning")):
             yield id, began["first"]
-
-
-def _ends(operation: Operation, agent_id: str, first: int) -> bool:
-    """Whether an operation ends a planning conversation that goes on: the turn's end after its filter, or what takes
-    its beginning out of the context."""
-    match operation:
-        case PlanningEnded() | Clear():
-            return True
-        case Rewind(position=position):
-            return position < first
-        case Filter(ranges=ranges) | Drop(ranges=ranges) | Undo(ranges=ranges) | Summary(ranges=ranges):
-            return contains(ranges, agent_id, first)
-        case _:
-            return False

@@ -68,13 +68,13 @@ def planning(at: Standing) -> Planning | None:
     if found is None or not at.store.size((Segment(own, found.first, found.first),)).messages:
         return None
     operations = at.store.operations(own, after=found.first, until=at.newest)
-    if any(_ends(operation_of(event), own, found.first) for event in operations):
+    if any(ends(operation_of(event), own, found.first) for event in operations):
         return None
     # Its newest record that is in the context: one of a preview that nobody sees any more does not count.
     return _read(at.store.newest("command", intersect(at.visible, (Segment(own, found.first, at.newest),))))
 
 
-def _ends(operation: Operation, own: str, first: int) -> bool:
+def ends(operation: Operation, own: str, first: int) -> bool:
     """Whether an operation ends the planning conversation that begins with event `first`."""
     match operation:
         case Filter(planning=(start, _)) if start == first:
