@@ -4,6 +4,7 @@ Nobody's settings are read, nor the database and the archive of whoever runs the
 """
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -12,6 +13,10 @@ _TESTS_OWN = ("FOLDMARK_DEEP", "FOLDMARK_INSPECTOR")
 for _name in [name for name in os.environ if name.startswith(("FOLDMARK_", "IKIGAI_")) and name not in _TESTS_OWN]:
     del os.environ[_name]
 os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_DATA_HOME"] = os.devnull
+
+# A shell starts what runs in the background with Ctrl-C ignored, and so would be every program that a test starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _SLOW = [HealthCheck.too_slow]
 
