@@ -268,7 +268,8 @@ class Histories(SideBySide, RuleBasedStateMachine):
         for n, (word, name) in enumerate(commands):
             done = self.slash(pair, word, name, slashes[n])
             rewound = done and word == "clear" and name
-            self.result(pair, f"slash-{n}", f"Rewound to '{name}' at your request." if rewound else "")
+            # No full stop: from the second time on in one turn the notice goes on with how often it was.
+            self.result(pair, f"slash-{n}", f"Rewound to '{name}' at your request" if rewound else "")
 
     def slash(self, pair: Pair, word: str, name: str | None, args: dict[str, Any]) -> bool:
         """The tool's result is a text, so that the id is the next one, and a child is the newest."""
