@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from foldmark.conversation.agent import Agent
 
 RANGES = 100
-"""Ranges that the text of an offer names one by one."""
+"""Maximum number of ranges that the text of an offer lists."""
 
 CRITERIA = 200
 """Characters of the criteria that it shows."""
@@ -100,10 +100,11 @@ class Offer(Struct, frozen=True):
         told = [*self.lines(), *(f"  {line[0].upper()}{line[1:]}" for line in price)]
         return "\n".join([f"{self.title}?", *told, f"{answers} Anything else leaves all as it is."])
 
-    @property
-    def question(self) -> str:
-        """The same for a prompt, in a few words."""
-        return f"{self.mode} {count(self.matched.messages, 'message')}?"
+
+def question(at: Standing) -> str:
+    """Return the open offer in a few words, for a prompt; empty if there is none. Reads no message."""
+    preview = offer(at)
+    return "" if preview is None else f"{preview.mode} {count(len(preview.ids), 'message')}?"
 
 
 def open_offer(at: Standing) -> Offer | None:
@@ -293,7 +294,7 @@ def _cancelled(agent: "Agent", decision: Callable[[Standing], Filter], actor: st
 
 
 def applied(agent: "Agent", ids: Collection[int], *, actor: str) -> Receipt:
-    """Record the filter that the open planning conversation led to, in ids of its preview, which leaves with it."""
+    """Record the filter that the open planning conversation led to, for ids of its preview. The talk leaves with it."""
     at = agent.standing()
     open_one = _open(at)
     preview = open_one.preview

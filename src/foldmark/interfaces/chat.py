@@ -20,7 +20,7 @@ from foldmark.commands import REGISTRY
 from foldmark.conversation import Agent, Result, tree
 from foldmark.conversation.asking import Asking
 from foldmark.conversation.fullness import assumed, fullness
-from foldmark.conversation.offers import open_offer
+from foldmark.conversation.offers import question
 from foldmark.conversation.planning import planning
 from foldmark.conversation.presence import running
 from foldmark.conversation.unanswered import unanswered_text
@@ -180,8 +180,7 @@ class _Chat:
     def asks(self) -> None:
         """Put the offer that is open into the prompt."""
         with suppress(FoldmarkError):  # it was told already
-            found = None if self.broken else open_offer(self.agent.standing())
-            self._keyboard.asked = found.question if found is not None else ""
+            self._keyboard.asked = "" if self.broken else question(self.agent.standing())
 
     def settle(self) -> None:
         """Wait for the agents that still work; Ctrl-C ends them."""

@@ -33,7 +33,7 @@ _EXCEPT = re.compile(
 
 
 class Clause(NamedTuple):
-    """A part of a criterion and its text: messages by id, or terms of which a message holds enough."""
+    """A part of the criteria, with its text: either ids of messages, or terms that a message must mostly contain."""
 
     text: str
     spans: tuple[tuple[int, int], ...]

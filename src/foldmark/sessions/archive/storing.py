@@ -68,7 +68,7 @@ def archive_folder(environment: Mapping[str, str]) -> Path:
 
 
 def place(path: Path, kind: "Kind | None" = None) -> Path:
-    """Where in the archive a session belongs, given its absolute path; without a kind its name decides."""
+    """Return the place of a session in the archive, given its absolute path. Without a kind the file's name decides."""
     parents = [parent.name for parent in path.parents if parent.name]
     if kind == "codex" or (kind is None and path.name.startswith("rollout-")):
         dated = list(takewhile(lambda name: name.isascii() and name.isdigit(), parents[:3]))
