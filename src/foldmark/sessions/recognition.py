@@ -17,6 +17,7 @@ UNDECIDED = 100
 """Records without a message that are read before a file is taken for Claude Code's: Qwen Code's begin alike."""
 
 _KINDS: dict[str | None, Kind] = {"claude": "claude", "codex": "codex"}
+"""The programs whose sessions are read; the records of damaged ones may lack everything but the message."""
 
 _IDENTITY = ("sessionId", "uuid", "parentUuid", "leafUuid", "messageId")
 """Members by which Claude Code's records refer to a session, to themselves or to each other."""
@@ -24,7 +25,7 @@ _IDENTITY = ("sessionId", "uuid", "parentUuid", "leafUuid", "messageId")
 
 def is_record(value: Any) -> bool:
     """Return True if a line's value is a record of Claude Code or Codex."""
-    return is_codex(value) or _is_claude_message(value) or _is_claude_detail(value)
+    return program_of(value) in _KINDS or _is_claude_detail(value)
 
 
 def program_of(value: Any) -> str | None:
@@ -36,7 +37,8 @@ def program_of(value: Any) -> str | None:
         return None
     if is_codex(value):
         return "codex"
-    return _other_program(value) or ("claude" if _is_claude_message(value) else None)
+    is_message = value.get("type") in ("user", "assistant") and isinstance(value.get("message"), dict)
+    return _other_program(value) or ("claude" if is_message else None)
 
 
 def program_in(file: SessionFile, most: int | None = None) -> str | None:
@@ -96,13 +98,6 @@ def _reason(file: SessionFile) -> str:
     if types:
         return "no line of it is a JSON object" if types == {NOT_AN_OBJECT} else "no record of it is one of theirs"
     return f"no line of it is JSON (line {first.line}: {one_line(first.reason)})" if first else "it is empty"
-
-
-def _is_claude_message(value: Any) -> bool:
-    """Return True for a message of Claude Code's; records of damaged sessions may lack everything but the message."""
-    if not isinstance(value, dict) or _other_program(value):
-        return False
-    return value.get("type") in ("user", "assistant") and isinstance(value.get("message"), dict)
 
 
 def _is_claude_detail(value: Any) -> bool:
