@@ -21,7 +21,7 @@ lint: $(READY)
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-# Ten times the examples of the random histories, and more; minutes instead of seconds.
+# Ten times the examples of the random histories, and more, new ones in every run; minutes instead of seconds.
 deep: $(READY)
 	@FOLDMARK_DEEP=1 $(BIN)/pytest -n auto tests/laws tests/core tests/sessions
 

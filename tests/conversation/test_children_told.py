@@ -9,6 +9,7 @@ import pytest
 
 import foldmark
 from foldmark import Agent, Log
+from foldmark.conversation.asking_model import ask
 from foldmark.conversation.sent import rebuilt, record_sent
 
 GOAL = "Count the tables of the schema. Report by /send."
@@ -105,6 +106,17 @@ def test_within_a_turn_it_stays_as_it_was_sent(parent: Agent) -> None:
     parent.end_turn()
     parent.append("user", "And now?")
     assert "30000000" in line(parent)
+
+
+def test_a_summary_made_within_the_turn_does_not_bring_it_up_to_date(parent: Agent) -> None:
+    child = delegate(parent)
+    parent.append("user", "What is next?")
+    first = parent.request()
+    record_sent(parent, first)
+    child.append("assistant", "Twelve.")
+    parent.log.complete = lambda _: "A server is built."
+    ask(parent, "Sum up.", "summary", None)
+    assert parent.request().bytes == first.bytes
 
 
 def test_asking_twice_gives_the_same_and_writes_nothing(log: Log, parent: Agent) -> None:

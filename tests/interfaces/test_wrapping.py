@@ -26,6 +26,7 @@ def wrapped(pieces: list[str], columns: int) -> str:
         ("supercalifragilistic is a word", 10, ["supercalifragilistic", "is a word"]),
         ("a supercalifragilistic word", 10, ["a", "supercalifragilistic", "word"]),
         ("你好你好你好 abc", 7, ["你好你", "好你好", "abc"]),
+        ("\u0301 aaaa", 4, ["\u0301", "aaaa"]),
         ("\x1b[1mbold\x1b[0m word", 9, ["\x1b[1mbold\x1b[0m word"]),
     ],
 )

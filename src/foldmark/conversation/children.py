@@ -53,16 +53,17 @@ def words_of(at: Standing, fork: Event) -> Event | None:
 
 
 def _sent(at: Standing) -> Family | None:
-    """What the newest request of the open turn told; None if there is none, or a person did something since."""
-    newest = at.store.newest_sent(at.record.id, 1) if at.record.open_turn is not None else []
-    if not newest or newest[0].turn != at.record.open_turn or newest[0].makings.purpose != "answer":
+    """What the open turn's newest request told; None if there is none, or a person did something since."""
+    turn = at.record.open_turn
+    newest = at.store.answered_last(at.record.id, turn) if turn is not None else None
+    if newest is None:
         return None
-    own = Segment(at.record.id, newest[0].event + 1, at.newest)
+    own = Segment(at.record.id, newest.event + 1, at.newest)
     said = any(each.kind == "user" and each.actor == "human" for each in at.store.messages((own,)))
-    forks = at.store.operations(at.record.id, after=newest[0].event)
+    forks = at.store.operations(at.record.id, after=newest.event)
     if said or any(each.kind == "fork" and each.actor == "human" for each in forks):
         return None
-    return newest[0].makings.family or Family()
+    return newest.makings.family or Family()
 
 
 def _now(at: Standing) -> Family:

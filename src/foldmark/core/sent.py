@@ -88,6 +88,9 @@ class Sent(Protocol):
     def newest_sent(self, agent_id: str, limit: int) -> list[SentRequest]:
         """The newest requests that the agent sent, newest first, at most `limit`."""
 
+    def answered_last(self, agent_id: str, turn: int) -> SentRequest | None:
+        """The newest request that the agent sent in a turn for an answer, not for a summary or a filter."""
+
     def kept_text(self, sha256: str) -> str:
         """The text behind a hash. Raises DamagedError if it is not there."""
 

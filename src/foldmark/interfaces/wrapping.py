@@ -34,7 +34,8 @@ class Wrapping:
 
     def __init__(self, columns: int) -> None:
         self.columns = columns
-        self._at, self._gap, self._word, self._indent = 0, "", "", ""
+        self._at: int | None = None  # the column; none on a line where nothing stands yet, not even a lone accent
+        self._gap = self._word = self._indent = ""
 
     def feed(self, text: str) -> str:
         """What may be printed now."""
@@ -45,19 +46,19 @@ class Wrapping:
         if not self._word:
             return ""
         gap, word, self._gap, self._word = self._gap, self._word, "", ""
-        if not self._at:
-            self._indent = gap if len(gap) < self.columns // 2 else ""
         wide = _width(word)
-        if self._at and self._at + len(gap) + wide > self.columns:
+        if self._at is None:
+            self._indent = gap if len(gap) < self.columns // 2 else ""
+        elif self._at + len(gap) + wide > self.columns:
             self._at = len(self._indent) + wide
             return f"\n{self._indent}{word}"
-        self._at += len(gap) + wide
+        self._at = (self._at or 0) + len(gap) + wide
         return gap + word
 
     def _char(self, char: str) -> str:
         if char == "\n":
             shown = self.flush() + char
-            self._at, self._gap = 0, ""
+            self._at, self._gap = None, ""
             return shown
         if char in " \t":
             shown = self.flush()

@@ -693,6 +693,12 @@ SELECT id, event, turn, created_at, provider, model, sha256, bytes, tokens, data
 SELECT id, event, turn, created_at, provider, model, sha256, bytes, tokens, data
 FROM sent WHERE agent = ? ORDER BY id DESC LIMIT ?
 
+-- name: answered_last
+-- An agent's newest request in a turn that was for an answer, not for a summary or a filter.
+SELECT id, event, turn, created_at, provider, model, sha256, bytes, tokens, data
+FROM sent WHERE turn = ? AND agent = ? AND iif(json_valid(data), data ->> '$.purpose', NULL) IS NULL
+ORDER BY id DESC LIMIT 1
+
 -- name: tombstones
 -- The messages inside segments, JSON [[agent, first, last], ...], whose content was erased.
 SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
