@@ -1,4 +1,4 @@
-"""Hypothesis profiles of the laws: `ci` by default, with the same examples in every run; `deep` with FOLDMARK_DEEP=1."""
+"""Hypothesis profiles of the laws: `ci` by default, with the same examples in every run; `deep` (FOLDMARK_DEEP=1)."""
 
 import os
 
