@@ -26,7 +26,7 @@ from wire_gemini import GcaWire, GeminiWire
 
 from foldmark.core.answer import Kept, Piece, Stopped, Thought, Usage
 from foldmark.core.errors import ContextOverflowError, ProviderError
-from foldmark.core.images import Image
+from foldmark.core.media import Image
 from foldmark.core.prompt import Prompt
 from foldmark.core.request import Edge, Manifest, Options, Request, ToolCall, ToolSpec
 from foldmark.core.view import Calls, Said, Step, Used

@@ -47,6 +47,8 @@ MARK = {
 _TEXT = record({**_TYPE, "text": filled}, MARK)
 # "You uploaded an unsupported image. Please make sure your image has of one the following formats: ['png', 'jpeg', …"
 IMAGE_URL = matching(r"^(?:https?://\S+|data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2})$")
+# guides/file-inputs: a PDF as data has a name; Chat Completions take no other files
+FILE = {"filename": filled, "file_data": matching(r"^data:application/pdf;base64,JVBERi[A-Za-z0-9+/]*={0,2}$")}
 IMAGE_DETAIL = one_of("auto", "low", "high", "original")
 _PARTS = {
     "system": tagged({"text": _TEXT}),
@@ -60,7 +62,7 @@ _PARTS = {
             "input_audio": record(
                 {**_TYPE, "input_audio": record({"data": filled, "format": one_of("wav", "mp3")})}, MARK
             ),
-            "file": record({**_TYPE, "file": mapping}, MARK),
+            "file": record({**_TYPE, "file": record({}, {**FILE, "file_id": filled})}, MARK),
         }
     ),
 }

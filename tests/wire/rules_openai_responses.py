@@ -29,6 +29,7 @@ from rules_common import (
 )
 from rules_openai import (
     EFFORT,
+    FILE,
     FUNCTION_NAME,
     IMAGE_DETAIL,
     IMAGE_URL,
@@ -46,12 +47,11 @@ from rules_openai import (
 _CALL_ID = matching(r"^(?s:.){1,64}$")
 _TYPE = {"type": anything}
 _STATUS = nullable(one_of("in_progress", "completed", "incomplete"))
-_FILE = ("file_id", "file_data", "filename", "file_url")
 _INPUT_PARTS = tagged(
     {
         "input_text": record({**_TYPE, "text": filled}, MARK),
         "input_image": record(_TYPE, {"image_url": IMAGE_URL, "file_id": filled, "detail": IMAGE_DETAIL, **MARK}),
-        "input_file": record(_TYPE, {**dict.fromkeys(_FILE, filled), **MARK}),
+        "input_file": record(_TYPE, {**FILE, **dict.fromkeys(("file_id", "file_url"), filled), **MARK}),
     }
 )
 # "Invalid value: 'input_text'. Supported values are: 'output_text' and 'refusal'." (jeremychone/rust-genai#119)

@@ -12,7 +12,7 @@ import msgspec
 from foldmark.core import wire
 from foldmark.core.attached import family
 from foldmark.core.events import Event
-from foldmark.core.images import images_of
+from foldmark.core.media import Image, media_of
 from foldmark.core.view import INTERRUPTED, NO_OUTPUT, NO_RESULT, TOOL_MESSAGE
 from foldmark.providers.anthropic import AFTER
 from foldmark.sessions.claude.blocks import FILE_HEADING, file_name
@@ -118,10 +118,10 @@ def _shown(block: Any) -> Block | None:
     """An image or a document of a user's or a result."""
     if _kind(block) == "document":
         return _document(block)
-    images, _ = images_of({"blocks": [block]})
-    if not images:
+    shown, _ = media_of({"blocks": [block]})
+    image = shown[0] if shown else None
+    if not isinstance(image, Image):
         return None
-    image = images[0]
     if image.url:
         return {"type": "image", "source": {"type": "url", "url": image.url}}
     return {"type": "image", "source": {"type": "base64", "media_type": image.media, "data": image.data}}
@@ -137,7 +137,8 @@ def _document(block: Block) -> Block | None:
     if not pdf and not plain:
         return None
     titles = {name: block[name] for name in ("title", "context") if _filled(block.get(name))}
-    return {"type": "document", "source": {"type": kind, "media_type": media, "data": data}, **titles}
+    cited = {"citations": block["citations"]} if isinstance(block.get("citations"), dict) else {}
+    return {"type": "document", "source": {"type": kind, "media_type": media, "data": data}, **titles, **cited}
 
 
 def _is_base64(data: str) -> bool:
