@@ -37,6 +37,7 @@ from rules_openai import (
     SHARED,
     breakpoints,
     effort,
+    files,
     options,
     parameters,
     strict_schema,
@@ -216,6 +217,7 @@ def _thinking(body: dict[str, Any], items: list[tuple[int, dict[str, Any]]]) -> 
         for path, part in _parts(index, item):
             if part.get("type") == "input_image" and part.get("image_url") is None and part.get("file_id") is None:
                 yield f"{path}: an image without image_url or file_id"
+        yield from files(body, _parts(index, item))
 
 
 def _order(items: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
