@@ -10,6 +10,7 @@ import re
 import zlib
 from binascii import Error, a2b_base64
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
 from foldmark.core.wording import count
@@ -38,8 +39,7 @@ _URL = re.compile(r"https://[!-~]{1,2000}")
 _ADDRESS = f"data:{PDF};base64,"
 _BEGIN = "JVBERi"  # %PDF- in base64; a provider refuses the whole request for anything else
 _PAGES = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
-_PACKED = re.compile(rb"/ObjStm.{0,300}?stream\r?\n", re.DOTALL)
-_UNPACKED = 1 << 20  # bytes of one packed stream that are looked at, and how many streams
+_UNPACKED = 1 << 20  # bytes of one packed stream that are read, and how many streams
 _STREAMS = 200
 _BYTES_A_PAGE = 100_000
 
@@ -139,13 +139,17 @@ def tokens_of(part: Mapping[str, Any]) -> int:
 
 
 def _unpacked(raw: bytes) -> Iterator[bytes]:
-    for number, packed in enumerate(_PACKED.finditer(raw)):
-        if number == _STREAMS:
+    """What the first packed streams of a PDF hold: newer files keep the descriptions of their pages there."""
+    at = -1
+    for _ in range(_STREAMS):
+        at = raw.find(b"/ObjStm", at + 1)
+        if at < 0:
             return
-        try:
-            yield zlib.decompressobj().decompress(raw[packed.end() : packed.end() + _UNPACKED], _UNPACKED)
-        except zlib.error:
-            continue
+        begin = raw.find(b"stream", at, at + 300)
+        if begin >= 0:
+            packed = raw[begin + 6 : begin + _UNPACKED].lstrip(b"\r\n")
+            with suppress(zlib.error):
+                yield zlib.decompressobj().decompress(packed, _UNPACKED)
 
 
 def _counted(block: Any) -> Any:

@@ -4,7 +4,6 @@ A block is put back in the plainest form that the API takes: what else stood in 
 left out, since one refused block makes the whole session useless. Pure.
 """
 
-from binascii import Error, a2b_base64
 from typing import Any
 
 import msgspec
@@ -132,20 +131,13 @@ def _document(block: Block) -> Block | None:
     if not isinstance(source, dict):
         return None
     kind, media, data = source.get("type"), source.get("media_type"), source.get("data")
-    pdf = kind == "base64" and media == "application/pdf" and isinstance(data, str) and _is_base64(data)
+    pdf = bool(media_of({"blocks": [block]})[0])
     plain = kind == "text" and media == "text/plain" and isinstance(data, str) and bool(data.strip())
     if not pdf and not plain:
         return None
     titles = {name: block[name] for name in ("title", "context") if _filled(block.get(name))}
     cited = {"citations": block["citations"]} if isinstance(block.get("citations"), dict) else {}
     return {"type": "document", "source": {"type": kind, "media_type": media, "data": data}, **titles, **cited}
-
-
-def _is_base64(data: str) -> bool:
-    try:
-        return bool(a2b_base64(data.encode("ascii"), strict_mode=True))
-    except (Error, UnicodeEncodeError):
-        return False
 
 
 def _reference(block: Any) -> Block | None:
