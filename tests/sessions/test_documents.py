@@ -254,10 +254,8 @@ def test_thinking_is_exported_byte_for_byte_and_comes_back_equal(load, tmp_path)
 
 
 def test_what_stands_behind_a_result_joins_its_turn_again(load, tmp_path):
-    agent = imported(CLAUDE, load, tmp_path)
-    agent.append("assistant", "They agree.")
-    agent.end_turn()
-    agent.append("user", "Good.")
+    more = jsonl(assistant([{"type": "text", "text": "They agree."}], "g", "f", "msg_3"), user("Good.", "h", "g"))
+    agent = imported(CLAUDE + more, load, tmp_path)
     marked = [record["message"]["content"] for record in records_of(export_of(agent)) if record.get("isMeta")]
     assert marked == [[DOCUMENT]]
     turns = [
