@@ -21,7 +21,7 @@ from wire_anthropic import AnthropicWire, error
 
 from foldmark.core.answer import Kept, Piece, Stopped, Thought, Usage
 from foldmark.core.errors import ContextOverflowError, ProviderError
-from foldmark.core.media import Image
+from foldmark.core.media import Document, Image, Medium
 from foldmark.core.prompt import Layer, Prompt, assemble
 from foldmark.core.request import Edge, Manifest, Options, Part, Request, ToolCall, ToolSpec
 from foldmark.core.view import Calls, Said, Step, Used, View
@@ -39,7 +39,7 @@ HIDDEN = {"type": "redacted_thinking", "data": "ZGF0YQ=="}
 DROP = {"prefix_mismatch_behavior": "drop_block"}
 
 
-def used(call_id: str = "c1", result: str = "seen", failed: bool = False, media: tuple[Image, ...] = ()) -> Used:
+def used(call_id: str = "c1", result: str = "seen", failed: bool = False, media: tuple[Medium, ...] = ()) -> Used:
     return Used(call_id, "look", '{"at":"a"}', result, failed, None, media)
 
 
@@ -141,6 +141,33 @@ def test_images_come_before_the_text_and_inside_of_results() -> None:
         {"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": "seen"}, data]},
         {"type": "tool_result", "tool_use_id": "c2", "content": "bad", "is_error": True},
     ]
+
+
+def test_documents_come_before_the_text_and_inside_of_results() -> None:
+    plan, book = Document("JVBERi0=", "plan.pdf", 600), Document("JVBERi0=", "book.pdf", 601)
+    steps = Said("user", "See?", (plan, PIXEL, book)), Calls("", (used("c1", media=(Document("JVBERi0="),)),))
+    asked, _, answered = messages(*steps)
+    data = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}}
+    assert asked["content"] == [
+        {**data, "title": "plan.pdf"},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}},
+        {"type": "text", "text": book.note},
+        {"type": "text", "text": "See?"},
+    ]
+    assert answered["content"][0]["content"] == [{"type": "text", "text": "seen"}, data]
+
+
+def test_thinking_of_another_conversation_goes_to_models_that_do_not_bind_it() -> None:
+    other = {**THOUGHT, "imported": True}
+
+    def thinking(model: str) -> list[Any]:
+        steps = user("See?"), Calls("", (used(),), (other, THOUGHT)), Said("assistant", "And", (), (other,))
+        body = encode(model, prompt(*steps, user("Go on.")), TOOLS, Options(thinking="low"))
+        blocks = [block for message in body["messages"] for block in message["content"]]
+        return [block for block in blocks if block["type"] == "thinking"]
+
+    assert thinking("claude-opus-5") == [THOUGHT, THOUGHT, THOUGHT]
+    assert thinking("claude-opus-5-5") == thinking("claude-fable-5-1") == [THOUGHT]
 
 
 def test_a_failed_result_with_an_image_keeps_the_image() -> None:

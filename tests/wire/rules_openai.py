@@ -235,7 +235,7 @@ def openai(body: dict[str, Any]) -> list[str]:
 
 
 _READS_FILES = re.compile(
-    r"(?:openai/)?(?:gpt-(?:[5-9]|4o|4\.)|chatgpt-|o1$|o1-pro|o3(?!-mini)|o[4-9])|anthropic/|google/gemini"
+    r"(?:openai/|ft:)?(?:gpt-(?:[5-9]|4o|4\.)|chatgpt-|o1$|o1-pro|o3(?!-mini)|o[4-9])|anthropic/|google/gemini"
 )
 
 

@@ -192,11 +192,11 @@ def _results(calls: Iterable[Used], model: str) -> list[dict[str, Any]]:
 
 
 def _media(media: Iterable[Medium], model: str) -> list[dict[str, Any]]:
-    return [_document(each) if isinstance(each, Document) else _image(each, model) for each in media]
+    return [_document(each, model) if isinstance(each, Document) else _image(each, model) for each in media]
 
 
-def _document(document: Document) -> dict[str, Any]:
-    if document.pages > MOST_PAGES:
+def _document(document: Document, model: str) -> dict[str, Any]:
+    if document.pages > MOST_PAGES or _version(model) < (1, 5):
         return {"text": document.note}
     return {"inlineData": {"mimeType": PDF, "data": document.data}}
 
