@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldmark.core import images
+from foldmark.core import media
 from foldmark.core.caching import Bill, Cache, Rules, blocks
 
 ANTHROPIC = Rules(100, look=20)
@@ -106,7 +106,7 @@ def test_an_image_weighs_what_it_is_counted_as_and_still_differs_from_another() 
         return {"type": "image", "source": source}
 
     one, other = (blocks("anthropic", body(image(letter)))[0].data for letter in "ab")
-    assert len(one) == len(other) < images.TOKENS * 5
+    assert len(one) == len(other) < media.TOKENS * 5
     assert one != other
 
 

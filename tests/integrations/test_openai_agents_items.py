@@ -279,6 +279,16 @@ def test_images_and_thinking_are_sent_by_foldmark_too(tmp_path: Path) -> None:
         assert "secret-1" in json.dumps(talk.agent.request("openai_responses", "gpt-5").body)
 
 
+def test_a_document_that_came_from_elsewhere_is_a_file_to_the_sdk(tmp_path: Path) -> None:
+    source = {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0xLjQK"}
+    with session("foldmark", tmp_path) as talk:
+        block = {"type": "document", "source": source, "title": "plan.pdf"}
+        talk.agent.append("user", "read", data={"blocks": [block, BLOCK]})
+        file = {"filename": "plan.pdf", "file_data": "data:application/pdf;base64,JVBERi0xLjQK"}
+        (item,) = now(talk.get_items())
+        assert item["content"] == [*text_parts("read"), {"type": "input_file", **file}, IMAGE]
+
+
 def test_nothing_large_is_stored_twice(tmp_path: Path) -> None:
     url, text = "data:image/png;base64," + "iVBORw0KGgo=" * 100_000, "word " * 100_000
     with session("foldmark", tmp_path) as talk:

@@ -87,6 +87,7 @@ CONFIGS = st.builds(
     isolation=st.booleans(),
 )
 LOW = st.sampled_from([1.0, 1.0, 0.9, 0.5, 0.01])
+PLAN = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0xLjQK"}}
 PNG = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
 
 
@@ -109,7 +110,7 @@ def step(agent: Agent, asked: list[str], number: int, kind: str, text: str, pick
             agent.append("assistant", text)
             agent.end_turn(interrupted=True)
         case "image" if images:
-            agent.append("user", text, data={"blocks": [PNG] * (1 + len(text) % 2)})
+            agent.append("user", text, data={"blocks": [PNG, PLAN][len(text) % 2 :]})
         case "call" | "foreign":
             asked.append(f"c{number % 9}")
             dialect = ("anthropic", "openai", "gemini")[number % 3] if kind == "foreign" else None

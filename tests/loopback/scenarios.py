@@ -30,6 +30,8 @@ TEXT_ARGUMENTS = ("anthropic", "openai", "openai_responses")
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}}
+PDF = "application/pdf"
+PLAN = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0xLjQK"}}
 LINK = {"type": "image", "source": {"type": "url", "url": "https://example.org/cat.png"}}
 
 ODD = (
@@ -211,6 +213,12 @@ def _image_in_a_result(agent: Agent) -> None:
     agent.append_tool_result("c2", "", data={"blocks": [IMAGE]})
 
 
+def _documents(agent: Agent) -> None:
+    agent.append("user", "Read both.", data={"blocks": [PLAN]})
+    agent.append_tool_call("look", {}, call_id="c1")
+    agent.append_tool_result("c1", "a plan", data={"blocks": [PLAN]})
+
+
 def _unfinished(agent: Agent) -> None:
     agent.append("user", "Look at both.")
     agent.append_tool_call("look", {"at": "a"}, call_id="c1")
@@ -327,6 +335,8 @@ REQUESTS = (
     Sent("the text of images", _images, (("user", "What is it?"),)),
     Sent("an image alone", _image_alone, (("image", "image/png"),)),
     Sent("an image in a result", _image_in_a_result, (("result", "a picture"), ("image", "image/png"))),
+    Sent("documents", _documents, (("document", PDF), ("call", "look"))),
+    Sent("a document in a result", _documents, (("result", "a plan"), ("document", PDF))),
     Sent("a call without result", _unfinished, (("call", "look"), ("result", NO_RESULT), ("assistant", "I was about"))),
     Sent("foreign tool messages", _foreign, (("call", "own_look"), ("result", "OWN RESULT")), ("FOREIGN", "foreign_")),
     Sent("a foreign result of an own call", _mixed, (("call", "look"), ("result", HIDDEN_RESULT)), ("FOREIGN",)),

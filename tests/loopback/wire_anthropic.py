@@ -201,6 +201,8 @@ def _said(role: str, content: Any) -> list[tuple[str, str]]:
                 found.append(("thinking", block["data"]))
             case "image":
                 found.append(("image", block["source"].get("media_type") or block["source"]["url"]))
+            case "document":
+                found.append(("document", block["source"]["media_type"]))
             case "tool_use":
                 found.append(("call", block["name"]))
             case "tool_result":

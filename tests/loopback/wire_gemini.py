@@ -235,7 +235,8 @@ def _said(role: str, part: dict[str, Any]) -> list[tuple[str, str]]:
         inside = [said for each in part["functionResponse"].get("parts", []) for said in _said(role, each)]
         return [("result", response.get("output", response.get("error"))), *inside]
     if "inlineData" in part:
-        return [("image", part["inlineData"]["mimeType"])]
+        media = part["inlineData"]["mimeType"]
+        return [("document" if media == "application/pdf" else "image", media)]
     if "fileData" in part:
         return [("image", part["fileData"]["fileUri"])]
     if "thoughtSignature" in part:

@@ -320,7 +320,10 @@ def _parts(role: str, content: Any) -> list[tuple[str, str]]:
     for part in content:
         url = part.get("image_url")
         url = url.get("url") if isinstance(url, dict) else url
-        if isinstance(url, str):
+        file = part.get("file", part).get("file_data")
+        if isinstance(file, str):
+            found.append(("document", file[5:].partition(";")[0]))
+        elif isinstance(url, str):
             found.append(("image", url[5:].partition(";")[0] if url.startswith("data:") else url))
         else:
             found.append((role, part["text"]))

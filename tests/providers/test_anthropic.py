@@ -21,7 +21,7 @@ from wire_anthropic import AnthropicWire, error
 
 from foldmark.core.answer import Kept, Piece, Stopped, Thought, Usage
 from foldmark.core.errors import ContextOverflowError, ProviderError
-from foldmark.core.images import Image
+from foldmark.core.media import Document, Image, Medium
 from foldmark.core.prompt import Layer, Prompt, assemble
 from foldmark.core.request import Edge, Manifest, Options, Part, Request, ToolCall, ToolSpec
 from foldmark.core.view import Calls, Said, Step, Used, View
@@ -39,8 +39,8 @@ HIDDEN = {"type": "redacted_thinking", "data": "ZGF0YQ=="}
 DROP = {"prefix_mismatch_behavior": "drop_block"}
 
 
-def used(call_id: str = "c1", result: str = "seen", failed: bool = False, images: tuple[Image, ...] = ()) -> Used:
-    return Used(call_id, "look", '{"at":"a"}', result, failed, None, images)
+def used(call_id: str = "c1", result: str = "seen", failed: bool = False, media: tuple[Medium, ...] = ()) -> Used:
+    return Used(call_id, "look", '{"at":"a"}', result, failed, None, media)
 
 
 def user(text: str) -> Said:
@@ -129,7 +129,7 @@ def test_the_last_point_may_be_a_result_or_an_image() -> None:
 
 def test_images_come_before_the_text_and_inside_of_results() -> None:
     link = Image(url="https://example.org/cat.png")
-    steps = Said("user", "See?", (PIXEL, link)), Calls("", (used("c1", images=(PIXEL,)), used("c2", "bad", True)))
+    steps = Said("user", "See?", (PIXEL, link)), Calls("", (used("c1", media=(PIXEL,)), used("c2", "bad", True)))
     asked, _, answered = messages(*steps)
     data = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
     assert asked["content"] == [
@@ -143,8 +143,35 @@ def test_images_come_before_the_text_and_inside_of_results() -> None:
     ]
 
 
+def test_documents_come_before_the_text_and_inside_of_results() -> None:
+    plan, book = Document("JVBERi0=", "plan.pdf", 600), Document("JVBERi0=", "book.pdf", 601)
+    steps = Said("user", "See?", (plan, PIXEL, book)), Calls("", (used("c1", media=(Document("JVBERi0="),)),))
+    asked, _, answered = messages(*steps)
+    data = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}}
+    assert asked["content"] == [
+        {**data, "title": "plan.pdf"},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}},
+        {"type": "text", "text": book.note},
+        {"type": "text", "text": "See?"},
+    ]
+    assert answered["content"][0]["content"] == [{"type": "text", "text": "seen"}, data]
+
+
+def test_thinking_of_another_conversation_goes_to_models_that_do_not_bind_it() -> None:
+    other = {**THOUGHT, "imported": True}
+
+    def thinking(model: str) -> list[Any]:
+        steps = user("See?"), Calls("", (used(),), (other, THOUGHT)), Said("assistant", "And", (), (other,))
+        body = encode(model, prompt(*steps, user("Go on.")), TOOLS, Options(thinking="low"))
+        blocks = [block for message in body["messages"] for block in message["content"]]
+        return [block for block in blocks if block["type"] == "thinking"]
+
+    assert thinking("claude-opus-5") == [THOUGHT, THOUGHT, THOUGHT]
+    assert thinking("claude-opus-5-5") == thinking("claude-fable-5-1") == [THOUGHT]
+
+
 def test_a_failed_result_with_an_image_keeps_the_image() -> None:
-    (result,) = messages(user("See?"), Calls("", (used(failed=True, images=(PIXEL,)),)))[-1]["content"]
+    (result,) = messages(user("See?"), Calls("", (used(failed=True, media=(PIXEL,)),)))[-1]["content"]
     assert [block["type"] for block in result["content"]] == ["text", "image"]
     assert "is_error" not in result
 

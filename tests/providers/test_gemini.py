@@ -26,7 +26,7 @@ from wire_gemini import GcaWire, GeminiWire
 
 from foldmark.core.answer import Kept, Piece, Stopped, Thought, Usage
 from foldmark.core.errors import ContextOverflowError, ProviderError
-from foldmark.core.images import Image
+from foldmark.core.media import Document, Image
 from foldmark.core.prompt import Prompt
 from foldmark.core.request import Edge, Manifest, Options, Request, ToolCall, ToolSpec
 from foldmark.core.view import Calls, Said, Step, Used
@@ -90,6 +90,23 @@ def test_an_address_is_sent_where_the_model_fetches_it_and_named_elsewhere() -> 
 def test_a_gif_would_be_refused_and_is_named_instead() -> None:
     assert parts_of([Said("user", "", (GIF,))]) == [
         [{"text": "[An image of type image/gif is not shown: Gemini does not take it.]"}]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("model", "pages", "taken"),
+    [
+        ("gemini-1.5-flash", 1, True),
+        ("gemini-3-pro-preview", 1000, True),
+        ("gemini-3-pro-preview", 1001, False),
+        ("gemma-3-27b-it", 1, False),
+    ],
+)
+def test_documents_are_inline_where_the_model_takes_them(model: str, pages: int, taken: bool) -> None:
+    document = Document("JVBERi0=", "plan.pdf", pages)
+    inline = {"inlineData": {"mimeType": "application/pdf", "data": "JVBERi0="}}
+    assert parts_of([Said("user", "Read.", (document,))], model) == [
+        [inline if taken else {"text": document.note}, {"text": "Read."}]
     ]
 
 

@@ -24,7 +24,7 @@ from foldmark.core.answer import Kept, Piece, Stopped, Thought, Usage
 from foldmark.core.config import Config
 from foldmark.core.errors import ContextOverflowError, ProviderError
 from foldmark.core.events import Event
-from foldmark.core.images import Image
+from foldmark.core.media import Document, Image, Medium
 from foldmark.core.ports import Provider
 from foldmark.core.prompt import Layer, Prompt, assemble
 from foldmark.core.request import Edge, Manifest, Options, Request, ToolCall, ToolSpec
@@ -44,8 +44,8 @@ CONTENT = {"type": "reasoning_content", "text": "Hm."}
 DETAILS = {"type": "reasoning_details", "details": [{"type": "reasoning.encrypted", "data": "x"}]}
 
 
-def used(call_id: str = "c1", result: str = "seen", images: tuple[Image, ...] = ()) -> Used:
-    return Used(call_id, "look", '{"at":"a"}', result, False, None, images)
+def used(call_id: str = "c1", result: str = "seen", media: tuple[Medium, ...] = ()) -> Used:
+    return Used(call_id, "look", '{"at":"a"}', result, False, None, media)
 
 
 def chat(*steps: Step, model: str = "gpt-5", tools: Sequence[ToolSpec] = (LOOK,), thinking: str = "default") -> Any:
@@ -91,8 +91,34 @@ def test_images_of_a_user() -> None:
     assert len(chat(alone)["messages"][0]["content"]) == len(responses(alone)["input"][0]["content"]) == 1
 
 
+PLAN = Document("JVBERi0=", "plan.pdf", 2)
+
+
+@pytest.mark.parametrize("model", ["gpt-4o", "gpt-4.1-mini", "gpt-5", "ft:gpt-4o:x", "o3", "chatgpt-4o-latest"])
+def test_documents_of_a_user_are_files(model: str) -> None:
+    file = {"filename": "plan.pdf", "file_data": "data:application/pdf;base64,JVBERi0="}
+    said = Said("user", "Read.", (PLAN,))
+    assert chat(said, model=model)["messages"][0]["content"][1] == {"type": "file", "file": file}
+    assert responses(said, model=model)["input"][0]["content"][1] == {"type": "input_file", **file}
+
+
+@pytest.mark.parametrize("model", ["gpt-4", "gpt-3.5-turbo", "o3-mini", "qwen3", "openai/gpt-oss-120b", "offline"])
+def test_a_model_that_reads_no_documents_gets_a_note(model: str) -> None:
+    steps = Said("user", "Read.", (PLAN,)), Calls("", (used(media=(PLAN,)),))
+    asked, *_, shown = chat(*steps, model=model)["messages"]
+    assert [part["text"] for part in asked["content"]] == ["Read.", PLAN.note]
+    assert shown["content"][1] == {"type": "text", "text": PLAN.note}
+    items = responses(*steps, model=model)["input"]
+    assert items[0]["content"][1] == items[-1]["output"][1] == {"type": "input_text", "text": PLAN.note}
+
+
+def test_openrouter_reads_documents_for_the_models_that_do() -> None:
+    for model in ("openai/gpt-5", "anthropic/claude-sonnet-4.5", "google/gemini-3-pro"):
+        assert chat(Said("user", "Read.", (PLAN,)), model=model)["messages"][0]["content"][1]["type"] == "file"
+
+
 def test_images_of_results_follow_all_results_in_chat_completions() -> None:
-    step = Calls("", (used("c1", images=(PNG,)), used("c2", "B"), used("c3", "C", (CAT,))))
+    step = Calls("", (used("c1", media=(PNG,)), used("c2", "B"), used("c3", "C", (CAT,))))
     *_, first, second, third, shown = chat(ASKED, step)["messages"]
     assert [m["tool_call_id"] for m in (first, second, third)] == ["c1", "c2", "c3"]
     assert [part.get("text") for part in shown["content"]] == [
@@ -105,7 +131,7 @@ def test_images_of_results_follow_all_results_in_chat_completions() -> None:
 
 
 def test_images_of_results_stand_in_the_output_of_responses() -> None:
-    items = responses(ASKED, Calls("", (used(images=(PNG,)), used("c2", "B"))))["input"]
+    items = responses(ASKED, Calls("", (used(media=(PNG,)), used("c2", "B"))))["input"]
     assert items[3]["output"] == [
         {"type": "input_text", "text": "seen"},
         {"type": "input_image", "image_url": "data:image/png;base64,aGk=", "detail": "auto"},
@@ -1128,7 +1154,7 @@ def test_a_server_that_wants_a_key_says_so() -> None:
 
 def test_chat_completions_are_counted_as_responses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(openai_client, "OWN_HOSTS", ("127.0.0.1",))
-    step = Calls("I look.", (used(images=(PNG,)), used("c2", "B")))
+    step = Calls("I look.", (used(media=(PNG, PLAN)), used("c2", "B")))
     body = openai.encode(
         "gpt-5", Prompt("Be brief.", (ASKED, step, Said("user", "?", (CAT,)))), (LOOK,), Options(thinking="low")
     )

@@ -10,6 +10,9 @@ from foldmark.sessions.conversion.exporting import Export, export
 
 Record = dict[str, Any]
 
+OWN = ("imported", "pages")
+"""What Foldmark notes in a block for itself."""
+
 
 def export_of(agent: foldmark.Agent) -> Export:
     """An export of an agent to a folder that is not looked at."""
@@ -95,7 +98,7 @@ def as_shown(messages: list[foldmark.Event]) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = []
     for event in messages:
         data = event.data or {}
-        others = data.get("blocks", [])
+        others = [{k: v for k, v in block.items() if k not in OWN} for block in data.get("blocks", [])]
         texts = [{"type": "text", "text": event.content}] if event.content.strip() else []
         if event.kind == "tool_call":
             found.append(("call", event.call_id, data["name"], json.loads(event.content)))

@@ -220,6 +220,7 @@ def test_thinking_is_kept_where_it_may_be_sent(agent):
         ({"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}, True),
         ({"type": "text", "media_type": "text/plain", "data": "x"}, True),
         ({"type": "base64", "media_type": "application/pdf", "data": "no base64"}, False),
+        ({"type": "base64", "media_type": "application/pdf", "data": "PGh0bWw+"}, False),
         ({"type": "text", "media_type": "text/html", "data": "x"}, False),
         ({"type": "text", "data": "x"}, False),
         ("x", False),
@@ -231,7 +232,8 @@ def test_documents(document, kept, agent, load, tmp_path):
     (record,) = records_of(export_of(agent))
     assert [each["type"] for each in record["message"]["content"]] == ["document"] * kept + ["image", "text"]
     (event,) = again(agent, load, tmp_path, "came").messages
-    assert event.data == {"blocks": [block] * kept + IMAGES[:1]}
+    pages = {"pages": 1} if document != "x" and document["type"] == "base64" else {}
+    assert event.data == {"blocks": [{**block, **pages}] * kept + IMAGES[:1]}
 
 
 def test_what_a_result_made_known_is_kept(agent):

@@ -226,7 +226,7 @@ def test_blocks_become_messages_in_their_order(session):
     hello, thinking, hi, asked, answered, bye = imported.messages
     assert hello.data is bye.data is None
     block = {"type": "thinking", "thinking": "hm", "signature": "s"}
-    assert thinking.data == {"response": "msg_1", "blocks": [block]}
+    assert thinking.data == {"response": "msg_1", "blocks": [{**block, "imported": True}]}
     assert hi.data == {"response": "msg_1"}
     assert asked.data == {"response": "msg_1", "call_id": "c1", "name": "Read"}
     assert answered.data == {"call_id": "c1", "is_error": True}

@@ -20,6 +20,7 @@ from foldmark.core.weight import weight
 
 PNG = "iVBORw0KGgo="
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
+PLAN = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0xLjQK"}}
 TEXTS = [
     "",
     " \n",
@@ -36,7 +37,7 @@ def filled(log: foldmark.Log) -> foldmark.Agent:
     agent = log.agent("default")
     agent.append("system", "Imported rule.")
     for number, text in enumerate(TEXTS):
-        agent.append("user", text, data={"blocks": [IMAGE] * (number % 3)} if number % 2 else None)
+        agent.append("user", text, data={"blocks": [IMAGE, PLAN][: number % 3]} if number % 2 else None)
         agent.append("assistant", text)
         agent.append_tool_call("mcp.server/tool", {"text": text}, call_id=f"c{number}", dialect="openai")
         agent.append_tool_result(f"c{number}", text * 40)

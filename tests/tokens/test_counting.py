@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 import foldmark
-from foldmark.core import images
+from foldmark.core import media
 from foldmark.core.config import Config
-from foldmark.core.images import Image
+from foldmark.core.media import Image
 from foldmark.tokens import o200k
 from foldmark.tokens.counting import BytesRuler, TokenizerRuler, calibration_key, count, ruler
 from foldmark.tokens.openai_prompt import prompt_tokens
@@ -93,7 +93,7 @@ def test_an_image_is_counted_as_an_image_whatever_its_bytes(part):
     def body(*more):
         return {"messages": [{"role": "user", "content": [{"type": "text", "text": "Look"}, *more]}]}
 
-    assert prompt_tokens(body(part)) - prompt_tokens(body()) == images.TOKENS
+    assert prompt_tokens(body(part)) - prompt_tokens(body()) == media.TOKENS
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_bytes_of_an_image_do_not_count():
     picture = Image("image/png", "A" * 400_000)
     data = b"{}" + picture.data.encode()
     measured = BytesRuler(4.0)
-    assert measured.tokens(measured.size({}, data, [picture])) == ceil(2 / 4 + images.TOKENS)
+    assert measured.tokens(measured.size({}, data, [picture])) == ceil(2 / 4 + media.TOKENS)
 
 
 def test_requests_of_an_agent_are_measured_with_what_it_is_set_to():

@@ -104,6 +104,22 @@ ANTHROPIC = [
         put("messages", 0, "content", 2, "source", "media_type", value="image/bmp"),
         "messages[0].content[2].source.media_type: must be one of image/jpeg, image/png, image/gif, image/webp",
     ),
+    # documents
+    _anthropic(
+        "documents",
+        put("messages", 0, "content", 0, "source", "data", value="PGh0bWw+"),
+        "messages[0].content[0].source.data: 'PGh0bWw+' does not match ^JVBERi[A-Za-z0-9+/]*={0,2}$",
+    ),
+    _anthropic(
+        "documents",
+        put("messages", 2, "content", 0, "content", 0, "source", "media_type", value="text/html"),
+        "messages[2].content[0].content[0].source.media_type: must be one of application/pdf",
+    ),
+    _anthropic(
+        "documents",
+        put("messages", 0, "content", 0, "pages", value=3),
+        "messages[0].content[0].pages: unknown field",
+    ),
     _anthropic(
         "cached",
         put("messages", 0, "content", 3, "type", value="thinking"),

@@ -14,7 +14,7 @@ _PICTURE = ("contents", 0, "parts", 0, "inlineData")
 _RESPONSE = (*_USER_PARTS, 0, "functionResponse")
 _THINKING = ("generationConfig", "thinkingConfig")
 _AT = "tools[0].functionDeclarations[0].parameters"
-_IMAGES = "must be one of image/png, image/jpeg, image/webp, image/heic, image/heif"
+_IMAGES = "must be one of image/png, image/jpeg, image/webp, image/heic, image/heif, application/pdf"
 _DATA = "text, inlineData, fileData, functionCall, functionResponse, executableCode, codeExecutionResult"
 
 

@@ -36,6 +36,7 @@ def _said(**more: Any) -> dict[str, Any]:
 
 
 _UNKNOWN = "messages[0].prompt_cache_breakpoint: unknown field"
+_PDF = r"^data:application/pdf;base64,JVBERi[A-Za-z0-9+/]*={0,2}$"
 _IMAGE = r"^(?:https?://\S+|data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2})$"
 _MARK = {"prompt_cache_breakpoint": {"mode": "explicit"}}
 _TOO_MANY = "no more than 4 are written, the implicit one among them"
@@ -388,6 +389,24 @@ RESPONSES = [
         "calls",
         put("input", 7, "output", 0, value={"type": "input_image", "detail": "auto"}),
         "input[7].output[0]: an image without image_url or file_id",
+    ),
+    # documents
+    _openai(
+        "documents",
+        drop("messages", 0, "content", 0, "file", "filename"),
+        "messages[0].content[0]: file_data without filename",
+    ),
+    _openai(
+        "documents",
+        put("messages", 0, "content", 0, "file", "file_data", value="JVBERi0="),
+        f"messages[0].content[0].file.file_data: 'JVBERi0=' does not match {_PDF}",
+    ),
+    _openai("documents", put("model", value="qwen3"), "messages[0].content[0]: qwen3 reads no files"),
+    _openai("documents", put("model", value="gpt-4"), "messages[0].content[0]: gpt-4 reads no files"),
+    _responses(
+        "documents",
+        put("input", 2, "output", 0, value={"type": "input_file", "filename": "a.pdf"}),
+        "input[2].output[0]: a file without file_data, file_id or file_url",
     ),
     _responses(
         "calls",

@@ -77,6 +77,18 @@ _GEMINI_RICH: dict[str, Any] = {
     ],
 }
 
+PDF = "JVBERi0xLjQK"
+
+
+def _file() -> dict[str, str]:
+    return {"filename": "a.pdf", "file_data": f"data:application/pdf;base64,{PDF}"}
+
+
+def _document() -> dict[str, Any]:
+    source = {"type": "base64", "media_type": "application/pdf", "data": PDF}
+    return {"type": "document", "source": source, "title": "a"}
+
+
 GOOD: dict[str, dict[str, dict[str, Any]]] = {
     "anthropic": {
         "plain": {"model": "claude-opus-5", "max_tokens": 1024, "messages": [{"role": "user", "content": "Hello"}]},
@@ -121,6 +133,16 @@ GOOD: dict[str, dict[str, dict[str, Any]]] = {
             "tools": [{"name": "read_file", "description": "Reads a file.", "input_schema": SCHEMA}],
             "tool_choice": {"type": "tool", "name": "read_file"},
         },
+        "documents": {
+            "model": "claude-opus-5",
+            "max_tokens": 1024,
+            "messages": [
+                {"role": "user", "content": [_document(), {"type": "text", "text": "Read."}]},
+                {"role": "assistant", "content": [_anthropic_call("c1")]},
+                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": [_document()]}]},
+            ],
+            "tools": [],
+        },
         "cached": {
             "model": "claude-opus-5",
             "max_tokens": 1024,
@@ -144,6 +166,10 @@ GOOD: dict[str, dict[str, dict[str, Any]]] = {
     },
     "openai": {
         "plain": {"model": "gpt-5", "messages": [{"role": "user", "content": "Hello"}]},
+        "documents": {
+            "model": "gpt-4o",
+            "messages": [{"role": "user", "content": [{"type": "file", "file": _file()}]}],
+        },
         "talk": {
             "model": "gpt-4o",
             "max_tokens": 100,
@@ -182,6 +208,14 @@ GOOD: dict[str, dict[str, dict[str, Any]]] = {
     },
     "openai_responses": {
         "plain": {"model": "gpt-5", "input": "Hello"},
+        "documents": {
+            "model": "gpt-5",
+            "input": [
+                {"role": "user", "content": [{"type": "input_file", **_file()}]},
+                {"type": "function_call", "call_id": "c1", "name": "read_file", "arguments": "{}"},
+                {"type": "function_call_output", "call_id": "c1", "output": [{"type": "input_file", **_file()}]},
+            ],
+        },
         "calls": {
             "model": "gpt-5",
             "instructions": "Be brief.",
@@ -209,6 +243,9 @@ GOOD: dict[str, dict[str, dict[str, Any]]] = {
     },
     "gemini": {
         "plain": {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]},
+        "documents": {
+            "contents": [{"role": "user", "parts": [{"inlineData": {"mimeType": "application/pdf", "data": PDF}}]}]
+        },
         "calls": _GEMINI_CALLS,
         "rich": _GEMINI_RICH,
     },

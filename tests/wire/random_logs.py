@@ -58,6 +58,16 @@ def image_at(url: str) -> dict[str, Any]:
     return {"type": "image", "source": {"type": "url", "url": url}}
 
 
+PDF = "JVBERi0xLjQKMSAwIG9iago8PC9UeXBlIC9QYWdlPj4KZW5kb2JqCg=="  # one page
+
+
+def document(data: str = PDF, **more: Any) -> dict[str, Any]:
+    """A document block as a message holds it."""
+    return {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": data}, **more}
+
+
+DOCUMENTS = [document(), document(title="A\nreport.pdf", pages=3), document(pages=1001), document(pages="7", title=7)]
+
 IMAGES = [
     *(image(media) for media in (PNG, JPEG, GIF, WEBP)),
     *(image_at(f"https://example.org/{path}") for path in ("a.png", "a.gif", "a%20b.JPG?x=1#y", "", "a.svg")),
@@ -79,8 +89,11 @@ NO_IMAGES: list[Any] = [
     ),
     image_at("https://" + "a" * 2001),
     {"type": "document", "source": {"type": "text", "data": "x"}},
+    {"type": "document", "source": {"type": "base64", "media_type": "text/html", "data": PDF}},
+    {"type": "document", "source": {"type": "url", "url": "https://example.org/a.pdf"}},
+    *(document(data) for data in ("", "JVBERi0", "JVBERi0=\n", "PGh0bWw+")),
 ]
-"""What looks like an image, and none that can be sent."""
+"""What looks like an image or a document, and none that can be sent."""
 
 THINKING = {"type": "thinking", "thinking": "Let me see.", "signature": "c2ln"}
 REDACTED = {"type": "redacted_thinking", "data": "b3BhcXVl"}
@@ -128,7 +141,7 @@ NO_KEPT: list[Any] = [
 """What looks like a kept block, and is none or cannot be sent."""
 
 block = st.one_of(
-    st.sampled_from(IMAGES),
+    st.sampled_from([*IMAGES, *DOCUMENTS]),
     st.sampled_from([each for blocks in KEPT.values() for each in blocks]),
     st.sampled_from(NO_IMAGES),
     st.sampled_from(NO_KEPT),

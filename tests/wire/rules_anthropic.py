@@ -51,9 +51,11 @@ _MEDIA = one_of("image/jpeg", "image/png", "image/gif", "image/webp")
 _TEXT = record({**_TYPE, "text": filled}, {"cache_control": _CACHE})
 # 2026-10-21: citations on the user's text blocks are a 400; on the assistant's they are echoed.
 _ANSWER_TEXT = record({**_TYPE, "text": filled}, {"cache_control": _CACHE, "citations": nullable(list_of(mapping))})
+# "messages.0.content.0.pdf.source.base64.data: The PDF specified was not valid." (anthropics/claude-code#24055)
+_PDF = {"media_type": one_of("application/pdf"), "data": matching(r"^JVBERi[A-Za-z0-9+/]*={0,2}$")}
 _SOURCE = tagged(
     {
-        "base64": record({**_TYPE, "media_type": filled, "data": filled}),
+        "base64": record({**_TYPE, **_PDF}),
         "text": record({**_TYPE, "media_type": one_of("text/plain"), "data": filled}),
         "url": record({**_TYPE, "url": filled}),
         "file": record({**_TYPE, "file_id": filled}),

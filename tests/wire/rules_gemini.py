@@ -5,7 +5,7 @@ SDK, `code_assist/converter.ts` of google-gemini/gemini-cli for the envelope, an
 report them, quoted at their rules. Demanded beyond the API: camel case only (it reads snake case too), a role in every
 content, strict alternation from a user's content to a user's, no text of only white space, function responses in front
 of their content, ids on both sides or on neither, names of at most 64 characters (the documentation says 128, servers
-have said 64), no inline data but images, no wish for thoughts where thinking is off.
+have said 64), no inline data but images and PDFs, no wish for thoughts where thinking is off.
 """
 
 from __future__ import annotations
@@ -39,8 +39,10 @@ _NAME = matching(r"^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$")
 _BASE64 = matching(r"^[A-Za-z0-9+/_-]+={0,2}$")
 # "MIME type must be image/png, image/jpeg, image/webp, image/heic, or image/heif." (EvanZhouDev/gemini-ai#3); no GIF
 # (microsoft/vscode#286628), no image/jpg (ogkalu2/comic-translate#399)
-_IMAGE = one_of("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
-_BLOB = record({"mimeType": _IMAGE, "data": _BASE64}, {"displayName": filled})
+_MEDIA = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
+_IMAGE = one_of(*_MEDIA)
+# document-processing: PDFs, inline in a content or in a function's response
+_BLOB = record({"mimeType": one_of(*_MEDIA, "application/pdf"), "data": _BASE64}, {"displayName": filled})
 _DATA = {
     "text": text,
     "inlineData": _BLOB,

@@ -47,6 +47,8 @@ MARK = {
 _TEXT = record({**_TYPE, "text": filled}, MARK)
 # "You uploaded an unsupported image. Please make sure your image has of one the following formats: ['png', 'jpeg', …"
 IMAGE_URL = matching(r"^(?:https?://\S+|data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2})$")
+# guides/file-inputs: a PDF as data has a name; Chat Completions take no other files
+FILE = {"filename": filled, "file_data": matching(r"^data:application/pdf;base64,JVBERi[A-Za-z0-9+/]*={0,2}$")}
 IMAGE_DETAIL = one_of("auto", "low", "high", "original")
 _PARTS = {
     "system": tagged({"text": _TEXT}),
@@ -60,7 +62,7 @@ _PARTS = {
             "input_audio": record(
                 {**_TYPE, "input_audio": record({"data": filled, "format": one_of("wav", "mp3")})}, MARK
             ),
-            "file": record({**_TYPE, "file": mapping}, MARK),
+            "file": record({**_TYPE, "file": record({}, {**FILE, "file_id": filled})}, MARK),
         }
     ),
 }
@@ -228,8 +230,29 @@ def openai(body: dict[str, Any]) -> list[str]:
             found.append("max_tokens: reasoning models take max_completion_tokens")
         found += [*effort(body, body.get("reasoning_effort"), "reasoning_effort"), *_thinking(body, messages)]
         parts = [(f"messages[{i}].content[{j}]", p) for i, m in messages for j, p in rows(m.get("content"))]
-        found += breakpoints(body, parts)
+        found += [*breakpoints(body, parts), *files(body, parts)]
     return found
+
+
+_READS_FILES = re.compile(
+    r"(?:openai/|ft:)?(?:gpt-(?:[5-9]|4o|4\.)|chatgpt-|o1$|o1-pro|o3(?!-mini)|o[4-9])|anthropic/|google/gemini"
+)
+
+
+def files(body: dict[str, Any], parts: Iterable[tuple[str, dict[str, Any]]]) -> Iterator[str]:
+    """What holds of files, the same in both APIs: "On models with vision capabilities, such as gpt-4o and later models"
+    (guides/file-inputs); other servers know no such part ("Unknown part type: file", vllm-project/vllm#16040)."""
+    for path, part in parts:
+        file = {"file": part.get("file"), "input_file": part}.get(str(part.get("type")))
+        if not isinstance(file, dict):
+            continue
+        if not any(file.get(name) for name in ("file_data", "file_id", "file_url")):
+            yield f"{path}: a file without file_data, file_id or file_url"
+        elif file.get("file_data") and not file.get("filename"):
+            # "Missing required parameter: 'input[0].content[0].filename'."
+            yield f"{path}: file_data without filename"
+        if not _READS_FILES.match(str(body.get("model"))):
+            yield f"{path}: {body.get('model')} reads no files"
 
 
 def breakpoints(body: dict[str, Any], parts: Iterable[tuple[str, dict[str, Any]]]) -> Iterator[str]:

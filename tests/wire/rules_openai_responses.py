@@ -29,6 +29,7 @@ from rules_common import (
 )
 from rules_openai import (
     EFFORT,
+    FILE,
     FUNCTION_NAME,
     IMAGE_DETAIL,
     IMAGE_URL,
@@ -36,6 +37,7 @@ from rules_openai import (
     SHARED,
     breakpoints,
     effort,
+    files,
     options,
     parameters,
     strict_schema,
@@ -46,12 +48,11 @@ from rules_openai import (
 _CALL_ID = matching(r"^(?s:.){1,64}$")
 _TYPE = {"type": anything}
 _STATUS = nullable(one_of("in_progress", "completed", "incomplete"))
-_FILE = ("file_id", "file_data", "filename", "file_url")
 _INPUT_PARTS = tagged(
     {
         "input_text": record({**_TYPE, "text": filled}, MARK),
         "input_image": record(_TYPE, {"image_url": IMAGE_URL, "file_id": filled, "detail": IMAGE_DETAIL, **MARK}),
-        "input_file": record(_TYPE, {**dict.fromkeys(_FILE, filled), **MARK}),
+        "input_file": record(_TYPE, {**FILE, **dict.fromkeys(("file_id", "file_url"), filled), **MARK}),
     }
 )
 # "Invalid value: 'input_text'. Supported values are: 'output_text' and 'refusal'." (jeremychone/rust-genai#119)
@@ -216,6 +217,7 @@ def _thinking(body: dict[str, Any], items: list[tuple[int, dict[str, Any]]]) -> 
         for path, part in _parts(index, item):
             if part.get("type") == "input_image" and part.get("image_url") is None and part.get("file_id") is None:
                 yield f"{path}: an image without image_url or file_id"
+        yield from files(body, _parts(index, item))
 
 
 def _order(items: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from random_logs import DIALECTS, GIF, JPEG, NO_IMAGES, PNG, REDACTED, THINKING,
 from foldmark.core import wire
 from foldmark.core.config import Config
 from foldmark.core.events import Event
-from foldmark.core.images import LARGEST
+from foldmark.core.media import LARGEST
 from foldmark.core.truncation import HINT, after, before, shorten
 from foldmark.core.turns import Message, exchange_of
 from foldmark.core.view import (
@@ -249,7 +249,7 @@ def images_of(made: View) -> list[list[str]]:
     """The media or the address of each image, step by step; of calls, those of their results."""
     found = []
     for step in made.steps:
-        held = [i for used in step.calls for i in used.images] if isinstance(step, Calls) else step.images
+        held = [i for used in step.calls for i in used.media] if isinstance(step, Calls) else step.media
         found.append([each.url or each.media for each in held])
     return found
 

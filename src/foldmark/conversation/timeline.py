@@ -304,6 +304,10 @@ class Timeline:
         try:
             if secrets:
                 content, data = secrets.hidden(content), secrets.hidden_in(data)
+            if isinstance(data, Mapping) and data.get("blocks"):
+                from foldmark.core.media import counted  # few messages hold any
+
+                data = counted(data)
             draft = Draft(
                 kind=kind,
                 created_at=self.log.clock() if created_at is None else codec.timestamp(created_at),

@@ -102,7 +102,7 @@ class Windowing:
             to = self._target
             body = to.wire.encode(to.model, prompt, () if bare else to.tools, to.options)
             data = msgspec.json.encode(body)
-            self._newest = prompt, Encoded(body, data, self.ruler.size(body, data, prompt.images))
+            self._newest = prompt, Encoded(body, data, self.ruler.size(body, data, prompt.media))
         return self._newest[1]
 
     # Where it begins

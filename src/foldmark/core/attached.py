@@ -1,8 +1,8 @@
 """What a message holds besides its text, and how much of that is sent [SPEC 5.2].
 
-Images of users and of results are sent in every dialect; those of results only while their turn is active, if
-truncation is on. What a provider wants to see again (thinking with its signature) is sent while its turn is active, in
-its own dialect. Of the rest of `data["blocks"]` nothing is sent.
+Images and documents of users and of results are sent in every dialect; those of results only while their turn is
+active, if truncation is on. What a provider wants to see again (thinking with its signature) is sent while its turn is
+active, in its own dialect. Of the rest of `data["blocks"]` nothing is sent.
 """
 
 from collections.abc import Iterable
@@ -10,14 +10,18 @@ from typing import Any, NamedTuple
 
 from foldmark.core.config import Config
 from foldmark.core.events import Event
-from foldmark.core.images import Image, images_of
+from foldmark.core.media import Document, Medium, media_of
 from foldmark.core.wording import count
+
+IMPORTED = "imported"
+"""In a kept block, and never sent: the model thought it in another program's conversation, behind another system prompt
+and with other tools."""
 
 
 class Attached(NamedTuple):
     """What is sent of an event besides its text, and what a person is told of it."""
 
-    images: tuple[Image, ...] = ()
+    media: tuple[Medium, ...] = ()
     kept: tuple[dict[str, Any], ...] = ()
     detail: str = ""
 
@@ -46,14 +50,16 @@ def family(dialect: str) -> str:
 
 
 def _shown(event: Event, dialect: str, *, over: bool) -> Attached:
-    images, others = images_of(event.data, dialect)
+    media, others = media_of(event.data, dialect)
     said = []
-    if images:
-        number = count(len(images), "image")
+    if media:
+        documents = sum(isinstance(each, Document) for each in media)
+        kinds = (len(media) - documents, "image"), (documents, "document")
+        number = " and ".join(count(many, kind) for many, kind in kinds if many)
         said.append(f"{number} not sent: the turn is over" if over else f"with {number}")
     if others:
         said.append(f"without {count(others, 'block')} that cannot be sent")
-    return Attached(() if over else tuple(images), (), "; ".join(said))
+    return Attached(() if over else tuple(media), (), "; ".join(said))
 
 
 def _answered(event: Event, dialect: str, active: bool) -> Attached:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from foldmark.core import images
+from foldmark.core import media
 
 MOST_MARKED = 4
 """Breakpoints of one request that count; the last ones."""
@@ -226,6 +226,7 @@ def _parts(content: Any) -> Iterable[dict[str, Any]]:
     return content or []
 
 
+_SHOWN = (b'"image', b'"inlineData"', b'"document"', b'"file_data"')
 _MARKS = ("cache_control", "prompt_cache_breakpoint")
 
 
@@ -234,18 +235,19 @@ def _block(head: str, value: Any, kind: str = "") -> Block:
     if marked:
         value = {key: each for key, each in value.items() if key not in _MARKS}
     data = msgspec.json.encode(value)
-    if len(data) > images.TOKENS and (b'"image' in data or b'"inlineData"' in data):
+    if len(data) > media.TOKENS and any(sign in data for sign in _SHOWN):
         data = msgspec.json.encode(_standing_in(value))
     return Block(head.encode() + data, marked, kind)
 
 
 def _standing_in(value: Any) -> Any:
-    """The same with short texts in the place of images: as long as what an image is counted as, by its own digest."""
+    """The same with short texts in the place of images and documents: as long as what each is counted as, by its own
+    digest."""
     if isinstance(value, list):
         return [_standing_in(each) for each in value]
     if not isinstance(value, dict):
         return value
-    if value.get("type") in ("image", "image_url", "input_image") or "inlineData" in value:
+    if tokens := media.tokens_of(value):
         digest = blake2b(msgspec.json.encode(value), digest_size=16).hexdigest()
-        return (digest * (images.TOKENS * 4 // len(digest)))[: images.TOKENS * 4]
+        return (digest * (tokens * 4 // len(digest) + 1))[: tokens * 4]
     return {key: _standing_in(each) for key, each in value.items()}

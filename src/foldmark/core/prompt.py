@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from foldmark.core.config import Config
 from foldmark.core.events import Event
-from foldmark.core.images import Image
+from foldmark.core.media import Medium
 from foldmark.core.request import LeftOut, Part
 from foldmark.core.view import Calls, Said, Step, View
 
@@ -91,11 +91,11 @@ class Prompt(NamedTuple):
         return "\n\n".join(text for text in (self.stable, self.anchors) if text)
 
     @property
-    def images(self) -> tuple[Image, ...]:
-        """All images that are sent, in order."""
-        found: list[Image] = []
+    def media(self) -> tuple[Medium, ...]:
+        """All images and documents of the messages, in order."""
+        found: list[Medium] = []
         for step in self.steps:
-            found += [i for call in step.calls for i in call.images] if isinstance(step, Calls) else step.images
+            found += [i for call in step.calls for i in call.media] if isinstance(step, Calls) else step.media
         return tuple(found)
 
 

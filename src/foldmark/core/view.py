@@ -21,7 +21,7 @@ from foldmark.core import wire
 from foldmark.core.attached import NOTHING, Attached, attached, family
 from foldmark.core.config import Config
 from foldmark.core.events import Event
-from foldmark.core.images import Image
+from foldmark.core.media import Medium
 from foldmark.core.request import LeftOut, Part
 from foldmark.core.truncation import Shortened, shorten
 
@@ -37,12 +37,12 @@ _TOOLS = ("tool_call", "tool_result", "tool")
 
 
 class Said(NamedTuple):
-    """A message on its way to a provider; `role` is `user` or `assistant`, `images` a user's, `kept` the blocks of an
-    answer in the form of the dialect. One of text, images and blocks there is."""
+    """A message on its way to a provider; `role` is `user` or `assistant`, `media` a user's, `kept` the blocks of an
+    answer in the form of the dialect. One of text, media and blocks there is."""
 
     role: str
     text: str
-    images: tuple[Image, ...] = ()
+    media: tuple[Medium, ...] = ()
     kept: tuple[dict[str, Any], ...] = ()
 
 
@@ -55,7 +55,7 @@ class Used(NamedTuple):
     result: str
     failed: bool
     signature: str | None
-    images: tuple[Image, ...] = ()
+    media: tuple[Medium, ...] = ()
 
 
 class Calls(NamedTuple):
@@ -142,7 +142,7 @@ def isolate(
             left.append(_left(event, "isolation", f"written for {event.dialect}, this request is {dialect}"))
         elif event.kind not in ("tool_call", "tool_result") and not event.content.strip():
             more = beside.get(event.id, NOTHING)
-            if more.images or more.kept:
+            if more.media or more.kept:
                 kept.append(event)
             else:
                 left.append(_left(event, "empty", more.detail or "it has no text"))
@@ -271,13 +271,13 @@ class _Builder:
         more = self._beside.get(event.id, NOTHING)
         text = text if text.strip() else ""  # a provider refuses white space alone
         self._part(event, text, how, "; ".join(each for each in (detail, more.detail) if each))
-        return Said("user" if event.kind in ("user", "tool") else "assistant", text, more.images, more.kept)
+        return Said("user" if event.kind in ("user", "tool") else "assistant", text, more.media, more.kept)
 
     def _calls(self, exchange: Exchange) -> Calls:
         said = self._said(exchange.text) if exchange.text else Said("assistant", "")
         sent = [self._call(call) for call, _ in exchange.calls]
         answered = [self._result(call, result) for call, result in exchange.calls]
-        calls = (u._replace(result=r, failed=f, images=i) for u, (r, f, i) in zip(sent, answered, strict=True))
+        calls = (u._replace(result=r, failed=f, media=i) for u, (r, f, i) in zip(sent, answered, strict=True))
         return Calls(said.text, tuple(calls), said.kept)
 
     def _call(self, call: Event) -> Used:
@@ -290,7 +290,7 @@ class _Builder:
         self._part(call, f"{name}({args})", detail="; ".join(changes))
         return Used(call_id, name, args, "", False, signature if isinstance(signature, str) else None)
 
-    def _result(self, call: Event, result: Event | None) -> tuple[str, bool, tuple[Image, ...]]:
+    def _result(self, call: Event, result: Event | None) -> tuple[str, bool, tuple[Medium, ...]]:
         if result is None:
             hidden = call.id in self._hidden
             text, why = (HIDDEN_RESULT, "is of another dialect") if hidden else (NO_RESULT, "never came")
@@ -305,4 +305,4 @@ class _Builder:
         if blank:
             text = f"[{more[0].upper()}{more[1:]}.]" if more else NO_OUTPUT
         self._part(result, text, "truncated" if cut else "whole", "; ".join(each for each in (detail, more) if each))
-        return text, (result.data or {}).get("is_error") is True, beside.images
+        return text, (result.data or {}).get("is_error") is True, beside.media

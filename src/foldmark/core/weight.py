@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from foldmark.core import images, wire
+from foldmark.core import media, wire
 from foldmark.core.truncation import shorten
 
 TEXT = 64
@@ -24,8 +24,11 @@ SAID = 88
 CALL = 340
 """Bytes around a call's name and arguments, the frame of its result and what stands there if none comes included."""
 
-IMAGE = images.TOKENS * 4 + 120
+IMAGE = media.TOKENS * 4 + 120
 """An image, its frame included, at the most bytes that any provider's token has."""
+
+DOCUMENT = 160
+"""Bytes around a document's data and name."""
 
 INTERRUPTED = 20
 """What marks an answer that was cut short."""
@@ -50,13 +53,21 @@ def weight(kind: str, content: str, data: Mapping[str, Any] | None, interrupted:
         case "system":
             return 0
         case "user" if data and data.get("blocks"):
-            sent, _ = images.images_of(data)
-            return TEXT * bool(sent or content.strip()) + _escaped(content) + sum(IMAGE + len(i.url) for i in sent)
+            shown, _ = media.media_of(data)
+            sent = sum(_shown(each) for each in shown)
+            return TEXT * bool(sent or content.strip()) + _escaped(content) + sent
         case _:
             if not content.strip():
                 return 0
             around = {"user": TEXT, "tool": TEXT + NOTE}.get(kind, SAID)
             return around + _escaped(content) + INTERRUPTED * interrupted
+
+
+def _shown(each: media.Medium) -> int:
+    """The bytes of an image or a document; 0 for a document whose pages were not counted."""
+    if isinstance(each, media.Document):
+        return each.pages and each.tokens * 4 + DOCUMENT + _escaped(each.name)
+    return IMAGE + len(each.url)
 
 
 def _escaped(text: str) -> int:

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 
 from foldmark.core.answer import Kept, Piece, Stopped, Usage
+from foldmark.core.attached import IMPORTED
 from foldmark.core.errors import ProviderError
-from foldmark.core.images import Image
+from foldmark.core.media import PDF, Document, Image, Medium
 from foldmark.core.prompt import Prompt
 from foldmark.core.request import PLAIN, Options, ToolCall, ToolSpec
 from foldmark.core.view import Calls, Used
@@ -19,6 +20,9 @@ Block = dict[str, Any]
 
 AFTER = "after"
 """In a kept block, and never sent: the characters of the answer's text that stood in front of it, if there were any."""
+
+MOST_PAGES = 600
+"""Pages of the documents of a request."""
 
 _NOT_AT_THE_TOP = ("oneOf", "allOf", "anyOf")
 _THINKING = {"thinking": ("thinking", "signature"), "redacted_thinking": ("data",)}
@@ -69,17 +73,17 @@ def _messages(prompt: Prompt, how: Asked) -> tuple[list[dict[str, Any]], list[Bl
     for index, step in enumerate(prompt.steps):
         if isinstance(step, Calls):
             uses = [_use(call) for call in step.calls]
-            said = _said(step.text, step.kept if how.thinks else (), uses)
+            said = _said(step.text, step.kept if how.thinks else (), uses, how)
             _add(messages, "assistant", [*thoughts, *said], how)
             _add(messages, "user", [_result(call) for call in step.calls], how)
             thoughts = []
         elif step.role == "assistant":
-            said = [*thoughts, *_said(step.text, step.kept if how.thinks else (), [])]
+            said = [*thoughts, *_said(step.text, step.kept if how.thinks else (), [], how)]
             thoughts = [] if step.text.strip() else said
             _add(messages, "assistant", [] if thoughts else said, how)
         else:
             thoughts = []
-            _add(messages, "user", [*(_image(i) for i in step.images), *_texts(step.text)], how)
+            _add(messages, "user", [*map(_shown, step.media), *_texts(step.text)], how)
         if index < prompt.earlier:
             earlier = _end(messages)
         if index < prompt.settled:
@@ -103,12 +107,17 @@ def _add(messages: list[dict[str, Any]], role: str, blocks: list[Block], how: As
     content.extend(blocks)
 
 
-def _said(text: str, kept: Sequence[Block], uses: list[Block]) -> list[Block]:
-    """The blocks of one answer in the order in which the model made them, as far as each can stand there."""
+def _said(text: str, kept: Sequence[Block], uses: list[Block], how: Asked) -> list[Block]:
+    """The blocks of one answer in the order in which the model made them, as far as each can stand there.
+
+    Models that bind thinking get none that was imported: what stood before it was another prompt with other tools.
+    """
     blocks: list[Block] = []
     done = 0
     for block in kept:
         names = _THINKING.get(str(block.get("type")), ())
+        if how.bound and block.get(IMPORTED) is True:
+            continue
         if not names or not all(isinstance(block.get(name), str) for name in names) or not block[names[-1]].strip():
             continue
         after = block.get(AFTER)
@@ -140,6 +149,16 @@ def _texts(text: str) -> list[Block]:
     return [_text(text)] if text.strip() else []
 
 
+def _shown(each: Medium) -> Block:
+    """An image or a document, or a text in the place of a document that the API would refuse the whole request for."""
+    if not isinstance(each, Document):
+        return _image(each)
+    if each.pages > MOST_PAGES:
+        return _text(each.note)
+    source = {"type": "base64", "media_type": PDF, "data": each.data}
+    return {"type": "document", "source": source, **({"title": each.name} if each.name else {})}
+
+
 def _image(image: Image) -> Block:
     if image.url:
         return {"type": "image", "source": {"type": "url", "url": image.url}}
@@ -151,9 +170,9 @@ def _use(call: Used) -> Block:
 
 
 def _result(call: Used) -> Block:
-    content: Any = [*_texts(call.result), *(_image(image) for image in call.images)] if call.images else call.result
+    content: Any = [*_texts(call.result), *map(_shown, call.media)] if call.media else call.result
     # The API takes nothing but text in a result that is marked as an error.
-    failed = {"is_error": True} if call.failed and not call.images else {}
+    failed = {"is_error": True} if call.failed and not call.media else {}
     return {"type": "tool_result", "tool_use_id": call.call_id, "content": content, **failed}
 
 

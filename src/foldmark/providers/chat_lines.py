@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from foldmark.core.prompt import EMPTY, GO_ON, OMITTED
 from foldmark.core.request import Request, ToolCall
-from foldmark.providers.openai import RESULT_IMAGES
+from foldmark.providers.openai import RESULT_MEDIA
 
 _FORM = (EMPTY, GO_ON, OMITTED)
 
@@ -41,7 +41,7 @@ def system_of(request: Request) -> str:
 
 
 def _is_form(text: str) -> bool:
-    return text.startswith(RESULT_IMAGES.partition("{")[0])
+    return text.startswith(RESULT_MEDIA)
 
 
 def tools_of(request: Request) -> set[str]:

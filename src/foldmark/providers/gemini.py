@@ -15,7 +15,7 @@ import msgspec
 
 from foldmark.core.answer import Kept, Piece, Stopped, Usage
 from foldmark.core.errors import ProviderError
-from foldmark.core.images import Image
+from foldmark.core.media import PDF, Document, Image, Medium
 from foldmark.core.prompt import Prompt
 from foldmark.core.request import PLAIN, Options, ToolCall, ToolSpec
 from foldmark.core.view import Calls, Said, Used
@@ -26,6 +26,9 @@ UNSIGNED = "skip_thought_signature_validator"
 
 MEDIA = {"png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "webp": "image/webp"}
 """Images that Gemini takes of those that Foldmark knows, by the ending of an address. GIF is none of them."""
+
+MOST_PAGES = 1000
+"""Pages of a document."""
 
 _LATEST = (3, 8)
 """What the names without a version mean now: gemini-flash-latest and its like."""
@@ -58,7 +61,7 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
             _add(contents, "model", [*_spoken(step), *calls])
             _add(contents, "user", _results(step.calls, model))
         elif step.role == "user":
-            _add(contents, "user", [*_images(step.images, model), *_text(step.text)])
+            _add(contents, "user", [*_media(step.media, model), *_text(step.text)])
         else:
             _add(contents, "model", _spoken(step))
     body: dict[str, Any] = {}
@@ -171,11 +174,11 @@ def _call(call: Used, *, third: bool, first: bool) -> dict[str, Any]:
 
 
 def _results(calls: Iterable[Used], model: str) -> list[dict[str, Any]]:
-    """The results of calls; Gemini 3 takes images inside them, others behind all of them."""
+    """The results of calls; Gemini 3 takes images and documents inside them, others behind all of them."""
     third = _version(model) >= (3, 0)
     results, behind = [], []
     for call in calls:
-        inside = [_image(image, model) for image in call.images]
+        inside = _media(call.media, model)
         if third:
             behind += [part for part in inside if "inlineData" not in part]
             inside = [part for part in inside if "inlineData" in part]
@@ -188,8 +191,14 @@ def _results(calls: Iterable[Used], model: str) -> list[dict[str, Any]]:
     return [*results, *behind]
 
 
-def _images(images: Iterable[Image], model: str) -> list[dict[str, Any]]:
-    return [_image(image, model) for image in images]
+def _media(media: Iterable[Medium], model: str) -> list[dict[str, Any]]:
+    return [_document(each, model) if isinstance(each, Document) else _image(each, model) for each in media]
+
+
+def _document(document: Document, model: str) -> dict[str, Any]:
+    if document.pages > MOST_PAGES or _version(model) < (1, 5):
+        return {"text": document.note}
+    return {"inlineData": {"mimeType": PDF, "data": document.data}}
 
 
 def _image(image: Image, model: str) -> dict[str, Any]:

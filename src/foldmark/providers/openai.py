@@ -2,9 +2,9 @@
 
 Many servers speak it (OpenRouter, Ollama, vLLM, DeepSeek, ...). Three things are not as one might expect. The most
 tokens of an answer are not sent: OpenAI's own models take `max_completion_tokens`, others only `max_tokens`, and with
-either a model that thinks may use them up before it says a word, so the model's own limit holds. The images of tool
-results follow in a message of the user, since a tool's message takes text alone. And to the newer of OpenAI's models
-tools are given only without thinking; `openai_responses` gives both.
+either a model that thinks may use them up before it says a word, so the model's own limit holds. The images and
+documents of tool results follow in a message of the user, since a tool's message takes text alone. And to the newer of
+OpenAI's models tools are given only without thinking; `openai_responses` gives both.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,23 +13,24 @@ from typing import Any
 
 from foldmark.core.answer import Kept, Piece, Stopped, distinct
 from foldmark.core.errors import ProviderError
-from foldmark.core.images import Image
+from foldmark.core.media import Document, Medium
 from foldmark.core.prompt import Prompt
 from foldmark.core.request import PLAIN, Options, ToolCall, ToolSpec
-from foldmark.core.view import Calls, Said
+from foldmark.core.view import Calls, Said, Used
 from foldmark.core.wire import tool_name
 from foldmark.providers.openai_models import (
     breakpoints,
     effort,
     marked,
     own,
+    takes_documents,
     tools_without_thinking,
     wants_reasoning_content,
 )
 from foldmark.providers.openai_reading import arguments, spent, text_of, tokens
 
-RESULT_IMAGES = "[Foldmark: images in the result of call {id} ({name}):]"
-"""Stands in front of the images of a tool's result."""
+RESULT_MEDIA = "[Foldmark: images", "[Foldmark: documents"
+"""How that begins which stands in front of what a tool's result holds besides its text."""
 
 REASONING = ("reasoning_content", "reasoning")
 """What servers call a model's thinking: DeepSeek and many the one, vLLM, Ollama and OpenRouter the other."""
@@ -93,9 +94,9 @@ def _said(model: str, step: Said) -> list[dict[str, Any]]:
     if step.role == "assistant":
         # Thinking alone, without a word or a call, is no message.
         return [{"role": "assistant", "content": step.text, **_kept(model, step.kept)}] if step.text else []
-    if not step.images:
+    if not step.media:
         return [{"role": step.role, "content": step.text}]
-    return [{"role": step.role, "content": [*_text(step.text), *_images(step.images)]}]
+    return [{"role": step.role, "content": [*_text(step.text), *_media(step.media, model)]}]
 
 
 def _calls(model: str, step: Calls) -> list[dict[str, Any]]:
@@ -107,9 +108,14 @@ def _calls(model: str, step: Calls) -> list[dict[str, Any]]:
     results = [{"role": "tool", "tool_call_id": call.call_id, "content": call.result} for call in step.calls]
     shown: list[dict[str, Any]] = []
     for call in step.calls:
-        if call.images:
-            shown += [*_text(RESULT_IMAGES.format(id=call.call_id, name=call.name)), *_images(call.images)]
+        if call.media:
+            shown += [*_text(_heading(call)), *_media(call.media, model)]
     return [asked, *results, *([{"role": "user", "content": shown}] if shown else [])]
+
+
+def _heading(call: Used) -> str:
+    documents = any(isinstance(each, Document) for each in call.media)
+    return f"{RESULT_MEDIA[documents]} in the result of call {call.call_id} ({call.name}):]"
 
 
 def _kept(model: str, blocks: Iterable[dict[str, Any]]) -> dict[str, Any]:
@@ -130,8 +136,16 @@ def _text(text: str) -> list[dict[str, Any]]:
     return [{"type": "text", "text": text}] if text.strip() else []
 
 
-def _images(images: Iterable[Image]) -> list[dict[str, Any]]:
-    return [{"type": "image_url", "image_url": {"url": image.data_url}} for image in images]
+def _media(media: Iterable[Medium], model: str) -> list[dict[str, Any]]:
+    return [_medium(each, model) for each in media]
+
+
+def _medium(each: Medium, model: str) -> dict[str, Any]:
+    if not isinstance(each, Document):
+        return {"type": "image_url", "image_url": {"url": each.data_url}}
+    if takes_documents(model):
+        return {"type": "file", "file": each.file}
+    return {"type": "text", "text": each.note}
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:

@@ -37,4 +37,6 @@ def _call(call: dict[str, Any]) -> dict[str, Any]:
 def _part(part: dict[str, Any]) -> dict[str, Any]:
     if part["type"] == "text":
         return {"type": "input_text", "text": part["text"]}
+    if part["type"] == "file":
+        return {"type": "input_file", **part["file"]}
     return {"type": "input_image", "image_url": part["image_url"]["url"], "detail": "auto"}

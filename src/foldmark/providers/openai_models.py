@@ -10,6 +10,7 @@ from typing import Any
 
 _OWN = re.compile(r"(?:ft:)?(?:gpt-(?!oss)|chatgpt-|codex-|o\d)")
 _GPT = re.compile(r"gpt-(\d+)(?:\.(\d+))?(?![\d.])")
+_BLIND = re.compile(r"(?:ft:)?(?:gpt-3|gpt-4(?![.\do])|o1-mini|o1-preview|o3-mini)")
 _PADDED = re.compile(r"(?:.*/)?deepseek-(?:v[4-9]|chat|reasoner)", re.IGNORECASE)
 
 
@@ -55,6 +56,13 @@ def breakpoints(model: str) -> bool:
     """Whether the model's cache knows beginnings of requests by breakpoints alone, so that a request does well to set
     some: "For GPT-5.6 models and later model families". To others they are unknown."""
     return _version(model) >= (5, 6)
+
+
+def takes_documents(model: str) -> bool:
+    """Return True if the model reads PDF documents: OpenAI's own that see ("gpt-4o and later models"), and these,
+    Claude and Gemini by OpenRouter's names. Other servers refuse a request with a part that they do not know."""
+    name = model.removeprefix("openai/")
+    return (own(name) and _BLIND.match(name) is None) or model.startswith(("anthropic/claude", "google/gemini"))
 
 
 def marked(part: dict[str, Any]) -> dict[str, Any]:

@@ -11,12 +11,12 @@ from typing import Any
 
 from foldmark.core.answer import Kept, Piece, Stopped, Usage, distinct
 from foldmark.core.errors import ProviderError
-from foldmark.core.images import Image
+from foldmark.core.media import Document, Medium
 from foldmark.core.prompt import Prompt
 from foldmark.core.request import PLAIN, Options, ToolCall, ToolSpec
 from foldmark.core.view import Calls, Said, Used
 from foldmark.core.wire import tool_name
-from foldmark.providers.openai_models import breakpoints, effort, marked, own, reasons
+from foldmark.providers.openai_models import breakpoints, effort, marked, own, reasons, takes_documents
 from foldmark.providers.openai_reading import arguments, spent, tokens
 
 APART = "\n\n"
@@ -34,7 +34,7 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
     For models whose cache goes by breakpoints (`openai_models`) these stand where `openai.encode` sets them. The
     `instructions` cannot carry one: there the system text is a message of the developer, which is the same to a model.
     """
-    steps = [_calls(step) if isinstance(step, Calls) else _said(step) for step in prompt.steps]
+    steps = [_calls(model, step) if isinstance(step, Calls) else _said(model, step) for step in prompt.steps]
     if own(model) and not reasons(model):  # the API refuses reasoning of another model then
         steps = [[item for item in step if item.get("type") != "reasoning"] for step in steps]
     items = list(chain(*steps))
@@ -73,23 +73,23 @@ def _mark(items: list[dict[str, Any]]) -> None:
                 return
 
 
-def _said(step: Said) -> list[dict[str, Any]]:
+def _said(model: str, step: Said) -> list[dict[str, Any]]:
     if step.role == "assistant":
         # Thinking is refused without what followed it.
         return [*_kept(step.kept), _answer(step.text, step.kept)] if step.text else []
-    if step.images:
-        return [{"role": step.role, "content": [*_text(step.text), *_images(step.images)]}]
+    if step.media:
+        return [{"role": step.role, "content": [*_text(step.text), *_media(step.media, model)]}]
     return [{"role": step.role, "content": step.text}] if step.text else []
 
 
-def _calls(step: Calls) -> list[dict[str, Any]]:
+def _calls(model: str, step: Calls) -> list[dict[str, Any]]:
     items = [*_kept(step.kept), *([_answer(step.text, step.kept)] if step.text else [])]
     items += [
         {"type": "function_call", "call_id": call.call_id, "name": call.name, "arguments": call.arguments}
         for call in step.calls
     ]
     return items + [
-        {"type": "function_call_output", "call_id": call.call_id, "output": _output(call)} for call in step.calls
+        {"type": "function_call_output", "call_id": call.call_id, "output": _output(model, call)} for call in step.calls
     ]
 
 
@@ -113,16 +113,24 @@ def _kept(blocks: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def _output(call: Used) -> str | list[dict[str, Any]]:
-    return [*_text(call.result), *_images(call.images)] if call.images else call.result
+def _output(model: str, call: Used) -> str | list[dict[str, Any]]:
+    return [*_text(call.result), *_media(call.media, model)] if call.media else call.result
 
 
 def _text(text: str) -> list[dict[str, Any]]:
     return [{"type": "input_text", "text": text}] if text.strip() else []
 
 
-def _images(images: Iterable[Image]) -> list[dict[str, Any]]:
-    return [{"type": "input_image", "image_url": image.data_url, "detail": "auto"} for image in images]
+def _media(media: Iterable[Medium], model: str) -> list[dict[str, Any]]:
+    return [_medium(each, model) for each in media]
+
+
+def _medium(each: Medium, model: str) -> dict[str, Any]:
+    if not isinstance(each, Document):
+        return {"type": "input_image", "image_url": each.data_url, "detail": "auto"}
+    if takes_documents(model):
+        return {"type": "input_file", **each.file}
+    return {"type": "input_text", "text": each.note}
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:

@@ -13,9 +13,8 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct
 
-from foldmark.core import images
 from foldmark.core.config import Config
-from foldmark.core.images import Image
+from foldmark.core.media import Medium, payload
 from foldmark.tokens.calibration import usable
 
 BYTES_PER_TOKEN = {"anthropic": 3.0}
@@ -32,20 +31,22 @@ class Ruler(Protocol):
     def ratio(self) -> float:
         """How much of a size makes a token."""
 
-    def size(self, body: dict[str, Any], data: bytes, images: Sequence[Image]) -> int:
-        """The size of a request: its body, the same serialized, and the images in it."""
+    def size(self, body: dict[str, Any], data: bytes, media: Sequence[Medium]) -> int:
+        """The size of a request: its body, the same serialized, and the images and documents of its messages."""
 
     def tokens(self, size: int) -> int:
         """The tokens of a request of this size, rounded up."""
 
 
 class BytesRuler(Struct, frozen=True):
-    """Counts bytes, `ratio` of them a token; an image is counted as `images.TOKENS`, whatever its bytes."""
+    """Counts bytes, `ratio` of them a token; an image or a document by its own `tokens`, whatever its bytes."""
 
     ratio: float
 
-    def size(self, body: dict[str, Any], data: bytes, images_: Sequence[Image] = ()) -> int:
-        return len(data) - images.payload(images_) + ceil(len(images_) * images.TOKENS * self.ratio)
+    def size(self, body: dict[str, Any], data: bytes, media: Sequence[Medium] = ()) -> int:
+        # A model that does not take one gets a note in its place; the end of the data tells.
+        sent = [each for each in media if each.data[-64:].encode() in data]
+        return len(data) - payload(sent) + ceil(sum(each.tokens for each in sent) * self.ratio)
 
     def tokens(self, size: int) -> int:
         return ceil(size / self.ratio)
@@ -59,7 +60,7 @@ class TokenizerRuler(Struct, frozen=True):
 
     ratio: float = 1.0
 
-    def size(self, body: dict[str, Any], data: bytes, images_: Sequence[Image] = ()) -> int:
+    def size(self, body: dict[str, Any], data: bytes, media: Sequence[Medium] = ()) -> int:
         from foldmark.tokens.openai_prompt import prompt_tokens
 
         return prompt_tokens(body)

@@ -1,13 +1,13 @@
 """The tokens of a request to OpenAI, counted as OpenAI lays it out: Chat Completions and Responses bodies [S3].
 
-A message is its texts and 3 tokens, the reply begins with 3, tools add 9 and their declarations; an image is counted
-as `images.TOKENS`. Whatever is added to a body adds its own tokens and changes no others.
+A message is its texts and 3 tokens, the reply begins with 3, tools add 9 and their declarations; images and
+documents are counted as `media.tokens_of` says. Whatever is added to a body adds its own tokens and changes no others.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from foldmark.core import images
+from foldmark.core import media
 from foldmark.tokens.declarations import declarations
 from foldmark.tokens.o200k import count
 
@@ -21,8 +21,6 @@ TOOLS = 9
 SEALED = (880, 8)
 """Encrypted thinking: characters of it that cost nothing, then how many make a token. OpenAI says neither; in recorded
 requests of GPT-5 a sealed block of 900 characters costs next to nothing and one of 1,400 some 64 tokens."""
-
-_IMAGES = ("image_url", "input_image")
 
 
 def prompt_tokens(body: Mapping[str, Any]) -> int:
@@ -62,7 +60,7 @@ def _item(item: Mapping[str, Any]) -> int:
 
 
 def _content(value: Any) -> int:
-    """A text, or a list of parts: texts and images."""
+    """A text, or a list of parts: texts, images and documents."""
     if isinstance(value, str):
         return count(value) if value else 0
     if not isinstance(value, list):
@@ -71,5 +69,5 @@ def _content(value: Any) -> int:
     for part in value:
         if isinstance(part, Mapping):
             text = part.get("text")
-            total += images.TOKENS if part.get("type") in _IMAGES else count(text) if isinstance(text, str) else 0
+            total += count(text) if isinstance(text, str) else media.tokens_of(part)
     return total

@@ -15,7 +15,7 @@ from foldmark.core import wire
 from foldmark.core.attached import family
 from foldmark.core.config import Config
 from foldmark.core.events import Event
-from foldmark.core.images import images_of
+from foldmark.core.media import Document, media_of
 from foldmark.core.segments import END, Segment, Segments, intersect, normal
 from foldmark.core.turns import Message
 from foldmark.core.view import INTERRUPTED, TOOL_MESSAGE
@@ -129,8 +129,13 @@ def _own(event: Event) -> list[Any]:
             return [{"type": "function_call", "call_id": event.call_id, "name": name, "arguments": args}]
         case "tool_result":
             return [{"type": "function_call_output", "call_id": event.call_id, "output": text}]
-        case "user" if images := images_of(data)[0]:
-            shown = [{"type": "input_image", "image_url": image.data_url, "detail": "auto"} for image in images]
+        case "user" if media := media_of(data)[0]:
+            shown = [
+                {"type": "input_file", **each.file}
+                if isinstance(each, Document)
+                else {"type": "input_image", "image_url": each.data_url, "detail": "auto"}
+                for each in media
+            ]
             said = [{"type": "input_text", "text": text}] if text.strip() else []
             return [{"role": "user", "content": [*said, *shown]}]
         case _ if not text.strip():

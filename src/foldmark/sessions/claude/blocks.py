@@ -19,6 +19,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from foldmark.core.attached import IMPORTED
+
 Data = dict[str, Any]
 
 MADE_UP = "foldmark_made_up"
@@ -180,7 +182,9 @@ def _read_assistant(content: list[Any], response: str | None) -> Reading:
             parts.append(Text("assistant", block["text"], data or None))
         elif kind == "tool_use" and _is_id(block.get("id")) and _is_id(block.get("name")):
             parts.append(Call(block["id"], block["name"], block.get("input", {}), data or None))
-        elif kind in _ASSISTANT_BLOCKS or kind.endswith(_SERVER_TOOLS):
+        elif kind in _ASSISTANT_BLOCKS:
+            parts.append(Text("assistant", "", {**data, "blocks": [{**block, IMPORTED: True}]}))
+        elif kind.endswith(_SERVER_TOOLS):
             parts.append(Text("assistant", "", {**data, "blocks": [block]}))
         else:
             complete = False

@@ -5,7 +5,8 @@ records repeat of them is for the display. Where the format leaves a choice:
 
 - Instructions to the model (messages of the developer or the system) are Codex's own, and no part of a conversation.
 - What a tool put out stays as it is, also where it is JSON or begins with an exit code: so the model read it.
-- Images become blocks in Foldmark's own form; of reasoning only what goes back to the provider (encrypted) is a block.
+- Images and PDF documents become blocks in Foldmark's own form; of reasoning only what goes back to the provider
+  (encrypted) is a block.
 - A custom tool's input, which is text, becomes `{"input": text}`.
 """
 
@@ -19,6 +20,7 @@ TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacte
 """Types of records that only a rollout has."""
 
 _DATA_URL = re.compile(r"data:(image/[a-z+.-]{1,20});base64,(.*)", re.DOTALL)
+_PDF = "data:application/pdf;base64,"
 _ROLES = {"user": "user", "assistant": "assistant"}
 
 
@@ -127,7 +129,7 @@ def _output(payload: Data) -> Reading:
 
 
 def _contents(items: list[Any]) -> tuple[list[str], list[Any], bool]:
-    """Texts, images as blocks, and whether that is all."""
+    """Texts, images and documents as blocks, and whether that is all."""
     texts, others, complete = [], [], True
     for item in items:
         if isinstance(item, str):
@@ -138,9 +140,19 @@ def _contents(items: list[Any]) -> tuple[list[str], list[Any], bool]:
             texts.append(item["text"])
         elif item.get("type") == "input_image" and (image := _image(item.get("image_url"))):
             others.append(image)
+        elif item.get("type") == "input_file" and (document := _document(item)):
+            others.append(document)
         else:
             complete = False
     return texts, others, complete
+
+
+def _document(item: Data) -> Data | None:
+    data, name = item.get("file_data"), item.get("filename")
+    if not isinstance(data, str) or not data.startswith(_PDF):
+        return None
+    source = {"type": "base64", "media_type": "application/pdf", "data": data.removeprefix(_PDF)}
+    return {"type": "document", "source": source, **({"title": name} if isinstance(name, str) and name else {})}
 
 
 def _image(url: Any) -> Data | None:

@@ -4,7 +4,6 @@ A block is put back in the plainest form that the API takes: what else stood in 
 left out, since one refused block makes the whole session useless. Pure.
 """
 
-from binascii import Error, a2b_base64
 from typing import Any
 
 import msgspec
@@ -12,7 +11,7 @@ import msgspec
 from foldmark.core import wire
 from foldmark.core.attached import family
 from foldmark.core.events import Event
-from foldmark.core.images import images_of
+from foldmark.core.media import Image, media_of
 from foldmark.core.view import INTERRUPTED, NO_OUTPUT, NO_RESULT, TOOL_MESSAGE
 from foldmark.providers.anthropic import AFTER
 from foldmark.sessions.claude.blocks import FILE_HEADING, file_name
@@ -118,10 +117,10 @@ def _shown(block: Any) -> Block | None:
     """An image or a document of a user's or a result."""
     if _kind(block) == "document":
         return _document(block)
-    images, _ = images_of({"blocks": [block]})
-    if not images:
+    shown, _ = media_of({"blocks": [block]})
+    image = shown[0] if shown else None
+    if not isinstance(image, Image):
         return None
-    image = images[0]
     if image.url:
         return {"type": "image", "source": {"type": "url", "url": image.url}}
     return {"type": "image", "source": {"type": "base64", "media_type": image.media, "data": image.data}}
@@ -132,19 +131,13 @@ def _document(block: Block) -> Block | None:
     if not isinstance(source, dict):
         return None
     kind, media, data = source.get("type"), source.get("media_type"), source.get("data")
-    pdf = kind == "base64" and media == "application/pdf" and isinstance(data, str) and _is_base64(data)
+    pdf = bool(media_of({"blocks": [block]})[0])
     plain = kind == "text" and media == "text/plain" and isinstance(data, str) and bool(data.strip())
     if not pdf and not plain:
         return None
     titles = {name: block[name] for name in ("title", "context") if _filled(block.get(name))}
-    return {"type": "document", "source": {"type": kind, "media_type": media, "data": data}, **titles}
-
-
-def _is_base64(data: str) -> bool:
-    try:
-        return bool(a2b_base64(data.encode("ascii"), strict_mode=True))
-    except (Error, UnicodeEncodeError):
-        return False
+    cited = {"citations": block["citations"]} if isinstance(block.get("citations"), dict) else {}
+    return {"type": "document", "source": {"type": kind, "media_type": media, "data": data}, **titles, **cited}
 
 
 def _reference(block: Any) -> Block | None:

@@ -6,6 +6,8 @@
   say nothing, a call without result, a result without call, a call id that is there twice.
 - The first record is a user's. A summary in that place is what Claude Code makes of a compaction (`isCompactSummary`);
   anywhere else a session would begin with it, so there it is an answer like any other.
+- What a turn got behind a result, without being a prompt, bears `isMeta`: so Claude Code writes the document that a
+  tool read, and an import knows by it that no turn begins there.
 - Uuids follow from agent and event; times from the events, never going back.
 - What no message says (a result for a call without one, the first record) bears the mark `MADE_UP`, by which an import
   knows it.
@@ -95,7 +97,10 @@ def records(pieces: Sequence[Piece], to: Exporting) -> Iterator[Record]:
     """The records of a session."""
     parent: str | None = None
     moment = ""
+    behind: int | None = None  # the turn, right behind results in it
     for index, piece in enumerate(pieces):
+        joins = behind is not None and piece.role == "user" and behind == piece.event.turn_id
+        behind = piece.event.turn_id if joins or piece.blocks[0]["type"] == "tool_result" else None
         moment = max(moment, _milliseconds(piece.event.created_at))
         uuid = str(_uuid(to.agent_id, piece))
         record: Record = {
@@ -114,7 +119,7 @@ def records(pieces: Sequence[Piece], to: Exporting) -> Iterator[Record]:
         if piece.made_up:
             record |= {"isMeta": True} if piece.part == "omitted" else {}
             record[MADE_UP] = True
-        elif piece.event.kind == "system":
+        elif piece.event.kind == "system" or (joins and piece.part == "text" and record["type"] == "user"):
             record["isMeta"] = True
         elif piece.event.kind == "summary" and piece.role == "user":
             record |= {"isVisibleInTranscriptOnly": True, "isCompactSummary": True}

@@ -1,0 +1,193 @@
+"""Images and documents of messages: what `data["blocks"]` holds of them, and what each costs [SPEC 5.4].
+
+They are kept in one form, whatever dialect they are sent in: `{"type": "image", "source": {"type": "base64",
+"media_type": "image/png", "data": "..."}}`, or a source of `{"type": "url", "url": "https://..."}`. A document is a
+PDF: `{"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "..."}}`, with a
+`title` if it has a name. Its `pages` are counted once, when the message is recorded; they are not sent.
+"""
+
+import re
+import zlib
+from binascii import Error, a2b_base64
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeAlias
+
+from foldmark.core.wording import count
+
+GIF = "image/gif"
+MEDIA = ("image/png", "image/jpeg", GIF, "image/webp")
+"""Images that are sent; Gemini takes no GIF."""
+PDF = "application/pdf"
+
+TOKENS = 1600
+"""What an image is counted as: about the most that one costs once a provider has scaled it down."""
+
+PAGE = 2400
+"""What a page of a document is counted as: its text and its picture. Anthropic, where pages cost most, says that three
+take about 7,000 tokens."""
+
+LARGEST = 5_000_000
+"""Characters of base64 in one image that are sent at most."""
+
+LARGEST_DOCUMENT = 28_000_000
+"""Characters of base64 in one document that are sent at most: 20 MB, and a request of less than Anthropic's 32 MB."""
+
+UNNAMED = "document.pdf"
+
+_URL = re.compile(r"https://[!-~]{1,2000}")
+_ADDRESS = f"data:{PDF};base64,"
+_BEGIN = "JVBERi"  # %PDF- in base64; a provider refuses the whole request for anything else
+_PAGES = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
+_UNPACKED = 1 << 20  # bytes of one packed stream that are read, and how many streams
+_STREAMS = 200
+_BYTES_A_PAGE = 100_000
+
+
+class Image(NamedTuple):
+    """An image to send: base64 `data` of a `media` type, or else a `url`."""
+
+    media: str = ""
+    data: str = ""
+    url: str = ""
+
+    @property
+    def data_url(self) -> str:
+        """The address of it, itself included if it has none elsewhere."""
+        return self.url or f"data:{self.media};base64,{self.data}"
+
+    @property
+    def tokens(self) -> int:
+        """What it is counted as."""
+        return TOKENS
+
+
+class Document(NamedTuple):
+    """A PDF to send: base64 `data`, its `name` and its number of `pages`, 0 if they were not counted when the message
+    was recorded."""
+
+    data: str
+    name: str = ""
+    pages: int = 0
+
+    @property
+    def file(self) -> dict[str, str]:
+        """The document as OpenAI's two APIs take it: its name and its data as an address."""
+        return {"filename": self.name or UNNAMED, "file_data": _ADDRESS + self.data}
+
+    @property
+    def tokens(self) -> int:
+        """What it is counted as."""
+        return self.pages * PAGE
+
+    @property
+    def note(self) -> str:
+        """One line in its place for a model that does not take it."""
+        named = f" {self.name}" if self.name else ""
+        number = f" ({count(self.pages, 'page')})" if self.pages else ""
+        return f"[The PDF document{named}{number} is not shown: this model does not take it.]"
+
+
+Medium: TypeAlias = Image | Document
+
+
+def media_of(data: Mapping[str, Any] | None, dialect: str = "") -> tuple[list[Medium], int]:
+    """The images and documents of a message, and how many of its other blocks cannot be sent in `dialect`."""
+    blocks = (data or {}).get("blocks")
+    found = [_image(block) or _document(block) for block in blocks] if isinstance(blocks, list) else []
+    gif = GIF if "gemini" in dialect else None
+    kept = [each for each in found if each and not (isinstance(each, Image) and each.media == gif)]
+    return kept, len(found) - len(kept)
+
+
+def counted(data: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """The data of a message with the pages of its documents counted."""
+    blocks = (data or {}).get("blocks")
+    if not data or not isinstance(blocks, list) or not any(_is_document(block) for block in blocks):
+        return data
+    return {**data, "blocks": [_counted(block) for block in blocks]}
+
+
+def payload(media: Iterable[Medium]) -> int:
+    """The bytes of the contents of images and documents in a request."""
+    return sum(len(each.data) for each in media)
+
+
+def pages_of(data: str) -> int:
+    """The pages of a PDF in base64, at least 1: as many as it names, those in packed streams included. Where none can
+    be read, one for each 100 KB."""
+    try:
+        raw = a2b_base64(data.encode("ascii", "replace"))
+    except Error:
+        return 1
+    found = len(_PAGES.findall(raw)) + sum(len(_PAGES.findall(each)) for each in _unpacked(raw))
+    return found or 1 + len(raw) // _BYTES_A_PAGE
+
+
+def tokens_of(part: Mapping[str, Any]) -> int:
+    """What an image or a document is counted as, as it stands in a request to any provider; 0 for any other part."""
+    kind = part.get("type")
+    if kind in ("image", "image_url", "input_image"):
+        return TOKENS
+    held = {"document": part.get("source"), "file": part.get("file"), "input_file": part}
+    inner = held.get(kind) if isinstance(kind, str) else part.get("inlineData")
+    data = inner.get("data", inner.get("file_data")) if isinstance(inner, Mapping) else None
+    if not isinstance(data, str):
+        return 0
+    data = data.removeprefix(_ADDRESS)
+    return pages_of(data) * PAGE if data.startswith(_BEGIN) else TOKENS
+
+
+def _unpacked(raw: bytes) -> Iterator[bytes]:
+    """What the first packed streams of a PDF hold: newer files keep the descriptions of their pages there."""
+    at = -1
+    for _ in range(_STREAMS):
+        at = raw.find(b"/ObjStm", at + 1)
+        if at < 0:
+            return
+        begin = raw.find(b"stream", at, at + 300)
+        if begin >= 0:
+            packed = raw[begin + 6 : begin + _UNPACKED].lstrip(b"\r\n")
+            with suppress(zlib.error):
+                yield zlib.decompressobj().decompress(packed, _UNPACKED)
+
+
+def _counted(block: Any) -> Any:
+    document = _document(block)
+    return {**block, "pages": pages_of(document.data)} if document else block
+
+
+def _is_document(block: Any) -> bool:
+    return isinstance(block, dict) and block.get("type") == "document"
+
+
+def _document(block: Any) -> Document | None:
+    source = block.get("source") if _is_document(block) else None
+    if not isinstance(source, dict) or source.get("type") != "base64" or source.get("media_type") != PDF:
+        return None
+    data, title, pages = source.get("data"), block.get("title"), block.get("pages")
+    if not isinstance(data, str) or not data.startswith(_BEGIN) or len(data) > LARGEST_DOCUMENT or not _is_base64(data):
+        return None
+    name = " ".join(title.split())[:200] if isinstance(title, str) else ""
+    known = isinstance(pages, int) and not isinstance(pages, bool) and pages > 0
+    return Document(data, name, pages if known else 0)
+
+
+def _image(block: Any) -> Image | None:
+    source = block.get("source") if isinstance(block, dict) and block.get("type") == "image" else None
+    if not isinstance(source, dict):
+        return None
+    data, url = source.get("data"), source.get("url")
+    if source.get("type") == "base64" and source.get("media_type") in MEDIA and isinstance(data, str):
+        return Image(source["media_type"], data) if 0 < len(data) <= LARGEST and _is_base64(data) else None
+    if source.get("type") == "url" and isinstance(url, str) and _URL.fullmatch(url):
+        return Image(url=url)
+    return None
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        a2b_base64(text.encode("ascii"), strict_mode=True)
+    except (Error, UnicodeEncodeError):
+        return False
+    return True
