@@ -1,8 +1,7 @@
-"""`foldmark index` where the model of embeddings is not installed: one line says how, and at a terminal it is offered."""
+"""`foldmark index` where the model of embeddings is not installed: one line says how, a terminal is offered it."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -103,6 +102,6 @@ def test_uv_installs_where_there_is_no_pip(
     into = f"pip install --python {sys.executable}"
     shown = f"{uv} {into} one\n{uv} {into} --no-deps two\n"
     assert asked(False) == (False, shown)
-    assert not os.path.exists("given")
+    assert not Path("given").exists()
     assert asked(True) == (True, shown)
     assert Path("given").read_text() == f"{into} one\n{into} --no-deps two\n"

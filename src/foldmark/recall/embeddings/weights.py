@@ -1,7 +1,7 @@
 """The weights of an encoder, from a safetensors file: a header in JSON behind its length in 8 bytes, then the tensors.
 
-The tensors are used where they lie in the file, mapped into memory: a query of ten words looks at ten rows of the words,
-which are half of a small model.
+The tensors are used where they lie in the file, mapped into memory: a query of ten words looks at ten rows of the table
+of words, which is half of a small model.
 """
 
 from collections.abc import Sequence

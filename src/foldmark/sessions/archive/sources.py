@@ -73,7 +73,7 @@ def below(folder: Path) -> list[Path]:
     for parent, _, names in os.walk(folder):
         paths = (os.path.join(parent, name) for name in names if name.endswith(".jsonl"))  # noqa: PTH118 - faster
         found += [path for path in paths if not os.path.islink(path)]  # noqa: PTH114
-    return [Path(path) for path in sorted(found, key=lambda path: path.split(os.sep))]
+    return [Path(path) for path in sorted(found, key=lambda each: each.split(os.sep))]  # noqa: PTH206
 
 
 def excluding(patterns: Sequence[str], environment: Mapping[str, str]) -> Excluded:
