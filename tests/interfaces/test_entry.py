@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import click
 import pytest
 from command_line import PROGRAM
 
 import foldmark
+from foldmark.interfaces.cli import _LATE, cli
 
 
 def test_every_name_is_there() -> None:
@@ -37,3 +39,31 @@ def test_the_command_line_lists_what_runs_without_it() -> None:
     assert "\n  statusline " in done.stdout
     done = subprocess.run([PROGRAM, "hooks"], capture_output=True, text=True)
     assert done.returncode == 2
+
+
+def imported(*arguments: str) -> set[str]:
+    """What the program imports for a command line."""
+    code = (
+        "import sys\nfrom foldmark.interfaces.entry import main\n"
+        f"sys.argv = ['foldmark', *{arguments!r}]\n"
+        "try: main()\nfinally: print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stderr.splitlines()[-1].split())
+
+
+def test_a_command_imports_no_other_one_and_nothing_that_it_does_not_use(log: foldmark.Log) -> None:
+    log.agent("default").append("user", "We keep the sessions in SQLite.")
+    found = imported("search", "sessions")
+    commands = {name for name in found if name.startswith("foldmark.interfaces.") and "_command" in name}
+    assert commands == {"foldmark.interfaces.archive_commands", "foldmark.interfaces.search_command"}
+    assert not found & {"numpy", "hashlib", "json", "difflib", "asyncio", "concurrent.futures", "subprocess"}
+
+
+def test_all_commands_are_known_though_none_is_imported() -> None:
+    listed = subprocess.run([PROGRAM, "--help"], capture_output=True, text=True, check=True).stdout
+    assert all(f"\n  {name} " in listed for name in (*_LATE, *cli.commands))
+    for name in _LATE:
+        assert cli.get_command(click.Context(cli), name).name == name
+    done = subprocess.run([PROGRAM, "serch"], capture_output=True, text=True)
+    assert (done.returncode, "Did you mean 'search'?" in done.stderr) == (2, True)

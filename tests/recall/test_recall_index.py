@@ -10,10 +10,13 @@ from typing import Any
 
 import apsw
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 import foldmark
 from foldmark.conversation.doctor import examine
 from foldmark.core.errors import CommandError
+from foldmark.recall.parts import parts_of, pieces_of
 from foldmark.stores.queries import migrations, queries
 from foldmark.stores.sqlite_file import APPLICATION_ID
 
@@ -178,3 +181,10 @@ def test_any_sqlite_shell_reads_and_searches_the_file(path: str, log: foldmark.L
         ]
     finally:
         db.close()
+
+
+@given(st.text(alphabet="abcXYZ019", max_size=12))
+def test_every_name_with_a_seam_is_taken_apart(word: str) -> None:
+    assume(word != "aB")
+    pieces = pieces_of(word)
+    assert parts_of(f"{word} aB") == " ".join([*(pieces if len(pieces) > 1 else ()), "a", "B"])

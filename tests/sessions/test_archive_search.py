@@ -381,3 +381,17 @@ def test_nobody_waits_for_another_process_that_indexes(home: Home, program: Call
         (hit,) = json.loads(program("search", "schema", "--json").out)["hits"]
     assert hit["id"] == "aa11"
     assert len(json.loads(program("search", "schema", "--json").out)["hits"]) == 2
+
+
+def test_of_a_long_session_only_the_lines_that_are_needed_are_read(home: Home) -> None:
+    filler = [user(f"filler {number} {'and more of it ' * 60}", f"f{number}") for number in range(3000)]
+    home.session("aa11", *filler[:1500], user("Look at the quartz.", "q"), *filler[1500:])
+    home.sync()
+
+    def read_so_far() -> int:
+        return int(Path("/proc/self/io").read_text().split()[1])
+
+    found(home, "quartz")  # with what it imports
+    before = read_so_far()
+    assert found(home, "quartz") == [("aa11", 1501)]
+    assert read_so_far() - before < 1_000_000, "of 3 MB"

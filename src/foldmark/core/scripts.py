@@ -8,4 +8,5 @@ UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u9
 
 def is_unspaced(word: str) -> bool:
     """Whether a word is of a script that writes no spaces."""
-    return re.match(f"[{UNSPACED}]", word) is not None
+    # Most words are ASCII; that is known without looking at them.
+    return not word.isascii() and re.match(f"[{UNSPACED}]", word) is not None

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +15,9 @@ from foldmark.conversation.asking import Asking
 from foldmark.conversation.log import check_name
 from foldmark.core.errors import ConflictError, FoldmarkError, StoreError
 from foldmark.core.wording import count, one_line
-from foldmark.interfaces.archive_commands import sessions, sync
 from foldmark.interfaces.completion import chat_commands, conversations, conversations_and_files
-from foldmark.interfaces.eval_command import evaluate
-from foldmark.interfaces.export_command import export
-from foldmark.interfaces.hook_commands import hook, statusline
-from foldmark.interfaces.index_command import index
-from foldmark.interfaces.install_commands import install, uninstall
-from foldmark.interfaces.mcp_command import mcp
 from foldmark.interfaces.render import harmless, json_text, result_json, result_text
-from foldmark.interfaces.rollover_command import rollover
-from foldmark.interfaces.search_command import search
 from foldmark.interfaces.setup import Setup
-from foldmark.interfaces.trim_command import trim
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -96,10 +87,40 @@ def _fail(text: str, code: int) -> int:
     return code
 
 
+_LATE = {
+    "eval": "eval_command:evaluate",
+    "export": "export_command:export",
+    "hook": "hook_commands:hook",
+    "index": "index_command:index",
+    "install": "install_commands:install",
+    "mcp": "mcp_command:mcp",
+    "rollover": "rollover_command:rollover",
+    "search": "search_command:search",
+    "sessions": "archive_commands:sessions",
+    "statusline": "hook_commands:statusline",
+    "sync": "archive_commands:sync",
+    "trim": "trim_command:trim",
+    "uninstall": "install_commands:uninstall",
+}
+"""Commands in modules of their own, each imported when it is asked for: most programs run one."""
+
+
 class _Commands(click.Group):
     """What is wrong with an option may be told without saying whose it is; here that is known, and so whose help is."""
 
     group_class = type
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*self.commands, *_LATE})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        # For a name that is unknown click compares it with all that are there.
+        wanted = [cmd_name] if cmd_name in self.commands or cmd_name in _LATE else list(_LATE)
+        for name in wanted:
+            if name not in self.commands:
+                module, _, command = _LATE[name].partition(":")
+                self.add_command(getattr(import_module(f"foldmark.interfaces.{module}"), command))
+        return super().get_command(ctx, cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -355,21 +376,3 @@ def demo(go_on: bool) -> int:
     from foldmark.interfaces.demo import walk
 
     return walk(run, go_on and sys.stdin.isatty() and sys.stdout.isatty())
-
-
-for each in (
-    evaluate,
-    export,
-    hook,
-    index,
-    install,
-    mcp,
-    rollover,
-    search,
-    sessions,
-    statusline,
-    sync,
-    trim,
-    uninstall,
-):
-    cli.add_command(each)

@@ -52,7 +52,7 @@ def index(setup: Setup, status: bool, remove: bool, model: str | None, limit: in
             told = "vectors were taken away" if any(removed.values()) else "there were no vectors"
             print(json_text({"removed": removed}) if as_json else told)
             return 0
-        embedder = _loaded(given.recall_model)
+        embedder = _loaded(given.recall_model, offering=not (status or as_json))
         interrupted = False
         if not status:
             try:
@@ -88,9 +88,24 @@ def _stores(setup: Setup) -> Iterator[dict[str, Vectors]]:
         yield stores
 
 
-def _loaded(name: str) -> "Embedder":
+def _loaded(name: str, *, offering: bool = False) -> "Embedder":
+    """The model. Where packages are missing, a person at a terminal is offered to install them, if `offering`. Raises
+    EmbeddingError."""
+    from foldmark.recall.embeddings.embedder import NotInstalledError
     from foldmark.recall.embeddings.model import kept
 
+    try:
+        return kept(name)
+    except NotInstalledError as error:
+        if not (offering and sys.stdin.isatty() and sys.stdout.isatty()):
+            raise
+        from foldmark.interfaces.extra_install import agreed_and_installed
+        from foldmark.recall.embeddings.processors import one_thread_each
+
+        print(harmless(f"foldmark: {error}"), file=sys.stderr)
+        if not agreed_and_installed(error.steps):
+            raise click.exceptions.Exit(error.exit_code) from None  # all is said
+        one_thread_each()
     return kept(name)
 
 

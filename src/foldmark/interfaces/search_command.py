@@ -98,6 +98,7 @@ def search(
     from foldmark.core.codec import well_formed
     from foldmark.core.recall import Filters
     from foldmark.interfaces.search_render import hits_text
+    from foldmark.recall.embeddings.processors import undivided
     from foldmark.recall.query import read as check
     from foldmark.sessions.archive.index import NAME
     from foldmark.sessions.archive.searching import opened
@@ -111,6 +112,7 @@ def search(
     if not archived and not logged:
         raise click.ClickException(nothing_to("search"))
     with ExitStack() as stack:
+        stack.enter_context(undivided())
         log = stack.enter_context(setup.log(create=False)) if logged else None
         wanted = Filters(**well_formed(filters))
         sessions = stack.enter_context(opened(archive, wanted, setup.given.recall_model))

@@ -40,6 +40,8 @@ def parts_of(text: str) -> str:
     found: list[str] = []
     length = 0
     for word in dict.fromkeys(re.findall(_WORD, text)):
+        if word.isascii() and word[1:].islower():  # nine in ten: they have no seam
+            continue
         pieces = pieces_of(word)
         if len(pieces) == 1 and not is_unspaced(word):
             continue

@@ -6,7 +6,6 @@ them may be written as JSON again. Everything else that JSON does not allow is r
 comes back can be encoded as JSON and as UTF-8, and is at most `MAX_DEPTH` deep.
 """
 
-import json
 import math
 import re
 from itertools import islice
@@ -52,6 +51,8 @@ def decode(line: bytes) -> Any:
 def _decode_slowly(line: bytes) -> Any:
     if not line.strip(b"\0 \t\r\n"):
         raise NotJsonError("nothing but NUL bytes")
+    import json  # for a line that msgspec refuses
+
     try:
         return json.loads(line.decode("utf-8", "replace"), parse_int=_integer, parse_float=_float, parse_constant=str)
     except RecursionError:

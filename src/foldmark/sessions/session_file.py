@@ -7,7 +7,6 @@ a record, broken or blank, and one bad line never costs another. Memory is bound
 import codecs
 import os
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +26,7 @@ NO_TYPE = "(no type)"
 NOT_AN_OBJECT = "(not an object)"
 
 _PIECE = 1 << 20
+_BUFFER = 1 << 16  # what a search reads of a file are a few lines, and every jump fills the buffer
 _MAX_TYPE = 100
 _UTF8_BOM = codecs.BOM_UTF8
 _WIDE_BOMS = (  # UTF-32's little-endian mark begins with UTF-16's
@@ -76,7 +76,7 @@ class SessionFile:
         self.whole = (0, 0)
         with self._reading():
             _check_regular(self.path)
-            self._file: IO[bytes] = self.path.open("rb", buffering=_PIECE)
+            self._file: IO[bytes] = self.path.open("rb", buffering=_BUFFER)
             try:
                 own = self._file
                 self._file = _as_utf8(own)
@@ -196,6 +196,8 @@ def _as_utf8(file: IO[bytes]) -> IO[bytes]:
     encoding = next((name for mark, name in _WIDE_BOMS if start.startswith(mark)), None)
     if encoding is None:
         return file
+    import tempfile  # with what that imports; hardly any session is wide
+
     decoder = codecs.getincrementaldecoder(encoding)("replace")
     copy: IO[bytes] = tempfile.TemporaryFile(buffering=_PIECE)  # noqa: SIM115 - it lives as long as the session file
     try:

@@ -1,6 +1,7 @@
 """What makes vectors of texts, whoever makes them."""
 
 from collections.abc import Sequence
+from shlex import join
 from typing import TYPE_CHECKING, Protocol
 
 from foldmark.core.errors import FoldmarkError
@@ -12,6 +13,14 @@ if TYPE_CHECKING:
 
 class EmbeddingError(FoldmarkError):
     """A model of embeddings is unknown, not installed, damaged or of a kind that is not understood."""
+
+
+class NotInstalledError(EmbeddingError):
+    """Packages are missing. `steps` are the arguments of `pip install` that bring them, in this order."""
+
+    def __init__(self, what: str, steps: Sequence[Sequence[str]]) -> None:
+        super().__init__(f"{what}: {' && '.join(f'pip install {join(step)}' for step in steps)}")
+        self.steps = steps
 
 
 class Embedder(Protocol):

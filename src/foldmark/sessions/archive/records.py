@@ -5,7 +5,6 @@ Sidechains, abandoned branches and what lies before a compaction are among it. W
 """
 
 from collections.abc import Iterator
-from hashlib import blake2b
 from typing import Any
 
 from msgspec import Struct, json
@@ -54,6 +53,8 @@ def searched(record: Any, kind: Kind, part: int) -> str:
 
 def key(record: Any, part: int, message: Said) -> int:
     """64 bits that are the same wherever the same message is met again: in a copy, a fork, a trimmed session."""
+    from hashlib import blake2b  # a search reads records, and needs no key
+
     uuid = record.get("uuid")
     if isinstance(uuid, str):
         named: list[Any] = [uuid, part]

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -159,7 +160,7 @@ class ArchiveIndex:
         texts: dict[int, str] = {}
         try:
             with SessionFile(index.path_of(name, self._archive)) as session:
-                for id, line, offset, part, _ in {row for rows in lists for row in rows}:
+                for id, line, offset, part, _ in sorted({row for rows in lists for row in rows}, key=itemgetter(2)):
                     texts[id] = searched(session.reread(line, offset).value, kind, part)
         except FoldmarkError:
             return []

@@ -69,11 +69,11 @@ def _kind(path: Path) -> Kind | None:
 
 def below(folder: Path) -> list[Path]:
     """All session files in a folder and those below it, no links."""
-    found = []
+    found: list[str] = []
     for parent, _, names in os.walk(folder):
         paths = (os.path.join(parent, name) for name in names if name.endswith(".jsonl"))  # noqa: PTH118 - faster
-        found += [Path(path) for path in paths if not os.path.islink(path)]  # noqa: PTH114
-    return sorted(found)
+        found += [path for path in paths if not os.path.islink(path)]  # noqa: PTH114
+    return [Path(path) for path in sorted(found, key=lambda each: each.split(os.sep))]  # noqa: PTH206
 
 
 def excluding(patterns: Sequence[str], environment: Mapping[str, str]) -> Excluded:

@@ -193,9 +193,10 @@ class _Sync:
         for path, kind in files:
             name = index.named(path, self._folder)
             gone.discard(name)
+            ours = not os.path.isabs(name)  # noqa: PTH117
             with suppress(OSError):
                 stat = path.stat()
-                if (at := self._position(known.get(name), stat, path.is_relative_to(self._folder))) is not None:
+                if (at := self._position(known.get(name), stat, ours)) is not None:
                     work.append((path, name, kind))
                     self._total += max(0, stat.st_size - at)
         for name in gone:
