@@ -10,6 +10,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -132,6 +133,19 @@ class SessionFile:
         found = _parse(text, line, offset)
         if not isinstance(found, Record):
             raise SessionFileError(f"{self.label} was changed while it was being read; import it again")
+        return found
+
+    def digests(self, *ends: int) -> list[str]:
+        """A digest of the file's bytes up to each of these offsets, which ascend."""
+        digest = blake2b(digest_size=16)
+        found = []
+        with self._reading():
+            at = self._file.seek(0)
+            for end in ends:
+                while at < end and (piece := self._file.read(min(_PIECE, end - at))):
+                    digest.update(piece)
+                    at += len(piece)
+                found.append(digest.hexdigest())
         return found
 
     def raw(self, offset: int) -> bytes:
