@@ -79,7 +79,7 @@ def test_an_image_result_is_kept_as_a_block(load):
 @real_files
 def test_compared_with_the_file_text_by_text(load):
     path = REAL / "episodic-memory-large.jsonl"
-    texts = []
+    texts, calls = [], {}
     for line in path.read_bytes().splitlines():
         record = json.loads(line)
         if "message" not in record:
@@ -87,7 +87,10 @@ def test_compared_with_the_file_text_by_text(load):
         content = record["message"]["content"]
         for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
             inner = block.get("content")
-            if block["type"] == "tool_use":
+            if block["type"] == "tool_result" and calls[block["tool_use_id"]] == len(texts) - 3:
+                texts.insert(len(texts) - 2, inner)  # it was written behind the next answer's call and its result
+            elif block["type"] == "tool_use":
+                calls[block["id"]] = len(texts)
                 texts.append(block["input"])
             elif isinstance(inner, list):
                 texts.append("\n".join(item["text"] for item in inner))
