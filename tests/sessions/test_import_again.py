@@ -15,8 +15,11 @@ from session_records import REAL_FILES, assistant, call, jsonl, result, user
 import foldmark
 from foldmark.core.errors import CommandError
 from foldmark.interfaces.imports import report_text
+from foldmark.recall import parts
+from foldmark.sessions import session_file
 from foldmark.sessions.conversion import importing
 from foldmark.sessions.conversion.importing import ImportReport, import_session
+from steps import steps
 
 real_files = pytest.mark.skipif(not REAL_FILES, reason="the real sessions are not here")
 
@@ -204,7 +207,7 @@ def test_a_last_line_without_its_end_is_read_once(end, place):
     *records, last = said("a", "b", "c")
     place.write(*records, jsonl(last)[:-1])
     report = place.grow(end, *after("c", "d"))
-    assert (report.messages, report.lines) == ({"assistant": 1} if False else {"user": 1}, 4)
+    assert (report.messages, report.lines) == ({"user": 1}, 4)
     assert place.shown == ["a", "b", "c", "d"]
 
 
@@ -453,3 +456,43 @@ def test_a_real_session_imported_in_parts_is_what_it_is_at_once(path, log, tmp_p
     assert sorted((e.kind, e.content, str(e.data)) for e in parts) == sorted(
         (e.kind, e.content, str(e.data)) for e in whole
     )
+
+
+# -- how much work it is ---------------------------------------------------------------------------------------
+
+
+def test_the_work_of_an_import_grows_with_its_new_lines_only(place):
+    """Steps of the database: each line costs alike, and what was imported before costs nothing."""
+
+    def lines(first: int, last: int) -> list[dict[str, Any]]:
+        names = [str(number) for number in range(first, last)]
+        return after(str(first - 1), *names) if first else said(*names)
+
+    spent = []
+    for end in (200, 400, 800):
+        place.path.write_bytes(jsonl(*lines(0, end)))
+        spent.append(steps(place.log, lambda name=str(end): place.bring(name=name)))
+    assert spent[2] - spent[1] < 2.3 * (spent[1] - spent[0])
+    assert spent[2] < 800 * 600
+    place.write(*lines(0, 1600))
+    with place.path.open("ab") as file:
+        file.write(jsonl(*lines(1600, 1800)))
+    assert steps(place.log, place.bring) < 1.5 * spent[0]
+    assert steps(place.log, place.bring) < 100
+
+
+def test_a_single_long_line_is_decoded_once(place, monkeypatch):
+    decoded = []
+    original = session_file.decode
+    monkeypatch.setattr(session_file, "decode", lambda line: decoded.append(len(line)) or original(line))
+    place.write(user("x" * 2_000_000, u("a")))
+    assert [length for length in decoded if length > 2_000_000] == [decoded[0]]
+    assert place.bring().messages == {}
+
+
+def test_parts_of_names_are_made_once_for_each_message(place, monkeypatch):
+    made = []
+    original = parts.parts_of
+    monkeypatch.setattr(parts, "parts_of", lambda text: made.append(text) or original(text))
+    place.write(user("call parseHttpResponse", u("a")))
+    assert made == ["call parseHttpResponse"]
