@@ -107,16 +107,16 @@ def record_key(identity: bytes) -> bytes:
 
 def _shown_once(entries: Iterable[Entry], known: Container[bytes]) -> Iterator[Entry]:
     """Yield the entries with nothing to show in those whose uuid a message before has: Claude Code reads one of two."""
-    seen: set[tuple[bool, str]] = set()
+    seen: set[str] = set()
     for entry in entries:
         if entry.uuid is None or entry.role is None:
             yield entry
-        elif (place := (entry.side is None, entry.uuid)) in seen or entry.key in known:
+        elif entry.uuid in seen or entry.key in known:
             yield Entry(
                 line=entry.line, offset=entry.offset, moment=entry.moment, side=entry.side, key=entry.key, repeats=True
             )
         else:
-            seen.add(place)
+            seen.add(entry.uuid)
             yield entry
 
 
