@@ -60,13 +60,16 @@ def plain_counts(content: bytes) -> dict[str, int]:
 
 
 def plain_blocks(content: bytes) -> Counter[str]:
-    """How many messages a plain reader finds: one for every text, tool and thinking block of a readable message."""
+    """How many messages a plain reader finds: one for every text, tool and thinking block of a readable message, in the
+    first record with its uuid."""
     names = {"tool_use": "tool_call", "tool_result": "tool_result", "thinking": "assistant"}
     counts: Counter[str] = Counter()
+    uuids: set[str] = set()
     for line in content.split(b"\n"):
         value = json.loads(line) if line.strip() else None
-        if not isinstance(value, dict) or not isinstance(value.get("message"), dict):
+        if not isinstance(value, dict) or not isinstance(value.get("message"), dict) or value.get("uuid") in uuids:
             continue
+        uuids.add(value.get("uuid") or f"none {len(uuids)}")
         blocks = value["message"].get("content") or []
         for block in [{"type": "text"}] if isinstance(blocks, str) else blocks:
             if isinstance(block, dict):

@@ -79,7 +79,7 @@ def test_an_image_result_is_kept_as_a_block(load):
 @real_files
 def test_compared_with_the_file_text_by_text(load):
     path = REAL / "episodic-memory-large.jsonl"
-    texts = []
+    texts, calls = [], {}
     for line in path.read_bytes().splitlines():
         record = json.loads(line)
         if "message" not in record:
@@ -87,7 +87,10 @@ def test_compared_with_the_file_text_by_text(load):
         content = record["message"]["content"]
         for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
             inner = block.get("content")
-            if block["type"] == "tool_use":
+            if block["type"] == "tool_result" and calls[block["tool_use_id"]] == len(texts) - 3:
+                texts.insert(len(texts) - 2, inner)  # it was written behind the next answer's call and its result
+            elif block["type"] == "tool_use":
+                calls[block["id"]] = len(texts)
                 texts.append(block["input"])
             elif isinstance(inner, list):
                 texts.append("\n".join(item["text"] for item in inner))
@@ -508,13 +511,15 @@ def test_duplicate_uuids_and_cycles(session):
         assistant("d", "y", "x"),
         user("e", "z", "y"),
     )
-    assert imported.shown == ["a", "b", "c", "d", "e"]
+    assert imported.shown == ["a", "b", "e"]
+    assert [record["message"]["content"] for record in imported.kept] == ["c", "d"]
 
 
-def test_a_record_written_twice_with_the_same_parent(session):
+def test_a_record_written_twice_is_shown_once(session):
     again = assistant("b", "a1", "u1", "m1")
-    imported = session(user("a", "u1"), again, again, user("c", "u2", "a1"))
-    assert imported.shown == ["a", "b", "b", "c"]
+    imported = session(user("a", "u1"), again, again, user("c", "u2", "a1"), again)
+    assert imported.shown == ["a", "b", "c"]
+    assert len(imported.kept) == 2
 
 
 def test_results_of_calls_in_another_branch_stay_out_of_the_way(session):
@@ -563,14 +568,20 @@ def test_a_name_that_is_taken_is_refused_and_nothing_is_written(log, tmp_path):
     path.write_bytes(jsonl(user("hello")))
     first = import_session(log, path)
     assert first.name == "session"
+    other = tmp_path / "elsewhere" / "session.jsonl"
+    other.parent.mkdir()
+    other.write_bytes(jsonl(user("somebody else's")))
+    log.agent("mine").append("user", "my own")
     with pytest.raises(CommandError, match=r"'session' already.*--as"):
-        import_session(log, path)
+        import_session(log, other)
+    with pytest.raises(CommandError, match=r"'mine' already.*--as"):
+        import_session(log, path, "mine")
     assert import_session(log, path, "other").name == "other"
     for name in ("", "a\nb", first.agent_id, "2d984148-cddb-4605-aac1-13e720fe613c"):
         with pytest.raises(CommandError):
             import_session(log, path, name)
     assert len(log.agent("session").context().messages) == 1
-    assert len(log.agents()) == 2
+    assert len(log.agents()) == 3
 
 
 def test_an_interrupted_import_leaves_nothing_and_can_be_repeated(tmp_path):

@@ -267,13 +267,14 @@ def show(setup: Setup, name: str, as_json: bool) -> None:
 
 @cli.command("import")
 @click.argument("named", metavar="FILE|ID")
-@click.option("--as", "name", metavar="NAME", help="The conversation to make; otherwise named after the file.")
+@click.option("--as", "name", metavar="NAME", help="The conversation to import into; otherwise named after the file.")
 @_AS_JSON
 @click.pass_obj
 def import_(setup: Setup, named: str, name: str | None, as_json: bool) -> None:
-    """Make a conversation of a session.
+    """Import a session as a conversation, or what is new of it.
 
-    FILE is a Claude Code session or a Codex rollout (JSONL), ID the beginning of one's id; it is not changed.
+    FILE is a Claude Code session or a Codex rollout (JSONL), ID the beginning of one's id; it is not changed. A session
+    that was imported before goes on in its conversation; with --as, in another one.
     """
     from foldmark.interfaces.imports import import_file, report_data, report_text
     from foldmark.sessions.conversion.importing import form_of

@@ -30,14 +30,31 @@ def import_file(log: Log, file: Path, name: str | None) -> ImportReport:
 
 def report_text(report: ImportReport) -> str:
     """What was found and what became of it."""
+    return _again_text(report) if report.again else _first_text(report)
+
+
+def _again_text(report: ImportReport) -> str:
+    """What was new in a session that was imported before, in one line, and lines that could not be read."""
+    new, changes = sum(report.messages.values()), []
+    if new:
+        changes.append(f"brought in {count(new, 'new message')} ({count(report.turns, 'turn')})")
+    elif report.kept:
+        changes.append(f"no new message; {count(report.kept, 'line')} kept as data")
+    if report.dropped:
+        changes.append(f"{count(report.dropped, 'turn')} of these out of the context, being abandoned or side chains")
+    if report.left:
+        changes.append(f"{count(report.left, 'part')} that the session went back behind left the context")
+    if report.returned:
+        changes.append(f"{count(report.returned, 'part')} that the session came back to returned to the context")
+    lines = [f"Conversation '{report.name}': {'; '.join(changes) or 'it has all of this session already'}"]
+    return "\n".join([*lines, *_broken_lines(report)])
+
+
+def _first_text(report: ImportReport) -> str:
     width = max((len(type) for type in report.records), default=0)
     lines = [f"Read {count(report.lines, 'line')}:"]
     lines += [f"  {one_line(type):<{width}}  {count}" for type, count in report.records.items()]
-    if report.broken:
-        lines.append(f"  {count(len(report.broken), 'broken line')} skipped:")
-        lines += [f"    line {number}: {harmless(reason)}" for number, reason in report.broken[:LISTED]]
-        if len(report.broken) > LISTED:
-            lines.append(f"    … and {len(report.broken) - LISTED} more; --json lists them all")
+    lines += _broken_lines(report)
     messages = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in report.messages.items())
     lines.append(f"Conversation '{report.name}': {count(report.turns, 'turn')} ({messages or 'no messages'})")
     if report.kept:
@@ -48,6 +65,16 @@ def report_text(report: ImportReport) -> str:
             "/restore brings them back"
         )
     return "\n".join(lines)
+
+
+def _broken_lines(report: ImportReport) -> list[str]:
+    if not report.broken:
+        return []
+    lines = [f"  {count(len(report.broken), 'broken line')} skipped:"]
+    lines += [f"    line {number}: {harmless(reason)}" for number, reason in report.broken[:LISTED]]
+    if len(report.broken) > LISTED:
+        lines.append(f"    … and {len(report.broken) - LISTED} more; --json lists them all")
+    return lines
 
 
 def report_data(report: ImportReport) -> dict[str, Any]:
@@ -62,4 +89,7 @@ def report_data(report: ImportReport) -> dict[str, Any]:
         "turns": report.turns,
         "dropped": report.dropped,
         "kept": report.kept,
+        "again": report.again,
+        "left": report.left,
+        "returned": report.returned,
     }

@@ -40,10 +40,11 @@ def parts_of(text: str) -> str:
     found: list[str] = []
     length = 0
     for word in dict.fromkeys(re.findall(_WORD, text)):
-        if word.isascii() and word[1:].islower():  # nine in ten: they have no seam
+        ascii_only = word.isascii()
+        if ascii_only and (word[1:].islower() or word.isdigit()):  # nine in ten: they have no seam
             continue
         pieces = pieces_of(word)
-        if len(pieces) == 1 and not is_unspaced(word):
+        if len(pieces) == 1 and (ascii_only or not is_unspaced(word)):
             continue
         for piece in pieces:
             found += [*pairs(piece), _characters(piece)[-1]] if is_unspaced(piece) else [piece]

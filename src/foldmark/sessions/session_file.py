@@ -9,6 +9,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -74,6 +75,7 @@ class SessionFile:
         self.path = Path(path)
         self.line_count = 0
         self.whole = (0, 0)
+        self._newest: tuple[tuple[int, int, int], Record | Broken | None] = ((0, 0, 0), None)
         with self._reading():
             _check_regular(self.path)
             self._file: IO[bytes] = self.path.open("rb", buffering=_BUFFER)
@@ -117,7 +119,7 @@ class SessionFile:
             number += 1
             if length > MAX_LINE:
                 yield Broken(number, f"longer than {MAX_LINE >> 20} MiB")
-            elif found := _parse(line, number, offset):
+            elif found := self._parsed(line, number, offset):
                 yield found
             offset += length
             if line.endswith(b"\n"):
@@ -129,9 +131,22 @@ class SessionFile:
         with self._reading():
             self._file.seek(offset)
             text = self._file.readline(min(MAX_LINE + 1, self.size - offset))
-        found = _parse(text, line, offset)
+        found = self._parsed(text, line, offset)
         if not isinstance(found, Record):
             raise SessionFileError(f"{self.label} was changed while it was being read; import it again")
+        return found
+
+    def digests(self, *ends: int) -> list[str]:
+        """A digest of the file's bytes up to each of these offsets, which ascend."""
+        digest = blake2b(digest_size=16)
+        found = []
+        with self._reading():
+            at = self._file.seek(0)
+            for end in ends:
+                while at < end and (piece := self._file.read(min(_PIECE, end - at))):
+                    digest.update(piece)
+                    at += len(piece)
+                found.append(digest.hexdigest())
         return found
 
     def raw(self, offset: int) -> bytes:
@@ -139,6 +154,13 @@ class SessionFile:
         with self._reading():
             self._file.seek(offset)
             return self._file.readline(min(MAX_LINE + 1, self.size - offset))
+
+    def _parsed(self, line: bytes, number: int, offset: int) -> "Record | Broken | None":
+        """What a line holds; the newest is kept, since a file of one long line is gone through several times."""
+        place = (number, offset, len(line))
+        if self._newest[0] != place:
+            self._newest = place, _parse(line, number, offset)
+        return self._newest[1]
 
     def _skip(self, start: bytes, offset: int) -> int:
         """How many bytes of a line follow `start`, which lies at `offset`; they are read in pieces and forgotten."""

@@ -26,6 +26,9 @@ Data = dict[str, Any]
 MADE_UP = "foldmark_made_up"
 """The mark of a record that only completes an exported session: nothing of it was in the conversation."""
 
+RESPONSE = "foldmark_response"
+"""Where an exported record has an answer's id of its own: the id that its response had, null if it had none."""
+
 FILE_HEADING = "[File {}, given with @:]\n"
 """Stands in front of the content of a file that a person gave with @."""
 
@@ -137,6 +140,9 @@ def _listed(value: Any) -> list[Any]:
 
 def response_of(record: Any) -> str | None:
     """The id of the API message that an assistant record is part of."""
+    if isinstance(record, dict) and RESPONSE in record:
+        own = record[RESPONSE]
+        return own if isinstance(own, str) and own else None
     message = record.get("message") if isinstance(record, dict) and record.get("type") == "assistant" else None
     response = message.get("id") if isinstance(message, dict) else None
     return response if isinstance(response, str) and response else None

@@ -164,42 +164,55 @@ def _calls_first(branch: list[Entry]) -> list[Entry]:
     return ordered
 
 
-def _whole_responses(branch: Sequence[Entry]) -> Iterator[Entry]:
+class _Response(Struct, frozen=True, gc=False):
+    """An API message with the results of its calls, and records without a message that stand behind; or any record."""
+
+    said: list[Entry]
+    results: list[Entry]
+    others: list[Entry]
+
+    def ordered(self) -> Iterator[Entry]:
+        """The records with the results in the order of the calls."""
+        yield from self.said
+        if len(self.results) > 1:
+            order = {call: place for place, call in enumerate(call for entry in self.said for call in entry.calls)}
+            self.results.sort(key=lambda entry: min(order[call] for call in entry.results))
+        yield from self.results
+        yield from self.others
+
+
+def _whole_responses(branch: Iterable[Entry]) -> Iterator[Entry]:
     """Yield the branch with the records of each API message together and the results behind, in the order of its calls.
 
-    Claude Code writes parallel calls of one message as they start, and a result as soon as it is there.
+    Claude Code writes parallel calls of one message as they start, and a result as soon as it is there, be it behind
+    the next message. Nothing is moved past what a person said.
     """
-    at = 0
-    while at < len(branch):
-        end = _end_of_exchange(branch, at)
-        run, at = branch[at:end], end
-        if len(run) == 1:
-            yield run[0]
-            continue
-        order = {call: place for place, call in enumerate(call for entry in run for call in entry.calls)}
-        yield from (entry for entry in run if entry.response)
-        yield from sorted(
-            (entry for entry in run if entry.results), key=lambda entry: min(order[call] for call in entry.results)
-        )
-        yield from (entry for entry in run if not entry.response and not entry.results)
-
-
-def _end_of_exchange(branch: Sequence[Entry], at: int) -> int:
-    """Return where the records of the API message that begins at `at` end, with the results of its calls between them
-    and behind; the next position if there is none."""
-    response, calls, end = branch[at].response, {*branch[at].calls}, at + 1
-    if response is None:
-        return end
-    for position in range(at + 1, len(branch)):
-        entry = branch[position]
-        if entry.response == response:
-            calls.update(entry.calls)
-        elif not (entry.results and calls.issuperset(entry.results)):
-            if entry.role:
-                break
-            continue  # a record without a message belongs to the exchange only if more of it follows
-        end = position + 1
-    return end
+    found: list[_Response] = []
+    newest: str | None = None
+    by_call: dict[str, _Response] = {}
+    last = _Response([], [], [])
+    for entry in branch:
+        if entry.response:
+            if entry.response != newest:
+                newest, last = entry.response, _Response([], [], [])
+                found.append(last)
+            last.said.append(entry)
+            by_call.update((call, last) for call in entry.calls)
+        elif entry.results:
+            home = by_call.get(entry.results[0])
+            if home is not None and all(by_call.get(call) is home for call in entry.results):
+                home.results.append(entry)
+            else:
+                newest = None
+                found.append(_Response([entry], [], []))
+        elif entry.role or not found:
+            newest = None
+            by_call.clear()
+            found.append(_Response([entry], [], []))
+        else:
+            found[-1].others.append(entry)
+    for response in found:
+        yield from response.ordered()
 
 
 def _turns(

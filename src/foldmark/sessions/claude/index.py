@@ -3,10 +3,12 @@
 An `Entry` holds ids, flags and numbers of a record and none of its texts, so that memory follows the number of records.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from datetime import datetime
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -51,6 +53,9 @@ class Entry(Struct, frozen=True, kw_only=True, gc=False):
     in an answer's place; `interruption`: one of `INTERRUPTIONS`. `calls` and `results` are tool
     call ids; `prompted_by` is the call that made Claude Code inject this record. `compacts`: it is the summary that a
     compaction puts in place of what was before. `preserved` is what the boundary of a compaction says of it.
+
+    `key` is the same for the same record wherever it stands (see `record_key`). `repeats`: its uuid is that of a record
+    before it, so that nothing of it is shown. `rewinds`: it takes turns before it out of the session.
     """
 
     line: int
@@ -71,22 +76,48 @@ class Entry(Struct, frozen=True, kw_only=True, gc=False):
     usage: Usage | None = None
     compacts: bool = False
     preserved: Preserved | None = None
+    key: bytes = b""
+    repeats: bool = False
+    rewinds: bool = False
 
 
-def index(records: Iterable[Record]) -> list[Entry]:
+def index(records: Iterable[Record], carried: dict[str, Any], known: Container[bytes] = ()) -> list[Entry]:
     """One entry for each record, in the file's order.
 
-    A file in which every message is a sidechain's, as in a subagent's own file, is taken as a main chain.
+    A file in which every message is a sidechain's, as in a subagent's own file, is taken as a main chain. `carried` is
+    what the records before these left to know (nothing at the beginning) and is brought up to date; `known` are their
+    keys.
     """
-    entries = list(_entries(records))
+    entries = list(_shown_once(_entries(records), known))
     first = next((entry.moment for entry in entries if entry.moment), None)
-    all_side = not any(entry.role and entry.side is None for entry in entries)
+    all_side = carried.get("all_side", True) and not any(entry.role and entry.side is None for entry in entries)
+    carried["all_side"] = all_side
     for at, entry in enumerate(entries):
         if all_side and entry.side is not None:
             entry = entries[at] = replace(entry, side=None)
         if entry.moment is None and first:
             entries[at] = replace(entry, moment=first)
     return entries
+
+
+def record_key(identity: bytes) -> bytes:
+    """Return the key of a record by its uuid, or by all of it as JSON."""
+    return blake2b(identity, digest_size=8).digest()
+
+
+def _shown_once(entries: Iterable[Entry], known: Container[bytes]) -> Iterator[Entry]:
+    """Yield the entries with nothing to show in those whose uuid a message before has: Claude Code reads one of two."""
+    seen: set[str] = set()
+    for entry in entries:
+        if entry.uuid is None or entry.role is None:
+            yield entry
+        elif entry.uuid in seen or entry.key in known:
+            yield Entry(
+                line=entry.line, offset=entry.offset, moment=entry.moment, side=entry.side, key=entry.key, repeats=True
+            )
+        else:
+            seen.add(entry.uuid)
+            yield entry
 
 
 def _entries(records: Iterable[Record]) -> Iterator[Entry]:
@@ -100,12 +131,14 @@ def _entries(records: Iterable[Record]) -> Iterator[Entry]:
         texts = [part for part in parts if isinstance(part, Text)]
         attached = value.get("type") == "attachment"
         role = ("user" if attached else value["type"]) if parts else None
+        uuid = _text(value.get("uuid"))
         interruption = len(parts) == 1 and bool(texts) and texts[0].text in INTERRUPTIONS
         yield Entry(
             line=record.line,
             offset=record.offset,
             moment=moment,
-            uuid=_text(value.get("uuid")),
+            uuid=uuid,
+            key=record_key(uuid.encode() if uuid else _without_session(record.value)),
             parent=_text(value.get("parentUuid")) or _text(value.get("logicalParentUuid")),
             side=(_text(value.get("agentId")) or "") if value.get("isSidechain") is True else None,
             role=role,
@@ -121,6 +154,13 @@ def _entries(records: Iterable[Record]) -> Iterator[Entry]:
             compacts=role == "user" and value.get("isCompactSummary") is True and len(texts) == len(parts),
             preserved=preserved(value),
         )
+
+
+def _without_session(value: Any) -> bytes:
+    """A record as JSON, as it is in every copy of its session."""
+    if isinstance(value, dict):
+        value = {name: each for name, each in value.items() if name != "sessionId"}
+    return msgspec.json.encode(value)
 
 
 def moment_of(value: dict[str, Any]) -> datetime | None:

@@ -4,15 +4,16 @@ A rollout is one chain in the file's order. What a person went back behind (`thr
 own. A compaction (`compacted`) leaves what it repeats in its `replacement_history`: the person's messages.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from foldmark.sessions.claude.blocks import Call, Reading, Result, Text
-from foldmark.sessions.claude.index import Entry, Preserved, Usage, moment_of
+from foldmark.sessions.claude.index import Entry, Preserved, Usage, moment_of, record_key
 from foldmark.sessions.codex.items import is_codex, read_item, said_by, summary_of
 from foldmark.sessions.session_file import Record
 
@@ -20,24 +21,33 @@ _INJECTED = ("<environment_context>", "<user_instructions>", "<turn_aborted>", "
 """How texts begin that Codex itself writes in a user's name."""
 
 
-def index(records: Iterable[Record]) -> list[Entry]:
-    """One entry for each record, in the file's order."""
-    indexing = _Indexing()
+def index(records: Iterable[Record], carried: dict[str, Any], known: Container[bytes] = ()) -> list[Entry]:
+    """One entry for each record, in the file's order.
+
+    `carried` is what the records before these left to know (nothing at the beginning) and is brought up to date. A
+    record has no uuid, so that it is not told by its key whether it is `known`.
+    """
+    indexing = _Indexing(carried)
     for record in records:
         indexing.add(record)
+    carried.update(indexing.carried)
     entries = indexing.entries
     first = next((entry.moment for entry in entries if entry.moment), None)
     return [replace(entry, moment=first) if entry.moment is None else entry for entry in entries]
 
 
 class _Indexing:
-    def __init__(self) -> None:
+    def __init__(self, carried: dict[str, Any]) -> None:
         self.entries: list[Entry] = []
         self._moment: datetime | None = None
-        self._model: str | None = None
-        self._spent: Any = None
+        self._model: str | None = carried.get("model")
+        self._spent: Any = carried.get("spent")
         self._prompts: list[int] = []
         self._lines: dict[bytes, str] = {}
+
+    @property
+    def carried(self) -> dict[str, Any]:
+        return {"model": self._model, "spent": self._spent}
 
     def add(self, record: Record) -> None:
         value = record.value if is_codex(record.value) else {}
@@ -66,6 +76,8 @@ class _Indexing:
             offset=record.offset,
             moment=self._moment,
             uuid=own,
+            key=record_key(msgspec.json.encode(record.value)),
+            rewinds=payload.get("type") == "thread_rolled_back",
             role=role,
             prompt=role == "user" and not results,
             injected=role == "user" and bool(texts) and texts[0].text.lstrip().startswith(_INJECTED),

@@ -8,23 +8,43 @@ All lines end up in the conversation, but broken ones, which the report names. A
 something in it that cannot be used as one, is kept whole as a `record` event. Branches that are not active are turns
 that `/context drop` took out of the context, so `/restore` brings them back. So it does with what a compaction took
 out: its summary is recorded as a `summary` operation, as by `/summarize`.
+
+A session that was imported before goes on in its conversation (`held`):
+
+- If the bytes read before still begin the file, only those behind them are read, as long as they continue the active
+  chain.
+- Otherwise (someone went back in the client, a compaction, another file with the same session) all records are indexed
+  and compared by uuid or, without one, by all they say. What is new is appended; what is not active any more leaves the
+  context, as an operation that can be restored.
+- If the file lacks an active message that was imported, the two have parted, and nothing is written.
+
+What the person did meanwhile stays: nothing that was imported is changed, and new turns stand behind the person's own.
 """
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
-from foldmark.conversation import Log
+from foldmark.conversation import Agent, Log
 from foldmark.conversation.log import is_uuid
+from foldmark.conversation.planning import not_while_planning, planning
+from foldmark.conversation.presence import running
+from foldmark.core.errors import CommandError
 from foldmark.core.ports import Progress
+from foldmark.core.wording import count, one_line
 from foldmark.sessions.claude import index as claude_index
 from foldmark.sessions.claude.blocks import read_message
 from foldmark.sessions.claude.chain import plan
+from foldmark.sessions.claude.index import Entry
 from foldmark.sessions.codex import index as codex_index
 from foldmark.sessions.codex.items import read_item
+from foldmark.sessions.conversion import held as holding
+from foldmark.sessions.conversion.held import Held, Line, Note
 from foldmark.sessions.conversion.writer import Form, Meter, Writer
 from foldmark.sessions.places import Kind, session_path
 from foldmark.sessions.recognition import recognize
@@ -37,10 +57,13 @@ _CODEX = Form("codex", "openai", read_item)
 class ImportReport(Struct, frozen=True):
     """What an import did.
 
-    `lines` is how many the file has, blank ones counted; `records` is type -> how many lines, the most frequent type
-    first, with "(no type)" and "(not an object)" among them; `broken` names every line that is not JSON, and why.
-    `messages` is kind -> count, in and out of the context; `turns` counts all of them, `dropped` those that are out of
-    it; `kept` is how many lines are kept as data (`record` events), usable messages beside it or not.
+    `lines` is how many the file has, blank ones counted; `records` is type -> how many of the lines that were read, the
+    most frequent type first, with "(no type)" and "(not an object)" among them; `broken` names every line that is not
+    JSON, and why. `messages` is kind -> count, in and out of the context; `turns` counts all of them, `dropped` those
+    that are out of it; `kept` is how many lines are kept as data (`record` events), usable messages beside it or not.
+
+    `again` is whether the session was imported before. Then all these count what is new; `left` is how many turns left
+    the context since the session went back behind them, `returned` how many came back with it.
     """
 
     name: str
@@ -52,45 +75,189 @@ class ImportReport(Struct, frozen=True):
     turns: int
     dropped: int
     kept: int
+    again: bool = False
+    left: int = 0
+    returned: int = 0
 
 
 def import_session(
     log: Log, path: str | os.PathLike[str], name: str | None = None, progress: Progress | None = None
 ) -> ImportReport:
-    """Import a session of Claude Code or Codex as a new conversation `name` (default: `default_name`).
+    """Import a session of Claude Code or Codex as conversation `name`, or bring what is new into it.
 
-    `progress` is told of bytes done, out of the size of the file; the first pass is worth a quarter of them.
-    Raises SessionFileError for a file that cannot be read as a session or holds no message, CommandError if the
-    conversation exists.
+    Without a name, the session goes on in the conversation that it was imported into last, or becomes a new one named
+    `default_name`. `progress` is told of bytes done, out of the size of the file; the first pass is worth a quarter of
+    them. Raises SessionFileError for a file that cannot be read as a session or holds no message, CommandError if a
+    conversation of that name holds something else, or if the file lacks what was imported of it.
     """
-    form = form_of(path)
-    name = default_name(path, form.source) if name is None else name
-    log.check_new(name)
-    index = codex_index.index if form is _CODEX else claude_index.index
     with SessionFile(path) as session:
-        meter = Meter(session.size, progress)
-        records: Counter[str] = Counter()
-        broken: list[tuple[int, str]] = []
-        entries = index(_first_pass(session, meter, records, broken))
-        with log.creating(name) as agent:
-            writer = Writer(agent, session, form, meter)
-            for turn in plan(entries):
-                writer.write(turn)
-            if not writer.messages:
-                raise SessionFileError(f"{session.label} holds no message to import; nothing was written")
-            writer.drop()
-            meter.finish()
-    return ImportReport(
-        name=name,
-        agent_id=agent.id,
-        lines=session.line_count,
-        records=dict(sorted(records.items(), key=lambda item: (-item[1], item[0]))),
-        broken=broken,
-        messages=dict(writer.messages),
-        turns=writer.turns,
-        dropped=writer.dropped,
-        kept=writer.kept,
-    )
+        form = _CODEX if recognize(session) == "codex" else _CLAUDE
+        # One transaction from here on, so that of two imports at once the second finds what the first one did.
+        with log.store.writing():
+            identity = holding.identity(session, form.source)
+            wanted = default_name(path, form.source) if name is None else name
+            one = _Import(session, form, identity, progress)
+            if (agent := _wanted(log, wanted, None if name else identity)) is not None:
+                return one.go_on(agent)
+            if name is None and (agent := holding.importing(log, identity)) is not None:
+                with suppress(_PartedError):  # a copy that went its own way is a conversation of its own
+                    return one.go_on(agent)
+            with log.creating(wanted) as agent:
+                return one.begin(agent)
+
+
+class _PartedError(CommandError):
+    """The file lacks what was imported of its session."""
+
+
+def _wanted(log: Log, name: str, identity: str | None) -> Agent | None:
+    """Return the conversation of this name if sessions were imported into it, the last of them with this identity."""
+    agent = log.agent(name) if log.exists(name) else None
+    newest = Held(agent).newest if agent is not None else None
+    return agent if newest is not None and identity in (None, newest.session) else None
+
+
+class _Import:
+    """One import of one file."""
+
+    def __init__(self, session: SessionFile, form: Form, identity: str, progress: Progress | None) -> None:
+        self._session, self._form, self._identity = session, form, identity
+        self._meter = Meter(session.size, progress)
+        self._records: Counter[str] = Counter()
+        self._broken: list[tuple[int, str]] = []
+
+    def begin(self, agent: Agent) -> ImportReport:
+        """Import into a new conversation."""
+        held, carried = Held(agent), dict[str, Any]()
+        entries = self._index(carried)
+        writer = self._write(agent, held, entries)
+        if not writer.messages:
+            raise SessionFileError(f"{self._session.label} holds no message to import; nothing was written")
+        self._note(agent, writer, entries, carried, None)
+        return self._report(agent, writer)
+
+    def go_on(self, agent: Agent) -> ImportReport:
+        """Bring what is new into the conversation that holds the session."""
+        agent.context()  # what others appended meanwhile
+        held = Held(agent)
+        newest = held.newest
+        assert newest is not None
+        sizes = sorted({note.size for _, note in held.notes if note.size <= self._session.size})
+        digests = dict(zip(sizes, self._session.digests(*sizes), strict=True))
+        if any(note.size == self._session.size and note.digest == digests[note.size] for _, note in held.notes):
+            self._meter.finish()
+            return self._report(agent, None, lines=newest.lines)
+        carried, known = dict(newest.carried), dict[int, Line]()
+        grown: Note | None = newest
+        if newest.source != self._form.source or digests.get(newest.size) != newest.digest:
+            grown = None
+        entries = self._index(carried, self._end_of(grown), held.said) if grown else []
+        if grown is None or not holding.goes_on(entries, grown, held, carried):
+            grown = None
+            carried.clear()
+            entries = self._index(carried)
+            if missing := held.missing(entries):
+                raise _PartedError(
+                    f"{self._session.label} does not continue what was imported into '{one_line(agent.name or '')}': "
+                    f"{count(missing, 'record')} of its active chain {'is' if missing == 1 else 'are'} not in this "
+                    "file. Nothing was written; `--as NAME` imports it as a conversation of its own"
+                )
+            known = _known(entries, held)
+        _ready(agent)
+        with agent.batch():
+            writer = self._write(agent, held, entries, known)
+            self._note(agent, writer, entries, carried, grown)
+        return self._report(agent, writer)
+
+    def _index(
+        self, carried: dict[str, Any], begin: tuple[int, int] = (0, 0), known: Container[bytes] = ()
+    ) -> list[Entry]:
+        """Index the lines from `begin` on: how many lies before, and the offset."""
+        self._records.clear()
+        self._broken.clear()
+        index = codex_index.index if self._form is _CODEX else claude_index.index
+        return index(self._first_pass(*begin), carried, known)
+
+    def _end_of(self, note: Note) -> tuple[int, int]:
+        """Where the lines begin that came behind what was read: how many lines lie before, and the offset."""
+        if note.size and self._session.raw(note.size - 1) != b"\n":
+            rest = self._session.raw(note.size)
+            if not rest.strip():  # the end of a line that was complete but for it
+                return note.lines, note.size + len(rest)
+        return note.lines, note.size
+
+    def _first_pass(self, number: int, offset: int) -> Iterator[Record]:
+        for line in self._session.lines(number, offset):
+            if isinstance(line, Broken):
+                self._broken.append((line.line, line.reason))
+            else:
+                self._records[line.type] += 1
+                self._meter.reach(line.offset // 4)
+                yield line
+
+    def _write(self, agent: Agent, held: Held, entries: list[Entry], known: dict[int, Line] | None = None) -> Writer:
+        writer = Writer(agent, self._session, self._form, self._meter, held)
+        for turn in plan(entries):
+            writer.write(turn, known or {})
+        writer.drop()
+        self._meter.finish()
+        return writer
+
+    def _note(
+        self, agent: Agent, writer: Writer, entries: list[Entry], carried: dict[str, Any], grown: Note | None
+    ) -> None:
+        session = self._session
+        number, size = session.whole
+        if size < session.size and not (self._broken and self._broken[-1][0] == session.line_count):
+            number, size = session.line_count, session.size  # complete but for its line end
+        note = Note(
+            source=self._form.source,
+            session=self._identity,
+            size=size,
+            lines=number,
+            digest=session.digests(size)[0],
+            begin=writer.begin,
+            tips=holding.tips(entries, grown.tips if grown else ()) if self._form is _CLAUDE else (),
+            carried=carried,
+            hidden=tuple(writer.hidden.items()),
+            back=tuple(writer.back),
+        )
+        holding.record(agent, note, writer.lines, entries[-1].moment if entries else None)
+
+    def _report(self, agent: Agent, writer: Writer | None, lines: int = 0) -> ImportReport:
+        return ImportReport(
+            name=agent.name or agent.id,
+            agent_id=agent.id,
+            lines=self._session.line_count if writer else lines,
+            records=dict(sorted(self._records.items(), key=lambda item: (-item[1], item[0]))),
+            broken=self._broken,
+            messages=dict(writer.messages) if writer else {},
+            turns=writer.turns if writer else 0,
+            dropped=writer.dropped if writer else 0,
+            kept=writer.kept if writer else 0,
+            again=writer is None or writer.again,
+            left=writer.left if writer else 0,
+            returned=writer.returned if writer else 0,
+        )
+
+
+def _ready(agent: Agent) -> None:
+    """Raise CommandError if the conversation is at work; end the turn that a dead process left open."""
+    if running(agent) is not None:
+        raise CommandError(f"'{one_line(agent.name or '')}' is in the middle of a turn; import again when it has ended")
+    if planning(agent.standing()) is not None:
+        not_while_planning(agent.standing(), "an import would end it")
+    agent.end_turn(interrupted=True)
+
+
+def _known(entries: list[Entry], held: Held) -> dict[int, Line]:
+    """Return what became of the lines that were imported before, by their numbers in this file."""
+    left = {key: iter(lines) for key, lines in held.lines.items()}
+    found = {}
+    for entry in entries:
+        if entry.key in left and (line := next(left[entry.key], None)) is not None:
+            found[entry.line] = line
+    return found
 
 
 def form_of(path: str | os.PathLike[str]) -> Form:
@@ -106,15 +273,3 @@ def default_name(path: str | os.PathLike[str], kind: Kind | None = None) -> str:
     if is_uuid(found.id):
         return f"{found.kind}-{found.id[:8]}"
     return "".join(char for char in found.path.stem if char.isprintable()).strip()[:200] or "claude-session"
-
-
-def _first_pass(
-    session: SessionFile, meter: Meter, records: Counter[str], broken: list[tuple[int, str]]
-) -> Iterator[Record]:
-    for line in session.lines():
-        if isinstance(line, Broken):
-            broken.append((line.line, line.reason))
-        else:
-            records[line.type] += 1
-            meter.reach(line.offset // 4)
-            yield line

@@ -25,7 +25,7 @@ from foldmark.core import wire
 from foldmark.core.events import Event
 from foldmark.core.prompt import OMITTED
 from foldmark.core.view import Exchange, pair
-from foldmark.sessions.claude.blocks import MADE_UP
+from foldmark.sessions.claude.blocks import MADE_UP, RESPONSE
 from foldmark.sessions.conversion import content
 from foldmark.sessions.conversion.content import Block
 
@@ -116,6 +116,8 @@ def records(pieces: Sequence[Piece], to: Exporting) -> Iterator[Record]:
             record |= {"type": "attachment", "attachment": attached}
         else:
             record |= {"type": piece.role, "message": _message(piece, to)}
+            if piece.role == "assistant" and piece.answer != _response(piece.event):
+                record[RESPONSE] = _response(piece.event)
         if piece.made_up:
             record |= {"isMeta": True} if piece.part == "omitted" else {}
             record[MADE_UP] = True

@@ -1,7 +1,8 @@
 """Writing a planned import into a conversation: turns, what left the context, compactions [SPEC 8]."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -10,19 +11,22 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foldmark.conversation import Agent, decide
+from foldmark.conversation.answering import awaiting, shown
 from foldmark.conversation.exchanges import closure, ranges_of
 from foldmark.conversation.standing import Standing
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Summary
 from foldmark.core.ports import Progress
-from foldmark.core.segments import subtract
-from foldmark.sessions.claude.blocks import Call, Part, Reading, Result, Text
-from foldmark.sessions.claude.chain import PlannedTurn
+from foldmark.core.segments import Segments, contains, intersect, subtract
+from foldmark.sessions.claude.blocks import NOTHING, Call, Part, Reading, Result, Text
+from foldmark.sessions.claude.chain import PlannedTurn, Step
 from foldmark.sessions.claude.index import Entry, Usage
+from foldmark.sessions.conversion.held import Held, Line
 from foldmark.sessions.places import Kind
 from foldmark.sessions.session_file import Record, SessionFile
 
 _STEP = 1 << 18
+_LEFT, _CAME_BACK = "the session went back behind it", "the session came back to it"
 
 
 class Form(Struct, frozen=True):
@@ -50,39 +54,53 @@ class Meter:
 
 
 class Writer:
-    """Appends planned turns to a conversation, and counts."""
+    """Appends planned turns to a conversation but for what it `held` before, and counts."""
 
-    def __init__(self, agent: Agent, session: SessionFile, form: Form, meter: Meter) -> None:
+    def __init__(self, agent: Agent, session: SessionFile, form: Form, meter: Meter, held: Held) -> None:
         self._agent, self._session, self._form, self._meter = agent, session, form, meter
+        self.begin = agent.standing().newest + 1
+        self.again = bool(held.notes)
         self.messages: Counter[str] = Counter()
-        self.turns = self.kept = self.dropped = 0
+        self.turns = self.kept = self.dropped = self.left = self.returned = 0
+        self.lines: list[tuple[bytes, Line]] = []
+        self.hidden: dict[int, int] = {}
+        self.back: list[int] = []
         self._hidden: list[int] = []
         self._events: dict[int, range] = {}
+        self._held, self._imported = held, held.segments(self.begin)
+        self._calls: set[str] = set()
 
-    def write(self, turn: PlannedTurn) -> None:
-        if turn.keeps is not None and self._summarize(turn.steps[0].entry, turn.keeps):
+    def write(self, turn: PlannedTurn, known: Mapping[int, Line] = {}) -> None:
+        """Append a turn, but for the lines that are `known` already; these leave the context or come back with it."""
+        steps = turn.steps
+        if known:
+            self._know(turn, known)
+            steps = [step for step in steps if step.entry.line not in known]
+        if not steps or (turn.keeps is not None and self._summarize(steps[0].entry, turn.keeps)):
             return
         first: int | None = None
-        for step in turn.steps:
+        for step in steps:
             entry = step.entry
             self._meter.reach((self._session.size + 3 * entry.offset) // 4)
             record = self._session.reread(entry.line, entry.offset)
-            reading = self._form.read(record.value)
+            reading = NOTHING if entry.repeats else self._form.read(record.value)
+            astray = [*step.astray, *self._unasked(reading)]
             for part in reading.parts:
-                if isinstance(part, Result) and part.call_id in step.astray:
+                if isinstance(part, Result) and part.call_id in astray:
                     continue
                 event_id = self._append(part, entry.moment)
                 first = first or event_id
                 begun = self._events.get(entry.line)
                 self._events[entry.line] = range(begun.start if begun else event_id, event_id + 1)
                 self.messages[part.kind] += 1
-            if step.astray or not reading.complete:
+            if astray or not reading.complete:
                 self._keep(record, entry.moment)
             if step.usage:
                 self._record_usage(step.usage, entry.moment)
+        self._note(steps, first or 0)
         if first is None:
             return
-        self._agent.end_turn(created_at=turn.steps[-1].entry.moment, interrupted=turn.interrupted)
+        self._agent.end_turn(created_at=steps[-1].entry.moment, interrupted=turn.interrupted)
         self.turns += 1
         if not turn.shown:
             self._hidden.append(first)
@@ -90,7 +108,7 @@ class Writer:
     def drop(self) -> None:
         """Take the turns that are not shown out of the context, many at once: so those side by side leave one gap."""
         for turn in self._hidden:
-            self._agent.operate(partial(decide.drop, wanted=[turn]))
+            self.hidden[turn] = self._agent.operate(partial(decide.drop, wanted=[turn])).event_id
         self.dropped += len(self._hidden)
         self._hidden.clear()
 
@@ -103,7 +121,7 @@ class Writer:
         stays = [event_id for line in keeps for event_id in self._events.get(line, ())]
         try:
             receipt = self._agent.operate(
-                partial(_standing_for, stays=stays),
+                partial(_standing_for, stays=stays, imported=self._imported),
                 actor="system",
                 content="\n\n".join(text.text for text in texts),
                 created_at=entry.moment,
@@ -113,13 +131,76 @@ class Writer:
         if not reading.complete or any(text.data for text in texts):
             self._keep(record, entry.moment)
         self._events[entry.line] = range(receipt.event_id, receipt.event_id + 1)
+        self.lines.append((entry.key, Line(receipt.event_id, 1, receipt.event_id)))
         self.messages["summary"] += 1
         self.turns += 1
         return True
 
+    def _know(self, turn: PlannedTurn, known: Mapping[int, Line]) -> None:
+        """Take out of the context what this turn had in it and is not active any more, or bring it back."""
+        own = [(step.entry, known[step.entry.line]) for step in turn.steps if step.entry.line in known]
+        self._events.update((entry.line, line.events) for entry, line in own)
+        said = [(entry, line) for entry, line in own if line.length]
+        if turn.shown:
+            for group in dict.fromkeys(line.group for _, line in said if line.group in self._held.hidden):
+                self._return(group)
+            return
+        leaving = [(entry, line) for entry, line in said if line.group not in self._held.hidden]
+        if not leaving:
+            return
+        events = [event_id for _, line in leaving for event_id in line.events]
+        group = min(events)
+        self.hidden[group] = self._leave(events)
+        self.lines += [(entry.key, Line(line.first, line.length, group)) for entry, line in leaving]
+        self.left += 1
+
+    def _leave(self, events: list[int]) -> int:
+        """Take events out of the context; the operation that does, 0 if none of them is in it."""
+        done = 0
+        for each in self._agent.log.store.lookup(events):
+            if each.kind == "summary":
+                self._restore(each.id, _LEFT)
+        visible = self._agent.standing().visible
+        events = [event_id for event_id in events if contains(visible, self._agent.id, event_id)]
+        if events:
+            decision = partial(decide.filter, mode="forget", ids=events, planning=None, criteria=None)
+            done = self._agent.operate(decision, actor="system", reason=_LEFT).event_id
+        return done
+
+    def _return(self, group: int) -> None:
+        if group not in self.back:
+            self._restore(self._held.hidden[group], _CAME_BACK)
+            self.back.append(group)
+            self.returned += 1
+
+    def _restore(self, operation: int, reason: str) -> None:
+        """Take an operation back, unless there was none or a person did it."""
+        with suppress(CommandError):
+            self._agent.operate(
+                lambda at: decide.restore(at, operation, self._agent.past.is_back), actor="system", reason=reason
+            )
+
+    def _unasked(self, reading: Reading) -> Iterator[str]:
+        """The results whose call was imported before and is not in the context any more: they stay out of it, too."""
+        if not self.again:
+            return
+        for part in reading.parts:
+            if isinstance(part, Result) and part.call_id not in self._calls:
+                at = self._agent.standing()
+                call, _ = awaiting(at, part.call_id)
+                if call is not None and not shown(at, call, waits=False):
+                    yield part.call_id
+
+    def _note(self, steps: Sequence[Step], group: int) -> None:
+        for step in steps:
+            events = self._events.get(step.entry.line, range(0))
+            line = Line(events.start, len(events), group) if events else Line(0, 0, 0)
+            self.lines.append((step.entry.key, line))
+
     def _append(self, part: Part, moment: datetime | None) -> int:
         agent, dialect = self._agent, self._form.dialect
         if isinstance(part, Call):
+            self._calls.add(part.call_id)
             return agent.append_tool_call(
                 part.name, part.args, call_id=part.call_id, dialect=dialect, created_at=moment, data=part.data
             )
@@ -139,11 +220,11 @@ class Writer:
         self._agent.record("usage", data=usage._asdict(), created_at=moment)
 
 
-def _standing_for(at: Standing, stays: list[int]) -> Summary:
-    """A summary of everything that is shown but the events that stay, each with its whole exchange."""
+def _standing_for(at: Standing, stays: list[int], imported: Segments) -> Summary:
+    """A summary of everything shown that was imported but the events that stay, each with its whole exchange."""
     decided = decide.summary(at, None)
     kept = list(at.store.lookup(stays))
-    ranges = subtract(decided.ranges, ranges_of(at, [*kept, *closure(at, kept)]))
+    ranges = subtract(intersect(decided.ranges, imported), ranges_of(at, [*kept, *closure(at, kept)]))
     if not at.store.size(ranges).messages:
         raise CommandError("there is nothing to summarize")
     return replace(decided, ranges=ranges)

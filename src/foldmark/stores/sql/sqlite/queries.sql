@@ -393,9 +393,9 @@ LEFT JOIN redacted_sums r ON r.agent = a.key AND r.event = (
 INSERT INTO search (rowid, text, parts) SELECT id, text, parts FROM searchable WHERE id = ?
 
 -- name: index_parts
--- The words in a message that SQLite's tokenizer does not see; before `index`.
-INSERT INTO parts (event, words)
-SELECT id, words FROM (SELECT id, parts_of(text) AS words FROM searchable WHERE id = ?) WHERE words <> ''
+-- The words in a message that SQLite's tokenizer does not see, made once; before `index`.
+WITH made AS MATERIALIZED (SELECT id, parts_of(text) AS words FROM searchable WHERE id = ?)
+INSERT INTO parts (event, words) SELECT id, words FROM made WHERE words <> ''
 
 -- name: unindex
 -- Takes a message out of the index; it must still have the text that it was indexed with.

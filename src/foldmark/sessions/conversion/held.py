@@ -1,0 +1,213 @@
+"""What a conversation holds of a session, so that importing it again brings only what is new [SPEC 8].
+
+Each import records a `command` event behind what it appended. Its data say which session it was and how far its file
+was read; its content lists every line with the events that it became (`_LINE`, in base64). Events that no import
+appended are the person's own.
+"""
+
+from binascii import a2b_base64, b2a_base64
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from struct import Struct as Layout
+from typing import Any, NamedTuple
+
+from msgspec import Struct, ValidationError, convert, to_builtins
+
+from foldmark.conversation import Agent, Log
+from foldmark.conversation.log import is_uuid
+from foldmark.core.segments import END, Segment, Segments, normal
+from foldmark.sessions.claude.index import Entry, record_key
+from foldmark.sessions.places import Kind, session_path
+from foldmark.sessions.session_file import Record, SessionFile
+
+_LINE = Layout("<8sQII")
+"""A line: its key, its first event, how many events, and how far in front of that its group begins."""
+
+
+class Line(NamedTuple):
+    """The messages that a line became: the first, and how many. `group` is the first event of those that leave the
+    context together with them. All zero for a line without a message."""
+
+    first: int
+    length: int
+    group: int
+
+    @property
+    def events(self) -> range:
+        """The ids of the messages."""
+        return range(self.first, self.first + self.length)
+
+
+class Note(Struct, frozen=True, kw_only=True):
+    """What an import recorded of itself.
+
+    `session` is the session's identity (`identity`). `size`, `lines` and `digest` say what of the file was read: bytes,
+    lines, and a digest of these bytes. `begin` is the first event that the import may have appended. `tips` are the
+    records that a new one continues if the active chain goes on; `carried` is what the index of new lines has to know.
+    `hidden` are groups that left the context since they are not active, with the operation that took
+    them out (0: nothing of them was in it); `back` are groups that came back.
+    """
+
+    source: Kind
+    session: str
+    size: int
+    lines: int
+    digest: str
+    begin: int
+    tips: tuple[str, ...] = ()
+    carried: dict[str, Any] = {}
+    hidden: tuple[tuple[int, int], ...] = ()
+    back: tuple[int, ...] = ()
+
+
+class Held:
+    """What all imports into one conversation recorded; nothing of a conversation without any."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.notes: list[tuple[int, Note]] = []
+        self._agent, self._lists = agent, []
+        for event_id in agent.log.store.of_kind("command", (Segment(agent.id, 1, END),)):
+            event = agent.log.store.event(event_id)
+            note = note_of(event.data) if event is not None else None
+            if event is not None and note is not None:
+                self.notes.append((event_id, note))
+                self._lists.append(event.content)
+
+    @property
+    def newest(self) -> Note | None:
+        """What the newest import recorded."""
+        return self.notes[-1][1] if self.notes else None
+
+    @cached_property
+    def lines(self) -> dict[bytes, list[Line]]:
+        """What became of the lines, by their keys; of those that are alike in order."""
+        found: dict[bytes, list[Line]] = {}
+        for each in self._lists:
+            for key, first, length, before in _LINE.iter_unpack(a2b_base64(each)):
+                line, own = Line(first, length, first - before), found.setdefault(key, [])
+                at = next((at for at, other in enumerate(own) if first and other.first == first), None)
+                if at is None:
+                    own.append(line)
+                else:
+                    own[at] = line  # a later import says anew what it changed
+        return found
+
+    @property
+    def said(self) -> frozenset[bytes]:
+        """The keys of the lines that became messages."""
+        return frozenset(key for key, lines in self.lines.items() if any(line.length for line in lines))
+
+    @cached_property
+    def hidden(self) -> dict[int, int]:
+        """The groups that are out of the context since they are not active, and the operations that took them out."""
+        found: dict[int, int] = {}
+        for _, note in self.notes:
+            found.update(note.hidden)
+            for group in note.back:
+                found.pop(group, None)
+        return found
+
+    def segments(self, begin: int) -> Segments:
+        """What imports appended, with the one that appends from event `begin` on."""
+        own = [Segment(self._agent.id, note.begin, event_id) for event_id, note in self.notes]
+        return normal([*own, Segment(self._agent.id, begin, END)])
+
+    def missing(self, entries: Iterable[Entry]) -> int:
+        """How many lines with active messages are not among these entries."""
+        there = {entry.key for entry in entries}
+        return sum(
+            line.length > 0 and line.group not in self.hidden
+            for key, lines in self.lines.items()
+            if key not in there
+            for line in lines
+        )
+
+
+def note_of(data: dict[str, Any] | None) -> Note | None:
+    """What an import recorded of itself in the data of an event, if that is one of an import's."""
+    try:
+        return convert((data or {}).get("import"), Note)
+    except ValidationError:
+        return None
+
+
+def record(agent: Agent, note: Note, lines: Sequence[tuple[bytes, Line]], moment: datetime | None) -> None:
+    """Record what an import did."""
+    packed = b"".join(_LINE.pack(key, line.first, line.length, line.first - line.group) for key, line in lines)
+    listed = b2a_base64(packed, newline=False).decode()
+    agent.record("command", listed, data={"import": to_builtins(note)}, created_at=moment)
+
+
+def importing(log: Log, session: str) -> Agent | None:
+    """The conversation that a session was imported into last."""
+    roots = tuple(Segment(agent.id, 1, END) for agent in log.agents() if agent.name is not None)
+    for event_id in reversed(log.store.of_kind("command", roots)):
+        event = log.store.event(event_id)
+        note = note_of(event.data) if event is not None else None
+        if event is not None and note is not None and note.session == session:
+            return log.agent(event.agent_id)
+    return None
+
+
+def identity(session: SessionFile, kind: Kind) -> str:
+    """What a session and every copy of it have in common: the uuid of Claude Code's first message, the id of Codex's
+    session; else the session's id in the file's name, or the file's path."""
+    for found in session.lines():
+        value = found.value if isinstance(found, Record) and isinstance(found.value, dict) else {}
+        payload = value.get("payload")
+        if kind == "codex":
+            own = payload.get("id") if isinstance(payload, dict) and value.get("type") == "session_meta" else None
+        else:
+            own = value.get("uuid") if value.get("type") in ("user", "assistant") else None
+        if isinstance(own, str) and is_uuid(own):
+            return own.lower()
+        if own is not None or found.line > _HEAD:
+            break
+    named = session_path(session.path, kind).id
+    return named.lower() if is_uuid(named) else str(session.path.resolve())
+
+
+_HEAD = 1000
+"""Lines that are read in search of an identity."""
+
+
+def tips(entries: Iterable[Entry], before: Iterable[str]) -> tuple[str, ...]:
+    """The records at the end of the active chain: the last message, and what follows it without being one.
+
+    `before` are those of the lines in front of these.
+    """
+    found = dict.fromkeys(before)
+    for entry in entries:
+        if entry.side is not None or entry.uuid is None:
+            if entry.side is None and entry.role:
+                found = {}
+        elif entry.role:
+            found = {entry.uuid: None}
+        elif entry.parent is None or entry.parent in found:
+            found[entry.uuid] = None
+    return tuple(found)
+
+
+def goes_on(entries: Iterable[Entry], note: Note, held: Held, carried: Mapping[str, Any]) -> bool:
+    """Return True if new lines only continue the active chain, so that what is before them stays as it is.
+
+    `carried` is what the index left to know behind them.
+    """
+    if note.carried.get("all_side") != carried.get("all_side"):
+        return False
+    own: set[str] = set()
+    said = False
+    for entry in entries:
+        if entry.compacts or entry.preserved or entry.rewinds:
+            return False
+        if note.source == "codex" or entry.side is not None:
+            continue
+        if entry.parent is not None and entry.parent not in own:
+            continues = entry.parent in note.tips and not said
+            if not continues and record_key(entry.parent.encode()) in held.lines:
+                return False
+        if entry.uuid is not None:
+            own.add(entry.uuid)
+        said |= entry.role is not None
+    return True
