@@ -10,7 +10,6 @@ from foldmark.sessions.trim.kind import Job, Piece
 class ClaudeKind:
     """Claude Code's sessions; see `kind.Kind`."""
 
-    in_halves = True
     bytes_per_token = 3.0
 
     def lines(self, job: Job) -> ClaudeLines:

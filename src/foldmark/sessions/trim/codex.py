@@ -12,7 +12,6 @@ from foldmark.sessions.trim.kind import Job, Piece
 class CodexKind:
     """Rollouts of Codex's; see `kind.Kind`."""
 
-    in_halves = False
     bytes_per_token = 3.2
 
     def lines(self, job: Job) -> CodexLines:

@@ -192,4 +192,6 @@ def _pieces(raw: bytes) -> Iterator[bytes]:
 
 def _may_part(raw: bytes, at: int) -> bool:
     """Whether certainly no character, escape or pair of escapes lies across a place."""
+    if raw[at] == 0x5C:  # where an escape begins, but not the second of a pair
+        return raw[at - 1] != 0x5C and raw[at - 6 : at - 4] != b"\\u"
     return raw[at] & 0xC0 != 0x80 and b"\\" not in raw[at - 11 : at + 1]

@@ -87,9 +87,6 @@ class Lines(Protocol):
 class Kind(Protocol):
     """A kind of session."""
 
-    in_halves: bool
-    """Whether a line can be changed without knowing the lines before it, but for the names of their calls."""
-
     bytes_per_token: float
     """Of the model's JSON, to tell tokens from bytes [SPEC 7]."""
 

@@ -13,11 +13,11 @@ import msgspec
 from msgspec import Struct
 
 from foldmark.sessions import spans
+from foldmark.sessions.session_file import MAX_LINE
 from foldmark.sessions.trim.kind import Lines, Piece, ToolTally
 
-LONGEST = 14 << 20
-"""The longest line that is held, in bytes; longer ones are passed on in pieces. An image of 5 MB, the largest that the
-API takes, stands in its line twice."""
+LONGEST = MAX_LINE
+"""The longest line that is cut, in bytes: what an import reads. Longer ones are passed on in pieces."""
 
 BUFFER = 1 << 20
 

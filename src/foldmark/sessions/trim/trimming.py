@@ -1,6 +1,6 @@
 """Trimming a session: a new file beside the old one, or in its place [SPEC 8, S4].
 
-The old file is only read. A large one is read in two halves at a time, where the machine has two processors.
+The old file is only read.
 """
 
 from collections.abc import Sequence
@@ -15,8 +15,7 @@ from foldmark.core import codec
 from foldmark.core.wording import one_line
 from foldmark.sessions.new_file import mode_beside, new_file
 from foldmark.sessions.places import SessionPath, session_path
-from foldmark.sessions.session_file import SessionFile
-from foldmark.sessions.trim.halves import in_halves
+from foldmark.sessions.session_file import SessionFile, as_utf8
 from foldmark.sessions.trim.kind import Job, Kind, Piece, ToolTally, TrimError, Wish
 from foldmark.sessions.trim.one_pass import BUFFER, Nowhere, Opened, Out, Pass, fill
 
@@ -101,8 +100,8 @@ def write(pieces: Sequence[Piece], out: Out, kind: Kind, job: Job, session: Sess
         "threshold": job.wish.threshold,
     }
     with ExitStack() as stack:
-        opened = [Opened(each, stack.enter_context(each.path.open("rb", buffering=BUFFER))) for each in pieces]
-        done = in_halves(opened, out, kind, job, metadata) or Pass(opened, out, kind.lines(job), metadata).run()
+        opened = [_opened(each, stack) for each in pieces]
+        done = Pass(opened, out, kind.lines(job), metadata).run()
         if done.late:  # some result stood in front of its call: now all calls are known
             out.seek(0)
             out.truncate()
@@ -115,6 +114,11 @@ def write(pieces: Sequence[Piece], out: Out, kind: Kind, job: Job, session: Sess
     in_context = round(done.in_context / kind.bytes_per_token)
     tools = tuple(sorted(set(done.names.values())))
     return Trimmed(session, job.source, tally, done.count, saved, in_context, tools, done.long, done.nulls)
+
+
+def _opened(piece: Piece, stack: ExitStack) -> Opened:
+    """Open a piece, in UTF-8 whatever its file is written in; the lines keep their numbers."""
+    return Opened(piece, stack.enter_context(as_utf8(piece.path.open("rb", buffering=BUFFER))))
 
 
 def _pieces(session: SessionPath) -> list[Piece]:
