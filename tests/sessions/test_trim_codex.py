@@ -255,14 +255,14 @@ class TestTools:
         done = rollout(
             call("c1"), output("c1", "y" * 2000), output("c1", "short"), call("c2", "wait"), output("c2", "")
         )
-        tally = done.lines.tally["exec_command"]
+        tally = done.lines.tally.tools["exec_command"]
         assert (tally.results, tally.cut, tally.characters) == (2, 1, 1500)
-        assert tally.bytes == len(done.before[2]) - len(done.after[2]) == done.lines.in_context
-        assert done.lines.tally["wait"].results == 1
+        assert tally.bytes == len(done.before[2]) - len(done.after[2]) == done.lines.tally.in_context
+        assert done.lines.tally.tools["wait"].results == 1
 
     def test_no_more_is_counted_than_codex_sends(self, rollout: Any) -> None:
         done = rollout(call("c1"), output("c1", "y" * 2_000_000))
-        assert done.lines.in_context == 48_000
+        assert done.lines.tally.in_context == 48_000
 
 
 class TestDisplayCopies:
@@ -296,8 +296,8 @@ class TestDisplayCopies:
             cut_text(done.payload(3)["item"][key], LONG, 4)
         cut_text(done.payload(4)["stdout"], LONG, 5)
         assert (done.payload(4)["stderr"], done.payload(4)["exit_code"]) == ("few", 1)
-        assert done.lines.in_context == 0
-        assert not done.lines.tally
+        assert done.lines.tally.in_context == 0
+        assert not done.lines.tally.tools
 
     def test_in_any_order(self, rollout: Any) -> None:
         ran = completed("CommandExecution", "c1", stderr=LONG, x=[LONG], formatted_output="few", aggregated_output=LONG)
@@ -368,8 +368,8 @@ class TestCompaction:
 
     def test_only_what_the_model_still_reads_is_counted(self, rollout: Any) -> None:
         before = (call("c1"), output("c1", LONG), record("compacted", {"message": "m", "replacement_history": []}))
-        assert rollout(*before).lines.in_context == 0
-        assert rollout(*before, call("c2"), output("c2", LONG)).lines.in_context > 5000
+        assert rollout(*before).lines.tally.in_context == 0
+        assert rollout(*before, call("c2"), output("c2", LONG)).lines.tally.in_context > 5000
 
 
 class TestTokens:
@@ -659,7 +659,7 @@ class TestRealRollouts:
                 assert index == 0
                 new = json.loads(done.after[0].replace(NEW.encode(), old["payload"]["id"].encode()))
             assert old == new
-        assert cut == sum(tally.cut for tally in done.lines.tally.values()) > 5
+        assert cut == sum(tally.cut for tally in done.lines.tally.tools.values()) > 5
 
     def test_a_second_time_changes_nothing(self, path: Path, tmp_path: Path) -> None:
         done = Trimmed(path)
@@ -667,7 +667,7 @@ class TestRealRollouts:
         copy.write_bytes(done.content)
         again = Trimmed(copy)
         assert again.content == done.content
-        assert again.lines.in_context == 0
+        assert again.lines.tally.in_context == 0
 
     def test_the_share_before_and_after(self, path: Path, tmp_path: Path) -> None:
         counts = [json.loads(line)["payload"] for line in path.read_bytes().splitlines() if b'"token_count"' in line]
@@ -739,7 +739,7 @@ def test_any_output(
     slow = Trimmed(other, threshold=threshold)
     expected = [b" " + line.replace(str(path).encode(), str(other).encode()) for line in done.after[1:]]
     assert slow.after[1:] == expected
-    assert slow.lines.tally == done.lines.tally
+    assert slow.lines.tally.tools == done.lines.tally.tools
 
 
 @settings(max_examples=150, deadline=None)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from foldmark.core.wording import count, listing, one_line
-from foldmark.interfaces.trim_table import table
+from foldmark.interfaces.trim_table import steps_table, table
 from foldmark.sessions.hook.tail import Share
 from foldmark.sessions.places import SessionPath
 from foldmark.sessions.resuming import ResumeCommand
@@ -26,7 +26,8 @@ NAMED = 20
 
 class Report(NamedTuple):
     """What a trim has done, or with `preview` would do. `share` is how full the context was, None where that is
-    unknown; `archived` where the session was archived, None if it was not; `resume` goes on with what was made."""
+    unknown; `archived` where the session was archived, None if it was not; `resume` goes on with what was made;
+    `further` are the tokens that each step of the profile `deep` would save beyond this."""
 
     parent: SessionPath
     trimmed: Trimmed
@@ -35,6 +36,7 @@ class Report(NamedTuple):
     resume: ResumeCommand | None
     preview: bool
     in_place: bool
+    further: dict[str, int]
 
     @property
     def written(self) -> bool:
@@ -91,11 +93,17 @@ def data(report: Report) -> dict[str, Any]:
                 "tool": tool,
                 "results": each.results,
                 "cut": each.cut,
+                "arguments": each.arguments,
                 "characters": each.characters,
                 "tokens": round(each.bytes / ratio),
             }
             for tool, each in trimmed.tally.items()
         ],
+        "by_step": trimmed.steps,
+        "further_steps": report.further,
+        "reminders": trimmed.reminders,
+        "bytes_before": trimmed.sizes[0],
+        "bytes_after": trimmed.sizes[1],
         "context": share
         and {
             "tokens": share.tokens,
@@ -118,6 +126,8 @@ def text(report: Report, launch: bool) -> str:
     """What a person is told; with `launch` not how to go on, for that follows at once."""
     trimmed, share = report.trimmed, report.share
     lines = [table(trimmed.tally, kind_of(report.parent).bytes_per_token)]
+    if len(trimmed.steps) > 1:
+        lines.append(f"\n{steps_table('step', trimmed.steps)}\n")
     if share is not None:
         lines.append(f"Context: {share.percent}% → ~{report.after}% of {share.window:,} tokens")
     if not trimmed.trimmed_count:
@@ -129,6 +139,8 @@ def text(report: Report, launch: bool) -> str:
         if report.resume and not launch:
             what = "it" if report.in_place else "the new session"
             lines.append(f"The trim takes effect when {what} is resumed:\n\n  {report.resume.shell}\n")
+    if report.further:
+        lines.append(f"\n{steps_table('--profile deep would also cut', report.further)}\n")
     if report.little:
         saved = f"only ~{trimmed.in_context:,} tokens" if trimmed.in_context else "nothing"
         lines.append(f"{'This would save' if report.preview else 'This saved'} {saved}: /rollover helps more.")

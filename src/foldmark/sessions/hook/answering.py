@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Opening = Callable[[], AbstractContextManager[Log]]
 
-_ADVICE = {
+ADVICE = {
     "urgent_threshold": "Use /trim or /rollover before auto-compaction at 95%.",
     "recommend_threshold": "Recommend /trim now or /rollover soon.",
     "warn_threshold": "Consider /trim if responses feel degraded.",
@@ -71,7 +71,7 @@ def _reminder(session: str, transcript: str, folder: str, environment: "Mapping[
     if share is None:
         return None
     settings = reminder_settings(environment, folder)
-    advice = next((advice for key, advice in _ADVICE.items() if share.percent >= settings[key]), None)
+    advice = next((advice for key, advice in ADVICE.items() if share.percent >= settings[key]), None)
     if advice is None:
         return None
     state = hook_state.SessionState(environment, session)
