@@ -15,6 +15,7 @@ from command_line import PROGRAM, Cli
 
 import foldmark
 from foldmark.sessions.places import project_folder
+from foldmark.sessions.trim import one_pass
 
 OLD = "99999999-2222-4333-8444-555555555555"
 LONG = "one line of the output\n" * 400
@@ -58,12 +59,18 @@ def test_what_is_printed(cli: Cli, db: str, session: Path, tmp_path: Path) -> No
     shown = cli("trim")
     assert (shown.code, shown.err) == (0, "")
     (new,) = others(session)
-    assert re.sub(r"\d,\d{3}\n", "N\n", shown.out) == (
+    assert re.sub(r"\d,\d{3}\n", "N\n", re.sub(r"0\.\d\d MB", "M", shown.out)) == (
         "tool  results  cut  characters  ~tokens\n"
         "Read        1    1      17,900    N\n"
         "Bash        2    1       8,700    N\n"
         "all         3    2      26,600    N\n"
+        "\n"
+        "--profile deep would also cut  ~tokens\n"
+        "results of other tools           N\n"
+        "all                              N\n"
+        "\n"
         "Context: 15% → ~10% of 200,000 tokens\n"
+        "File: M → M\n"
         f"New session: {new}\n"
         f"The session itself stays as it is: {session}\n"
         "The trim takes effect when the new session is resumed:\n"
@@ -92,9 +99,14 @@ def test_the_json_has_all_of_it(cli: Cli, db: str, session: Path) -> None:
         "parent_file": str(session),
         "full_results": str(session),
         "by_tool": [
-            {"tool": "Read", "results": 1, "cut": 1, "characters": 17900},
-            {"tool": "Bash", "results": 2, "cut": 1, "characters": 8700},
+            {"tool": "Read", "results": 1, "cut": 1, "arguments": 0, "characters": 17900},
+            {"tool": "Bash", "results": 2, "cut": 1, "arguments": 0, "characters": 8700},
         ],
+        "by_step": {"results of the default tools": saved},
+        "further_steps": {"results of other tools": data["further_steps"]["results of other tools"]},
+        "reminders": 0,
+        "bytes_before": session.stat().st_size,
+        "bytes_after": new.stat().st_size,
         "context": {
             "tokens": 30110,
             "window": 200_000,
@@ -122,7 +134,7 @@ def test_a_dry_run_writes_nothing(cli: Cli, db: str, session: Path, tmp_path: Pa
     assert everything() == before
     assert shown.code == 0
     assert shown.out.startswith("tool  results  cut")
-    assert shown.out.endswith("Context: 15% → ~10% of 200,000 tokens\n")
+    assert "\nContext: 15% → ~10% of 200,000 tokens\n" in shown.out
     assert data["trimmed_count"] == 2
     assert (data["new_session_id"], data["file"], data["command"], data["archived"]) == (None, None, None, None)
 
@@ -218,14 +230,23 @@ def test_a_line_null(cli: Cli, db: str, session: Path, line: bytes) -> None:
     assert told.endswith(f"doctor --session {session} --repair\n")
 
 
-def test_lines_too_long_to_be_cut(cli: Cli, db: str, session: Path) -> None:
-    long = lines(*exchange(9, "Bash", "x" * (15 << 20), "/"))
+def test_a_line_of_15_mb_is_cut(cli: Cli, db: str, session: Path) -> None:
+    session.write_bytes(session.read_bytes() + lines(*exchange(9, "Bash", "x" * (15 << 20), str(Path.cwd()))))
+    shown = cli("trim", OLD, "--json")
+    data = json.loads(shown.out)
+    assert (shown.err, data["long_lines"], data["trimmed_count"]) == ("", 0, 3)
+    assert data["bytes_after"] < 30_000
+
+
+def test_lines_too_long_to_be_cut(cli: Cli, db: str, session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(one_pass, "LONGEST", 2 << 20)
+    long = lines(*exchange(9, "Bash", "x" * (3 << 20), "/"))
     session.write_bytes(session.read_bytes() + long)
     shown = cli("trim", OLD, "--json")
-    assert shown.err == "foldmark: 1 line longer than 14 MB was left as it is\n"
+    assert shown.err == "foldmark: 1 line longer than 256 MB was left as it is\n"
     assert json.loads(shown.out)["long_lines"] == 1
     session.write_bytes(session.read_bytes() + long)
-    assert cli("trim", OLD, "--dry-run").err == "foldmark: 2 lines longer than 14 MB were left as they are\n"
+    assert cli("trim", OLD, "--dry-run").err == "foldmark: 2 lines longer than 256 MB were left as they are\n"
 
 
 def test_a_path_with_a_line_feed(cli: Cli, db: str, session: Path) -> None:

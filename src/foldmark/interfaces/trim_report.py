@@ -128,9 +128,14 @@ def text(report: Report, launch: bool) -> str:
     lines = [table(trimmed.tally, kind_of(report.parent).bytes_per_token)]
     if len(trimmed.steps) > 1:
         lines.append(f"\n{steps_table('step', trimmed.steps)}\n")
+    if report.further:
+        lines.append(f"\n{steps_table('--profile deep would also cut', report.further)}\n")
     if share is not None:
         lines.append(f"Context: {share.percent}% → ~{report.after}% of {share.window:,} tokens")
-    if not trimmed.trimmed_count:
+    if trimmed.trimmed_count:
+        before, after = trimmed.sizes
+        lines.append(f"File: {before / 1e6:,.2f} MB → {after / 1e6:,.2f} MB")
+    else:
         lines.append(f"There is nothing to cut{'' if report.written else '; nothing was written'}.")
     if report.written:
         kept = "What it was" if report.in_place else "The session itself stays as it is"
@@ -139,8 +144,6 @@ def text(report: Report, launch: bool) -> str:
         if report.resume and not launch:
             what = "it" if report.in_place else "the new session"
             lines.append(f"The trim takes effect when {what} is resumed:\n\n  {report.resume.shell}\n")
-    if report.further:
-        lines.append(f"\n{steps_table('--profile deep would also cut', report.further)}\n")
     if report.little:
         saved = f"only ~{trimmed.in_context:,} tokens" if trimmed.in_context else "nothing"
         lines.append(f"{'This would save' if report.preview else 'This saved'} {saved}: /rollover helps more.")
