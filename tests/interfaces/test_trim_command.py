@@ -30,9 +30,11 @@ def exchange(number: int, name: str, content: Any, cwd: str) -> list[dict[str, A
     call = {"type": "tool_use", "id": f"c{number}", "name": name, "input": {}}
     asked = {"role": "assistant", "model": "claude-x", "content": [call], "usage": usage}
     result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": content}
+    first, last = f"a{number}", f"u{number}"
+    common = {"sessionId": OLD, "cwd": cwd}
     return [
-        {"type": "assistant", "sessionId": OLD, "cwd": cwd, "uuid": f"a{number}", "message": asked},
-        {"type": "user", "sessionId": OLD, "cwd": cwd, "uuid": f"u{number}", "message": {"content": [result]}},
+        {"type": "assistant", **common, "uuid": first, "parentUuid": f"u{number - 1}", "message": asked},
+        {"type": "user", **common, "uuid": last, "parentUuid": first, "message": {"content": [result]}},
     ]
 
 
@@ -44,7 +46,11 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     cwd = str(Path.cwd())
     path = tmp_path / "home" / ".claude" / "projects" / project_folder(cwd) / f"{OLD}.jsonl"
     path.parent.mkdir(parents=True)
-    records = [*exchange(1, "Bash", LONG, cwd), *exchange(2, "Read", LONG * 2, cwd), *exchange(3, "Edit", LONG, cwd)]
+    records = [
+        *exchange(1, "Bash", LONG, cwd),
+        *exchange(2, "Read", LONG * 2, cwd),
+        *exchange(3, "Edit", LONG[::-1], cwd),
+    ]
     path.write_bytes(lines(*records, *exchange(4, "Bash", "short", cwd)))
     os.utime(path, (1_700_000_000, 1_700_000_000))
     return path
@@ -64,11 +70,6 @@ def test_what_is_printed(cli: Cli, db: str, session: Path, tmp_path: Path) -> No
         "Read        1    1      17,900    N\n"
         "Bash        2    1       8,700    N\n"
         "all         3    2      26,600    N\n"
-        "\n"
-        "--profile deep would also cut  ~tokens\n"
-        "results of other tools           N\n"
-        "all                              N\n"
-        "\n"
         "Context: 15% → ~10% of 200,000 tokens\n"
         "File: M → M\n"
         f"New session: {new}\n"
@@ -103,7 +104,7 @@ def test_the_json_has_all_of_it(cli: Cli, db: str, session: Path) -> None:
             {"tool": "Bash", "results": 2, "cut": 1, "arguments": 0, "characters": 8700},
         ],
         "by_step": {"results of the default tools": saved},
-        "further_steps": {"results of other tools": data["further_steps"]["results of other tools"]},
+        "further_steps": {},
         "reminders": 0,
         "bytes_before": session.stat().st_size,
         "bytes_after": new.stat().st_size,
@@ -137,6 +138,33 @@ def test_a_dry_run_writes_nothing(cli: Cli, db: str, session: Path, tmp_path: Pa
     assert "\nContext: 15% → ~10% of 200,000 tokens\n" in shown.out
     assert data["trimmed_count"] == 2
     assert (data["new_session_id"], data["file"], data["command"], data["archived"]) == (None, None, None, None)
+
+
+def test_the_profile_deep(cli: Cli, db: str, session: Path) -> None:
+    further = json.loads(cli("trim", OLD, "--dry-run", "--spare", "1", "--json").out)["further_steps"]
+    assert further.keys() == {"results of other tools"}
+    shown = cli("trim", OLD, "--dry-run", "--spare", "1").out
+    assert re.search(
+        r"\n\n--profile deep would also cut  ~tokens\nresults of other tools  +2,9\d\d\nall +2,9\d\d\n\nContext", shown
+    )
+    data = json.loads(cli("trim", OLD, "--profile", "deep", "--spare", "1", "--json").out)
+    assert {each["tool"]: each["cut"] for each in data["by_tool"]} == {"Read": 1, "Edit": 1, "Bash": 1}
+    assert data["by_step"].keys() == {"results of the default tools", "results of other tools"}
+    assert data["by_step"]["results of other tools"] == further["results of other tools"]
+    assert data["further_steps"] == {}
+    again = cli("trim", data["file"], "--profile", "deep", "--spare", "1")
+    assert "There is nothing to cut; nothing was written.\n" in again.out
+    assert len(others(session)) == 1
+    spared = cli("trim", OLD, "--profile", "deep", "--dry-run")
+    assert "There is nothing to cut; nothing was written.\n" in spared.out, "of four results five are spared"
+    assert "would also cut" not in spared.out
+
+
+def test_what_the_profile_deep_would_cut_in_place(cli: Cli, db: str, session: Path) -> None:
+    told = json.loads(cli("trim", OLD, "--dry-run", "--json", "--spare", "1").out)["further_steps"]
+    data = json.loads(cli("trim", OLD, "--in-place", "--json", "--spare", "1").out)
+    assert data["further_steps"].keys() == told.keys()
+    assert data["further_steps"]["results of other tools"] == pytest.approx(told["results of other tools"], abs=30)
 
 
 def test_the_lineage(cli: Cli, db: str, session: Path) -> None:
@@ -330,6 +358,14 @@ def test_the_session_that_it_runs_in(cli: Cli, db: str, session: Path, monkeypat
         (("--force",), 2, "--force belongs to --in-place"),
         (("--threshold", "x"), 2, "--threshold is a number from 0"),
         (("--threshold", "-1"), 2, "--threshold is a number from 0"),
+        (("--profile", "deeper"), 2, "there is no profile 'deeper': default, deep"),
+        (
+            ("--profile", "deep", "--tools", "Read"),
+            2,
+            "--profile deep cuts the results of all tools: leave out",
+        ),
+        (("--spare", "-1"), 2, "--spare is a number of results from 0, not '-1'"),
+        (("--spare", "1" * 30), 2, "--spare is a number of results from 0"),
         (("--tools", ","), 2, "--tools is a list of tools' names"),
         (("nobody",), 2, "there is no file and no session 'nobody'"),
         (("missing.jsonl",), 1, "there is no file"),

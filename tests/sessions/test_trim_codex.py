@@ -34,6 +34,7 @@ from foldmark.sessions.trim import trimming
 from foldmark.sessions.trim.codex import KIND
 from foldmark.sessions.trim.codex_lines import CodexLines
 from foldmark.sessions.trim.kind import Job, TrimError, Wish
+from foldmark.sessions.trim.stale import IDENTICAL, OTHERS
 
 NEW = "0199bbbb-9999-7888-8777-666655554444"
 TOOLS = ("Read", "Bash", "Grep", "Glob")
@@ -55,7 +56,9 @@ class Trimmed:
         for _ in range(2):
             self.before.clear()
             self.after.clear()
-            self.lines = self._pass(path, Job(Wish(**{"threshold": 500, "tools": TOOLS, **wish}), path, new_id, names))
+            wished = Wish(**{"threshold": 500, "tools": TOOLS, **wish})
+            plan = KIND.plan(KIND.pieces(session_path(path, "codex")), wished)
+            self.lines = self._pass(path, Job(wished, path, new_id, names, plan))
             if not self.lines.names.late:
                 break
             names = dict(self.lines.names.found)
@@ -398,6 +401,44 @@ class TestTokens:
         copy = tmp_path / name(NEW)
         copy.write_bytes(done.content)
         assert tail.share(copy) is None
+
+
+class TestDeep:
+    def test_the_outputs_of_all_tools(self, rollout: Any) -> None:
+        records = call("c1", "made_up"), output("c1", LONG), call("c2"), output("c2", f"{LONG}2")
+        assert rollout(*records, deep=True).changed() == [0, 2, 4]
+        done = rollout(*records, deep=True, spare=1)
+        assert done.changed() == [0, 2]
+        assert done.lines.tally.steps.keys() == {OTHERS}
+        assert rollout(*records, spare=2).changed() == [0]
+
+    def test_of_identical_outputs_the_newest_stays(self, rollout: Any) -> None:
+        same = "the same " * 50
+        records = [record for id in ("c1", "c2", "c3") for record in (call(id), output(id, same))]
+        done = rollout(*records, deep=True)
+        assert done.changed() == [0, 2, 4]
+        found = POINTER.search(done.payload(2)["output"])
+        assert found and (found.start(), found[1], found[2], found[4]) == (0, "0", "450", "3")
+        assert done.lines.tally.steps.keys() == {IDENTICAL}
+
+    def test_copies_for_the_display_go_with_their_output(self, rollout: Any) -> None:
+        copy = event("exec_command_end", call_id="c1", aggregated_output=LONG)
+        records = call("c1"), output("c1", LONG), copy
+        assert rollout(*records, deep=True).changed() == [0, 2, 3]
+        assert rollout(*records, deep=True, spare=1).changed() == [0]
+
+    def test_a_second_time_changes_nothing(self, rollout: Any, tmp_path: Path) -> None:
+        records = [record for id in ("c1", "c2", "c3") for record in (call(id), output(id, LONG))]
+        done = rollout(*records, deep=True, spare=1)
+        assert done.changed() == [0, 2, 4]
+        copy = tmp_path / name(NEW)
+        copy.write_bytes(done.content)
+        assert Trimmed(copy, deep=True, spare=1).content == done.content
+
+    def test_the_history_of_a_fork_counts(self, tmp_path: Path) -> None:
+        fork = TestForks().fork(tmp_path)[2]
+        calls = KIND.plan(KIND.pieces(session_path(fork, "codex")), Wish(500, (), spare=9)).whole
+        assert calls == {"p", "m"}
 
 
 class TestFirstLine:

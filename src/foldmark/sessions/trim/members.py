@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from foldmark.sessions import spans
-from foldmark.sessions.hook.answering import ADVICE
+from foldmark.sessions.hook.answering import ADVICE, REMINDS
 from foldmark.sessions.trim import cut
 
 NOTE = "[The context was full here. Foldmark has trimmed the session since.]"
@@ -136,6 +136,8 @@ def _reminders(raw: bytes, record: Object) -> Iterator[Edit]:
     attached = _object(raw, record.get("attachment")) or {}
     texts = _starting(raw, attached.get("content"), b"[")
     if _text(raw, attached.get("type")) != "hook_additional_context" or texts is None:
+        return
+    if _text(raw, attached.get("hookEvent")) not in REMINDS:
         return
     begin, end = texts
     items = [(begin + at, begin + to) for at, to in spans.items(raw[begin:end])]

@@ -58,7 +58,7 @@ class Plan(Struct, frozen=True):
 def plan(calls: Sequence[Call], spare: int, *, deep: bool) -> Plan:
     """Return what is to be cut; without `deep` only what is spared."""
     answered = [call.id for call in calls if call.digest is not None]
-    spared = frozenset(answered[len(answered) - spare :] if spare else ())
+    spared = frozenset(answered[-spare:] if spare else ())
     if not deep:
         return Plan(spared)
     persons = {call.id for call in calls if call.spoken or call.name.casefold() in _PERSONS}
