@@ -271,10 +271,32 @@ def test_lines_too_long_to_be_cut(cli: Cli, db: str, session: Path, monkeypatch:
     long = lines(*exchange(9, "Bash", "x" * (3 << 20), "/"))
     session.write_bytes(session.read_bytes() + long)
     shown = cli("trim", OLD, "--json")
-    assert shown.err == "foldmark: 1 line longer than 256 MB was left as it is\n"
+    assert shown.err == "foldmark: 1 line longer than 2 MB was left as it is\n"
     assert json.loads(shown.out)["long_lines"] == 1
     session.write_bytes(session.read_bytes() + long)
-    assert cli("trim", OLD, "--dry-run").err == "foldmark: 2 lines longer than 256 MB were left as they are\n"
+    assert cli("trim", OLD, "--dry-run").err == "foldmark: 2 lines longer than 2 MB were left as they are\n"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+@pytest.mark.parametrize("options", [(), ("--in-place",)])
+def test_a_session_in_another_encoding(
+    cli: Cli, db: str, session: Path, encoding: str, options: tuple[str, ...]
+) -> None:
+    """Claude Code reads UTF-8 only, so that is what the trimmed session is in."""
+    plain = session.read_text()
+    session.write_bytes(plain.encode(encoding))
+    os.utime(session, (1_700_000_000, 1_700_000_000))
+    data = json.loads(cli("trim", OLD, "--json", *options).out)
+    assert (data["trimmed_count"], data["lines"]) == (2, 8)
+    new = Path(data["file"]).read_text(encoding="utf-8").splitlines()
+    pointer = f"The whole result: line 2 of {data['full_results']}]"
+    assert pointer in new[1]
+    assert Path(data["full_results"]).read_text(encoding=encoding) == plain
+    assert [set(json.loads(line)) - {"trim_metadata"} for line in new] == [
+        set(json.loads(line)) for line in plain.splitlines()
+    ]
+    deep = json.loads(cli("trim", data["file"], "--dry-run", "--profile", "deep", "--spare", "1", "--json").out)
+    assert deep["by_step"].keys() == {"results of other tools"}
 
 
 def test_a_path_with_a_line_feed(cli: Cli, db: str, session: Path) -> None:

@@ -418,7 +418,8 @@ class TestDeep:
         done = rollout(*records, deep=True)
         assert done.changed() == [0, 2, 4]
         found = POINTER.search(done.payload(2)["output"])
-        assert found and (found.start(), found[1], found[2], found[4]) == (0, "0", "450", "3")
+        assert found
+        assert (found.start(), found[1], found[2], found[4]) == (0, "0", "450", "3")
         assert done.lines.tally.steps.keys() == {IDENTICAL}
 
     def test_copies_for_the_display_go_with_their_output(self, rollout: Any) -> None:
@@ -439,6 +440,18 @@ class TestDeep:
         fork = TestForks().fork(tmp_path)[2]
         calls = KIND.plan(KIND.pieces(session_path(fork, "codex")), Wish(500, (), spare=9)).whole
         assert calls == {"p", "m"}
+
+
+def test_a_long_line_and_a_long_number(rollout: Any) -> None:
+    digits = b'"a_number":%b,' % (b"9" * 5000)
+    long = jsonl(output("c1", "one line\n" * 2_400_000))
+    short = jsonl(output("c1", LONG)).replace(b'"type"', digits + b'"type"', 1)
+    assert len(long) > 20 << 20
+    for deep in (False, True):
+        done = rollout(call("c1"), long, call("c2"), short.replace(b"c1", b"c2"), call("c3"), deep=deep)
+        assert done.changed() == [0, 2, 4]
+        assert len(done.content) < 20_000
+        assert digits in done.after[4]
 
 
 class TestFirstLine:

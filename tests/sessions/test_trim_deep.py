@@ -341,7 +341,7 @@ def test_any_calls(tmp_path_factory: pytest.TempPathFactory, attempts: list[Any]
     folder = tmp_path_factory.mktemp("any")
     wish = Wish(threshold, DEFAULT.tools, deep=True, spare=spare)
     done, given_after, back = session.trimmed(folder, wish)
-    spared = ids[len(ids) - spare :] if spare else []
+    spared = ids[-spare:] if spare else []
     for record in session.records:
         for block in record["message"]["content"]:
             if isinstance(block, dict) and block.get("id") in spared:
