@@ -388,7 +388,7 @@ def test_a_line_too_long_to_be_held_is_passed_on_in_pieces(
 @pytest.mark.parametrize("deep", [False, True])
 def test_lines_of_20_mb_and_numbers_of_5000_digits(run: Run, deep: bool) -> None:
     digits = b'"a_number":%b,' % (b"9" * 5000)
-    for text in ("one line\n" * 2_400_000, 'é "quoted"\\' * 1_500_000, [{"type": "text", "text": LONG * 7000}]):
+    for text in ('é "quoted"\\' * 1_500_000, [{"type": "text", "text": LONG * 7000}])[deep:]:
         content = exchange(content=text, toolUseResult=text) + exchange("c2").replace(b'"role"', digits + b'"role"')
         assert len(content) > 40 << 20
         new = run(content, Wish(500, WISH.tools, deep=deep))
