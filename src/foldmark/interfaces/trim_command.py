@@ -131,12 +131,12 @@ def _work(setup: Setup, parent: "SessionPath", wish: "Wish", *, preview: bool, i
         trimmed = trim_in_place(parent, wish, moment)
     else:
         trimmed = trimming.trim(parent, wish, str(uuid.uuid4()), moment)
-    further = {} if wish.deep else trimming.further(parent, wish, trimmed, moment)
     written = not preview and (in_place or trimmed.trimmed_count > 0)
     archived = _archive(setup, parent) if written else None
     if written and not in_place:
         _record(setup, parent, trimmed.session, before)
     resume = resume_command(trimmed.session, os.environ) if written else None
+    further = {} if wish.deep else trimming.further(parent, wish, trimmed, moment)
     return Report(parent, trimmed, before, archived, resume, preview, in_place, further)
 
 
