@@ -10,8 +10,8 @@ from foldmark.interfaces.trim_table import steps_table, table
 from foldmark.sessions.hook.tail import Share
 from foldmark.sessions.places import SessionPath
 from foldmark.sessions.resuming import ResumeCommand
+from foldmark.sessions.trim import one_pass
 from foldmark.sessions.trim.kind import Wish
-from foldmark.sessions.trim.one_pass import LONGEST
 from foldmark.sessions.trim.trimming import Trimmed, kind_of
 
 LITTLE = 10
@@ -68,7 +68,7 @@ def warnings(report: Report, wish: Wish) -> Iterator[str]:
         yield f"there is no result of {tools} in this session; its tools are {own}"
     if trimmed.long:
         were = "was left as it is" if trimmed.long == 1 else "were left as they are"
-        yield f"{count(trimmed.long, 'line')} longer than {LONGEST >> 20} MB {were}"
+        yield f"{count(trimmed.long, 'line')} longer than {one_pass.LONGEST >> 20} MB {were}"
     if trimmed.nulls and trimmed.session.kind == "claude":
         file = shlex.quote(str(trimmed.session.path))
         yield (

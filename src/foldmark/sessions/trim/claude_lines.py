@@ -1,8 +1,8 @@
 """How the lines of a Claude Code session change when it is trimmed [SPEC 8, S4].
 
 Only these bytes of a line change: the session id; results of the tools that are meant, where the model reads them and
-in the display's copy; arguments that the plan names; reminders of Foldmark's hook; and what makes Claude Code believe that the context is still full: the numbers in `usage` of
-assistant records, and the record of an error that said so.
+in the display's copy; arguments that the plan names; reminders of Foldmark's hook; and what makes Claude Code believe
+that the context is still full: the numbers in `usage` of assistant records, and the record of an error that said so.
 
 Every line is read once, by the few members that matter. Where it is not certain then at which place one of them lies,
 which is rare, the line is looked at again, member by member (`members`).
