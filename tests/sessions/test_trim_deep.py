@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -415,6 +417,20 @@ class TestReal:
         else:
             assert deep.tokens_saved <= usual.tokens_saved + 1
         assert further(session, DEEP, deep, NOW) == {}
+
+
+@pytest.mark.skipif(not REAL_FILES, reason="the real sessions are not here")
+def test_the_table_of_kinds() -> None:
+    """The script fails where a trim adds tokens to a kind, or a second one changes anything."""
+    script = Path(__file__).parents[2] / "benchmarks" / "trim_kinds.py"
+    file = next(path for path in REAL_FILES if path.stem == "agentcmd-three")
+    done = subprocess.run([sys.executable, script, file], capture_output=True, text=True, check=True)
+    head, _, *lines, whole, files = done.stdout.splitlines()
+    assert head == "| tokens in 1 sessions | before | default | deep | deep, --spare 0 |"
+    assert any(line.startswith("| superseded todo lists (all but the newest) | ") for line in lines)
+    before, usual, _, deepest = (int(number.replace(",", "")) for number in re.findall(r"([\d,]+)(?: \(| \|)", whole))
+    assert before > usual > deepest > 0
+    assert files.startswith("| files, KB | ")
 
 
 def texts(value: Any) -> list[str]:
