@@ -35,6 +35,7 @@ from foldmark.sessions.trim.codex import KIND
 from foldmark.sessions.trim.codex_lines import CodexLines
 from foldmark.sessions.trim.kind import Job, TrimError, Wish
 from foldmark.sessions.trim.stale import IDENTICAL, OTHERS
+from foldmark.sessions.trim.stale import LONG as LONG_RESULTS
 
 NEW = "0199bbbb-9999-7888-8777-666655554444"
 TOOLS = ("Read", "Bash", "Grep", "Glob")
@@ -406,7 +407,9 @@ class TestTokens:
 class TestDeep:
     def test_the_outputs_of_all_tools(self, rollout: Any) -> None:
         records = call("c1", "made_up"), output("c1", LONG), call("c2"), output("c2", f"{LONG}2")
-        assert rollout(*records, deep=True).changed() == [0, 2, 4]
+        done = rollout(*records, deep=True)
+        assert done.changed() == [0, 2, 4]
+        assert done.lines.tally.steps.keys() == {LONG_RESULTS, OTHERS}, "exec_command stands for Bash"
         done = rollout(*records, deep=True, spare=1)
         assert done.changed() == [0, 2]
         assert done.lines.tally.steps.keys() == {OTHERS}

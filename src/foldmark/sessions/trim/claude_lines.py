@@ -69,7 +69,7 @@ class ClaudeLines:
     """The lines of one session in one pass; see `kind.Lines`."""
 
     def __init__(self, job: Job) -> None:
-        self.tally = Tally(job.wish)
+        self.tally = Tally(Targets(job.wish.tools))
         self._plan = job.plan
         self._threshold = job.wish.threshold
         self._keep_display = job.wish.keep_display_copy

@@ -43,7 +43,7 @@ class CodexLines:
     """The lines of one rollout in one pass; see `kind.Lines`."""
 
     def __init__(self, job: Job) -> None:
-        self.tally = Tally(job.wish)
+        self.tally = Tally(CodexTargets(job.wish.tools))
         self.source = job.source
         self._wish, self._id, self._plan = job.wish, job.new_id, job.plan
         self._targets = CodexTargets(job.wish.all_tools)

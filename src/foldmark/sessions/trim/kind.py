@@ -67,15 +67,15 @@ class ToolTally(Struct):
 class Tally:
     """What became of everything: by tool, by step as `stale` names them, and how much of it the model still read.
 
-    `in_context` is begun anew with each compaction.
+    `default` are the tools that the default profile cuts; `in_context` is begun anew with each compaction.
     """
 
-    def __init__(self, wish: Wish) -> None:
+    def __init__(self, default: Targets) -> None:
         self.tools: dict[str, ToolTally] = {}
         self.steps: dict[str, int] = {}
         self.in_context = 0
         self.reminders = 0
-        self._default = Targets(wish.tools)
+        self._default = default
 
     def result(self, tool: str, *, cut: bool) -> ToolTally:
         """Count a result of a tool that is meant."""
