@@ -8,11 +8,10 @@ session file of your own for the first instead, repeated until it is as large.
 claude-code-tools trims the first once, in a process of its own, where `--claude-code-tools` names a Python that has it;
 `pip install claude-code-tools` into an environment of its own, for it is no part of Foldmark.
 
-Memory is the highest of a process that trims a file of `--size` MB, and one of five times that; of a large file a
-second process reads the second half, and has as much.
+Memory is the highest of a process that trims a file of `--size` MB, and one of five times that.
 
 Exit code 1 if a trim of the first takes more than twice the time of a copy or more than a third of claude-code-tools'
-time, or a process more than 100 MB. Of short lines a copy is little else than memory; they are there to be known.
+time, or more than 100 MB. Of short lines a copy is little else than memory; they are there to be known.
 """
 
 import argparse

@@ -15,6 +15,7 @@ from command_line import PROGRAM, Cli
 
 import foldmark
 from foldmark.sessions.places import project_folder
+from foldmark.sessions.trim import one_pass
 
 OLD = "99999999-2222-4333-8444-555555555555"
 LONG = "one line of the output\n" * 400
@@ -29,9 +30,11 @@ def exchange(number: int, name: str, content: Any, cwd: str) -> list[dict[str, A
     call = {"type": "tool_use", "id": f"c{number}", "name": name, "input": {}}
     asked = {"role": "assistant", "model": "claude-x", "content": [call], "usage": usage}
     result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": content}
+    first, last = f"a{number}", f"u{number}"
+    common = {"sessionId": OLD, "cwd": cwd}
     return [
-        {"type": "assistant", "sessionId": OLD, "cwd": cwd, "uuid": f"a{number}", "message": asked},
-        {"type": "user", "sessionId": OLD, "cwd": cwd, "uuid": f"u{number}", "message": {"content": [result]}},
+        {"type": "assistant", **common, "uuid": first, "parentUuid": f"u{number - 1}", "message": asked},
+        {"type": "user", **common, "uuid": last, "parentUuid": first, "message": {"content": [result]}},
     ]
 
 
@@ -43,7 +46,11 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     cwd = str(Path.cwd())
     path = tmp_path / "home" / ".claude" / "projects" / project_folder(cwd) / f"{OLD}.jsonl"
     path.parent.mkdir(parents=True)
-    records = [*exchange(1, "Bash", LONG, cwd), *exchange(2, "Read", LONG * 2, cwd), *exchange(3, "Edit", LONG, cwd)]
+    records = [
+        *exchange(1, "Bash", LONG, cwd),
+        *exchange(2, "Read", LONG * 2, cwd),
+        *exchange(3, "Edit", LONG[::-1], cwd),
+    ]
     path.write_bytes(lines(*records, *exchange(4, "Bash", "short", cwd)))
     os.utime(path, (1_700_000_000, 1_700_000_000))
     return path
@@ -58,12 +65,13 @@ def test_what_is_printed(cli: Cli, db: str, session: Path, tmp_path: Path) -> No
     shown = cli("trim")
     assert (shown.code, shown.err) == (0, "")
     (new,) = others(session)
-    assert re.sub(r"\d,\d{3}\n", "N\n", shown.out) == (
+    assert re.sub(r"\d,\d{3}\n", "N\n", re.sub(r"0\.\d\d MB", "M", shown.out)) == (
         "tool  results  cut  characters  ~tokens\n"
         "Read        1    1      17,900    N\n"
         "Bash        2    1       8,700    N\n"
         "all         3    2      26,600    N\n"
         "Context: 15% → ~10% of 200,000 tokens\n"
+        "File: M → M\n"
         f"New session: {new}\n"
         f"The session itself stays as it is: {session}\n"
         "The trim takes effect when the new session is resumed:\n"
@@ -92,9 +100,14 @@ def test_the_json_has_all_of_it(cli: Cli, db: str, session: Path) -> None:
         "parent_file": str(session),
         "full_results": str(session),
         "by_tool": [
-            {"tool": "Read", "results": 1, "cut": 1, "characters": 17900},
-            {"tool": "Bash", "results": 2, "cut": 1, "characters": 8700},
+            {"tool": "Read", "results": 1, "cut": 1, "arguments": 0, "characters": 17900},
+            {"tool": "Bash", "results": 2, "cut": 1, "arguments": 0, "characters": 8700},
         ],
+        "by_step": {"results of the default tools": saved},
+        "further_steps": {},
+        "reminders": 0,
+        "bytes_before": session.stat().st_size,
+        "bytes_after": new.stat().st_size,
         "context": {
             "tokens": 30110,
             "window": 200_000,
@@ -122,9 +135,36 @@ def test_a_dry_run_writes_nothing(cli: Cli, db: str, session: Path, tmp_path: Pa
     assert everything() == before
     assert shown.code == 0
     assert shown.out.startswith("tool  results  cut")
-    assert shown.out.endswith("Context: 15% → ~10% of 200,000 tokens\n")
+    assert "\nContext: 15% → ~10% of 200,000 tokens\n" in shown.out
     assert data["trimmed_count"] == 2
     assert (data["new_session_id"], data["file"], data["command"], data["archived"]) == (None, None, None, None)
+
+
+def test_the_profile_deep(cli: Cli, db: str, session: Path) -> None:
+    further = json.loads(cli("trim", OLD, "--dry-run", "--spare", "1", "--json").out)["further_steps"]
+    assert further.keys() == {"results of other tools"}
+    shown = cli("trim", OLD, "--dry-run", "--spare", "1").out
+    assert re.search(
+        r"\n\n--profile deep would also cut  ~tokens\nresults of other tools  +2,9\d\d\nall +2,9\d\d\n\nContext", shown
+    )
+    data = json.loads(cli("trim", OLD, "--profile", "deep", "--spare", "1", "--json").out)
+    assert {each["tool"]: each["cut"] for each in data["by_tool"]} == {"Read": 1, "Edit": 1, "Bash": 1}
+    assert data["by_step"].keys() == {"results of the default tools", "results of other tools"}
+    assert data["by_step"]["results of other tools"] == further["results of other tools"]
+    assert data["further_steps"] == {}
+    again = cli("trim", data["file"], "--profile", "deep", "--spare", "1")
+    assert "There is nothing to cut; nothing was written.\n" in again.out
+    assert len(others(session)) == 1
+    spared = cli("trim", OLD, "--profile", "deep", "--dry-run")
+    assert "There is nothing to cut; nothing was written.\n" in spared.out, "of four results five are spared"
+    assert "would also cut" not in spared.out
+
+
+def test_what_the_profile_deep_would_cut_in_place(cli: Cli, db: str, session: Path) -> None:
+    told = json.loads(cli("trim", OLD, "--dry-run", "--json", "--spare", "1").out)["further_steps"]
+    data = json.loads(cli("trim", OLD, "--in-place", "--json", "--spare", "1").out)
+    assert data["further_steps"].keys() == told.keys()
+    assert data["further_steps"]["results of other tools"] == pytest.approx(told["results of other tools"], abs=30)
 
 
 def test_the_lineage(cli: Cli, db: str, session: Path) -> None:
@@ -218,14 +258,45 @@ def test_a_line_null(cli: Cli, db: str, session: Path, line: bytes) -> None:
     assert told.endswith(f"doctor --session {session} --repair\n")
 
 
-def test_lines_too_long_to_be_cut(cli: Cli, db: str, session: Path) -> None:
-    long = lines(*exchange(9, "Bash", "x" * (15 << 20), "/"))
+def test_a_line_of_15_mb_is_cut(cli: Cli, db: str, session: Path) -> None:
+    session.write_bytes(session.read_bytes() + lines(*exchange(9, "Bash", "x" * (15 << 20), str(Path.cwd()))))
+    shown = cli("trim", OLD, "--json")
+    data = json.loads(shown.out)
+    assert (shown.err, data["long_lines"], data["trimmed_count"]) == ("", 0, 3)
+    assert data["bytes_after"] < 30_000
+
+
+def test_lines_too_long_to_be_cut(cli: Cli, db: str, session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(one_pass, "LONGEST", 2 << 20)
+    long = lines(*exchange(9, "Bash", "x" * (3 << 20), "/"))
     session.write_bytes(session.read_bytes() + long)
     shown = cli("trim", OLD, "--json")
-    assert shown.err == "foldmark: 1 line longer than 14 MB was left as it is\n"
+    assert shown.err == "foldmark: 1 line longer than 2 MB was left as it is\n"
     assert json.loads(shown.out)["long_lines"] == 1
     session.write_bytes(session.read_bytes() + long)
-    assert cli("trim", OLD, "--dry-run").err == "foldmark: 2 lines longer than 14 MB were left as they are\n"
+    assert cli("trim", OLD, "--dry-run").err == "foldmark: 2 lines longer than 2 MB were left as they are\n"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+@pytest.mark.parametrize("options", [(), ("--in-place",)])
+def test_a_session_in_another_encoding(
+    cli: Cli, db: str, session: Path, encoding: str, options: tuple[str, ...]
+) -> None:
+    """Claude Code reads UTF-8 only, so that is what the trimmed session is in."""
+    plain = session.read_text()
+    session.write_bytes(plain.encode(encoding))
+    os.utime(session, (1_700_000_000, 1_700_000_000))
+    data = json.loads(cli("trim", OLD, "--json", *options).out)
+    assert (data["trimmed_count"], data["lines"]) == (2, 8)
+    new = Path(data["file"]).read_text(encoding="utf-8").splitlines()
+    pointer = f"The whole result: line 2 of {data['full_results']}]"
+    assert pointer in new[1]
+    assert Path(data["full_results"]).read_text(encoding=encoding) == plain
+    assert [set(json.loads(line)) - {"trim_metadata"} for line in new] == [
+        set(json.loads(line)) for line in plain.splitlines()
+    ]
+    deep = json.loads(cli("trim", data["file"], "--dry-run", "--profile", "deep", "--spare", "1", "--json").out)
+    assert deep["by_step"].keys() == {"results of other tools"}
 
 
 def test_a_path_with_a_line_feed(cli: Cli, db: str, session: Path) -> None:
@@ -309,6 +380,14 @@ def test_the_session_that_it_runs_in(cli: Cli, db: str, session: Path, monkeypat
         (("--force",), 2, "--force belongs to --in-place"),
         (("--threshold", "x"), 2, "--threshold is a number from 0"),
         (("--threshold", "-1"), 2, "--threshold is a number from 0"),
+        (("--profile", "deeper"), 2, "there is no profile 'deeper': default, deep"),
+        (
+            ("--profile", "deep", "--tools", "Read"),
+            2,
+            "--profile deep cuts the results of all tools: leave out",
+        ),
+        (("--spare", "-1"), 2, "--spare is a number of results from 0, not '-1'"),
+        (("--spare", "1" * 30), 2, "--spare is a number of results from 0"),
         (("--tools", ","), 2, "--tools is a list of tools' names"),
         (("nobody",), 2, "there is no file and no session 'nobody'"),
         (("missing.jsonl",), 1, "there is no file"),

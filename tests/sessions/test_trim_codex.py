@@ -34,6 +34,8 @@ from foldmark.sessions.trim import trimming
 from foldmark.sessions.trim.codex import KIND
 from foldmark.sessions.trim.codex_lines import CodexLines
 from foldmark.sessions.trim.kind import Job, TrimError, Wish
+from foldmark.sessions.trim.stale import IDENTICAL, OTHERS
+from foldmark.sessions.trim.stale import LONG as LONG_RESULTS
 
 NEW = "0199bbbb-9999-7888-8777-666655554444"
 TOOLS = ("Read", "Bash", "Grep", "Glob")
@@ -55,7 +57,9 @@ class Trimmed:
         for _ in range(2):
             self.before.clear()
             self.after.clear()
-            self.lines = self._pass(path, Job(Wish(**{"threshold": 500, "tools": TOOLS, **wish}), path, new_id, names))
+            wished = Wish(**{"threshold": 500, "tools": TOOLS, **wish})
+            plan = KIND.plan(KIND.pieces(session_path(path, "codex")), wished)
+            self.lines = self._pass(path, Job(wished, path, new_id, names, plan))
             if not self.lines.names.late:
                 break
             names = dict(self.lines.names.found)
@@ -255,14 +259,14 @@ class TestTools:
         done = rollout(
             call("c1"), output("c1", "y" * 2000), output("c1", "short"), call("c2", "wait"), output("c2", "")
         )
-        tally = done.lines.tally["exec_command"]
+        tally = done.lines.tally.tools["exec_command"]
         assert (tally.results, tally.cut, tally.characters) == (2, 1, 1500)
-        assert tally.bytes == len(done.before[2]) - len(done.after[2]) == done.lines.in_context
-        assert done.lines.tally["wait"].results == 1
+        assert tally.bytes == len(done.before[2]) - len(done.after[2]) == done.lines.tally.in_context
+        assert done.lines.tally.tools["wait"].results == 1
 
     def test_no_more_is_counted_than_codex_sends(self, rollout: Any) -> None:
         done = rollout(call("c1"), output("c1", "y" * 2_000_000))
-        assert done.lines.in_context == 48_000
+        assert done.lines.tally.in_context == 48_000
 
 
 class TestDisplayCopies:
@@ -296,8 +300,8 @@ class TestDisplayCopies:
             cut_text(done.payload(3)["item"][key], LONG, 4)
         cut_text(done.payload(4)["stdout"], LONG, 5)
         assert (done.payload(4)["stderr"], done.payload(4)["exit_code"]) == ("few", 1)
-        assert done.lines.in_context == 0
-        assert not done.lines.tally
+        assert done.lines.tally.in_context == 0
+        assert not done.lines.tally.tools
 
     def test_in_any_order(self, rollout: Any) -> None:
         ran = completed("CommandExecution", "c1", stderr=LONG, x=[LONG], formatted_output="few", aggregated_output=LONG)
@@ -368,8 +372,8 @@ class TestCompaction:
 
     def test_only_what_the_model_still_reads_is_counted(self, rollout: Any) -> None:
         before = (call("c1"), output("c1", LONG), record("compacted", {"message": "m", "replacement_history": []}))
-        assert rollout(*before).lines.in_context == 0
-        assert rollout(*before, call("c2"), output("c2", LONG)).lines.in_context > 5000
+        assert rollout(*before).lines.tally.in_context == 0
+        assert rollout(*before, call("c2"), output("c2", LONG)).lines.tally.in_context > 5000
 
 
 class TestTokens:
@@ -398,6 +402,59 @@ class TestTokens:
         copy = tmp_path / name(NEW)
         copy.write_bytes(done.content)
         assert tail.share(copy) is None
+
+
+class TestDeep:
+    def test_the_outputs_of_all_tools(self, rollout: Any) -> None:
+        records = call("c1", "made_up"), output("c1", LONG), call("c2"), output("c2", f"{LONG}2")
+        done = rollout(*records, deep=True)
+        assert done.changed() == [0, 2, 4]
+        assert done.lines.tally.steps.keys() == {LONG_RESULTS, OTHERS}, "exec_command stands for Bash"
+        done = rollout(*records, deep=True, spare=1)
+        assert done.changed() == [0, 2]
+        assert done.lines.tally.steps.keys() == {OTHERS}
+        assert rollout(*records, spare=2).changed() == [0]
+
+    def test_of_identical_outputs_the_newest_stays(self, rollout: Any) -> None:
+        same = "the same " * 50
+        records = [record for id in ("c1", "c2", "c3") for record in (call(id), output(id, same))]
+        done = rollout(*records, deep=True)
+        assert done.changed() == [0, 2, 4]
+        found = POINTER.search(done.payload(2)["output"])
+        assert found
+        assert (found.start(), found[1], found[2], found[4]) == (0, "0", "450", "3")
+        assert done.lines.tally.steps.keys() == {IDENTICAL}
+
+    def test_copies_for_the_display_go_with_their_output(self, rollout: Any) -> None:
+        copy = event("exec_command_end", call_id="c1", aggregated_output=LONG)
+        records = call("c1"), output("c1", LONG), copy
+        assert rollout(*records, deep=True).changed() == [0, 2, 3]
+        assert rollout(*records, deep=True, spare=1).changed() == [0]
+
+    def test_a_second_time_changes_nothing(self, rollout: Any, tmp_path: Path) -> None:
+        records = [record for id in ("c1", "c2", "c3") for record in (call(id), output(id, LONG))]
+        done = rollout(*records, deep=True, spare=1)
+        assert done.changed() == [0, 2, 4]
+        copy = tmp_path / name(NEW)
+        copy.write_bytes(done.content)
+        assert Trimmed(copy, deep=True, spare=1).content == done.content
+
+    def test_the_history_of_a_fork_counts(self, tmp_path: Path) -> None:
+        fork = TestForks().fork(tmp_path)[2]
+        calls = KIND.plan(KIND.pieces(session_path(fork, "codex")), Wish(500, (), spare=9)).whole
+        assert calls == {"p", "m"}
+
+
+def test_a_long_line_and_a_long_number(rollout: Any) -> None:
+    digits = b'"a_number":%b,' % (b"9" * 5000)
+    long = jsonl(output("c1", "one line\n" * 2_400_000))
+    short = jsonl(output("c1", LONG)).replace(b'"type"', digits + b'"type"', 1)
+    assert len(long) > 20 << 20
+    for deep in (False, True):
+        done = rollout(call("c1"), long, call("c2"), short.replace(b"c1", b"c2"), call("c3"), deep=deep)
+        assert done.changed() == [0, 2, 4]
+        assert len(done.content) < 20_000
+        assert digits in done.after[4]
 
 
 class TestFirstLine:
@@ -659,7 +716,7 @@ class TestRealRollouts:
                 assert index == 0
                 new = json.loads(done.after[0].replace(NEW.encode(), old["payload"]["id"].encode()))
             assert old == new
-        assert cut == sum(tally.cut for tally in done.lines.tally.values()) > 5
+        assert cut == sum(tally.cut for tally in done.lines.tally.tools.values()) > 5
 
     def test_a_second_time_changes_nothing(self, path: Path, tmp_path: Path) -> None:
         done = Trimmed(path)
@@ -667,7 +724,7 @@ class TestRealRollouts:
         copy.write_bytes(done.content)
         again = Trimmed(copy)
         assert again.content == done.content
-        assert again.lines.in_context == 0
+        assert again.lines.tally.in_context == 0
 
     def test_the_share_before_and_after(self, path: Path, tmp_path: Path) -> None:
         counts = [json.loads(line)["payload"] for line in path.read_bytes().splitlines() if b'"token_count"' in line]
@@ -739,7 +796,7 @@ def test_any_output(
     slow = Trimmed(other, threshold=threshold)
     expected = [b" " + line.replace(str(path).encode(), str(other).encode()) for line in done.after[1:]]
     assert slow.after[1:] == expected
-    assert slow.lines.tally == done.lines.tally
+    assert slow.lines.tally.tools == done.lines.tally.tools
 
 
 @settings(max_examples=150, deadline=None)

@@ -385,6 +385,18 @@ def test_a_line_too_long_to_be_held_is_passed_on_in_pieces(
         run(line)
 
 
+@pytest.mark.parametrize("deep", [False, True])
+def test_lines_of_20_mb_and_numbers_of_5000_digits(run: Run, deep: bool) -> None:
+    digits = b'"a_number":%b,' % (b"9" * 5000)
+    for text in ('é "quoted"\\' * 1_500_000, [{"type": "text", "text": LONG * 7000}])[deep:]:
+        content = exchange(content=text, toolUseResult=text) + exchange("c2").replace(b'"role"', digits + b'"role"')
+        assert len(content) > 40 << 20
+        new = run(content, Wish(500, WISH.tools, deep=deep))
+        assert (done(run).trimmed_count, done(run).long) == (2, 0)
+        assert len(new) < 30_000
+        assert new.count(digits) == content.count(digits)
+
+
 def test_what_is_appended_meanwhile_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = at(tmp_path, OLD, exchange() * 3 + b'{"sessionId":"%b"}' % OLD.encode())
     before = path.read_bytes()

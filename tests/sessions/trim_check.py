@@ -27,12 +27,20 @@ def parsed(line: bytes) -> Any:
     return value if isinstance(value, dict) else None
 
 
-def compare(old: bytes, new: bytes, new_id: str | None, tools: tuple[str, ...] = TOOLS, threshold: int = 500) -> int:
-    """Assert that nothing differs but what may; how many results were cut.
+def compare(
+    old: bytes,
+    new: bytes,
+    new_id: str | None,
+    tools: tuple[str, ...] = TOOLS,
+    threshold: int = 500,
+    *,
+    deep: bool = False,
+) -> int:
+    """Assert that nothing differs but what may; how many results were cut, and of how many calls the arguments.
 
     Lines that are not JSON objects are the same bytes. Of the others every member is the same but the session id, the
     numbers in an answer's usage, what a result of these tools holds, and the metadata. A line in which only the id
-    differs has the same bytes otherwise.
+    differs has the same bytes otherwise. `deep`: arguments may be cut, and results to nothing but a pointer.
     """
     before, after = old.split(b"\n"), new.split(b"\n")
     assert len(before) == len(after)
@@ -40,7 +48,8 @@ def compare(old: bytes, new: bytes, new_id: str | None, tools: tuple[str, ...] =
     first = next((number for number, line in enumerate(before) if parsed(line) is not None), None)
     cut = 0
     for number, (one, other) in enumerate(zip(before, after, strict=True)):
-        cut += _compare_line(one, other, new_id, names, {each.casefold() for each in tools}, threshold, number == first)
+        meant = {each.casefold() for each in tools}
+        cut += _compare_line(one, other, new_id, names, meant, threshold, number == first, deep)
     return cut
 
 
@@ -60,7 +69,14 @@ def _blocks(record: Any) -> list[dict[str, Any]]:
 
 
 def _compare_line(
-    one: bytes, other: bytes, new_id: str | None, names: dict[str, str], tools: set[str], threshold: int, first: bool
+    one: bytes,
+    other: bytes,
+    new_id: str | None,
+    names: dict[str, str],
+    tools: set[str],
+    threshold: int,
+    first: bool,
+    deep: bool,
 ) -> int:
     record = parsed(one)
     if record is None:
@@ -82,12 +98,16 @@ def _compare_line(
     cut = 0
     targets = []
     for mine, theirs in zip(_blocks(expected), _blocks(found), strict=True):
+        if deep and mine.get("type") == "tool_use" and mine.get("input") != theirs.get("input"):
+            _check_arguments(mine["input"], theirs["input"], threshold)
+            mine["input"] = theirs["input"]
+            cut += 1
         if mine.get("type") != "tool_result":
             continue
         name = names.get(str(mine.get("tool_use_id", "")))
         targets.append(isinstance(name, str) and name.casefold() in tools)
         if targets[-1] and mine.get("content") != theirs.get("content"):
-            _check_cut(mine["content"], theirs["content"], threshold)
+            _check_cut(mine["content"], theirs["content"], threshold, deep)
             mine["content"] = theirs["content"]
             cut += 1
     if targets and all(targets) and "toolUseResult" in expected:
@@ -122,13 +142,31 @@ def _zero(value: Any) -> Any:
     return 0 if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-def _check_cut(whole: Any, left: Any, threshold: int) -> None:
+def _check_arguments(whole: dict[str, Any], left: dict[str, Any], threshold: int) -> None:
+    """The same members; long texts of some of them are shorter and say where the whole is."""
+    assert list(whole) == list(left)
+    for key, value in whole.items():
+        if key == "edits":
+            assert len(value) == len(left[key])
+            for one, other in zip(value, left[key], strict=True):
+                _check_arguments(one, other, threshold)
+        elif key == "todos" and left[key] != value:
+            ((content, status, active),) = (each.values() for each in left[key])
+            assert content.startswith(f"{POINTER}0 of {len(value)} entries. The whole argument: line ")
+            assert (list(left[key][0]), status, active) == (["content", "status", "activeForm"], "completed", "Trimmed")
+        elif left[key] != value:
+            assert key in ("content", "old_string", "new_string", "new_source", "prompt")
+            _check_cut(value, left[key], threshold, True)
+            assert ". The whole argument: line " in left[key]
+
+
+def _check_cut(whole: Any, left: Any, threshold: int, deep: bool = False) -> None:
     """What is left begins as the whole did, is shorter, and says where the whole is."""
     if isinstance(whole, str):
         kept, _, pointer = left.partition(f"\n{POINTER}")
         assert pointer
         assert whole.startswith(kept)
-        assert threshold < len(whole) > len(left)
+        assert len(left) < len(whole) > (0 if deep and not kept else threshold)
         assert len(kept) <= threshold or kept.startswith("<persisted-output>")
         numbers = pointer.split()
         assert int(numbers[0].replace(",", "")) == len(kept)

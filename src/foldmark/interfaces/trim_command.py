@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from foldmark.core.errors import CommandError, FoldmarkError
+from foldmark.core.wording import one_line
 from foldmark.interfaces.render import harmless, json_text
 from foldmark.interfaces.setup import Setup
 
@@ -20,11 +21,15 @@ if TYPE_CHECKING:
     from foldmark.sessions.places import SessionPath
     from foldmark.sessions.trim.kind import Wish
 
+_DIGITS = 10
+
 
 @click.command()
 @click.argument("session", required=False)
 @click.option("--threshold", metavar="N", help="Characters of a result that are kept. [setting trim_threshold_chars]")
 @click.option("--tools", metavar="A,B", help="Whose results: names or patterns as mcp__*. [setting trim_target_tools]")
+@click.option("--profile", metavar="NAME", help="`default`, or `deep`: all tools' results and what became stale.")
+@click.option("--spare", metavar="N", help="The newest N results stay whole. [0, with --profile deep 5]")
 @click.option("--keep-display-copy", is_flag=True, help="Leave the copy of a result that only the display reads.")
 @click.option("--dry-run", is_flag=True, help="Tell what would be saved; write nothing.")
 @click.option("--in-place", is_flag=True, help="Change the session itself; what it was is kept beside it.")
@@ -37,6 +42,8 @@ def trim(
     session: str | None,
     threshold: str | None,
     tools: str | None,
+    profile: str | None,
+    spare: str | None,
     keep_display_copy: bool,
     dry_run: bool,
     in_place: bool,
@@ -45,6 +52,9 @@ def trim(
     as_json: bool,
 ) -> None:
     """Cut long results of tools in a coding agent's session.
+
+    `--profile deep` cuts those of all tools, and what later calls made stale: reads and arguments of calls, identical
+    results, earlier todo lists, failed attempts that succeeded later. The default says what each of these would save.
 
     SESSION is a file, a session's id or the beginning of one; by default the one that this runs in, or the newest of
     this folder. The session is archived, and what is left of it becomes a new session beside it, which names file and
@@ -62,7 +72,7 @@ def trim(
     launching.check(launch, as_json)
     if force and not in_place:
         raise click.UsageError("--force belongs to --in-place")
-    wish = _wish(setup, threshold, tools, keep_display_copy)
+    wish = _wish(setup, threshold, tools, profile, spare, keep_display_copy)
     parent = recognized(find(session, Path.cwd(), os.environ))
     if in_place and not dry_run and not force:
         check_resting(parent, os.environ, time.time())
@@ -75,10 +85,26 @@ def trim(
         _warn(f"the trim takes effect with: {report.resume.shell}")
 
 
-def _wish(setup: Setup, threshold: str | None, tools: str | None, keep_display_copy: bool) -> "Wish":
+def _wish(
+    setup: Setup,
+    threshold: str | None,
+    tools: str | None,
+    profile: str | None,
+    spare: str | None,
+    keep_display_copy: bool,
+) -> "Wish":
     from foldmark.sessions.trim.kind import Wish
+    from foldmark.sessions.trim.stale import SPARED
     from foldmark.settings.trim import checked
 
+    if profile not in (None, "default", "deep"):
+        raise click.UsageError(f"there is no profile {one_line(str(profile))!r}: default, deep")
+    deep = profile == "deep"
+    if deep and tools is not None:
+        raise click.UsageError("--profile deep cuts the results of all tools: leave out --tools")
+    if spare is not None and not (spare.isascii() and spare.isdigit() and len(spare) < _DIGITS):
+        raise click.UsageError(f"--spare is a number of results from 0, not {one_line(spare)!r}")
+    spared = int(spare) if spare is not None else SPARED if deep else 0
     most, names = setup.given.trim_threshold_chars, setup.given.trim_target_tools
     try:
         if threshold is not None:
@@ -87,7 +113,7 @@ def _wish(setup: Setup, threshold: str | None, tools: str | None, keep_display_c
             names = checked("trim_target_tools", tools, "--tools")
     except CommandError as error:
         raise click.UsageError(str(error)) from None
-    return Wish(most, names, keep_display_copy)
+    return Wish(most, names, keep_display_copy, deep, spared)
 
 
 def _work(setup: Setup, parent: "SessionPath", wish: "Wish", *, preview: bool, in_place: bool) -> "Report":
@@ -110,7 +136,8 @@ def _work(setup: Setup, parent: "SessionPath", wish: "Wish", *, preview: bool, i
     if written and not in_place:
         _record(setup, parent, trimmed.session, before)
     resume = resume_command(trimmed.session, os.environ) if written else None
-    return Report(parent, trimmed, before, archived, resume, preview, in_place)
+    further = {} if wish.deep else trimming.further(parent, wish, trimmed, moment)
+    return Report(parent, trimmed, before, archived, resume, preview, in_place, further)
 
 
 def _archive(setup: Setup, session: "SessionPath") -> Path | None:

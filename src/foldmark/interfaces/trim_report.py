@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from foldmark.core.wording import count, listing, one_line
-from foldmark.interfaces.trim_table import table
+from foldmark.interfaces.trim_table import steps_table, table
 from foldmark.sessions.hook.tail import Share
 from foldmark.sessions.places import SessionPath
 from foldmark.sessions.resuming import ResumeCommand
+from foldmark.sessions.trim import one_pass
 from foldmark.sessions.trim.kind import Wish
-from foldmark.sessions.trim.one_pass import LONGEST
 from foldmark.sessions.trim.trimming import Trimmed, kind_of
 
 LITTLE = 10
@@ -26,7 +26,8 @@ NAMED = 20
 
 class Report(NamedTuple):
     """What a trim has done, or with `preview` would do. `share` is how full the context was, None where that is
-    unknown; `archived` where the session was archived, None if it was not; `resume` goes on with what was made."""
+    unknown; `archived` where the session was archived, None if it was not; `resume` goes on with what was made;
+    `further` are the tokens that each step of the profile `deep` would save beyond this."""
 
     parent: SessionPath
     trimmed: Trimmed
@@ -35,6 +36,7 @@ class Report(NamedTuple):
     resume: ResumeCommand | None
     preview: bool
     in_place: bool
+    further: dict[str, int]
 
     @property
     def written(self) -> bool:
@@ -66,7 +68,7 @@ def warnings(report: Report, wish: Wish) -> Iterator[str]:
         yield f"there is no result of {tools} in this session; its tools are {own}"
     if trimmed.long:
         were = "was left as it is" if trimmed.long == 1 else "were left as they are"
-        yield f"{count(trimmed.long, 'line')} longer than {LONGEST >> 20} MB {were}"
+        yield f"{count(trimmed.long, 'line')} longer than {one_pass.LONGEST >> 20} MB {were}"
     if trimmed.nulls and trimmed.session.kind == "claude":
         file = shlex.quote(str(trimmed.session.path))
         yield (
@@ -91,11 +93,17 @@ def data(report: Report) -> dict[str, Any]:
                 "tool": tool,
                 "results": each.results,
                 "cut": each.cut,
+                "arguments": each.arguments,
                 "characters": each.characters,
                 "tokens": round(each.bytes / ratio),
             }
             for tool, each in trimmed.tally.items()
         ],
+        "by_step": trimmed.steps,
+        "further_steps": report.further,
+        "reminders": trimmed.reminders,
+        "bytes_before": trimmed.sizes[0],
+        "bytes_after": trimmed.sizes[1],
         "context": share
         and {
             "tokens": share.tokens,
@@ -118,9 +126,16 @@ def text(report: Report, launch: bool) -> str:
     """What a person is told; with `launch` not how to go on, for that follows at once."""
     trimmed, share = report.trimmed, report.share
     lines = [table(trimmed.tally, kind_of(report.parent).bytes_per_token)]
+    if len(trimmed.steps) > 1:
+        lines.append(f"\n{steps_table('step', trimmed.steps)}\n")
+    if report.further:
+        lines.append(f"\n{steps_table('--profile deep would also cut', report.further)}\n")
     if share is not None:
         lines.append(f"Context: {share.percent}% → ~{report.after}% of {share.window:,} tokens")
-    if not trimmed.trimmed_count:
+    if trimmed.trimmed_count:
+        before, after = trimmed.sizes
+        lines.append(f"File: {before / 1e6:,.2f} MB → {after / 1e6:,.2f} MB")
+    else:
         lines.append(f"There is nothing to cut{'' if report.written else '; nothing was written'}.")
     if report.written:
         kept = "What it was" if report.in_place else "The session itself stays as it is"

@@ -1,11 +1,13 @@
-"""What a trim saves, tool by tool, as a table."""
+"""What a trim saves as tables: tool by tool, and step by step."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from foldmark.core.wording import one_line
 from foldmark.sessions.trim.kind import ToolTally
 
 _HEAD = ("tool", "results", "cut", "characters", "~tokens")
+_ARGUMENTS = 3
+"""Column of the calls whose arguments were cut, which there is only if there are any."""
 
 
 def table(tally: Mapping[str, ToolTally], bytes_per_token: float) -> str:
@@ -15,19 +17,30 @@ def table(tally: Mapping[str, ToolTally], bytes_per_token: float) -> str:
     for each in tally.values():
         whole.results += each.results
         whole.cut += each.cut
-        whole.characters += each.characters
-        whole.bytes += each.bytes
+        whole.arguments += each.arguments
+        whole.add(each.characters, each.bytes)
     if len(rows) != 1:
         rows.append(_row("all", whole, bytes_per_token))
-    widths = [max(len(row[column]) for row in (_HEAD, *rows)) for column in range(len(_HEAD))]
+    rows.insert(0, [*_HEAD[:_ARGUMENTS], "arguments", *_HEAD[_ARGUMENTS:]])
+    return _aligned(rows if whole.arguments else [row[:_ARGUMENTS] + row[_ARGUMENTS + 1 :] for row in rows])
+
+
+def steps_table(head: str, steps: Mapping[str, int]) -> str:
+    """A line for each step and its tokens, and one for all of them together."""
+    rows = [(step, f"{tokens:,}") for step, tokens in {**steps, "all": sum(steps.values())}.items()]
+    return _aligned([(head, "~tokens"), *rows])
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(
             [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
         )
-        for row in (_HEAD, *rows)
+        for row in rows
     )
 
 
-def _row(name: str, each: ToolTally, bytes_per_token: float) -> tuple[str, ...]:
-    numbers = (each.results, each.cut, each.characters, round(each.bytes / bytes_per_token))
-    return (name, *(f"{number:,}" for number in numbers))
+def _row(name: str, each: ToolTally, bytes_per_token: float) -> list[str]:
+    numbers = (each.results, each.cut, each.arguments, each.characters, round(each.bytes / bytes_per_token))
+    return [name, *(f"{number:,}" for number in numbers)]

@@ -81,7 +81,7 @@ class SessionFile:
             self._file: IO[bytes] = self.path.open("rb", buffering=_BUFFER)
             try:
                 own = self._file
-                self._file = _as_utf8(own)
+                self._file = as_utf8(own)
                 self.wide = self._file is not own
                 self.size = self._file.seek(0, os.SEEK_END)
             except BaseException:
@@ -212,8 +212,8 @@ def _check_regular(path: Path) -> None:
         raise SessionFileError(f"{one_line(str(path))} is not a regular file; write its content to one first")
 
 
-def _as_utf8(file: IO[bytes]) -> IO[bytes]:
-    """`file` itself, or, if it begins with the mark of a wider encoding, a temporary copy in UTF-8."""
+def as_utf8(file: IO[bytes]) -> IO[bytes]:
+    """Return `file` itself, or, if it begins with the mark of a wider encoding, a temporary copy in UTF-8."""
     start = file.read(4)
     encoding = next((name for mark, name in _WIDE_BOMS if start.startswith(mark)), None)
     if encoding is None:

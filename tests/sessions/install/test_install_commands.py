@@ -157,7 +157,7 @@ def test_what_the_skills_name_is_there(name: str, home: Path) -> None:
     named = set(re.findall(r"--[a-z-]+", text.partition("---\n\n")[2])) - {"--resume"}
     _, options, _ = foldmark(home, name, "--help")
     assert all(f"{option} " in options for option in named)
-    assert named == {"trim": {"--threshold", "--tools"}, "rollover": {"--issue", "--summary-file"}}[name]
+    assert named == {"trim": {"--profile", "--threshold", "--tools"}, "rollover": {"--issue", "--summary-file"}}[name]
     assert text.count("$ARGUMENTS") == 1
 
 

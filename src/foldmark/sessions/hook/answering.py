@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 
     Opening = Callable[[], AbstractContextManager[Log]]
 
-_ADVICE = {
+ADVICE = {
     "urgent_threshold": "Use /trim or /rollover before auto-compaction at 95%.",
     "recommend_threshold": "Recommend /trim now or /rollover soon.",
     "warn_threshold": "Consider /trim if responses feel degraded.",
 }
-"""What [S4]'s reminders say behind the share, the most urgent first."""
+"""What [S4]'s reminders say behind the share, the most urgent first. A trim finds them by this."""
+
+REMINDS = ("PostToolUse", "UserPromptSubmit")
+"""The events at which the model is reminded."""
 
 
 def run(log: "Opening") -> None:
@@ -46,7 +49,7 @@ def answered(told: "streams.Told", log: "Opening", environment: "Mapping[str, st
     if not session or told.text("agent_id"):  # a subagent: the transcript and its share are the main session's
         return None
     text = None
-    if event in ("PostToolUse", "UserPromptSubmit"):
+    if event in REMINDS:
         text = _reminder(session, transcript, told.text("cwd"), environment)
     elif event == "SessionStart":
         from foldmark.sessions.hook.events import begun, note_window
@@ -71,7 +74,7 @@ def _reminder(session: str, transcript: str, folder: str, environment: "Mapping[
     if share is None:
         return None
     settings = reminder_settings(environment, folder)
-    advice = next((advice for key, advice in _ADVICE.items() if share.percent >= settings[key]), None)
+    advice = next((advice for key, advice in ADVICE.items() if share.percent >= settings[key]), None)
     if advice is None:
         return None
     state = hook_state.SessionState(environment, session)

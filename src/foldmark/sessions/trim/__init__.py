@@ -1,1 +1,1 @@
-"""Cutting what tools returned, every other byte as it was [SPEC 8, S4]."""
+"""Cut what tools returned and what became stale; every other byte stays [SPEC 8, S4]."""

@@ -1,17 +1,22 @@
 """Trimming a session of Claude Code's: where the new one belongs [SPEC 8, S4]."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from foldmark.sessions.places import SessionPath
 from foldmark.sessions.trim.claude_lines import ClaudeLines
-from foldmark.sessions.trim.kind import Job, Piece
+from foldmark.sessions.trim.claude_plan import calls
+from foldmark.sessions.trim.kind import Job, Piece, Wish
+from foldmark.sessions.trim.stale import Plan, plan
 
 
 class ClaudeKind:
     """Claude Code's sessions; see `kind.Kind`."""
 
-    in_halves = True
     bytes_per_token = 3.0
+
+    def plan(self, pieces: Sequence[Piece], wish: Wish) -> Plan:
+        return plan(calls(pieces[0].path), wish.spare, deep=wish.deep) if wish.deep or wish.spare else Plan()
 
     def lines(self, job: Job) -> ClaudeLines:
         return ClaudeLines(job)

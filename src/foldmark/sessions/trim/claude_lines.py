@@ -1,15 +1,15 @@
 """How the lines of a Claude Code session change when it is trimmed [SPEC 8, S4].
 
 Only these bytes of a line change: the session id; results of the tools that are meant, where the model reads them and
-in the display's copy; and what makes Claude Code believe that the context is still full: the numbers in `usage` of
-assistant records, and the record of an error that said so.
+in the display's copy; arguments that the plan names; reminders of Foldmark's hook; and what makes Claude Code believe
+that the context is still full: the numbers in `usage` of assistant records, and the record of an error that said so.
 
 Every line is read once, by the few members that matter. Where it is not certain then at which place one of them lies,
 which is rare, the line is looked at again, member by member (`members`).
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -17,14 +17,14 @@ from msgspec import Raw, Struct
 
 from foldmark.sessions import spans
 from foldmark.sessions.trim import members as trim_members
+from foldmark.sessions.trim.arguments import arguments, todos
 from foldmark.sessions.trim.content import content
 from foldmark.sessions.trim.cut import Cut, Place
 from foldmark.sessions.trim.display import display
-from foldmark.sessions.trim.kind import Job, ToolTally
-from foldmark.sessions.trim.members import Found, Span
+from foldmark.sessions.trim.kind import Job, Tally, ToolTally
+from foldmark.sessions.trim.members import Edit, Found, Span
 from foldmark.sessions.trim.names import Names, Targets
-
-Edit = tuple[int, int, bytes]
+from foldmark.sessions.trim.stale import FAILED, TODOS
 
 _NONE = Raw(b"")
 _HELD = 1000
@@ -69,14 +69,14 @@ class ClaudeLines:
     """The lines of one session in one pass; see `kind.Lines`."""
 
     def __init__(self, job: Job) -> None:
-        self.tally: dict[str, ToolTally] = {}
-        self.in_context = 0
+        self.tally = Tally(Targets(job.wish.tools))
+        self._plan = job.plan
         self._threshold = job.wish.threshold
         self._keep_display = job.wish.keep_display_copy
         self.source = job.source
         self._id = b"" if job.new_id is None else msgspec.json.encode(job.new_id)
         self._seen = self._needle = b""
-        self.names = Names(Targets(job.wish.tools), job.names)
+        self.names = Names(Targets(job.wish.all_tools), job.names)
         self._zeroed: dict[bytes, bytes] = {}
 
     def line(self, number: int, raw: bytes) -> bytes:
@@ -98,7 +98,7 @@ class ClaudeLines:
 
     def _plainly(self, number: int, raw: bytes, record: _Record) -> bytes:
         """A line that looks as Claude Code writes it. Raises _UnsureError, and then has not counted anything."""
-        if record.failed:
+        if record.failed or (record.type == "attachment" and b'"hook_additional_context"' in raw):
             raise _UnsureError
         edits: list[Edit] = []
         if self._id and (session := bytes(record.session)):
@@ -106,19 +106,21 @@ class ClaudeLines:
         message = record.message
         if message is None:
             if record.subtype == "compact_boundary" and record.type == "system":
-                self.in_context = 0
+                self.tally.in_context = 0
             return spans.edited(raw, edits)
         results = []
         if type(message.content) is list:
             for block in message.content:
                 if block.type == "tool_use":
                     self.names.add(block.id, block.name)
+                    if block.id in self._plan.arguments:
+                        raise _UnsureError
                 elif block.type == "tool_result":
                     results.append((block.tool_use_id, bytes(block.content)))
         if record.type == "assistant":
             self._usage(raw, bytes(message.usage), edits)
         elif record.summary:
-            self.in_context = 0
+            self.tally.in_context = 0
         if results:
             cuts = self._cut(number, results, record.display)
             if cuts is not None:
@@ -162,15 +164,15 @@ class ClaudeLines:
 
     def _carefully(self, number: int, raw: bytes, found: Found) -> bytes:
         """A line of which it is known where everything lies."""
-        edits = list(found.errors)
+        edits = [*found.errors, *found.reminders]
+        self.tally.reminders += len(found.reminders)
         if self._id and found.session:
             edits.append((*found.session, self._id))
         if found.usage:
             edits.append((*found.usage, self._without_numbers(raw[slice(*found.usage)])))
-        for call_id, name in found.calls:
-            self.names.add(call_id, name)
+        edits += self._arguments(number, raw, found)
         if found.compacted:
-            self.in_context = 0
+            self.tally.in_context = 0
         results = [(each.call_id, raw[each.begin : each.end]) for each in found.results]
         cuts = self._cut(number, results, raw[slice(*found.display)] if found.display else b"")
         if cuts is None:
@@ -183,11 +185,36 @@ class ClaudeLines:
         self._count(cuts, aside=found.aside)
         return spans.edited(raw, edits)
 
+    def _arguments(self, number: int, raw: bytes, found: Found) -> Iterator[Edit]:
+        """The arguments of calls that are not needed any more, cut."""
+        place = Place(number, str(self.source), "argument")
+        for call in found.calls:
+            self.names.add(call.id, call.tool)
+            step = self._plan.arguments.get(call.id)
+            if step is None or call.begin == call.end:
+                continue
+            given = raw[call.begin : call.end]
+            if step == TODOS:
+                new = todos(given, place)
+            else:
+                new = arguments(given, 0 if step == FAILED else self._threshold, place)
+            if new is None:
+                continue
+            yield call.begin, call.end, new.raw
+            tally = self.tally.tools.setdefault(call.tool, ToolTally())
+            tally.arguments += 1
+            tally.add(new.characters, new.bytes)
+            self.tally.step(call.tool, step, new.bytes, 0)
+            self.tally.in_context += 0 if found.aside else new.bytes
+
     def _cut(self, number: int, results: Sequence[tuple[str, bytes]], shown: Raw | bytes) -> "_Cuts | None":
         """What the results of a line become, None if none of them is meant; nothing is counted yet."""
-        threshold = self._threshold
+        threshold, plan = self._threshold, self._plan
         tools = [
-            self.names.tool(call_id, long=len(raw) - 2 > threshold or b'"image"' in raw) for call_id, raw in results
+            None
+            if call_id in plan.whole
+            else self.names.tool(call_id, long=len(raw) - 2 > threshold or b'"image"' in raw)
+            for call_id, raw in results
         ]
         if not any(tools):
             return None
@@ -196,24 +223,27 @@ class ClaudeLines:
             content(raw, threshold, place) if tool and (len(raw) - 2 > threshold or b'"image"' in raw) else None
             for (_, raw), tool in zip(results, tools, strict=True)
         ]
+        usual = [new.bytes if new else 0 for new in contents]
+        steps = [plan.results.get(call_id) if tool else None for (call_id, _), tool in zip(results, tools, strict=True)]
+        for at, ((_, raw), step) in enumerate(zip(results, steps, strict=True)):
+            if step:
+                contents[at] = content(raw, 0, place)
         if None in tools or self._keep_display:
-            return _Cuts(tools, contents, None)
+            return _Cuts(tools, contents, None, steps, usual)
         known = {raw: new.raw for (_, raw), new in zip(results, contents, strict=True) if new is not None}
         old = bytes(shown)
         new = display(old, threshold, place, known)
-        return _Cuts(tools, contents, new if len(new) < len(old) else None)
+        return _Cuts(tools, contents, new if len(new) < len(old) else None, steps, usual)
 
     def _count(self, cuts: "_Cuts", *, aside: bool) -> None:
-        for tool, new in zip(cuts.tools, cuts.contents, strict=True):
+        for tool, new, step, usual in zip(cuts.tools, cuts.contents, cuts.steps, cuts.usual, strict=True):
             if tool is None:
                 continue
-            tally = self.tally.setdefault(tool, ToolTally())
-            tally.results += 1
+            tally = self.tally.result(tool, cut=new is not None)
             if new is not None:
-                tally.cut += 1
-                tally.characters += new.characters
-                tally.bytes += new.bytes
-                self.in_context += 0 if aside else new.bytes
+                tally.add(new.characters, new.bytes)
+                self.tally.step(tool, step, new.bytes, usual)
+                self.tally.in_context += 0 if aside else new.bytes
 
     def _without_numbers(self, usage: bytes) -> bytes:
         zeroed = self._zeroed.get(usage)
@@ -226,11 +256,14 @@ class ClaudeLines:
 
 class _Cuts(NamedTuple):
     """What the results of a line become: the tool of each whose results are meant, what stands for its content, and
-    for the copy of the display; None where it stays."""
+    for the copy of the display; None where it stays. `steps` say why one is cut otherwise than by its length, `usual`
+    how many bytes that would have taken."""
 
     tools: list[str | None]
     contents: list[Cut | None]
     display: bytes | None
+    steps: list[str | None]
+    usual: list[int]
 
     @property
     def something(self) -> bool:

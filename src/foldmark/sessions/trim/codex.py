@@ -1,19 +1,24 @@
 """Trimming a rollout of Codex's: what it is made of, where the new one belongs [SPEC 8]."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
 from foldmark.sessions.codex import rollouts
 from foldmark.sessions.places import SessionPath
 from foldmark.sessions.trim.codex_lines import CodexLines
-from foldmark.sessions.trim.kind import Job, Piece
+from foldmark.sessions.trim.codex_plan import calls
+from foldmark.sessions.trim.kind import Job, Piece, Wish
+from foldmark.sessions.trim.stale import Plan, plan
 
 
 class CodexKind:
     """Rollouts of Codex's; see `kind.Kind`."""
 
-    in_halves = False
     bytes_per_token = 3.2
+
+    def plan(self, pieces: Sequence[Piece], wish: Wish) -> Plan:
+        return plan(calls(pieces), wish.spare, deep=wish.deep) if wish.deep or wish.spare else Plan()
 
     def lines(self, job: Job) -> CodexLines:
         return CodexLines(job)

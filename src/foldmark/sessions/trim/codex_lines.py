@@ -18,12 +18,11 @@ from foldmark.sessions.lenient_json import NotJsonError, decode
 from foldmark.sessions.trim import codex_events, codex_quick
 from foldmark.sessions.trim.codex_outputs import shortened
 from foldmark.sessions.trim.codex_quick import UNSURE, Output
-from foldmark.sessions.trim.codex_tools import COMMAND, PATCH, CodexTargets, called
+from foldmark.sessions.trim.codex_tools import COMMAND, OUTPUTS, PATCH, CodexTargets, called
 from foldmark.sessions.trim.cut import Place
-from foldmark.sessions.trim.kind import Job, ToolTally
+from foldmark.sessions.trim.kind import Job, Tally
 from foldmark.sessions.trim.names import Names
 
-OUTPUTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call")
 
 _MOST_SENT = 48_000
@@ -44,11 +43,10 @@ class CodexLines:
     """The lines of one rollout in one pass; see `kind.Lines`."""
 
     def __init__(self, job: Job) -> None:
-        self.tally: dict[str, ToolTally] = {}
-        self.in_context = 0
+        self.tally = Tally(CodexTargets(job.wish.tools))
         self.source = job.source
-        self._wish, self._id = job.wish, job.new_id
-        self._targets = CodexTargets(job.wish.tools)
+        self._wish, self._id, self._plan = job.wish, job.new_id, job.plan
+        self._targets = CodexTargets(job.wish.all_tools)
         self.names = Names(self._targets, job.names)
         self._begun = False
 
@@ -137,26 +135,28 @@ class CodexLines:
         return lambda data: _within(data, ("output",), lambda output: self._output(call_id, output, place))
 
     def _output(self, call_id: str, output: bytes, place: Place) -> bytes | None:
+        if call_id in self._plan.whole:
+            return None
         tool = self.names.tool(call_id, long=len(output) - 2 > self._wish.threshold)
         if tool is None:
             return None
-        tally = self.tally.setdefault(tool, ToolTally())
-        tally.results += 1
-        new = shortened(output, self._wish.threshold, place)
+        usual = new = shortened(output, self._wish.threshold, place)
+        if step := self._plan.results.get(call_id):
+            new = shortened(output, 0, place)
+        tally = self.tally.result(tool, cut=new is not None)
         if new is None:
             return None
         saved = min(new.bytes, _MOST_SENT)
-        tally.cut += 1
-        tally.characters += new.characters
-        tally.bytes += saved
-        self.in_context += saved
+        tally.add(new.characters, saved)
+        self.tally.step(tool, step, saved, min(usual.bytes, saved) if usual else 0)
+        self.tally.in_context += saved
         return new.raw
 
     def _compacted(self, history: Any, place: Place) -> Change | None:
         """What the model reads instead of everything before."""
         if not isinstance(history, list):
             return None
-        self.in_context = 0
+        self.tally.in_context = 0
 
         def change(data: bytes) -> bytes | None:
             edits = []
@@ -171,7 +171,7 @@ class CodexLines:
 
     def _is_wanted(self, call_id: str, name: str) -> bool:
         """Whether the copy of a call's output is to be cut; `name` counts where the call is not known."""
-        return (self.names.known(call_id) or name) in self._targets
+        return call_id not in self._plan.whole and (self.names.known(call_id) or name) in self._targets
 
     def _copies(self, payload: dict[str, Any], place: Place) -> Change | None:
         found = codex_events.copies(payload)

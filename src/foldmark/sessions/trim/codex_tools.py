@@ -8,6 +8,9 @@ from foldmark.sessions.trim.names import Targets
 COMMAND, PATCH = "exec_command", "apply_patch"
 """What runs a command and what changes files, where a record does not name a tool."""
 
+OUTPUTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
+"""The types of response items that hold what a tool returned."""
+
 _STANDS_FOR = {
     "shell": "Bash",
     "container.exec": "Bash",

@@ -27,10 +27,11 @@ _TAIL = 1 << 13
 _MARK = "\n... [TRIMMED by Foldmark: "
 _OURS = re.compile(
     r"\n\.\.\. \[TRIMMED by Foldmark: ([\d,]{1,20}) of ([\d,]{1,20}) (characters|bytes)\. "
-    r"The whole result: line \d+ of [^\0]+\]\Z"
+    r"The whole (?:result|argument): line \d+ of [^\0]+\]\Z"
 )
 _OURS_ENTRIES = re.compile(
-    r"\.\.\. \[TRIMMED by Foldmark: ([\d,]{1,20}) of ([\d,]{1,20}) entries\. The whole result: line \d+ of [^\0]+\]\Z"
+    r"\.\.\. \[TRIMMED by Foldmark: ([\d,]{1,20}) of ([\d,]{1,20}) entries\. "
+    r"The whole (?:result|argument): line \d+ of [^\0]+\]\Z"
 )
 _THEIR_MARK = "\n\n[...truncated - "
 _THEIRS = re.compile(
@@ -57,16 +58,17 @@ class Cut(Struct, frozen=True):
 
 
 class Place(Struct, frozen=True):
-    """Where the whole of a result stands: a line, counted from 1, of a file."""
+    """Where the whole of a result or an argument stands: a line, counted from 1, of a file."""
 
     line: int
     file: str
+    what: str = "result"
 
     def pointer(self, kept: int, whole: int, unit: str = "characters") -> str:
         """The line that stands behind what is left of a result."""
         return (
             f"... [TRIMMED by Foldmark: {kept:,} of {whole:,} {unit}. "
-            f"The whole result: line {self.line} of {codec.well_formed(self.file)}]"
+            f"The whole {self.what}: line {self.line} of {codec.well_formed(self.file)}]"
         )
 
 
@@ -192,4 +194,6 @@ def _pieces(raw: bytes) -> Iterator[bytes]:
 
 def _may_part(raw: bytes, at: int) -> bool:
     """Whether certainly no character, escape or pair of escapes lies across a place."""
+    if raw[at] == 0x5C:  # where an escape begins, but not the second of a pair
+        return raw[at - 1] != 0x5C and raw[at - 6 : at - 4] != b"\\u"
     return raw[at] & 0xC0 != 0x80 and b"\\" not in raw[at - 11 : at + 1]

@@ -6,7 +6,7 @@ one line at a time. `claude.KIND` and `codex.KIND` are the two; both cut with `c
 lines by `spans`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -14,37 +14,83 @@ from msgspec import Struct
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.sessions.places import SessionPath
-from foldmark.sessions.trim.names import Names
+from foldmark.sessions.trim.names import Names, Targets
+from foldmark.sessions.trim.stale import LONG, OTHERS, Plan
 
 
 class Wish(Struct, frozen=True):
     """What a person asks for: results of `tools` (names or patterns, compared without case) that have more characters
-    than `threshold` are cut; with `keep_display_copy` only where the model reads them."""
+    than `threshold` are cut; with `keep_display_copy` only where the model reads them. `deep` takes all tools' results
+    and what `stale` finds, `spare` of the newest results stay whole."""
 
     threshold: int
     tools: tuple[str, ...]
     keep_display_copy: bool = False
+    deep: bool = False
+    spare: int = 0
+
+    @property
+    def all_tools(self) -> tuple[str, ...]:
+        """The tools whose results are cut."""
+        return ("*",) if self.deep else self.tools
 
 
 class Job(Struct, frozen=True):
     """What `Lines` work by: `source` is the file that pointers name (the original, or with --in-place its backup);
     `new_id` the session id that lines get, None to leave it as it is; `names` is call id -> tool as an earlier pass
-    over the same file has found it, empty in the first."""
+    over the same file has found it, empty in the first; `plan` is what is cut otherwise than by length."""
 
     wish: Wish
     source: Path
     new_id: str | None
     names: Mapping[str, str] = {}
+    plan: Plan = Plan()
 
 
 class ToolTally(Struct):
-    """What became of one tool's results: how many there were, how many were cut, how many characters the model no
-    longer reads, and how many bytes of the line's JSON those were (in `message.content`, not in a display copy)."""
+    """What became of one tool's results: how many there were, how many were cut, of how many calls the arguments were,
+    how many characters the model no longer reads, and how many bytes of the line's JSON those were (in
+    `message.content`, not in a display copy)."""
 
     results: int = 0
     cut: int = 0
+    arguments: int = 0
     characters: int = 0
     bytes: int = 0
+
+    def add(self, characters: int, bytes: int) -> None:
+        """Something was cut."""
+        self.characters += characters
+        self.bytes += bytes
+
+
+class Tally:
+    """What became of everything: by tool, by step as `stale` names them, and how much of it the model still read.
+
+    `default` are the tools that the default profile cuts; `in_context` is begun anew with each compaction.
+    """
+
+    def __init__(self, default: Targets) -> None:
+        self.tools: dict[str, ToolTally] = {}
+        self.steps: dict[str, int] = {}
+        self.in_context = 0
+        self.reminders = 0
+        self._default = default
+
+    def result(self, tool: str, *, cut: bool) -> ToolTally:
+        """Count a result of a tool that is meant."""
+        found = self.tools.setdefault(tool, ToolTally())
+        found.results += 1
+        found.cut += cut
+        return found
+
+    def step(self, tool: str, step: str | None, bytes: int, by_length: int) -> None:
+        """Count the bytes of a result; `by_length` is what its length alone would have taken, as far as known."""
+        usual = LONG if tool in self._default else OTHERS
+        if by_length:
+            self.steps[usual] = self.steps.get(usual, 0) + by_length
+        if bytes > by_length:
+            self.steps[step or usual] = self.steps.get(step or usual, 0) + bytes - by_length
 
 
 class TrimError(FoldmarkError):
@@ -65,14 +111,13 @@ class Lines(Protocol):
     """The lines of one kind of session in one pass.
 
     `source` is the file that pointers name, at first that of the job: it is set anew before each `Piece`.
-    `tally` is tool name -> what became of its results. `names` knows the calls that were met; if `names.late`, the
-    engine makes a second pass, with what they have found in its job. `in_context` is how many bytes of JSON were saved
-    of what the model still reads: not of what lies before the last compaction, and not of side chains.
+    `tally` counts; its `in_context` is how many bytes of JSON were saved of what the model still reads: not of what
+    lies before the last compaction, and not of side chains. `names` knows the calls that were met; if `names.late`, the
+    engine makes a second pass, with what they have found in its job.
     """
 
     source: Path
-    tally: dict[str, ToolTally]
-    in_context: int
+    tally: Tally
     names: Names
 
     def line(self, number: int, raw: bytes) -> bytes:
@@ -87,11 +132,11 @@ class Lines(Protocol):
 class Kind(Protocol):
     """A kind of session."""
 
-    in_halves: bool
-    """Whether a line can be changed without knowing the lines before it, but for the names of their calls."""
-
     bytes_per_token: float
     """Of the model's JSON, to tell tokens from bytes [SPEC 7]."""
+
+    def plan(self, pieces: Sequence[Piece], wish: Wish) -> Plan:
+        """What is cut otherwise than by length. Raises SessionFileError."""
 
     def lines(self, job: Job) -> Lines:
         """For one pass over a session."""

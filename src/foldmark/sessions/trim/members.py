@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from foldmark.sessions import spans
+from foldmark.sessions.hook.answering import ADVICE, REMINDS
 from foldmark.sessions.trim import cut
 
 NOTE = "[The context was full here. Foldmark has trimmed the session since.]"
@@ -19,10 +20,12 @@ _FULL = re.compile(
     r"(prompt|input|conversation|request) (is )?too long|context (limit|window|length)|exceeds? .{0,40}\bcontext",
     re.IGNORECASE,
 )
+_REMINDER = re.compile(rf"Context at \d+%\. (?:{'|'.join(map(re.escape, ADVICE.values()))})")
 _SESSION = re.compile(rb'"sessionId":("[^"\\]*")')
 
 Span = spans.Span
 Object = dict[str, Span]
+Edit = tuple[int, int, bytes]
 
 
 class Result(Struct, frozen=True):
@@ -33,18 +36,29 @@ class Result(Struct, frozen=True):
     end: int
 
 
+class Call(Struct, frozen=True):
+    """A call, and where its arguments lie in the line."""
+
+    id: str
+    tool: str
+    begin: int
+    end: int
+
+
 class Found(Struct):
     """What was found in a line; spans are places in it, None where there is no such member of the right type.
 
-    `calls` are ids and tools; `errors` the changes that take back that the context was full.
+    `errors` are the changes that take back that the context was full, `reminders` those that take out what Foldmark's
+    hook has said about that.
     """
 
     session: Span | None = None
     usage: Span | None = None
     display: Span | None = None
     results: list[Result] = []
-    calls: list[tuple[str, str]] = []
-    errors: list[tuple[int, int, bytes]] = []
+    calls: list[Call] = []
+    errors: list[Edit] = []
+    reminders: list[Edit] = []
     compacted: bool = False
     aside: bool = False
 
@@ -69,6 +83,8 @@ def _read(raw: bytes) -> Found:
         aside=_is_true(raw, record.get("isSidechain")),
     )
     found.compacted |= _is_true(raw, record.get("isCompactSummary"))
+    if kind == "attachment":
+        found.reminders = list(_reminders(raw, record))
     message = _object(raw, record.get("message"))
     if message is None:
         return found
@@ -78,7 +94,8 @@ def _read(raw: bytes) -> Found:
     for block in _blocks(raw, message.get("content")):
         match _text(raw, block.get("type")):
             case "tool_use":
-                found.calls.append((_text(raw, block.get("id")), _text(raw, block.get("name"))))
+                given = _starting(raw, block.get("input"), b"{") or (0, 0)
+                found.calls.append(Call(_text(raw, block.get("id")), _text(raw, block.get("name")), *given))
             case "tool_result" if "content" in block:
                 found.results.append(Result(_text(raw, block.get("tool_use_id")), *block["content"]))
             case "text" if _starting(raw, block.get("text"), b'"'):
@@ -101,7 +118,7 @@ def session_at_end(end: bytes) -> Span | None:
     return found.span(1) if found and stripped.find(b"}", found.end()) == len(stripped) - 1 else None
 
 
-def _errors(raw: bytes, record: Object, texts: list[Span]) -> Iterator[tuple[int, int, bytes]]:
+def _errors(raw: bytes, record: Object, texts: list[Span]) -> Iterator[Edit]:
     """What takes back an error of a full context; nothing for another error."""
     details = _text(raw, record.get("errorDetails"))
     if not any(_FULL.search(said) for said in (details, *(_text(raw, each) for each in texts))):
@@ -112,6 +129,21 @@ def _errors(raw: bytes, record: Object, texts: list[Span]) -> Iterator[tuple[int
             yield (*record[key], b"null")
     for each in texts:
         yield (*each, cut.quoted(NOTE))
+
+
+def _reminders(raw: bytes, record: Object) -> Iterator[Edit]:
+    """What takes Foldmark's reminders out of the texts that hooks gave the model; those of other hooks stay."""
+    attached = _object(raw, record.get("attachment")) or {}
+    texts = _starting(raw, attached.get("content"), b"[")
+    if _text(raw, attached.get("type")) != "hook_additional_context" or texts is None:
+        return
+    if _text(raw, attached.get("hookEvent")) not in REMINDS:
+        return
+    begin, end = texts
+    items = [(begin + at, begin + to) for at, to in spans.items(raw[begin:end])]
+    rest = [raw[slice(*each)] for each in items if not _REMINDER.fullmatch(_text(raw, each))]
+    if len(rest) < len(items):
+        yield begin, end, b"[%b]" % b",".join(rest)
 
 
 def _object(raw: bytes, span: Span | None) -> Object | None:

@@ -13,11 +13,11 @@ import msgspec
 from msgspec import Struct
 
 from foldmark.sessions import spans
-from foldmark.sessions.trim.kind import Lines, Piece, ToolTally
+from foldmark.sessions.session_file import MAX_LINE
+from foldmark.sessions.trim.kind import Lines, Piece, Tally
 
-LONGEST = 14 << 20
-"""The longest line that is held, in bytes; longer ones are passed on in pieces. An image of 5 MB, the largest that the
-API takes, stands in its line twice."""
+LONGEST = MAX_LINE
+"""The longest line that is cut, in bytes: what an import reads. Longer ones are passed on in pieces."""
 
 BUFFER = 1 << 20
 
@@ -38,19 +38,21 @@ class Out(Protocol):
 
 
 class Nowhere:
-    """Where a preview is written."""
+    """Where a preview is written: only the bytes are counted."""
+
+    size = 0
 
     def write(self, data: bytes, /) -> None:
-        pass
+        self.size += len(data)
 
     def tell(self) -> int:
-        return 0
+        return self.size
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> None:
         pass
 
     def truncate(self) -> None:
-        pass
+        self.size = 0
 
 
 class Opened:
@@ -73,12 +75,12 @@ class Opened:
 
 
 class Passed(Struct):
-    """What one pass has found; see `Lines`. `place` is where in what was written the counts belong, None if there was
-    no record; `count` is how many lines there were, `long` how many of them were too long to be held, and `nulls` how
-    many hold `null`."""
+    """What one pass has found; see `Lines`. `size` is how many bytes were written; `place` is where in these the counts
+    belong, None if there was no record; `count` is how many lines there were, `long` how many of them were too long to
+    be held, and `nulls` how many hold `null`."""
 
-    tally: dict[str, ToolTally]
-    in_context: int
+    tally: Tally
+    size: int
     names: dict[str, str]
     late: bool
     missed: set[str]
@@ -117,7 +119,7 @@ class Pass:
             count += number + 1 - opened.piece.number
         return Passed(
             lines.tally,
-            lines.in_context,
+            self._out.tell(),
             dict(lines.names.found),
             lines.names.late,
             set(lines.names.missed),

@@ -1,6 +1,6 @@
 """Trimming a session: a new file beside the old one, or in its place [SPEC 8, S4].
 
-The old file is only read. A large one is read in two halves at a time, where the machine has two processors.
+The old file is only read.
 """
 
 from collections.abc import Sequence
@@ -15,10 +15,12 @@ from foldmark.core import codec
 from foldmark.core.wording import one_line
 from foldmark.sessions.new_file import mode_beside, new_file
 from foldmark.sessions.places import SessionPath, session_path
-from foldmark.sessions.session_file import SessionFile
-from foldmark.sessions.trim.halves import in_halves
+from foldmark.sessions.session_file import SessionFile, as_utf8
 from foldmark.sessions.trim.kind import Job, Kind, Piece, ToolTally, TrimError, Wish
 from foldmark.sessions.trim.one_pass import BUFFER, Nowhere, Opened, Out, Pass, fill
+from foldmark.sessions.trim.stale import LONG, SPARED, STEPS
+
+_SPARED = "newest results, left whole"
 
 
 class _NoSessionError(TrimError):
@@ -32,24 +34,28 @@ class _NothingCutError(Exception):
 
 class Trimmed(Struct, frozen=True):
     """What became of a session. `session` is the new one, or the same one if nothing was cut; `source` the
-    file that holds what was cut. `tally` is tool -> its results; `in_context` the tokens saved of what the model reads
-    now, `tokens_saved` those of the whole file. `tools` are all that were called; `long` counts the lines that are
-    longer than `LONGEST` and so were left as they are, `nulls` those that hold `null` and nothing else."""
+    file that holds what was cut. `tally` is tool -> its results, `steps` why something was cut -> tokens; `in_context`
+    the tokens saved of what the model reads now, `tokens_saved` those of the whole file; `reminders` were taken out of
+    it, `sizes` are the file's bytes before and after. `tools` are all that were called; `long` counts the lines that
+    are longer than `LONGEST` and so were left as they are, `nulls` those that hold `null` and nothing else."""
 
     session: SessionPath
     source: Path
     tally: dict[str, ToolTally]
+    steps: dict[str, int]
     lines: int
     tokens_saved: int
     in_context: int
+    reminders: int
+    sizes: tuple[int, int]
     tools: tuple[str, ...]
     long: int
     nulls: int
 
     @property
     def trimmed_count(self) -> int:
-        """How many results were cut."""
-        return sum(each.cut for each in self.tally.values())
+        """How many results and arguments were cut."""
+        return sum(each.cut + each.arguments for each in self.tally.values())
 
 
 def kind_of(session: SessionPath) -> Kind:
@@ -93,6 +99,19 @@ def preview(session: SessionPath, wish: Wish, moment: datetime) -> Trimmed:
     return write(_pieces(session), Nowhere(), kind_of(session), job, session, moment)
 
 
+def further(session: SessionPath, wish: Wish, done: Trimmed, moment: datetime) -> dict[str, int]:
+    """Return the tokens that each step of the profile `deep` would save of the session beyond what was `done`.
+
+    What the newest results cost that it leaves whole is negative. Empty if no step would save anything. Raises as
+    `preview`.
+    """
+    session = replace(session, path=done.source)  # the backup, where it was trimmed in its place
+    deep = preview(session, replace(wish, deep=True, spare=wish.spare or SPARED), moment).steps
+    more = {step: deep.get(step, 0) - done.steps.get(step, 0) for step in (*deep, *done.steps)}
+    more = {_SPARED if step == LONG else step: tokens for step, tokens in more.items() if tokens}
+    return more if any(tokens > 0 for tokens in more.values()) else {}
+
+
 def write(pieces: Sequence[Piece], out: Out, kind: Kind, job: Job, session: SessionPath, moment: datetime) -> Trimmed:
     """Write a trimmed session to `out`, from its beginning; `session` is what it becomes."""
     metadata = {
@@ -100,21 +119,39 @@ def write(pieces: Sequence[Piece], out: Out, kind: Kind, job: Job, session: Sess
         "trimmed_at": codec.timestamp(moment, "seconds"),
         "threshold": job.wish.threshold,
     }
+    job = replace(job, plan=kind.plan(pieces, job.wish))
     with ExitStack() as stack:
-        opened = [Opened(each, stack.enter_context(each.path.open("rb", buffering=BUFFER))) for each in pieces]
-        done = in_halves(opened, out, kind, job, metadata) or Pass(opened, out, kind.lines(job), metadata).run()
+        opened = [_opened(each, stack) for each in pieces]
+        done = Pass(opened, out, kind.lines(job), metadata).run()
         if done.late:  # some result stood in front of its call: now all calls are known
             out.seek(0)
             out.truncate()
             done = Pass(opened, out, kind.lines(replace(job, names=done.names)), metadata).run()
     if done.place is None:
         raise _NoSessionError(pieces[-1].path)
-    tally = dict(sorted(done.tally.items(), key=lambda each: (-each[1].bytes, each[0])))
-    saved = round(sum(each.bytes for each in tally.values()) / kind.bytes_per_token)
-    fill(out, done.place, sum(each.cut for each in tally.values()), saved)
-    in_context = round(done.in_context / kind.bytes_per_token)
-    tools = tuple(sorted(set(done.names.values())))
-    return Trimmed(session, job.source, tally, done.count, saved, in_context, tools, done.long, done.nulls)
+    ratio = kind.bytes_per_token
+    tally = dict(sorted(done.tally.tools.items(), key=lambda each: (-each[1].bytes, each[0])))
+    trimmed = Trimmed(
+        session=session,
+        source=job.source,
+        tally=tally,
+        steps={step: round(done.tally.steps[step] / ratio) for step in STEPS if step in done.tally.steps},
+        lines=done.count,
+        tokens_saved=round(sum(each.bytes for each in tally.values()) / ratio),
+        in_context=round(done.tally.in_context / ratio),
+        reminders=done.tally.reminders,
+        sizes=(sum(each.end - each.piece.start for each in opened), done.size),
+        tools=tuple(sorted(set(done.names.values()))),
+        long=done.long,
+        nulls=done.nulls,
+    )
+    fill(out, done.place, trimmed.trimmed_count, trimmed.tokens_saved)
+    return trimmed
+
+
+def _opened(piece: Piece, stack: ExitStack) -> Opened:
+    """Open a piece, in UTF-8 whatever its file is written in; the lines keep their numbers."""
+    return Opened(piece, stack.enter_context(as_utf8(piece.path.open("rb", buffering=BUFFER))))
 
 
 def _pieces(session: SessionPath) -> list[Piece]:

@@ -1,0 +1,130 @@
+"""Decide what the profile `deep` takes besides long results: what later calls made stale or repeated [SPEC 8].
+
+Pure: facts about the calls of a session, in the order in which the model reads them, become a `Plan`.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+LONG, OTHERS, READS, ARGUMENTS, IDENTICAL, TODOS, FAILED = STEPS = (
+    "results of the default tools",
+    "results of other tools",
+    "stale reads",
+    "arguments",
+    "identical results",
+    "superseded todo lists",
+    "failed attempts, repeated",
+)
+"""Why something was cut. The first is all that the default profile takes; what it takes counts there always."""
+
+SPARED = 5
+"""Newest results that the profile `deep` leaves whole, unless told otherwise."""
+
+_READERS, _TASKS, _LISTS = ("read",), ("task", "agent"), ("todowrite",)
+_WRITERS = ("write", "edit", "multiedit", "notebookedit")
+_PERSONS = ("askuserquestion", "exitplanmode")
+"""Tools by whose results a person answers."""
+
+
+class Call(Struct, frozen=True):
+    """A call and its result. `path` is the file that it reads or writes, `part` which part of it, None for the whole;
+    `attempt` is equal for calls that attempt the same; `digest` stands for the result's content, None without a result.
+    A result is `spoken` if it holds a person's words, and `void` if it only refers to an earlier one."""
+
+    id: str
+    name: str
+    path: str | None = None
+    part: str | None = None
+    attempt: str = ""
+    failed: bool = False
+    digest: bytes | None = None
+    spoken: bool = False
+    void: bool = False
+
+
+class Plan(Struct, frozen=True):
+    """What is cut otherwise than by length, by the id of its call.
+
+    `whole` are left as they are, results and arguments. `results` of these are taken to the last character, `arguments`
+    are cut: of all others these stay. The values are steps.
+    """
+
+    whole: frozenset[str] = frozenset()
+    results: Mapping[str, str] = {}
+    arguments: Mapping[str, str] = {}
+
+
+def plan(calls: Sequence[Call], spare: int, *, deep: bool) -> Plan:
+    """Return what is to be cut; without `deep` only what is spared."""
+    answered = [call.id for call in calls if call.digest is not None]
+    spared = frozenset(answered[-spare:] if spare else ())
+    if not deep:
+        return Plan(spared)
+    persons = {call.id for call in calls if call.spoken or call.name.casefold() in _PERSONS}
+    whole = spared | persons
+    results: dict[str, str] = {}
+    arguments: dict[str, str] = {}
+    later = _Later()
+    for call in reversed(calls):
+        if call.digest is None:  # open: the model waits for it
+            continue
+        if call.id not in whole:
+            if step := later.result(call):
+                results[call.id] = step
+            if step := later.arguments(call):
+                arguments[call.id] = step
+        later.add(call)
+    return Plan(whole, results, arguments)
+
+
+class _Later:
+    """What happens behind a place in a session."""
+
+    def __init__(self) -> None:
+        self._seen: set[bytes] = set()
+        self._renewed: set[tuple[str, str | None]] = set()
+        self._succeeded: set[tuple[str, str]] = set()
+        self._listed = False
+
+    def result(self, call: Call) -> str | None:
+        """Return why a result is not needed any more."""
+        if call.failed and self._repeated(call):
+            return FAILED
+        if call.digest in self._seen:
+            return IDENTICAL
+        if call.name.casefold() in _READERS and not call.void and self._is_renewed(call):
+            return READS
+        return None
+
+    def arguments(self, call: Call) -> str | None:
+        """Return why the arguments of a call are not needed any more."""
+        name = call.name.casefold()
+        if call.failed:
+            return FAILED if self._repeated(call) else None
+        if (name in _WRITERS and self._is_renewed(call)) or name in _TASKS:
+            return ARGUMENTS
+        return TODOS if name in _LISTS and self._listed else None
+
+    def add(self, call: Call) -> None:
+        """Go one call back."""
+        if call.digest is not None:
+            self._seen.add(call.digest)
+        if call.failed:
+            return
+        name = call.name.casefold()
+        self._succeeded.add((name, call.attempt))
+        self._listed |= name in _LISTS
+        if call.path is not None and name in (*_READERS, *_WRITERS) and not call.void:
+            self._renewed.add((call.path, call.part if name in _READERS else None))
+
+    def _repeated(self, call: Call) -> bool:
+        return (call.name.casefold(), call.attempt) in self._succeeded
+
+    def _is_renewed(self, call: Call) -> bool:
+        """Whether the file was read whole, or the same part of it, or written since."""
+        if call.path is None:
+            return False
+        return (call.path, None) in self._renewed or (
+            call.name.casefold() in _READERS and (call.path, call.part) in self._renewed
+        )
