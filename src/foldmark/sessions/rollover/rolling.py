@@ -74,12 +74,14 @@ def roll_over(
     summary: Handover,
     environment: Mapping[str, str],
     *,
+    new_id: str | None = None,
     issue: str | None = None,
     worker: str | None = None,
 ) -> Rolled:
     """End a session and begin the one that continues it. Raises as `check`, and WriteError; then nothing was written.
 
-    What `issue` and `worker` leave open is taken from the environment, then from the session.
+    What `issue` and `worker` leave open is taken from the environment, then from the session. `new_id` is the new
+    session's id, by default one that the log makes.
     """
     session = check(session)
     where = new_session.surroundings(session)
@@ -97,7 +99,7 @@ def roll_over(
     number = parent.session_number + 1
     told = Continuation(number, str(session.path), summary, issue, percent, worker_id, search, private)
     text = prompt(told)
-    new = _write(log, session, where, told, text)
+    new = _write(log, session, where, told, text, new_id or log.new_id())
     try:
         _record(log, session, new, told)
     except FoldmarkError as error:
@@ -142,11 +144,12 @@ def _earlier(log: Log, session: SessionPath) -> Iterator[Path]:
             yield Path(at.file)
 
 
-def _write(log: Log, session: SessionPath, where: Surroundings, told: Continuation, text: str) -> SessionPath:
+def _write(
+    log: Log, session: SessionPath, where: Surroundings, told: Continuation, text: str, new_id: str
+) -> SessionPath:
     moment = utc(log.clock())
     written = timestamp(moment, "milliseconds")
     mark = metadata(told.parent_file, timestamp(moment, "seconds"), told.worker)
-    new_id = log.new_id()
     path = new_session.place(session, new_id, moment.astimezone())
     if session.kind == "codex":
         lines = new_session.codex_lines(where, new_id, text, mark, written)
