@@ -360,3 +360,14 @@ def test_launch(program: Callable[..., subprocess.CompletedProcess[str]], sessio
     (newest,) = set(others(session)) - {new}
     assert done.stdout.endswith(f"in {Path.cwd().resolve()}: --resume {newest.stem}\n")
     assert done.stdout.startswith("tool  results")
+
+
+@pytest.mark.parametrize("way", [[], ["--dry-run"], ["--in-place", "--force"]], ids=" ".join)
+def test_a_subagents_session_by_its_content(cli: Cli, session: Path, way: list[str]) -> None:
+    path = session.with_name("agent-1234.jsonl")
+    path.write_bytes(session.read_bytes().replace(b'{"type"', b'{"isSidechain":true,"type"'))
+    before = path.read_bytes()
+    shown = cli("trim", str(path), *way)
+    assert (shown.code, shown.out) == (1, "")
+    assert "agent-1234.jsonl is the session of a subagent, which nobody resumes; name the session" in shown.err
+    assert (path.read_bytes(), others(session)) == (before, [path])

@@ -50,6 +50,7 @@ def rollover(
     from foldmark.interfaces.render import json_text
     from foldmark.interfaces.stopping import outcome_told, session_written
     from foldmark.sessions import places
+    from foldmark.sessions.rollover.content import has_content
     from foldmark.sessions.rollover.handover import handover
     from foldmark.sessions.rollover.rolling import check, roll_over
 
@@ -59,6 +60,9 @@ def rollover(
         raise click.UsageError("--model is for --auto-summary")
     launching.check(launch, as_json)
     found = check(places.find(session, _working_folder(), os.environ))
+    if not has_content(found):
+        _tell_empty(found, as_json)
+        return
     new_id = str(uuid.uuid4())
     with outcome_told(lambda: session_written(found, new_id)):
         summary = handover(_read(summary_file) if summary_file is not None else _written(setup, found, model))
@@ -114,6 +118,18 @@ def _written(setup: Setup, session: "SessionPath", model: str | None) -> str:
         if sys.stderr.isatty():
             print(f"{agent.standing().config.model} writes the summary …", file=sys.stderr)
         return summarize(agent, session)
+
+
+def _tell_empty(session: "SessionPath", as_json: bool) -> None:
+    from foldmark.interfaces.render import harmless, json_text
+
+    if as_json:
+        nothing = {"new_session_id": None, "file": None, "parent_file": str(session.path), "command": None}
+        print(json_text(well_formed(nothing)))
+    else:
+        print(
+            f"Nothing was said in {harmless(one_line(session.id))}: there is nothing to hand over; nothing was written."
+        )
 
 
 def _tell(rolled: "Rolled") -> None:

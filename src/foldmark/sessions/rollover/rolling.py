@@ -15,7 +15,6 @@ from msgspec import Struct
 from foldmark.conversation import Log
 from foldmark.core.codec import timestamp, utc
 from foldmark.core.errors import FoldmarkError
-from foldmark.core.wording import one_line
 from foldmark.sessions import lineage
 from foldmark.sessions.archive import syncing
 from foldmark.sessions.archive.marker import file_is_marked, is_marked
@@ -29,6 +28,7 @@ from foldmark.sessions.rollover.continuation import GO_ON, Continuation, Search,
 from foldmark.sessions.rollover.handover import Handover
 from foldmark.sessions.rollover.new_session import Surroundings
 from foldmark.sessions.rollover.search_tool import ARCHIVED, search_tool
+from foldmark.sessions.subagents import refusal
 
 _ANCESTORS = 50
 
@@ -57,11 +57,8 @@ def check(session: SessionPath) -> SessionPath:
 
     Raises RolloverError, SessionFileError or TrimError for what cannot be rolled over.
     """
-    if session.path.parent.name == "subagents":
-        raise RolloverError(
-            f"{one_line(session.path.name)} is the session of a subagent, which nobody continues; "
-            "name the session that it belongs to"
-        )
+    if refused := refusal(session):
+        raise RolloverError(refused)
     session = recognized(session)
     if session.kind == "codex":
         new_session.surroundings(session)

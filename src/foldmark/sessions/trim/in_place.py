@@ -15,7 +15,7 @@ from foldmark.sessions.new_file import new_file, replaced_file
 from foldmark.sessions.places import SessionPath
 from foldmark.sessions.session_file import SessionFile
 from foldmark.sessions.trim.kind import Job, Piece, TrimError, Wish
-from foldmark.sessions.trim.trimming import Trimmed, kind_of, write
+from foldmark.sessions.trim.trimming import Trimmed, check_not_subagent, kind_of, write
 
 RESTS = 10
 """Seconds for which a session must not have changed."""
@@ -45,6 +45,7 @@ def trim_in_place(session: SessionPath, wish: Wish, moment: datetime) -> Trimmed
 
     Raises BusyError if it changes meanwhile, and leaves it as it is then; TrimError, SessionFileError, WriteError.
     """
+    check_not_subagent(session)
     kind, path = kind_of(session), Path(os.path.realpath(session.path))
     if needed := sorted({*kind.dependents(session), *kind.dependents(replace(session, path=path))}):
         others = listing(one_line(each.name) for each in needed)

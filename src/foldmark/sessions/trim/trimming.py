@@ -16,6 +16,7 @@ from foldmark.core.wording import one_line
 from foldmark.sessions.new_file import mode_beside, new_file
 from foldmark.sessions.places import SessionPath, session_path
 from foldmark.sessions.session_file import SessionFile
+from foldmark.sessions.subagents import refusal
 from foldmark.sessions.trim.halves import in_halves
 from foldmark.sessions.trim.kind import Job, Kind, Piece, ToolTally, TrimError, Wish
 from foldmark.sessions.trim.one_pass import BUFFER, Nowhere, Opened, Out, Pass, fill
@@ -68,14 +69,9 @@ def trim(session: SessionPath, wish: Wish, new_id: str, moment: datetime) -> Tri
 
     Raises TrimError, SessionFileError, WriteError.
     """
-    if session.path.parent.name == "subagents":
-        raise TrimError(
-            f"{one_line(session.path.name)} is the session of a subagent, which nobody resumes; "
-            "name the session that it belongs to"
-        )
+    pieces = _pieces(session)
     kind = kind_of(session)
     path = kind.place(session, new_id)
-    pieces = _pieces(session)
     try:
         with new_file(path, mode_beside(session.path)) as out:
             job = Job(wish, session.path, new_id)
@@ -117,7 +113,14 @@ def write(pieces: Sequence[Piece], out: Out, kind: Kind, job: Job, session: Sess
     return Trimmed(session, job.source, tally, done.count, saved, in_context, tools, done.long, done.nulls)
 
 
+def check_not_subagent(session: SessionPath) -> None:
+    """Raise TrimError for the session of a subagent."""
+    if refused := refusal(session):
+        raise TrimError(refused)
+
+
 def _pieces(session: SessionPath) -> list[Piece]:
     """What a session is made of. Raises SessionFileError if its file cannot be read, TrimError."""
+    check_not_subagent(session)
     with SessionFile(session.path):
         return kind_of(session).pieces(session)
