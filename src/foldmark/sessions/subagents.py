@@ -6,9 +6,9 @@ from foldmark.sessions.session_file import Record, SessionFile
 
 
 def refusal(session: SessionPath) -> str | None:
-    """Return why a session cannot be continued if it is a subagent's, by its folder or by all of its messages; else None.
+    """Return why a session cannot be continued, if it is a subagent's; otherwise None.
 
-    Raises SessionFileError.
+    Its folder tells, or all of its messages. Raises SessionFileError.
     """
     if session.path.parent.name != "subagents" and not _only_side_chain(session):
         return None

@@ -1,7 +1,7 @@
 """The settings of reminders [SPEC 10, S4] as a hook reads them: `settings.loading` takes several times its time.
 
-The same places in the same order; but a hook fails nobody, so what is wrong there counts as if it were not there. A file
-that cannot be read is noted in the log of hooks, once.
+The same places in the same order; but a hook fails nobody, so what is wrong there counts as if it were not there. The
+log of hooks notes once which file cannot be read.
 """
 
 import os
@@ -85,17 +85,21 @@ def _nearest(name: str, folder: str, home: str) -> str:
 
 def read(path: str, problem: "Problem" = lambda path, why: None) -> bytes:
     """A file's text; nothing if there is none, or if `problem` is told why it cannot be read."""
+    text, why = b"", None
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise ValueError("it is not a regular file")
-        with open(path, "rb") as file:
-            text = file.read(MOST_BYTES + 1)
-        if len(text) > MOST_BYTES:
-            raise ValueError(f"it has more than {MOST_BYTES // 1024} KB")
+        if stat.S_ISREG(os.stat(path).st_mode):
+            with open(path, "rb") as file:
+                text = file.read(MOST_BYTES + 1)
+        else:
+            why = "it is not a regular file"
     except (FileNotFoundError, NotADirectoryError):
         return b""
     except (OSError, ValueError) as error:
-        problem(path, (isinstance(error, OSError) and error.strerror) or error)
+        why = (isinstance(error, OSError) and error.strerror) or str(error)
+    if len(text) > MOST_BYTES:
+        why = f"it has more than {MOST_BYTES // 1024} KB"
+    if why:
+        problem(path, why)
         return b""
     return text
 

@@ -50,6 +50,11 @@ def trim_in_place(session: SessionPath, wish: Wish, moment: datetime) -> Trimmed
     if needed := sorted({*kind.dependents(session), *kind.dependents(replace(session, path=path))}):
         others = listing(one_line(each.name) for each in needed)
         raise TrimError(f"{one_line(str(path))} is part of other sessions ({others}); trim it without --in-place")
+    if database := kind.copied_to(session):
+        raise TrimError(
+            f"{one_line(str(path))} is copied up to a byte of it into {database.name}, from which the program shows "
+            "it: it would not show what is said after a change; trim it into a new file, without --in-place"
+        )
     with SessionFile(path):
         before = _state(path)
     backup = _backup(path, moment)
