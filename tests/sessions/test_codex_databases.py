@@ -122,6 +122,18 @@ def test_a_database_that_cannot_be_read(home: CodexHome, name: str, content: byt
     assert {weight for weight, _ in found(home.rollout)} <= {"note"}
 
 
+@pytest.mark.parametrize("value", ["x'ff00'", "'/a' || char(0) || 'b'", "-5", "9223372036854775807", "''", "1.5"])
+def test_values_that_codex_would_not_write(home: CodexHome, value: str) -> None:
+    for table, name in (("thread_turns", "rollout_byte_offset"), ("thread_turns", "turn_id")):
+        home.change(HISTORY, f"UPDATE {table} SET {name} = {value} WHERE turn_id = 'turn-2'")
+        assert "loses" in {weight for weight, _ in found(home.rollout)} or name == "turn_id"
+    for column in ("next_rollout_byte_offset", "next_rollout_ordinal"):
+        home.change(HISTORY, f"UPDATE thread_history_projection_state SET {column} = {value}")
+        found(home.rollout)
+    home.change(STATE, f"UPDATE threads SET archived = {value}, rollout_path = {value}")
+    assert {weight for weight, _ in found(home.rollout)} & {"stops", "loses", "note"}
+
+
 def test_a_session_that_the_databases_do_not_know(home: CodexHome) -> None:
     for name, table in ((STATE, "threads"), (HISTORY, "thread_history_projection_state")):
         home.change(name, f"DELETE FROM {table}")

@@ -52,11 +52,11 @@ class UnreadableError(Exception):
 def thread(session: SessionPath) -> Thread | None:
     """Return what Codex's list of sessions says of a session; None if it is not in it. Raises UnreadableError."""
     database = _database(session, "state_*.sqlite")
-    query = "SELECT rollout_path, archived FROM threads WHERE id = ?"
+    query = "SELECT CAST(rollout_path AS TEXT), archived FROM threads WHERE id = ?"
     row = next(iter(_rows(database, query, session.id)), None) if database else None
     if database is None or row is None:
         return None
-    return Thread(database, Path(row[0]), bool(row[1]))
+    return Thread(database, Path(str(row[0]).replace("\0", "")), bool(row[1]))
 
 
 def history(session: SessionPath) -> History | None:
@@ -65,13 +65,17 @@ def history(session: SessionPath) -> History | None:
     if database is None:
         return None
     query = (
-        "SELECT next_rollout_byte_offset, next_rollout_ordinal FROM thread_history_projection_state WHERE thread_id = ?"
+        "SELECT CAST(next_rollout_byte_offset AS INTEGER), CAST(next_rollout_ordinal AS INTEGER) "
+        "FROM thread_history_projection_state WHERE thread_id = ?"
     )
     with suppress(_NoTableError):  # a new database, before the first session in the present format
         state = next(iter(_rows(database, query, session.id)), None)
         if state is not None:
-            query = "SELECT turn_id, rollout_byte_offset FROM thread_turns WHERE thread_id = ? ORDER BY rollout_ordinal"
-            return History(database, state[0], state[1], dict(_rows(database, query, session.id)))
+            query = (
+                "SELECT CAST(turn_id AS TEXT), CAST(rollout_byte_offset AS INTEGER) FROM thread_turns "
+                "WHERE thread_id = ?"
+            )
+            return History(database, state[0] or 0, state[1] or 0, dict(_rows(database, query, session.id)))
     return None
 
 
@@ -90,7 +94,7 @@ def _rows(database: Path, query: str, id: str) -> list[tuple[Any, ...]]:
     try:
         with _opened(database) as connection:
             return list(connection.execute(query, (id,)))
-    except (apsw.Error, OSError) as error:
+    except (apsw.Error, OSError, ValueError) as error:  # ValueError: no UTF-8
         kind = _NoTableError if "no such table" in str(error) else UnreadableError
         raise kind(database, error) from None
 
