@@ -154,6 +154,15 @@ def fill(session: Path) -> None:
     session.write_bytes(session.read_bytes().replace(b"30000", b"180000"))
 
 
+def test_nothing_to_cut_in_its_place(cli: Cli, session: Path) -> None:
+    before = session.read_bytes(), session.stat().st_ino
+    shown = cli("trim", OLD, "--tools", "Glob", "--in-place")
+    assert shown.code == 0
+    assert "There is nothing to cut; nothing was written.\n" in shown.out
+    assert (session.read_bytes(), session.stat().st_ino) == before
+    assert others(session) == []
+
+
 def test_nothing_to_cut(cli: Cli, db: str, session: Path) -> None:
     shown = cli("trim", OLD, "--tools", "Glob,x\ny")
     assert shown.code == 0
@@ -289,8 +298,8 @@ def test_in_place(cli: Cli, db: str, session: Path) -> None:
         again.err,
     )
     data = json.loads(cli("trim", "--in-place", "--force", "--json").out)
-    assert (data["new_session_id"], data["trimmed_count"], data["in_place"]) == (OLD, 0, True)
-    assert data["full_results"] in map(str, others(session))
+    assert (data["new_session_id"], data["trimmed_count"], data["in_place"]) == (None, 0, True), "nothing was written"
+    assert (data["full_results"], others(session)) == (str(session), [backup])
 
 
 def test_the_session_that_it_runs_in(cli: Cli, db: str, session: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,7 +108,7 @@ def _work(setup: Setup, parent: "SessionPath", wish: "Wish", *, preview: bool, i
             trimmed = trim_in_place(parent, wish, moment)
         else:
             trimmed = trimming.trim(parent, wish, new_id, moment)
-        written = not preview and (in_place or trimmed.trimmed_count > 0)
+        written = not preview and trimmed.trimmed_count > 0
         archived = _archive(setup, parent) if written else None
         if written and not in_place:
             _record(setup, parent, trimmed.session, before)

@@ -27,7 +27,7 @@ class _NoSessionError(TrimError):
         super().__init__(f"{one_line(str(path))} is no session: no line of it is a JSON object")
 
 
-class _NothingCutError(Exception):
+class NothingCutError(Exception):
     """The new file would hold what the old one holds."""
 
 
@@ -77,8 +77,8 @@ def trim(session: SessionPath, wish: Wish, new_id: str, moment: datetime) -> Tri
             job = Job(wish, session.path, new_id)
             done = write(pieces, out, kind, job, session_path(path, session.kind), moment)
             if not done.trimmed_count:
-                raise _NothingCutError  # noqa: TRY301 - it takes the new file away
-    except _NothingCutError:
+                raise NothingCutError  # noqa: TRY301 - it takes the new file away
+    except NothingCutError:
         return replace(done, session=session)
     return done
 
