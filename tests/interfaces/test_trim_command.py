@@ -194,6 +194,15 @@ def fill(session: Path) -> None:
     session.write_bytes(session.read_bytes().replace(b"30000", b"180000"))
 
 
+def test_nothing_to_cut_in_its_place(cli: Cli, session: Path) -> None:
+    before = session.read_bytes(), session.stat().st_ino
+    shown = cli("trim", OLD, "--tools", "Glob", "--in-place")
+    assert shown.code == 0
+    assert "There is nothing to cut; nothing was written.\n" in shown.out
+    assert (session.read_bytes(), session.stat().st_ino) == before
+    assert others(session) == []
+
+
 def test_nothing_to_cut(cli: Cli, db: str, session: Path) -> None:
     shown = cli("trim", OLD, "--tools", "Glob,x\ny")
     assert shown.code == 0
@@ -360,8 +369,8 @@ def test_in_place(cli: Cli, db: str, session: Path) -> None:
         again.err,
     )
     data = json.loads(cli("trim", "--in-place", "--force", "--json").out)
-    assert (data["new_session_id"], data["trimmed_count"], data["in_place"]) == (OLD, 0, True)
-    assert data["full_results"] in map(str, others(session))
+    assert (data["new_session_id"], data["trimmed_count"], data["in_place"]) == (None, 0, True), "nothing was written"
+    assert (data["full_results"], others(session)) == (str(session), [backup])
 
 
 def test_the_session_that_it_runs_in(cli: Cli, db: str, session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -439,3 +448,14 @@ def test_launch(program: Callable[..., subprocess.CompletedProcess[str]], sessio
     (newest,) = set(others(session)) - {new}
     assert done.stdout.endswith(f"in {Path.cwd().resolve()}: --resume {newest.stem}\n")
     assert done.stdout.startswith("tool  results")
+
+
+@pytest.mark.parametrize("way", [[], ["--dry-run"], ["--in-place", "--force"]], ids=" ".join)
+def test_a_subagents_session_by_its_content(cli: Cli, session: Path, way: list[str]) -> None:
+    path = session.with_name("agent-1234.jsonl")
+    path.write_bytes(session.read_bytes().replace(b'{"type"', b'{"isSidechain":true,"type"'))
+    before = path.read_bytes()
+    shown = cli("trim", str(path), *way)
+    assert (shown.code, shown.out) == (1, "")
+    assert "agent-1234.jsonl is the session of a subagent, which nobody resumes; name the session" in shown.err
+    assert (path.read_bytes(), others(session)) == (before, [path])

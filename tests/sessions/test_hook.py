@@ -26,7 +26,7 @@ from foldmark.core.config import Config
 from foldmark.sessions import user_folders
 from foldmark.sessions.hook import answering
 from foldmark.sessions.hook import state as hook_state
-from foldmark.sessions.hook.settings import DEFAULTS, reminder_settings
+from foldmark.sessions.hook.settings import DEFAULTS, MOST_BYTES, reminder_settings
 from foldmark.settings.loading import load
 
 LOW, HIGH, URGENT = (
@@ -186,6 +186,43 @@ def test_settings_that_cannot_be_read(place: HookPlace) -> None:
     environment = {**place.environment, "FOLDMARK_WARN_THRESHOLD": "9" * 5_000, "XDG_CONFIG_HOME": os.devnull}
     for folder in (str(place.session.parent), "", "relative", "/no/such", "/nul\0", "/\ud800"):
         assert reminder_settings(environment, folder) == DEFAULTS
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"[context\nwarn_threshold = 10\n", "line 1"),
+        (b"[context]\nwarn_threshold = 10 # \xff\n", "invalid start byte"),
+        (b"[context]\nwarn_threshold = 10\n" + b"#" * MOST_BYTES, "it has more than 256 KB"),
+        (None, "it is not a regular file"),
+    ],
+)
+@pytest.mark.parametrize("name", [".foldmark.toml", ".work.toml", "config.toml"])
+def test_settings_that_cannot_be_read_are_noted_once(
+    place: HookPlace, name: str, content: bytes | None, why: str
+) -> None:
+    path = place.session.parent / name
+    if name == "config.toml":
+        path = Path(place.environment["XDG_CONFIG_HOME"], "foldmark", name)
+        path.parent.mkdir(parents=True)
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(content)
+    place.write(answer(130_000))
+    for _ in range(3):
+        assert place.answered("PostToolUse") == "Context at 65%. Consider /trim if responses feel degraded."
+        place.forget_reminder()
+    (line,) = (place.state / "hook.log").read_text().splitlines()
+    assert f" settings in {path} cannot be read, and do not count: " in line
+    assert why in line
+
+
+def test_settings_that_can_be_read_are_not_noted(place: HookPlace) -> None:
+    (place.session.parent / ".foldmark.toml").write_text("[context]\nwarn_threshold = 70\n")
+    place.write(answer(130_000))
+    assert place.answered("PostToolUse") is None
+    assert not (place.state / "hook.log").exists()
 
 
 # -- the beginning of a session, a compaction, the end ----------------------------------------------------------

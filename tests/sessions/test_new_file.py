@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -120,3 +121,61 @@ def test_a_process_that_dies_leaves_nothing_that_looks_like_a_session(name: str,
     assert left.name.startswith(PREFIX)
     assert left.name.endswith(SUFFIX)
     assert not left.match("*.jsonl")
+
+
+@BOTH
+def test_what_a_dead_process_left_is_removed_and_what_is_being_written_is_not(writing, tmp_path: Path) -> None:
+    left = tmp_path / f"{PREFIX}left{SUFFIX}"
+    left.write_bytes(b"x")
+    kept = [tmp_path / f"{PREFIX}other", tmp_path / f"other{SUFFIX}"]
+    for path in kept:
+        path.write_bytes(b"not ours")
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom foldmark.sessions import new_file\n"
+        f"with new_file.{writing.__name__}(Path(sys.argv[1])) as file:\n"
+        "    file.write(b'theirs')\n    print('here', flush=True)\n    sys.stdin.read()\n"
+    )
+    words = [sys.executable, "-c", code, str(tmp_path / "theirs")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "here\n"
+        with new_file(tmp_path / "outer") as outer:
+            outer.write(b"1")
+            with writing(tmp_path / "inner") as inner:
+                inner.write(b"2")
+                assert not left.exists()
+                assert len(list(tmp_path.glob(f"{PREFIX}*{SUFFIX}"))) == 3
+        process.communicate("")
+    assert process.returncode == 0
+    expected = {"outer": b"1", "inner": b"2", "theirs": b"theirs", **{path.name: b"not ours" for path in kept}}
+    assert there(tmp_path) == expected
+
+
+def test_without_locks_nothing_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "no locks here")
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    left = tmp_path / f"{PREFIX}left{SUFFIX}"
+    left.write_bytes(b"x")
+    with new_file(tmp_path / "a") as file:
+        file.write(b"1")
+    assert there(tmp_path) == {"a": b"1", left.name: b"x"}
+
+
+def test_one_that_is_taken_before_it_is_locked_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = tempfile.mkstemp
+    names = []
+
+    def taken(*given: object) -> tuple[int, str]:
+        descriptor, name = made(*given)
+        names.append(name)
+        if len(names) == 1:
+            Path(name).unlink()
+        return descriptor, name
+
+    monkeypatch.setattr(tempfile, "mkstemp", taken)
+    with new_file(tmp_path / "a") as file:
+        file.write(b"1")
+    assert len(names) == 2
+    assert there(tmp_path) == {"a": b"1"}

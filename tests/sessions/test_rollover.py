@@ -65,6 +65,12 @@ class Place:
         assert done.returncode == 0, done.stderr
         return dict(json.loads(done.stdout))
 
+    def gone_on(self, told: dict[str, Any]) -> str:
+        """The id of a session that a rollover has made, in which something is said."""
+        with Path(told["file"]).open("ab") as file:
+            file.write(jsonl(user("Continue from the handoff summary.", "c")))
+        return str(told["new_session_id"])
+
     def known(self) -> list[CodingSession]:
         with foldmark.open(self.db, settings={}) as log:
             assert list(log.store.damage()) == []
@@ -140,7 +146,7 @@ def test_a_rollover(place: Place) -> None:
 
 def test_a_line_of_sessions(place: Place) -> None:
     first = place.rolled("--issue", "#7", "--worker", "w 1")
-    second = place.rolled(first["new_session_id"])
+    second = place.rolled(place.gone_on(first))
     assert (second["session_number"], second["context_at_end"]) == (3, None)
     assert "This is session #3 for #7.\nPrevious session rolled over to preserve quality.\n" in second["prompt"]
     assert "\nWorker ID: w 1\n" in second["prompt"]
@@ -152,13 +158,12 @@ def test_a_line_of_sessions(place: Place) -> None:
 
 def test_issue_and_worker_of_the_environment(place: Place) -> None:
     theirs = {"ISSUE_REF": "theirs", "WORKER_ID": "1"}
-    assert "for theirs.\n" in place.rolled(**theirs)["prompt"]
-    told = place.rolled(FOLDMARK_ISSUE=" ours ", FOLDMARK_WORKER="7", **theirs)
+    assert "for theirs.\n" in place.rolled(ID, **theirs)["prompt"]
+    told = place.rolled(ID, FOLDMARK_ISSUE=" ours ", FOLDMARK_WORKER="7", **theirs)
     assert "for ours.\n" in told["prompt"]
     assert "\nWorker ID: 7\n" in told["prompt"]
-    assert "for given.\n" in place.rolled("--issue", "given", FOLDMARK_ISSUE="ours")["prompt"]
-    plain = place.rolled("--issue", " ")
-    assert "for theirs" not in plain["prompt"]
+    assert "for given.\n" in place.rolled(ID, "--issue", "given", FOLDMARK_ISSUE="ours")["prompt"]
+    assert "for theirs.\n" in place.rolled(ID, "--issue", " ")["prompt"], "an empty one counts as none"
 
 
 def test_without_a_worker(place: Place) -> None:
@@ -349,6 +354,43 @@ def test_wrong_requests_write_nothing(words: list[str], code: int, said: str, pl
     assert files(place.folder) == before
 
 
+def test_where_nothing_was_said_nothing_is_written(place: Place) -> None:
+    """Neither in a session of the program's own records alone, nor in one that a rollover began and nobody went on
+    with; also of Codex."""
+    fresh = place.rolled(ID, "--issue", "#7")
+    place.session.write_bytes(jsonl({"type": "summary", "summary": "x", "leafUuid": "u1"}))
+    folder = place.home / ".codex" / "sessions" / "2026" / "11" / "02"
+    folder.mkdir(parents=True)
+    rollout = folder / codex.name()
+    rollout.write_bytes(jsonl(codex.meta(cwd=str(place.work)), codex.said("hello")))
+    fresh_rollout = place.rolled(codex.ID)
+    rollout.write_bytes(
+        jsonl(codex.meta(cwd=str(place.work)), codex.said("<environment_context>\n</environment_context>"))
+    )
+    before, known = files(place.folder), place.known()
+    for session in (fresh["file"], ID, fresh_rollout["file"], codex.ID):
+        done = place.ran(session, "--summary-file", str(place.summary), "--launch")
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert b": there is nothing to hand over; nothing was written.\n" in done.stdout
+        assert place.rolled(session)["new_session_id"] is None
+    assert (files(place.folder), place.known()) == (before, known)
+    with Path(fresh_rollout["file"]).open("ab") as file:
+        file.write(jsonl(codex.said("Continue from the handoff summary.")))
+    assert place.rolled(fresh_rollout["file"])["session_number"] == 3
+
+
+def test_a_subagents_session_by_its_content(place: Place) -> None:
+    """As older versions of Claude Code kept it, beside the session."""
+    path = place.session.with_name("agent-1234.jsonl")
+    path.write_bytes(jsonl(user("look", "u", isSidechain=True), answer(1_000, isSidechain=True)))
+    before = files(place.folder)
+    for words in (["--summary-file", str(place.summary)], ["--auto-summary"]):
+        done = place.ran(str(path), *words)
+        assert done.returncode == 2
+        assert b"agent-1234.jsonl is the session of a subagent, which nobody resumes; name the session" in done.stderr
+    assert files(place.folder) == before
+
+
 def test_an_archive_that_fails_warns(place: Place) -> None:
     (place.folder / "archive").write_text("in the way")
     told = place.rolled()
@@ -372,7 +414,7 @@ def test_a_session_that_is_not_to_be_indexed(place: Place) -> None:
     assert told["warnings"] == ["the session was not archived: it is kept out of the archive"]
     assert "foldmark search" not in told["prompt"]
     assert "\nDO NOT INDEX THIS SESSION\n\n### Lineage\n" in told["prompt"]
-    again = place.rolled(told["new_session_id"])
+    again = place.rolled(place.gone_on(told))
     assert again["warnings"] == ["the session was not archived: it is kept out of the archive"]
     assert not list((place.folder / "archive").rglob("*.jsonl"))
 

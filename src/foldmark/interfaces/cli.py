@@ -160,10 +160,10 @@ def chat(setup: Setup, name: str, model: str | None) -> int:
     It is made if there is none. Lines are read from the terminal or a pipe; /help lists the commands.
     """
     from foldmark.interfaces.chat import chat as talk
-    from foldmark.interfaces.foreground import leaving
     from foldmark.interfaces.history import History
     from foldmark.interfaces.keyboard import Typed, piped
     from foldmark.interfaces.person import asks
+    from foldmark.interfaces.stopping import leaving
     from foldmark.providers.wires import check_model
     from foldmark.settings.places import input_history
 

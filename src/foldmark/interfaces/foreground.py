@@ -99,23 +99,6 @@ def _answered(question: Callable[[], _T], otherwise: _T) -> _T:
 
 
 @contextmanager
-def leaving() -> Iterator[None]:
-    """While the block runs, being told to end (SIGTERM), or the end of the terminal (SIGHUP), leaves it as an exception
-    does: turns are closed, and what tools have started is ended."""
-
-    def leave(number: int, _: Any) -> None:
-        raise SystemExit(128 + number)
-
-    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {number: signal.signal(number, leave) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
 def _at_interrupt(handler: Callable[[int, Any], object]) -> Iterator[None]:
     """While the block runs, Ctrl-C calls this; nothing changes in a program whose main thread is another one."""
     try:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +48,9 @@ def rollover(
     """
     from foldmark.interfaces import launching
     from foldmark.interfaces.render import json_text
+    from foldmark.interfaces.stopping import outcome_told, session_written
     from foldmark.sessions import places
+    from foldmark.sessions.rollover.content import has_content
     from foldmark.sessions.rollover.handover import handover
     from foldmark.sessions.rollover.rolling import check, roll_over
 
@@ -57,9 +60,14 @@ def rollover(
         raise click.UsageError("--model is for --auto-summary")
     launching.check(launch, as_json)
     found = check(places.find(session, _working_folder(), os.environ))
-    summary = handover(_read(summary_file) if summary_file is not None else _written(setup, found, model))
-    with setup.log(create=True) as log:
-        rolled = roll_over(log, found, summary, os.environ, issue=issue, worker=worker)
+    if not has_content(found):
+        _tell_empty(found, as_json)
+        return
+    new_id = str(uuid.uuid4())
+    with outcome_told(lambda: session_written(found, new_id)):
+        summary = handover(_read(summary_file) if summary_file is not None else _written(setup, found, model))
+        with setup.log(create=True) as log:
+            rolled = roll_over(log, found, summary, os.environ, new_id=new_id, issue=issue, worker=worker)
     for warning in rolled.warnings:
         print(f"foldmark: {one_line(warning)}", file=sys.stderr)
     if as_json:
@@ -110,6 +118,18 @@ def _written(setup: Setup, session: "SessionPath", model: str | None) -> str:
         if sys.stderr.isatty():
             print(f"{agent.standing().config.model} writes the summary …", file=sys.stderr)
         return summarize(agent, session)
+
+
+def _tell_empty(session: "SessionPath", as_json: bool) -> None:
+    from foldmark.interfaces.render import harmless, json_text
+
+    if as_json:
+        nothing = {"new_session_id": None, "file": None, "parent_file": str(session.path), "command": None}
+        print(json_text(well_formed(nothing)))
+    else:
+        print(
+            f"Nothing was said in {harmless(one_line(session.id))}: there is nothing to hand over; nothing was written."
+        )
 
 
 def _tell(rolled: "Rolled") -> None:

@@ -117,27 +117,48 @@ def _wish(
 
 
 def _work(setup: Setup, parent: "SessionPath", wish: "Wish", *, preview: bool, in_place: bool) -> "Report":
+    from foldmark.interfaces.stopping import outcome_told
     from foldmark.interfaces.trim_report import Report
     from foldmark.sessions.hook.tail import share
     from foldmark.sessions.resuming import resume_command
     from foldmark.sessions.trim import trimming
     from foldmark.sessions.trim.in_place import trim_in_place
 
-    moment = datetime.now(UTC)
+    moment, new_id = datetime.now(UTC), str(uuid.uuid4())
     before = share(parent.path)
-    if preview:
-        trimmed = trimming.preview(parent, wish, moment)
-    elif in_place:
-        trimmed = trim_in_place(parent, wish, moment)
-    else:
-        trimmed = trimming.trim(parent, wish, str(uuid.uuid4()), moment)
-    written = not preview and (in_place or trimmed.trimmed_count > 0)
-    archived = _archive(setup, parent) if written else None
-    if written and not in_place:
-        _record(setup, parent, trimmed.session, before)
+    file = _file(parent)
+    with outcome_told(lambda: _outcome(parent, new_id, file)):
+        if preview:
+            trimmed = trimming.preview(parent, wish, moment)
+        elif in_place:
+            trimmed = trim_in_place(parent, wish, moment)
+        else:
+            trimmed = trimming.trim(parent, wish, new_id, moment)
+        written = not preview and trimmed.trimmed_count > 0
+        archived = _archive(setup, parent) if written else None
+        if written and not in_place:
+            _record(setup, parent, trimmed.session, before)
     resume = resume_command(trimmed.session, os.environ) if written else None
     further = {} if wish.deep else trimming.further(parent, wish, trimmed, moment)
     return Report(parent, trimmed, before, archived, resume, preview, in_place, further)
+
+
+def _outcome(parent: "SessionPath", new_id: str, before: tuple[int, int] | None) -> str:
+    """Say what a trim that was ended has left of a session whose file was `before`."""
+    from foldmark.interfaces.stopping import session_written
+
+    if _file(parent) != before:
+        return f"the session is trimmed whole, in its place: {parent.path}\nWhat it was is beside it."
+    return session_written(parent, new_id)
+
+
+def _file(session: "SessionPath") -> tuple[int, int] | None:
+    """Return what identifies the file that has the session's name now."""
+    try:
+        found = session.path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _archive(setup: Setup, session: "SessionPath") -> Path | None:

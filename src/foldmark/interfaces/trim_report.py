@@ -41,7 +41,7 @@ class Report(NamedTuple):
     @property
     def written(self) -> bool:
         """Whether there is a new session."""
-        return not self.preview and (self.in_place or self.trimmed.trimmed_count > 0)
+        return not self.preview and self.trimmed.trimmed_count > 0
 
     @property
     def after(self) -> int | None:

@@ -12,10 +12,10 @@ else:
 _BUSY = (errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK)
 
 
-def locked(descriptor: int) -> bool:
+def locked(descriptor: int, without_locks: bool = True) -> bool:
     """Whether an open file is locked for this descriptor now, until it is closed; False if another one holds it.
 
-    Where a file system has no locks, everybody gets one.
+    Where a file system has no locks, the answer is `without_locks`.
     """
     try:
         if sys.platform == "win32":
@@ -24,5 +24,5 @@ def locked(descriptor: int) -> bool:
         else:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        return error.errno not in _BUSY
+        return without_locks and error.errno not in _BUSY
     return True

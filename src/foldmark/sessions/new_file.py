@@ -1,6 +1,11 @@
-"""Writing a file that is there whole or not at all: session files are other people's work [SPEC 8]."""
+"""Writing a file that is there whole or not at all: session files are other people's work [SPEC 8].
+
+The content is written to a temporary file in the same folder, which is locked as long as its process lives. What a
+killed process left has no lock: the next one that writes in that folder removes it.
+"""
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -9,9 +14,10 @@ from typing import IO
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
+from foldmark.sessions.file_lock import locked
 
 PREFIX, SUFFIX = ".foldmark-", ".tmp"
-"""Of a file that is being written: no program takes one for a session; what a killed process leaves may be removed."""
+"""Of a file that is being written: no program takes one for a session."""
 
 _PIECE = 1 << 20
 
@@ -62,11 +68,13 @@ def replaced_file(path: Path, mode: int = 0o600) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _beside(path: Path, mode: int) -> Iterator[tuple[IO[bytes], str]]:
-    name = None
+    name = lock = None
     try:
-        descriptor, name = tempfile.mkstemp(SUFFIX, PREFIX, path.parent)
+        _remove_left(path.parent)
+        descriptor, name = _temporary(path.parent)
         with os.fdopen(descriptor, "wb", buffering=_PIECE) as file:
-            if hasattr(os, "fchmod"):
+            if sys.platform != "win32":
+                lock = os.dup(descriptor)  # the lock outlives `file`, which is closed before it gets its name
                 os.fchmod(descriptor, mode)
             yield file, name
     except OSError as error:
@@ -75,6 +83,38 @@ def _beside(path: Path, mode: int) -> Iterator[tuple[IO[bytes], str]]:
         if name is not None:
             with suppress(OSError):
                 os.unlink(name)  # noqa: PTH108 - a plain name
+        if lock is not None:
+            os.close(lock)
+
+
+def _temporary(folder: Path) -> tuple[int, str]:
+    """Return a new locked file: its descriptor and its name. Raises OSError."""
+    while True:
+        descriptor, name = tempfile.mkstemp(SUFFIX, PREFIX, folder)
+        # Before it is locked, another process may take it for one that was left, and remove it.
+        if sys.platform == "win32" or (locked(descriptor) and os.fstat(descriptor).st_nlink):
+            return descriptor, name
+        os.close(descriptor)
+        with suppress(OSError):
+            os.unlink(name)  # noqa: PTH108 - a plain name
+
+
+def _remove_left(folder: Path) -> None:
+    """Remove the temporary files that killed processes left in a folder; one that is locked is still being written.
+
+    Nothing is removed where files cannot be locked, or are open under Windows.
+    """
+    if sys.platform == "win32":
+        return
+    with suppress(OSError), os.scandir(folder) as entries:
+        for name in [each.path for each in entries if each.name.startswith(PREFIX) and each.name.endswith(SUFFIX)]:
+            with suppress(OSError):  # another user's, or removed meanwhile
+                descriptor = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+                try:
+                    if locked(descriptor, without_locks=False):
+                        os.unlink(name)  # noqa: PTH108 - a plain name
+                finally:
+                    os.close(descriptor)
 
 
 def _claim(path: Path) -> None:

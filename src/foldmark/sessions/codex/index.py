@@ -17,7 +17,7 @@ from foldmark.sessions.claude.index import Entry, Preserved, Usage, moment_of, r
 from foldmark.sessions.codex.items import is_codex, read_item, said_by, summary_of
 from foldmark.sessions.session_file import Record
 
-_INJECTED = ("<environment_context>", "<user_instructions>", "<turn_aborted>", "# AGENTS.md instructions")
+INJECTED = ("<environment_context>", "<user_instructions>", "<turn_aborted>", "# AGENTS.md instructions")
 """How texts begin that Codex itself writes in a user's name."""
 
 
@@ -80,7 +80,7 @@ class _Indexing:
             rewinds=payload.get("type") == "thread_rolled_back",
             role=role,
             prompt=role == "user" and not results,
-            injected=role == "user" and bool(texts) and texts[0].text.lstrip().startswith(_INJECTED),
+            injected=role == "user" and bool(texts) and texts[0].text.lstrip().startswith(INJECTED),
             calls=calls,
             results=results,
             usage=self._usage(value, payload),

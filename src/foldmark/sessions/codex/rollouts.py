@@ -116,12 +116,17 @@ def _ends_at(path: Path, end: int, ordinal: Any = None) -> bool:
 
 def rollouts(beside: Path, id: str = "") -> Iterator[Path]:
     """The rollouts of the session `id`, or all, in the folder of `beside` and where Codex keeps those, archived too."""
-    store = next((folder for folder in beside.parents if folder.name in _STORES), None)
+    store = store_folder(beside)
     if store is None:
         yield from _files(beside.parent, f"rollout-*{id}.jsonl")
     else:
         for name in _STORES:
             yield from _files(store.parent / name, f"**/rollout-*{id}.jsonl")
+
+
+def store_folder(path: Path) -> Path | None:
+    """Return the folder of Codex's in which a rollout lies, `sessions` or `archived_sessions`; None outside of both."""
+    return next((folder for folder in path.absolute().parents if folder.name in _STORES), None)
 
 
 def forks(session: SessionPath) -> list[Path]:

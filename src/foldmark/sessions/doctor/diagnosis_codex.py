@@ -12,6 +12,7 @@ from foldmark.core.wording import count, listing, one_line
 from foldmark.sessions.codex import rollouts as codex_rollouts
 from foldmark.sessions.codex.items import TYPES
 from foldmark.sessions.doctor.diagnosis import Diagnosis, Finding, sorted_findings
+from foldmark.sessions.doctor.diagnosis_codex_databases import databases_compared
 from foldmark.sessions.places import SessionPath
 from foldmark.sessions.session_file import Broken, Record, SessionFile
 from foldmark.sessions.trim.kind import TrimError
@@ -32,7 +33,7 @@ def examine(session: SessionPath) -> Diagnosis:
         reading = _Reading()
         for line in file.lines():
             reading.take(line)
-    findings = [*_beginning(session, reading, marked=marked), *reading.ended()]
+    findings = [*_beginning(session, reading, marked=marked), *reading.ended(), *databases_compared(session)]
     if not ended:
         findings.append(Finding("note", None, "no line end at the end; Codex puts one there"))
     return Diagnosis(session, file.line_count, reading.items, sorted_findings(findings))

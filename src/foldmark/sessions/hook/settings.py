@@ -1,17 +1,21 @@
 """The settings of reminders [SPEC 10, S4] as a hook reads them: `settings.loading` takes several times its time.
 
-The same places in the same order; but a hook fails nobody, so what is wrong there counts as if it were not there.
+The same places in the same order; but a hook fails nobody, so what is wrong there counts as if it were not there. The
+log of hooks notes once which file cannot be read.
 """
 
 import os
 import stat
 
+from foldmark.sessions.hook.state import note_once
 from foldmark.sessions.user_folders import config_folder, home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
+
+    Problem = Callable[[str, object], None]
 
 DEFAULTS = {"warn_threshold": 60, "recommend_threshold": 75, "urgent_threshold": 85, "check_interval_seconds": 60}
 
@@ -24,8 +28,13 @@ _MOST_PERCENT = 100
 
 def reminder_settings(environment: "Mapping[str, str]", folder: str) -> dict[str, int]:
     """The keys of `DEFAULTS` with what counts for a session whose working folder is `folder`."""
-    project = _project(folder, home(environment)) if os.path.isabs(folder) else {}
-    user = _context(read(os.path.join(config_folder(environment), "config.toml"))) or {}
+
+    def problem(path: str, why: object) -> None:
+        note_once(environment, f"settings in {path} cannot be read, and do not count: {why}")
+
+    project = _project(folder, home(environment), problem) if os.path.isabs(folder) else {}
+    path = os.path.join(config_folder(environment), "config.toml")
+    user = _context(path, read(path, problem), problem) or {}
     found = {}
     for key, default in DEFAULTS.items():
         said = _from_environment(environment, key)
@@ -48,44 +57,54 @@ def _checked(key: str, value: "Any") -> int | None:
     return value if type(value) is int and 0 <= value <= _MOST.get(key, _MOST_PERCENT) else None
 
 
-def _project(folder: str, home: str) -> "Mapping[str, Any]":
+def _project(folder: str, home: str, problem: "Problem") -> "Mapping[str, Any]":
     """What the project's own file says in `[context]`, or `.work.toml` where it has no such table."""
     try:
         folder, home = os.path.realpath(folder), os.path.realpath(home)
     except (OSError, ValueError):  # a NUL or half a character
         return {}
     own, work = _nearest(".foldmark.toml", folder, home), _nearest(".work.toml", folder, home)
-    if not any(key.encode() in text for text in (own, work) for key in DEFAULTS):
+    texts = [read(path, problem) if path else b"" for path in (own, work)]
+    if not any(key.encode() in text for text in texts for key in DEFAULTS):
         return {}
-    found = _context(own)
-    return (_context(work) or {}) if found is None else found
+    found = _context(own, texts[0], problem)
+    return (_context(work, texts[1], problem) or {}) if found is None else found
 
 
-def _nearest(name: str, folder: str, home: str) -> bytes:
-    """The text of the file of this name in `folder`, or in the next one above that has it, up to the home folder."""
+def _nearest(name: str, folder: str, home: str) -> str:
+    """The file of this name in `folder`, or in the next one above that has it, up to the home folder; "" for none."""
     while True:
         path = os.path.join(folder, name)
         if os.path.lexists(path):
-            return read(path)
+            return path
         above = os.path.dirname(folder)
         if folder == home or above == folder:
-            return b""
+            return ""
         folder = above
 
 
-def read(path: str) -> bytes:
-    """A file's text; nothing if it is none, or too long."""
+def read(path: str, problem: "Problem" = lambda path, why: None) -> bytes:
+    """A file's text; nothing if there is none, or if `problem` is told why it cannot be read."""
+    text, why = b"", None
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            return b""
-        with open(path, "rb") as file:
-            text = file.read(MOST_BYTES + 1)
-    except (OSError, ValueError):
+        if stat.S_ISREG(os.stat(path).st_mode):
+            with open(path, "rb") as file:
+                text = file.read(MOST_BYTES + 1)
+        else:
+            why = "it is not a regular file"
+    except (FileNotFoundError, NotADirectoryError):
         return b""
-    return text if len(text) <= MOST_BYTES else b""
+    except (OSError, ValueError) as error:
+        why = (isinstance(error, OSError) and error.strerror) or str(error)
+    if len(text) > MOST_BYTES:
+        why = f"it has more than {MOST_BYTES // 1024} KB"
+    if why:
+        problem(path, why)
+        return b""
+    return text
 
 
-def _context(text: bytes) -> "Mapping[str, Any] | None":
+def _context(path: str, text: bytes, problem: "Problem") -> "Mapping[str, Any] | None":
     """The table `[context]` of a TOML file; None if it has none."""
     if b"context" not in text:
         return None
@@ -93,6 +112,7 @@ def _context(text: bytes) -> "Mapping[str, Any] | None":
 
     try:
         table = tomllib.loads(text.decode("utf-8-sig").replace("\r\n", "\n")).get("context")
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError) as error:
+        problem(path, error)
         return {}
     return table if isinstance(table, dict) else None

@@ -20,6 +20,7 @@ FORGOTTEN_AFTER = 30 * 24 * 3600
 MOST_LOG = 128 * 1024
 """Bytes of the log; what is older is kept once more, as `hook.log.old`."""
 
+_LOG = "hook.log"
 _PREFIX = "session-"
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
 _LINE = "{:017.3f} {:012d}\n"
@@ -92,13 +93,26 @@ class SessionState:
                     continue  # somebody else was faster
 
 
+def note_once(environment: "Mapping[str, str]", text: str) -> None:
+    """Add a line to the log of hooks, unless the log has it already. A log that cannot be read gets none."""
+    try:
+        with open(os.path.join(state_folder(environment), _LOG), "rb") as file:
+            known = f" {_as_line(text)}\n".encode("utf-8", "backslashreplace") in file.read(2 * MOST_LOG)
+    except FileNotFoundError:
+        known = False
+    except (OSError, ValueError):
+        return
+    if not known:
+        note(environment, text)
+
+
 def note(environment: "Mapping[str, str]", text: str) -> None:
     """Add a line to the log of hooks. What is wrong with the log itself is of no interest to anybody."""
-    line = f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {' '.join(text.split())[:500]}\n"
+    line = f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {_as_line(text)}\n"
     try:
         folder = state_folder(environment)
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        path = os.path.join(folder, "hook.log")
+        path = os.path.join(folder, _LOG)
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             if os.fstat(descriptor).st_size + len(line) > MOST_LOG:
@@ -110,6 +124,10 @@ def note(environment: "Mapping[str, str]", text: str) -> None:
             os.close(descriptor)
     except (OSError, ValueError):
         return
+
+
+def _as_line(text: str) -> str:
+    return " ".join(text.split())[:500]
 
 
 def _file_name(session: str) -> str:

@@ -15,7 +15,6 @@ from msgspec import Struct
 from foldmark.conversation import Log
 from foldmark.core.codec import timestamp, utc
 from foldmark.core.errors import FoldmarkError
-from foldmark.core.wording import one_line
 from foldmark.sessions import lineage
 from foldmark.sessions.archive import syncing
 from foldmark.sessions.archive.marker import file_is_marked, is_marked
@@ -29,6 +28,7 @@ from foldmark.sessions.rollover.continuation import GO_ON, Continuation, Search,
 from foldmark.sessions.rollover.handover import Handover
 from foldmark.sessions.rollover.new_session import Surroundings
 from foldmark.sessions.rollover.search_tool import ARCHIVED, search_tool
+from foldmark.sessions.subagents import refusal
 
 _ANCESTORS = 50
 
@@ -57,11 +57,8 @@ def check(session: SessionPath) -> SessionPath:
 
     Raises RolloverError, SessionFileError or TrimError for what cannot be rolled over.
     """
-    if session.path.parent.name == "subagents":
-        raise RolloverError(
-            f"{one_line(session.path.name)} is the session of a subagent, which nobody continues; "
-            "name the session that it belongs to"
-        )
+    if refused := refusal(session):
+        raise RolloverError(refused)
     session = recognized(session)
     if session.kind == "codex":
         new_session.surroundings(session)
@@ -74,12 +71,14 @@ def roll_over(
     summary: Handover,
     environment: Mapping[str, str],
     *,
+    new_id: str | None = None,
     issue: str | None = None,
     worker: str | None = None,
 ) -> Rolled:
     """End a session and begin the one that continues it. Raises as `check`, and WriteError; then nothing was written.
 
-    What `issue` and `worker` leave open is taken from the environment, then from the session.
+    What `issue` and `worker` leave open is taken from the environment, then from the session. `new_id` is the new
+    session's id, by default one that the log makes.
     """
     session = check(session)
     where = new_session.surroundings(session)
@@ -97,7 +96,7 @@ def roll_over(
     number = parent.session_number + 1
     told = Continuation(number, str(session.path), summary, issue, percent, worker_id, search, private)
     text = prompt(told)
-    new = _write(log, session, where, told, text)
+    new = _write(log, session, where, told, text, new_id or log.new_id())
     try:
         _record(log, session, new, told)
     except FoldmarkError as error:
@@ -142,11 +141,12 @@ def _earlier(log: Log, session: SessionPath) -> Iterator[Path]:
             yield Path(at.file)
 
 
-def _write(log: Log, session: SessionPath, where: Surroundings, told: Continuation, text: str) -> SessionPath:
+def _write(
+    log: Log, session: SessionPath, where: Surroundings, told: Continuation, text: str, new_id: str
+) -> SessionPath:
     moment = utc(log.clock())
     written = timestamp(moment, "milliseconds")
     mark = metadata(told.parent_file, timestamp(moment, "seconds"), told.worker)
-    new_id = log.new_id()
     path = new_session.place(session, new_id, moment.astimezone())
     if session.kind == "codex":
         lines = new_session.codex_lines(where, new_id, text, mark, written)

@@ -30,5 +30,8 @@ class ClaudeKind:
     def dependents(self, session: SessionPath) -> list[Path]:
         return []
 
+    def copied_to(self, session: SessionPath) -> Path | None:
+        return None
+
 
 KIND = ClaudeKind()

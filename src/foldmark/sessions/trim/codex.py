@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from foldmark.sessions.codex import rollouts
+from foldmark.sessions.codex import databases, rollouts
 from foldmark.sessions.places import SessionPath
 from foldmark.sessions.trim.codex_lines import CodexLines
 from foldmark.sessions.trim.codex_plan import calls
@@ -31,6 +31,13 @@ class CodexKind:
 
     def dependents(self, session: SessionPath) -> list[Path]:
         return rollouts.forks(session)
+
+    def copied_to(self, session: SessionPath) -> Path | None:
+        try:
+            found = databases.history(session)
+        except databases.UnreadableError as error:
+            return error.database  # nobody knows
+        return found.database if found else None
 
 
 KIND = CodexKind()

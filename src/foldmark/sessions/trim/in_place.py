@@ -15,7 +15,7 @@ from foldmark.sessions.new_file import new_file, replaced_file
 from foldmark.sessions.places import SessionPath
 from foldmark.sessions.session_file import SessionFile
 from foldmark.sessions.trim.kind import Job, Piece, TrimError, Wish
-from foldmark.sessions.trim.trimming import Trimmed, kind_of, write
+from foldmark.sessions.trim.trimming import NothingCutError, Trimmed, check_not_subagent, kind_of, write
 
 RESTS = 10
 """Seconds for which a session must not have changed."""
@@ -42,13 +42,20 @@ def check_resting(session: SessionPath, environment: Mapping[str, str], now: flo
 
 def trim_in_place(session: SessionPath, wish: Wish, moment: datetime) -> Trimmed:
     """Trim a session in its place; pointers name the backup beside it. Where a link leads to the file, the link stays.
+    Where nothing is cut, nothing is written.
 
     Raises BusyError if it changes meanwhile, and leaves it as it is then; TrimError, SessionFileError, WriteError.
     """
+    check_not_subagent(session)
     kind, path = kind_of(session), Path(os.path.realpath(session.path))
     if needed := sorted({*kind.dependents(session), *kind.dependents(replace(session, path=path))}):
         others = listing(one_line(each.name) for each in needed)
         raise TrimError(f"{one_line(str(path))} is part of other sessions ({others}); trim it without --in-place")
+    if database := kind.copied_to(session):
+        raise TrimError(
+            f"{one_line(str(path))} is copied up to a byte of it into {database.name}, from which the program shows "
+            "it: it would not show what is said after a change; trim it into a new file, without --in-place"
+        )
     with SessionFile(path):
         before = _state(path)
     backup = _backup(path, moment)
@@ -57,10 +64,14 @@ def trim_in_place(session: SessionPath, wish: Wish, moment: datetime) -> Trimmed
             done = write([Piece(path)], out, kind, Job(wish, backup, None), session, moment)
             out.flush()
             _check_same(path, before)
-    except BaseException:
+            if not done.trimmed_count:
+                raise NothingCutError  # noqa: TRY301 - it takes the new file and the backup away
+    except BaseException as error:
         with suppress(OSError):
             if _state(path)[:2] == before[:2]:  # it is still the file that it was
                 backup.unlink()
+        if isinstance(error, NothingCutError):
+            return replace(done, source=session.path)
         raise
     return done
 

@@ -150,3 +150,7 @@ class Kind(Protocol):
 
     def dependents(self, session: SessionPath) -> list[Path]:
         """Files of other sessions that need this one as it is: it may not be changed in place."""
+
+    def copied_to(self, session: SessionPath) -> Path | None:
+        """The program's own database that holds, or may hold, a copy of the session up to some byte and would not
+        notice a change before that: the session may not be changed in place. None for none."""

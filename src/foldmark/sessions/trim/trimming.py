@@ -16,6 +16,7 @@ from foldmark.core.wording import one_line
 from foldmark.sessions.new_file import mode_beside, new_file
 from foldmark.sessions.places import SessionPath, session_path
 from foldmark.sessions.session_file import SessionFile, as_utf8
+from foldmark.sessions.subagents import refusal
 from foldmark.sessions.trim.kind import Job, Kind, Piece, ToolTally, TrimError, Wish
 from foldmark.sessions.trim.one_pass import BUFFER, Nowhere, Opened, Out, Pass, fill
 from foldmark.sessions.trim.stale import LONG, SPARED, STEPS
@@ -28,7 +29,7 @@ class _NoSessionError(TrimError):
         super().__init__(f"{one_line(str(path))} is no session: no line of it is a JSON object")
 
 
-class _NothingCutError(Exception):
+class NothingCutError(Exception):
     """The new file would hold what the old one holds."""
 
 
@@ -74,21 +75,16 @@ def trim(session: SessionPath, wish: Wish, new_id: str, moment: datetime) -> Tri
 
     Raises TrimError, SessionFileError, WriteError.
     """
-    if session.path.parent.name == "subagents":
-        raise TrimError(
-            f"{one_line(session.path.name)} is the session of a subagent, which nobody resumes; "
-            "name the session that it belongs to"
-        )
+    pieces = _pieces(session)
     kind = kind_of(session)
     path = kind.place(session, new_id)
-    pieces = _pieces(session)
     try:
         with new_file(path, mode_beside(session.path)) as out:
             job = Job(wish, session.path, new_id)
             done = write(pieces, out, kind, job, session_path(path, session.kind), moment)
             if not done.trimmed_count:
-                raise _NothingCutError  # noqa: TRY301 - it takes the new file away
-    except _NothingCutError:
+                raise NothingCutError  # noqa: TRY301 - it takes the new file away
+    except NothingCutError:
         return replace(done, session=session)
     return done
 
@@ -154,7 +150,14 @@ def _opened(piece: Piece, stack: ExitStack) -> Opened:
     return Opened(piece, stack.enter_context(as_utf8(piece.path.open("rb", buffering=BUFFER))))
 
 
+def check_not_subagent(session: SessionPath) -> None:
+    """Raise TrimError for the session of a subagent."""
+    if refused := refusal(session):
+        raise TrimError(refused)
+
+
 def _pieces(session: SessionPath) -> list[Piece]:
     """What a session is made of. Raises SessionFileError if its file cannot be read, TrimError."""
+    check_not_subagent(session)
     with SessionFile(session.path):
         return kind_of(session).pieces(session)
