@@ -1,9 +1,9 @@
 """Recall on coding sessions: how many of 60 questions about files, errors and decisions a search answers [SPEC 7].
 
-FOLDER has the sessions that `coding_questions.json` names (public test fixtures, no part of Foldmark; benchmarks/README.md
-says which). Each question has the lines of a session that answer it; a hit is right if it is one of them. The sessions
-are searched as an archive, all in one, and as conversations of one log. recall@k is the share of a question's lines among
-the first k hits, hit@k that of questions with any of them there.
+FOLDER has the sessions that `coding_questions.json` names: public test fixtures, no part of Foldmark. Each question has
+the lines of a session that answer it; a hit is right if it is one of them. All sessions are searched at once, as an
+archive and as conversations of one log. recall@k is the share of a question's lines among the first k hits, hit@k that
+of questions with any of them there.
 """
 
 import argparse
