@@ -9,12 +9,10 @@ docs/recall.md has the figures that the constants come from.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from math import log
 from typing import NamedTuple
 
-from foldmark.core.codec import stored_time
 from foldmark.core.recall import Phrase, Said, Term
 from foldmark.recall.days import days, name_days, tells_when
 from foldmark.recall.parts import parts_of
@@ -30,18 +28,13 @@ IDLE = 0.3
 PASSAGE = 0.4
 """What a term weighs that stands anywhere in the passage."""
 
-STRETCH = 0.2
-"""What the best message of a stretch adds to all others of it: what was said without a break of `BREAK`."""
-
-BREAK = timedelta(hours=1)
-
 BESIDE = 1
 """How far from one that holds a telling term a message may stand that holds none and still answer a question."""
 
 ASKING = 0.5
 """How much less a message counts that only asks, where the query is a question: an answer tells."""
 
-ANSWERING = 0.5
+ANSWERING = 0.3
 """How much of what a message holds that only asks counts for the next one besides, where the query is a question."""
 
 TIMED = 0.4
@@ -148,15 +141,16 @@ def scored(
     for run, texts in zip(runs, read, strict=True):
         own = [_own(each, weights, usual) for each in texts]
         asks = [asking(said.text) if question else 0.0 for said in run]
-        around, stretches = _passages(texts, weights), _stretches(run, own)
+        around = _passages(texts, weights)
         # What is too long to be read whole was found by an index, which has all of it.
         holds_one = [each.held > 0 or len(said.text) >= LONGEST for each, said in zip(texts, run, strict=True)]
         for at, said in enumerate(run):
-            beside = question and any(holds_one[max(0, at - BESIDE) : at + BESIDE + 1])
-            if said.fits and (holds_one[at] or beside or everything):
+            beside = everything or (question and any(holds_one[max(0, at - BESIDE) : at + BESIDE + 1]))
+            # What was erased, or answered nothing, has no text.
+            if said.fits and (holds_one[at] or (beside and not said.text.isspace() and said.text)):
                 score = sum(share * own[at + off] for off, share in _NEAR.items() if 0 <= at + off < len(run))
                 score += ANSWERING * asks[at - 1] * own[at - 1] if at else 0.0
-                score += PASSAGE * around[at] + STRETCH * stretches[at]
+                score += PASSAGE * around[at]
                 label = _LABEL.match(said.text)
                 score *= 1 + NAMED if label and not words.isdisjoint(stems(label[1])) else 1
                 score *= 1 + TIMED if timed and tells_when(said.text[label.end() if label else 0 : _SPLIT]) else 1
@@ -215,16 +209,6 @@ def _passages(texts: Sequence[_Read], weights: Sequence[float]) -> list[float]:
             for at in range(len(texts)):
                 count = sums[min(at + REACH + 1, len(texts))] - sums[max(0, at - REACH)]
                 found[at] += weight * 2 * count / (count + 1)
-    return found
-
-
-def _stretches(run: Sequence[Said], own: Sequence[float]) -> list[float]:
-    """For each message, what the best one of its stretch holds itself."""
-    times = [stored_time(said.at) for said in run]
-    breaks = [at for at in range(1, len(run)) if abs(times[at] - times[at - 1]) > BREAK]
-    found: list[float] = []
-    for begin, end in pairwise([0, *breaks, len(run)]):
-        found += [max(own[begin:end])] * (end - begin)
     return found
 
 
