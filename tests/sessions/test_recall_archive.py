@@ -234,3 +234,21 @@ def test_calls_that_plan_forgetting_are_not_found(home: Home, agent: foldmark.Ag
     home.sync()
     (session,) = agent.do("/recall zebra").data["sessions"]
     assert [hit["line"] for hit in session["hits"]] == [1]
+
+
+def test_a_question_finds_what_stands_beside_a_hit(home: Home, agent: foldmark.Agent) -> None:
+    """Once, though it stands in a copy of the session as well; and only what the filters let through."""
+    records = (user("Where is the zebra?", "u1"), assistant([{"type": "text", "text": "In the cellar."}], "a1"))
+    home.session(A, *records)
+    home.session(B, *records, user("More of it", "u2"))
+    home.sync()
+
+    def lines(query: str) -> list[tuple[str, int]]:
+        return sorted(
+            (each["id"], len(each["hits"])) for each in agent.do(f"/recall {query}").data["sessions"] if each["hits"]
+        )
+
+    assert lines("zebra") == [(A, 1)]
+    assert lines("where is the zebra?") == [(A, 2)]
+    assert lines("where is the zebra? --role user") == [(A, 1)]
+    assert lines("where is the zebra? --role assistant") == []
