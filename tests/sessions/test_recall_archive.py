@@ -12,8 +12,11 @@ from archive_place import Home
 from session_records import assistant, call, jsonl, result, user
 
 import foldmark
+from foldmark.conversation.recalling import search_everything
 from foldmark.core.errors import CommandError
+from foldmark.core.recall import ANY, Filters
 from foldmark.sessions.archive import recalling
+from foldmark.sessions.archive.searching import opened
 from foldmark.sessions.archive.storing import put
 
 A, B = "0a0a0a0a-1111-4111-8111-111111111111", "0b0b0b0b-2222-4222-8222-222222222222"
@@ -243,12 +246,13 @@ def test_a_question_finds_what_stands_beside_a_hit(home: Home, agent: foldmark.A
     home.session(B, *records, user("More of it", "u2"))
     home.sync()
 
-    def lines(query: str) -> list[tuple[str, int]]:
-        return sorted(
-            (each["id"], len(each["hits"])) for each in agent.do(f"/recall {query}").data["sessions"] if each["hits"]
-        )
+    def found(query: str, filters: Filters = ANY) -> list[tuple[str, int | None]]:
+        with opened(home.archive, filters) as archive:
+            return [(each.id, each.line) for each in search_everything(query, filters=filters, archive=archive)]
 
-    assert lines("zebra") == [(A, 1)]
-    assert lines("where is the zebra?") == [(A, 2)]
-    assert lines("where is the zebra? --role user") == [(A, 1)]
-    assert lines("where is the zebra? --role assistant") == []
+    assert found("zebra") == [(A, 1)]
+    assert found("where is the zebra?") == [(A, 1), (A, 2)]
+    assert found("where is the zebra?", Filters(role="user")) == [(A, 1)]
+    assert found("where is the zebra?", Filters(role="assistant")) == []
+    (session,) = agent.do("/recall where is the zebra?").data["sessions"]
+    assert len(session["hits"]) == 1, "a list of places names those that hold a word"

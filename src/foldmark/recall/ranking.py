@@ -123,12 +123,13 @@ def scored(
     *,
     question: bool = False,
     timed: bool = False,
+    beside: bool = False,
     everything: bool = False,
 ) -> list[Scored]:
     """The messages that fit, out of runs of neighbours, each with its score; in no order.
 
     `question` is whether the query is one, `timed` whether it asks for a time. Without `everything` only those that
-    hold a telling term, and for a question those beside them.
+    hold a telling term, and with `beside` those next to them.
     """
     words = frozenset(term.word for term in terms if term.word)
     begin = _beginnings(terms)
@@ -145,9 +146,9 @@ def scored(
         # What is too long to be read whole was found by an index, which has all of it.
         holds_one = [each.held > 0 or len(said.text) >= LONGEST for each, said in zip(texts, run, strict=True)]
         for at, said in enumerate(run):
-            beside = everything or (question and any(holds_one[max(0, at - BESIDE) : at + BESIDE + 1]))
+            near = everything or (beside and any(holds_one[max(0, at - BESIDE) : at + BESIDE + 1]))
             # What was erased, or answered nothing, has no text.
-            if said.fits and (holds_one[at] or (beside and not said.text.isspace() and said.text)):
+            if said.fits and (holds_one[at] or (near and said.text and not said.text.isspace())):
                 score = sum(share * own[at + off] for off, share in _NEAR.items() if 0 <= at + off < len(run))
                 score += ANSWERING * asks[at - 1] * own[at - 1] if at else 0.0
                 score += PASSAGE * around[at]
