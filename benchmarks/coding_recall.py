@@ -108,7 +108,7 @@ def main() -> int:
         print("not measured: the sessions are no part of Foldmark; name the folder that has them")
         return 0
     asked = questions()
-    kinds = defaultdict(int)
+    kinds: dict[str | None, int] = defaultdict(int)
     for question, _ in asked:
         kinds[question.category] += 1
     print(f"{len(asked)} questions: {', '.join(f'{number} {kind}' for kind, number in kinds.items())}.")
