@@ -29,6 +29,7 @@ from foldmark.core.recall import Mode
 from foldmark.interfaces.eval_table import table, verdict
 from foldmark.interfaces.evaluating import embedded, measure, of_set
 from foldmark.recall import ranking
+from foldmark.recall.days import days
 from foldmark.recall.evaluation import Answer
 from foldmark.recall.question_sets import QuestionSet, parse, places
 
@@ -38,7 +39,11 @@ WITHOUT: dict[str, Callable[[], None]] = {
     "neighbours": lambda: setattr(ranking, "_NEAR", {0: 1.0}),
     "passage": lambda: setattr(ranking, "PASSAGE", 0.0),
     "idle": lambda: setattr(ranking, "IDLE", 0.0),
+    "beside": lambda: setattr(ranking, "BESIDE", -1),
     "asking": lambda: setattr(ranking, "ASKING", 0.0),
+    "answering": lambda: setattr(ranking, "ANSWERING", 0.0),
+    "timed": lambda: setattr(ranking, "TIMED", 0.0),
+    "days": lambda: setattr(ranking, "days", lambda _, at: days("", at)),
     "named": lambda: setattr(ranking, "NAMED", 0.0),
 }
 """Parts of the ranking, and what takes each away."""

@@ -146,6 +146,38 @@ def test_the_day_counts_though_it_is_not_in_the_text(log: foldmark.Log) -> None:
         assert (hit.event_id, hit.score > 1) == (expected, False)
 
 
+def test_a_question_finds_what_stands_beside_a_hit(log: foldmark.Log, say: Say, found: Found) -> None:
+    ids = say(log.agent("talk"), "A", "B", "Seen any quartz?", "Yes, in the cellar.", "Good", "E")
+    assert found("quartz") == [ids[2]], "words alone are looked for as they are"
+    assert sorted(found("Where is the quartz?") or []) == ids[1:4]
+    assert (found("Where is the quartz?") or [])[0] == ids[2], "it has every word"
+    (first, *_) = log.search("Where is the quartz hidden?")
+    assert (first.event_id, first.snippet) == (ids[3], "Yes, in the cellar."), "the answer goes before the question"
+    assert log.search("Where is the quartz?", filters=Filters(role="assistant")) == []
+
+
+def test_what_was_erased_stands_beside_nothing(log: foldmark.Log, say: Say, found: Found) -> None:
+    agent = log.agent("talk")
+    before, hit, after = say(agent, "Gone", "The quartz", " \n")
+    agent.do(f"/message remove {before} --yes")
+    assert found("Where is the quartz?") == [hit]
+    assert after not in (found("Is there any quartz?") or [])
+
+
+def test_last_month_is_counted_from_when_it_was_said(log: foldmark.Log) -> None:
+    for month in (3, 5):
+        log.agent(f"{month}").append("user", "quartz was found last month", created_at=f"2026-{month:02}-08T10:00:00")
+    for month, expected in (("February", "3"), ("March", "3"), ("April", "5"), ("May", "5")):
+        assert log.search(f"quartz in {month}")[0].agent_name == expected
+
+
+def test_a_question_for_a_time_is_answered_by_one(log: foldmark.Log, found: Found) -> None:
+    tells = log.agent("one").append("user", "In June we saw quartz.")
+    other = log.agent("two").append("user", "In caves we saw quartz.")
+    assert found("When did we see quartz?") == [tells, other]
+    assert found("Where did we see quartz?") == [other, tells], "of equals the newest"
+
+
 def test_common_words_bring_nothing_where_there_are_rare_ones(
     log: foldmark.Log, found: Found, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from foldmark.conversation.planned import spans
+from foldmark.conversation.planned import Planned, spans
+from foldmark.conversation.recalling import search_everything
 from foldmark.core.recall import Filters
 from foldmark.core.segments import END
 from planning_talk import Talk
@@ -24,12 +25,16 @@ def talk(tmp_path: Path) -> Talk:
 
 
 def found(talk: Talk, query: str = QUESTION, **filters: Any) -> list[str]:
-    """The texts that a search finds; `/recall` must find the same messages."""
-    hits = talk.log.search(query, 50, filters=Filters(**filters))
+    """The texts that a search finds by their own words; `/recall` must find the same messages."""
+    hits = search_everything(query, 50, Filters(**filters), log=talk.log, beside=False)
     recalled = talk.agent.do(f"/recall --limit 50 {query}").data["runs"]
     if not filters:
         assert {hit["event_id"] for run in recalled for hit in run["hits"]} == {hit.event_id for hit in hits}
-    return [talk.log.store.event(hit.event_id).content for hit in hits]  # type: ignore[union-attr]
+        # What stands beside them may be found as well, but none of the planning.
+        beside = {hit.event_id for hit in talk.log.search(query, 50)} - {hit.event_id for hit in hits}
+        aside = Planned(talk.log.store)
+        assert not any(aside(talk.agent.id, id) for id in beside if id is not None)
+    return [talk.log.store.event(hit.event_id).content for hit in hits]  # type: ignore[union-attr,arg-type]
 
 
 def test_only_what_was_forgotten_is_found_not_the_talk_about_forgetting_it(talk: Talk) -> None:

@@ -12,8 +12,11 @@ from archive_place import Home
 from session_records import assistant, call, jsonl, result, user
 
 import foldmark
+from foldmark.conversation.recalling import search_everything
 from foldmark.core.errors import CommandError
+from foldmark.core.recall import ANY, Filters
 from foldmark.sessions.archive import recalling
+from foldmark.sessions.archive.searching import opened
 from foldmark.sessions.archive.storing import put
 
 A, B = "0a0a0a0a-1111-4111-8111-111111111111", "0b0b0b0b-2222-4222-8222-222222222222"
@@ -234,3 +237,22 @@ def test_calls_that_plan_forgetting_are_not_found(home: Home, agent: foldmark.Ag
     home.sync()
     (session,) = agent.do("/recall zebra").data["sessions"]
     assert [hit["line"] for hit in session["hits"]] == [1]
+
+
+def test_a_question_finds_what_stands_beside_a_hit(home: Home, agent: foldmark.Agent) -> None:
+    """Once, though it stands in a copy of the session as well; and only what the filters let through."""
+    records = (user("Where is the zebra?", "u1"), assistant([{"type": "text", "text": "In the cellar."}], "a1"))
+    home.session(A, *records)
+    home.session(B, *records, user("More of it", "u2"))
+    home.sync()
+
+    def found(query: str, filters: Filters = ANY) -> list[tuple[str, int | None]]:
+        with opened(home.archive, filters) as archive:
+            return [(each.id, each.line) for each in search_everything(query, filters=filters, archive=archive)]
+
+    assert found("zebra") == [(A, 1)]
+    assert found("where is the zebra?") == [(A, 1), (A, 2)]
+    assert found("where is the zebra?", Filters(role="user")) == [(A, 1)]
+    assert found("where is the zebra?", Filters(role="assistant")) == []
+    (session,) = agent.do("/recall where is the zebra?").data["sessions"]
+    assert len(session["hits"]) == 1, "a list of places names those that hold a word"

@@ -29,7 +29,7 @@ def recall(call: Call) -> Result:
     visible = True if call.flag("--visible") else False if call.flag("--forgotten") else None
     names = ("role", "since", "before", "agent", "project", "tool")
     wanted = filters({name: call.get(f"--{name}") for name in names}, visible)
-    recalled = recollect(call.agent.log, query, limit, wanted)
+    recalled = recollect(call.agent.log, query, limit, wanted, beside=False)
     entries = entries_of(call.agent, recalled.found)
     text, marks = text_of(lines_of(query, wanted, recalled, entries, limit, Wording("foldmark search --read ")))
     return Result(text, None, _data(query, recalled, entries), marks)

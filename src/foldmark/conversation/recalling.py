@@ -31,14 +31,19 @@ def search_everything(
     log: Log | None = None,
     archive: Archived | None = None,
     mode: Mode = "auto",
+    beside: bool = True,
 ) -> list[Found]:
     """The messages and memos that fit `query` best, of a log and of archived sessions, as far as given.
 
-    Any text is a query, as in `Log.search`, which explains `mode`, too; memos are found by their words alone. Raises
-    CommandError if there is no word in it, or no vector anywhere where only meanings are to count.
+    Any text is a query, as in `Log.search`, which explains `mode`, too; memos are found by their words alone.
+    Without `beside` a question does not find what only stands next to a hit.
+
+    Raises CommandError if there is no word in it, or no vector anywhere where only meanings are to count.
     """
     check_limit(limit)
     wanted = read(query)
+    if not beside:
+        wanted = wanted._replace(beside=False)
     memos = MemoIndex(log.store, filters) if log else None
     sources = (log.index(filters) if log else None, memos, archive)
     meant = likeness(query, mode, (log, None, archive))

@@ -20,18 +20,24 @@ class Recollection(NamedTuple):
 
 
 def recollect(
-    log: Log, query: str, limit: int, filters: Filters = ANY, counts: Callable[[Found], bool] | None = None
+    log: Log,
+    query: str,
+    limit: int,
+    filters: Filters = ANY,
+    counts: Callable[[Found], bool] | None = None,
+    *,
+    beside: bool = True,
 ) -> Recollection:
     """What of everything fits `query` best, at most `limit` that count. An archive that cannot be used is left out.
 
-    Raises CommandError as `search_everything`.
+    `beside` is as for, and CommandError is raised as by, `search_everything`.
     """
     missing: list[str] = []
 
     def searched(archive: Archived | None) -> list[Found]:
         most = limit
         while True:
-            every = search_everything(query, most, filters, log=log, archive=archive)
+            every = search_everything(query, most, filters, log=log, archive=archive, beside=beside)
             found = [each for each in every if not is_unfound(each.tool) and (counts is None or counts(each))]
             if len(found) >= limit or len(found) == len(every) or most >= MOST:
                 return found[:limit]

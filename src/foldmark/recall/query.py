@@ -12,6 +12,7 @@ from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.recall import Phrase, Term
 from foldmark.core.scripts import is_unspaced
+from foldmark.recall.days import asks_when
 from foldmark.recall.parts import pairs, pieces_of
 from foldmark.recall.ranking import is_question
 from foldmark.recall.tokens import stems, words
@@ -32,11 +33,13 @@ _SHORTEST_STEM, _LONGEST_ENDING = 3, 7
 
 class Query(NamedTuple):
     """What is asked for, in order and once each: `terms`, and `idle` words that say nothing beside them; whether it is
-    a question."""
+    a question, and one for a time; and whether what stands beside a hit may answer it."""
 
     terms: list[Term]
     idle: list[Term]
     question: bool
+    timed: bool
+    beside: bool
 
 
 def read(query: str) -> Query:
@@ -51,7 +54,8 @@ def read(query: str) -> Query:
             'there is no word to search for; type some, as in: database schema, "in these very words", migrat*'
         )
     wanted, beside = (telling, idle) if telling else (idle, [])
-    return Query(wanted[:MOST_TERMS], beside[:MOST_TERMS], is_question(query))
+    question = is_question(query)
+    return Query(wanted[:MOST_TERMS], beside[:MOST_TERMS], question, asks_when(query), question)
 
 
 def told_apart(query: str) -> tuple[list[Term], list[Term]]:

@@ -2,19 +2,19 @@
 
 The score is a sum over the terms of the query, each weighed by how rare it is. A term counts where it stands in the
 message itself (as in BM25), less in the two messages before and behind it, and once more in the passage around it:
-people say in one message what they ask about in another, and seldom repeat its words. A message that mostly asks
-answers little. docs/recall.md has the figures that the constants come from.
+people say in one message what they ask about in another, and seldom repeat its words. So the message beside one that
+holds a term may answer a question without holding any. A message that mostly asks answers little, one behind it more.
+docs/recall.md has the figures that the constants come from.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import accumulate
 from math import log
 from typing import NamedTuple
 
 from foldmark.core.recall import Phrase, Said, Term
-from foldmark.core.wording import MONTHS
+from foldmark.recall.days import days, name_days, tells_when
 from foldmark.recall.parts import parts_of
 from foldmark.recall.places import holds
 from foldmark.recall.tokens import stems
@@ -25,11 +25,20 @@ REACH = 8
 IDLE = 0.3
 """What a word that says nothing ("how", "first") weighs beside one that does and is as rare where it was read."""
 
-PASSAGE = 0.5
+PASSAGE = 0.4
 """What a term weighs that stands anywhere in the passage."""
 
-ASKING = 0.4
+BESIDE = 1
+"""How far from one that holds a telling term a message may stand that holds none and still answer a question."""
+
+ASKING = 0.5
 """How much less a message counts that only asks, where the query is a question: an answer tells."""
+
+ANSWERING = 0.3
+"""How much of what a message holds that only asks counts for the next one besides, where the query is a question."""
+
+TIMED = 0.4
+"""How much more a message counts that tells a time, where the query asks for one."""
 
 NAMED = 0.1
 """How much more a message counts that begins with the name of who speaks, where the query has this name."""
@@ -109,32 +118,45 @@ def is_question(query: str) -> bool:
 
 
 def scored(
-    runs: Sequence[Sequence[Said]], terms: Sequence[Asked], *, question: bool = False, everything: bool = False
+    runs: Sequence[Sequence[Said]],
+    terms: Sequence[Asked],
+    *,
+    question: bool = False,
+    timed: bool = False,
+    beside: bool = False,
+    everything: bool = False,
 ) -> list[Scored]:
     """The messages that fit, out of runs of neighbours, each with its score; in no order.
 
-    `question` is whether the query is one; without `everything` only those that hold a telling term.
+    `question` is whether the query is one, `timed` whether it asks for a time. Without `everything` only those that
+    hold a telling term, and with `beside` those next to them.
     """
     words = frozenset(term.word for term in terms if term.word)
     begin = _beginnings(terms)
-    read = [[_read(said, terms, words, begin) for said in run] for run in runs]
+    dated = words if name_days(words) else frozenset[str]()
+    read = [[_read(said, terms, dated, begin) for said in run] for run in runs]
     weights = _weights(terms, [each for run in read for each in run])
     lengths = [each.length for run in read for each in run]
     usual = max(1.0, sum(lengths) / max(1, len(lengths)))
     found = []
     for run, texts in zip(runs, read, strict=True):
         own = [_own(each, weights, usual) for each in texts]
+        asks = [asking(said.text) if question else 0.0 for said in run]
         around = _passages(texts, weights)
+        # What is too long to be read whole was found by an index, which has all of it.
+        holds_one = [each.held > 0 or len(said.text) >= LONGEST for each, said in zip(texts, run, strict=True)]
         for at, said in enumerate(run):
-            # What is too long to be read whole was found by an index, which has all of it.
-            held = texts[at].held or len(said.text) >= LONGEST
-            if said.fits and (held or everything):
+            near = everything or (beside and any(holds_one[max(0, at - BESIDE) : at + BESIDE + 1]))
+            # What was erased, or answered nothing, has no text.
+            if said.fits and (holds_one[at] or (near and said.text and not said.text.isspace())):
                 score = sum(share * own[at + off] for off, share in _NEAR.items() if 0 <= at + off < len(run))
+                score += ANSWERING * asks[at - 1] * own[at - 1] if at else 0.0
                 score += PASSAGE * around[at]
-                tells = 1 - ASKING * asking(said.text) if question else 1.0
                 label = _LABEL.match(said.text)
                 score *= 1 + NAMED if label and not words.isdisjoint(stems(label[1])) else 1
-                found.append(Scored(said, score * tells, held, tells))
+                score *= 1 + TIMED if timed and tells_when(said.text[label.end() if label else 0 : _SPLIT]) else 1
+                tells = 1 - ASKING * asks[at]
+                found.append(Scored(said, score * tells, texts[at].held, tells))
     return found
 
 
@@ -163,6 +185,8 @@ def occurrences(text: str, terms: Sequence[Asked]) -> tuple[list[int], int]:
 
 def asking(text: str) -> float:
     """The share of a text's words that stand in questions."""
+    if "?" not in text and "？" not in text:
+        return 0.0
     every = questions = 0
     for sentence in _SENTENCE.findall(text[:_SPLIT]):
         words = len(sentence.split())
@@ -201,7 +225,8 @@ def _promising(text: str, beginnings: frozenset[str]) -> bool:
     return not text.isascii() or any(each in lowered for each in beginnings)
 
 
-def _read(said: Said, terms: Sequence[Asked], words: frozenset[str], beginnings: frozenset[str]) -> _Read:
+def _read(said: Said, terms: Sequence[Asked], dated: frozenset[str], beginnings: frozenset[str]) -> _Read:
+    """What a message holds; `dated` are the words of the query, if they may name a day."""
     text = said.text
     promising = _promising(text, beginnings)
     begin = text if promising else text[:_SPLIT]
@@ -212,20 +237,9 @@ def _read(said: Said, terms: Sequence[Asked], words: frozenset[str], beginnings:
         tokens += stems(more)
     counts = [tokens.count(term.word) if term.word else _counted(term, text, tokens) for term in terms]
     held = sum(count > 0 and term.telling for count, term in zip(counts, terms, strict=True))
-    date = _date(said.at[:10])
-    if not date.isdisjoint(words):
-        counts = [count + (term.word in date) for count, term in zip(counts, terms, strict=True)]
+    if dated and not (named := days(text[:_SPLIT], said.at)).isdisjoint(dated):
+        counts = [count + (term.word in named) for count, term in zip(counts, terms, strict=True)]
     return _Read(counts, length, held)
-
-
-@lru_cache(maxsize=1000)
-def _date(day: str) -> frozenset[str]:
-    """The words by which people name a day, as stems: 2026-03-01 is 1 March 2026."""
-    year, _, rest = day.partition("-")
-    month, _, number = rest.partition("-")
-    if not (month.isdecimal() and 1 <= int(month) <= 12):
-        return frozenset()
-    return frozenset(stems(f"{year} {MONTHS[int(month) - 1]} {number.lstrip('0')}"))
 
 
 def _counted(term: Asked, text: str, tokens: Sequence[str]) -> int:

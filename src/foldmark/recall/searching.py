@@ -72,7 +72,9 @@ def _read(
         runs = index.around(ids, REACH) if ids else []
         known = {said.id for run in runs for said in run}
         runs += index.around([id for id in near if id not in known], 0) if near else []
-        read = scored(runs, weighed, question=query.question, everything=bool(near))
+        read = scored(
+            runs, weighed, question=query.question, timed=query.timed, beside=query.beside, everything=bool(near)
+        )
         if len(read) >= limit or len(ids) < most or most > MOST:
             return read
         most *= 4

@@ -111,7 +111,7 @@ class ArchiveIndex:
         return [id for each in ids for (id,) in self._rows(copies, each, *self._values)]
 
     def around(self, ids: Sequence[int], reach: int) -> list[list[Said]]:
-        wanted, places = set(ids), defaultdict[int, list[list[tuple[Any, ...]]]](list)
+        places = defaultdict[int, list[list[tuple[Any, ...]]]](list)
         near = min(reach, REACH)
         # What another program has taken out of the index meanwhile is passed over.
         where = (row for id in ids for row in self._rows("SELECT file, offset, part FROM messages WHERE id = ?", id))
@@ -129,7 +129,21 @@ class ArchiveIndex:
                     near,
                 )
             )
-        return [run for file, lists in places.items() for run in self._read(file, lists, wanted)]
+        fits = self._fitting({row[0] for lists in places.values() for rows in lists for row in rows}, set(ids))
+        return [run for file, lists in places.items() for run in self._read(file, lists, fits)]
+
+    def _fitting(self, ids: set[int], first: set[int]) -> set[int]:
+        """Those of these messages that the filters let through; of several copies of one, that among `first`."""
+        rows = self._rows(
+            "SELECT m.key, f.why IS 'trim', m.id FROM messages m JOIN files f ON f.id = m.file "
+            f"WHERE m.id IN (SELECT value FROM json_each(?)) {self._conditions}",
+            json.encode(list(ids)).decode(),
+            *self._values,
+        )
+        copies: dict[int, int] = {}
+        for key, _, id in sorted(rows, key=lambda row: (row[2] not in first, *row[1:])):
+            copies.setdefault(key, id)
+        return set(copies.values())
 
     def told(self, places: Sequence[Place]) -> list[Found | None]:
         """Where each of these messages stands, without its snippet; a second copy of one is None."""
@@ -154,7 +168,7 @@ class ArchiveIndex:
     def read(self, named: str, reach: int) -> Excerpt:
         return excerpt(read(self._archive, named, reach, archived_only=True))
 
-    def _read(self, file: int, lists: Sequence[Sequence[tuple[Any, ...]]], wanted: set[int]) -> list[list[Said]]:
+    def _read(self, file: int, lists: Sequence[Sequence[tuple[Any, ...]]], fits: set[int]) -> list[list[Said]]:
         """The texts at these places of a file, read where they lie; nothing if they are no longer there."""
         ((name, kind),) = self._rows("SELECT path, kind FROM files WHERE id = ?", file)
         texts: dict[int, str] = {}
@@ -167,7 +181,7 @@ class ArchiveIndex:
         return list(
             joined(
                 [
-                    [Said(id, texts[id], index.time_of(moment) or "", id in wanted) for id, _, _, _, moment in rows]
+                    [Said(id, texts[id], index.time_of(moment) or "", id in fits) for id, _, _, _, moment in rows]
                     for rows in lists
                 ]
             )
