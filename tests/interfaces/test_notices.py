@@ -27,3 +27,21 @@ def test_a_killed_agent_is_not_idle(capsys: pytest.CaptureFixture[str]) -> None:
         f"(agent {who} ended its turn: a command in another process changes its context)",
         f"(agent {who} is dead: {end.told.partition(' is dead: ')[2]})",
     ]
+
+
+def test_what_comes_while_the_prompt_comes_back_does_not_wait_for_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """The prompt stands there again between the look at it and the handing over: reading is called away."""
+
+    class Returning(Lines):
+        taken = 0
+
+        def take(self) -> None:
+            self.taken += 1
+
+    with foldmark.open(":memory:") as log:
+        root, front, keyboard = log.agent("root"), Foreground(), Returning([])
+        notices = Notices(root, front, keyboard, None, lambda: None, lambda _: None)
+        notices.ended(root, None)
+        assert (keyboard.taken, capsys.readouterr().out) == (1, "")
+        front.drain()
+        assert "is idle)" in capsys.readouterr().out

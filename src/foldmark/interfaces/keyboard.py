@@ -85,7 +85,7 @@ class Typed(Prompting):
         return self._read(question, "answer")
 
     def take(self) -> None:
-        """Have the prompt taken by a question, at once or before the next line is read; from any thread."""
+        """Have the prompt taken by what was handed over, at once or before the next line is read; from any thread."""
         self._taken = True
         self._wake("line")
 

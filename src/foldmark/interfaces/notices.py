@@ -103,6 +103,7 @@ class Notices:
         shown = harmless(self.agent.log.secrets.hidden(text))
         if not self._keyboard.notice(fitted(shown)):
             self._front.put(partial(self._noticed, shown))
+            self._keyboard.take()  # the prompt may have come back meanwhile: it would wait for a line first
 
     def _noticed(self, shown: str) -> None:
         if self.streams:
