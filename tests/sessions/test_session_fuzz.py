@@ -110,7 +110,7 @@ def test_parse(part: int, placed: list[tuple[Damaged, Path]]) -> None:
             assert read_item(record.value) is not None
             assert isinstance(said(record.value, each.kind), list)
         for index in (claude_index.index, codex_index.index):
-            planned = [step.entry.line for turn in plan(index(records)) for step in turn.steps]
+            planned = [step.entry.line for turn in plan(index(records, {})) for step in turn.steps]
             assert sorted(planned) == [record.line for record in records]
 
 

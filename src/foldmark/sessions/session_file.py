@@ -9,7 +9,6 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -138,6 +137,8 @@ class SessionFile:
 
     def digests(self, *ends: int) -> list[str]:
         """A digest of the file's bytes up to each of these offsets, which ascend."""
+        from hashlib import blake2b  # only imports need it
+
         digest = blake2b(digest_size=16)
         found = []
         with self._reading():
