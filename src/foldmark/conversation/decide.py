@@ -16,6 +16,7 @@ from foldmark.core.events import (
     OPERATION_KINDS,
     Drop,
     Event,
+    Evict,
     Filter,
     Fork,
     Mark,
@@ -63,7 +64,8 @@ def fork(at: Standing, name: str | None, child: str) -> Fork:
     for exchange in still_open(at):
         start = subtract(start, ranges_of(at, at.store.lookup((exchange.first, *exchange.members))))
     pins = tuple(pin for pin in at.fold.pins if _shows(at, start, pin))
-    return Fork(child, start, name, position, pins, at.settings, scratchpad)
+    evicted = tuple(m.id for m in at.store.lookup(sorted(at.fold.evicted)) if contains(start, m.agent_id, m.id))
+    return Fork(child, start, name, position, pins, evicted, at.settings, scratchpad)
 
 
 def drop(at: Standing, wanted: Iterable[int | tuple[int, int]]) -> Drop:
@@ -126,6 +128,55 @@ def unpin(at: Standing, turn_id: int) -> Unpin:
     if turn_id not in at.fold.pins:
         raise CommandError(f"turn {turn_id} is not pinned; {_pinned(at)}")
     return Unpin(turn_id)
+
+
+def evict(at: Standing, wanted: Iterable[int | tuple[int, int]]) -> Evict:
+    """Tool results in the context, each named by its id, or a range of ids (first, last) by those in it that are not
+    evicted yet."""
+    found: set[int] = set()
+    for each in wanted:
+        found |= _results_between(at, *each) if isinstance(each, tuple) else {_result(at, each)}
+    if not found:
+        raise CommandError(f"no tool result was named; {_newest_results(at)}")
+    return Evict(tuple(sorted(found)))
+
+
+def _result(at: Standing, event_id: int) -> int:
+    message = next(at.store.lookup([event_id]), None) if 0 < event_id < END else None
+    if message is None or not contains(at.lineage, message.agent_id, message.id):
+        wrong = f"there is no event {event_id} in this conversation"
+    elif message.kind == "tool_call":
+        results = at.store.results([message])
+        result = f"its result is {results[0].id}" if results else "it has no result"
+        wrong = f"event {event_id} is a tool call, not a tool result; {result}"
+    elif message.kind != "tool_result":
+        wrong = f"event {event_id} is a {message.kind.replace('_', ' ')}, not a tool result"
+    elif not _seen(at, [message]) or at.store.erased_by(event_id) is not None:
+        wrong = f"result {event_id} is not in the context; `/context explain {event_id}` says why"
+    elif event_id in at.fold.evicted:
+        by = at.fold.evicted[event_id]
+        wrong = f"result {event_id} is evicted already" + (f"; `/restore {by}` takes that back" if by else "")
+    else:
+        return event_id
+    raise CommandError(f"{wrong}; {_newest_results(at)}")
+
+
+def _results_between(at: Standing, first: int, last: int) -> set[int]:
+    if first > last:
+        raise CommandError(f"a range of ids goes from the lower to the higher one, unlike {first}-{last}")
+    agents = {segment.agent for segment in at.visible}
+    spans = intersect(at.visible, [Segment(agent, first, min(last, at.newest)) for agent in sorted(agents)])
+    found = {message.id for message in at.store.messages(spans) if message.kind == "tool_result"}
+    if not found - at.fold.evicted.keys():
+        raise CommandError(f"no tool result from {first} to {last} can be evicted; {_newest_results(at)}")
+    return found - at.fold.evicted.keys()
+
+
+def _newest_results(at: Standing) -> str:
+    """The results that there are, for an error message."""
+    newest = islice(at.store.messages(at.visible, newest_first=True), 200)
+    there_is = [each.id for each in newest if each.kind == "tool_result" and each.id not in at.fold.evicted][:6]
+    return f"its newest results: {listing(reversed(there_is))}" if there_is else "no result can be evicted now"
 
 
 def summary(at: Standing, name: str | None) -> Summary:

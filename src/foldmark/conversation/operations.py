@@ -1,5 +1,6 @@
 """What an agent's operations did, and whether they still count: for lists, explanations and differences [SPEC 4]."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -12,6 +13,7 @@ from foldmark.core.events import (
     Clear,
     Drop,
     Event,
+    Evict,
     Filter,
     Fork,
     Mark,
@@ -158,6 +160,8 @@ def words(operation: Operation) -> str:
             return f"pin of turn {turn}"
         case Unpin(turn=turn):
             return f"end of the pin of turn {turn}"
+        case Evict(results=results):
+            return f"eviction of {results_named(results)}"
         case Redact(turn=turn):
             return f"erasure of {f'turn {turn}' if turn else 'everything'}"
         case PlanningEnded(closes=closes):
@@ -174,6 +178,11 @@ def _filtered(mode: str, operation: Filter) -> str:
 def turns_named(turns: tuple[int, ...]) -> str:
     """`turn 5`, `turns 5, 7, 9`."""
     return f"turn {turns[0]}" if len(turns) == 1 else f"turns {listing(turns)}"
+
+
+def results_named(results: Sequence[int]) -> str:
+    """`result 5`, `results 5, 7, 9`."""
+    return f"result {results[0]}" if len(results) == 1 else f"results {listing(results)}"
 
 
 def sized(size: Size) -> str:

@@ -1,6 +1,6 @@
 """What the request of an agent can be made of: its turns, its pinned turns and the layers in front of them [SPEC 5]."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
@@ -51,6 +51,11 @@ class Sources:
         """The result that holds the preview of the planning conversation that is open; it is sent whole [SPEC 4.2]."""
         open_one = planning(self._at)
         return None if open_one is None or open_one.preview is None else result_of(self._at, open_one.preview)
+
+    @property
+    def evicted(self) -> Mapping[int, int]:
+        """The tool results of which a placeholder is sent, each with the operation that evicted it."""
+        return self._at.fold.evicted
 
     @cached_property
     def pins(self) -> list[Pinned]:

@@ -192,7 +192,8 @@ class Windowing:
     def _prompt(
         self, layers: Sequence[Layer], events: Sequence[Event], first: int, active: int | None = None
     ) -> Prompt:
-        shown = view(events, self._target.wire.dialect, self._config, first, active, self._sources.preview)
+        uncut, evicted = self._sources.preview, self._sources.evicted
+        shown = view(events, self._target.wire.dialect, self._config, first, active, uncut, evicted)
         layers = layers if self._summary is None else [*layers, self._summary]
         return prompts.assemble(layers, shown, self._instruction, anchors_last=self._anchors_last)
 
@@ -209,7 +210,8 @@ class Windowing:
         return self._prompt(self._sources.then, [*in_front, *then], events[0].id, active_from(events))
 
     def _rough(self, unit: Unit) -> int:
-        steps = view(unit.events, self._target.wire.dialect, self._config, 0, unit.events[-1].id + 1).steps
+        behind, evicted = unit.events[-1].id + 1, self._sources.evicted
+        steps = view(unit.events, self._target.wire.dialect, self._config, 0, behind, evicted=evicted).steps
         return self.encoded(Prompt("", (*_IN_FRONT, *steps)), bare=True).size - self._bare if steps else 0
 
     @cached_property

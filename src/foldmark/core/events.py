@@ -35,6 +35,7 @@ OPERATION_KINDS = (
     "restore",
     "pin",
     "unpin",
+    "evict",
     "redact",
 )
 RECORD_KINDS = ("state", "scratchpad", "config", "command", "agent_killed", "usage", "window_summary", "record")
@@ -133,6 +134,7 @@ class Fork(_Operation, frozen=True):
     mark: str | None = None
     position: int | None = None
     pins: tuple[int, ...] = ()
+    evicted: tuple[int, ...] = ()
     settings: dict[str, Any] = {}
     scratchpad: str | None = None
 
@@ -210,6 +212,12 @@ class Unpin(_Operation, frozen=True):
     turn: int
 
 
+class Evict(_Operation, frozen=True):
+    """A one-line placeholder is sent in place of each of these tool results."""
+
+    results: tuple[int, ...]
+
+
 class Redact(_Operation, frozen=True):
     """The turn's events were erased in the whole database, all of the agent's for turn 0; the segments stay."""
 
@@ -227,5 +235,18 @@ class PlanningEnded(_Operation, frozen=True, tag="turn_ended"):
 
 
 Operation: TypeAlias = (
-    Mark | Clear | Rewind | Fork | Filter | Drop | Undo | Summary | Restore | Pin | Unpin | Redact | PlanningEnded
+    Mark
+    | Clear
+    | Rewind
+    | Fork
+    | Filter
+    | Drop
+    | Undo
+    | Summary
+    | Restore
+    | Pin
+    | Unpin
+    | Evict
+    | Redact
+    | PlanningEnded
 )
