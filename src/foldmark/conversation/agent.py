@@ -314,14 +314,14 @@ class Agent(Timeline):
 
     def tools(self) -> list[ToolSpec]:
         """The tools that this agent's model is offered: those of its setting `tools`, what an open planning
-        conversation needs, and `slash` with the commands of `model_commands` only."""
+        conversation needs, and `slash` with the commands of `model_commands` only, `evict` unless these are none."""
         at, there = self.standing(), self.log.tools()
         if (wanted := at.config.tools) != "all":
             names = {*wanted.split(", "), *(["filter_context"] if talk(at) else [])}
             there = [spec for spec in there if spec.name in names]
         commands = at.config.model_commands
         if commands == "none":
-            return [spec for spec in there if spec.name != "slash"]
+            return [spec for spec in there if spec.name not in ("slash", "evict")]
         return there if commands == "all" else [_with_commands(spec, commands.split(", ")) for spec in there]
 
     @property

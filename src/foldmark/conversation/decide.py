@@ -27,6 +27,7 @@ from foldmark.core.events import (
     Undo,
     Unpin,
 )
+from foldmark.core.eviction import is_longer
 from foldmark.core.replay import RESTORABLE, Recorded, taken_back
 from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal, subtract
 from foldmark.core.turns import Message, newest_turns, settle
@@ -132,7 +133,7 @@ def unpin(at: Standing, turn_id: int) -> Unpin:
 
 def evict(at: Standing, wanted: Iterable[int | tuple[int, int]]) -> Evict:
     """Tool results in the context, each named by its id, or a range of ids (first, last) by those in it that are not
-    evicted yet."""
+    evicted yet and longer than their placeholder."""
     found: set[int] = set()
     for each in wanted:
         found |= _results_between(at, *each) if isinstance(each, tuple) else {_result(at, each)}
@@ -150,7 +151,7 @@ def _result(at: Standing, event_id: int) -> int:
         result = f"its result is {results[0].id}" if results else "it has no result"
         wrong = f"event {event_id} is a tool call, not a tool result; {result}"
     elif message.kind != "tool_result":
-        wrong = f"event {event_id} is a {message.kind.replace('_', ' ')}, not a tool result"
+        wrong = f"event {event_id} is of kind '{message.kind}', not a tool result"
     elif not _seen(at, [message]) or at.store.erased_by(event_id) is not None:
         wrong = f"result {event_id} is not in the context; `/context explain {event_id}` says why"
     elif event_id in at.fold.evicted:
@@ -166,16 +167,17 @@ def _results_between(at: Standing, first: int, last: int) -> set[int]:
         raise CommandError(f"a range of ids goes from the lower to the higher one, unlike {first}-{last}")
     agents = {segment.agent for segment in at.visible}
     spans = intersect(at.visible, [Segment(agent, first, min(last, at.newest)) for agent in sorted(agents)])
-    found = {message.id for message in at.store.messages(spans) if message.kind == "tool_result"}
-    if not found - at.fold.evicted.keys():
+    evicted = at.fold.evicted
+    found = {each.id for each in at.store.messages(spans) if is_longer(each) and each.id not in evicted}
+    if not found:
         raise CommandError(f"no tool result from {first} to {last} can be evicted; {_newest_results(at)}")
-    return found - at.fold.evicted.keys()
+    return found
 
 
 def _newest_results(at: Standing) -> str:
     """The results that there are, for an error message."""
     newest = islice(at.store.messages(at.visible, newest_first=True), 200)
-    there_is = [each.id for each in newest if each.kind == "tool_result" and each.id not in at.fold.evicted][:6]
+    there_is = [each.id for each in newest if is_longer(each) and each.id not in at.fold.evicted][:6]
     return f"its newest results: {listing(reversed(there_is))}" if there_is else "no result can be evicted now"
 
 

@@ -20,6 +20,13 @@ def placeholder(event: Event, by: int) -> str:
     return f"{PLACEHOLDER.format(length=len(event.content), id=event.id)}{back}.]"
 
 
+def is_longer(event: Event) -> bool:
+    """Return True for a tool result that holds more than the line that would be sent in its place."""
+    if event.kind != "tool_result":
+        return False
+    return bool((event.data or {}).get("blocks")) or len(event.content) > len(placeholder(event, event.id))
+
+
 def as_sent(event: Event, evicted: Mapping[int, int]) -> Event:
     """Return the event as it is sent: an evicted result with its placeholder, without images and whatever else it held."""
     if event.kind != "tool_result" or event.id not in evicted:
