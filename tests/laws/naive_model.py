@@ -54,6 +54,7 @@ class Operation:
     until: int | None = None  # ... and its last, once the turn in which it was recorded has ended
     text: str | None = None  # summary: the state block it carries; fork: the child's scratchpad
     pins: frozenset[int] = frozenset()  # fork: the child's pins
+    evicted: frozenset[int] = frozenset()  # evict: the results; fork: those that the child is born with
 
 
 @dataclass
@@ -63,6 +64,7 @@ class Folded:
     visible: list[int]
     marks: dict[str, int] = field(default_factory=dict)
     pins: set[int] = field(default_factory=set)
+    evicted: set[int] = field(default_factory=set)
     states: list[State] = field(default_factory=list)
 
 
@@ -73,6 +75,7 @@ class NaiveAgent:
         self.inherited = list(inherited)
         self.inherited_states = list(states)
         self.inherited_pins: frozenset[int] = frozenset()
+        self.inherited_evicted: frozenset[int] = frozenset()
         self.own: list[Message] = []
         self.events: list[Message | State | Operation] = []
         self.turn: int | None = None  # the open turn; a child is born with none
@@ -160,6 +163,7 @@ class NaiveAgent:
     def _fold(self) -> Folded:
         start, skip = {m.id for m in self.inherited}, self.taken_back()
         now = Folded(sorted(start), pins=set(self.inherited_pins), states=list(self.inherited_states))
+        now.evicted = set(self.inherited_evicted)
         born = {s.id for s in now.states}
         for event in self.events:
             if isinstance(event, Message):
@@ -186,8 +190,11 @@ class NaiveAgent:
                 now.pins.add(event.target)
             elif event.kind == "unpin":
                 now.pins.discard(event.target)
+            elif event.kind == "evict":
+                now.evicted |= event.evicted
         out = {m.id for m in self.lineage() if m.turn in self.erased or any(self._plans(m.id, skip))}
         now.visible = [i for i in now.visible if i not in out]
+        now.evicted &= set(now.visible)
         now.states = [s for s in now.states if s.owner not in out and s.turn not in self.erased]
         return now
 
@@ -334,13 +341,15 @@ class NaiveAgent:
         states = {s.id for s in self.folded().states if s.id > behind and s.owner not in out | born}
         turns = {m.turn for m in self.lineage() if m.id in messages}
         pins = frozenset(self.folded().pins & turns)
-        scratchpad = None if name else self.scratchpad
-        return Operation("fork", messages=messages, states=frozenset(states), pins=pins, text=scratchpad)
+        scratchpad, evicted = None if name else self.scratchpad, frozenset(self.folded().evicted & messages)
+        more = {"pins": pins, "evicted": evicted, "text": scratchpad}
+        return Operation("fork", messages=messages, states=frozenset(states), **more)
 
     def child(self, fork: Operation) -> NaiveAgent:
         """The agent a fork gives birth to, as long as nothing has happened since."""
         states = [s for s in self.folded().states if s.id in fork.states]
         child = NaiveAgent((m for m in self.lineage() if m.id in fork.messages), states)
+        child.inherited_evicted = fork.evicted
         child.inherited_pins, child.scratchpad, child.erased = fork.pins, fork.text, self.erased
         return child
 
@@ -403,6 +412,13 @@ class NaiveAgent:
         if turn not in self.folded().pins:
             raise RefusedError(f"turn {turn} is not pinned")
         return Operation("unpin", target=turn)
+
+    def evict(self, ids: Iterable[int]) -> Operation:
+        """Visible tool results that are not evicted yet; the messages stay."""
+        results = {m.id for m in self.lineage() if m.kind == "tool_result"} & set(self.visible())
+        if not set(ids) <= results - self.folded().evicted:
+            raise RefusedError(f"not all of {ids} are results to evict")
+        return Operation("evict", evicted=frozenset(ids))
 
     def restore(self, target: int) -> Operation:
         """Any operation of this agent but a fork or a redaction, unless it is taken back already."""

@@ -28,7 +28,7 @@ from random_logs import (
     tool_lists,
     violations,
 )
-from side_by_side import Pair
+from side_by_side import Pair, check_placeholders
 from test_all_operations import CALL_IDS, WHO, Histories
 
 from foldmark.core.config import THINKING as THINKING_LEVELS
@@ -234,6 +234,7 @@ class Requests(Histories):
         assert violations(provider, model, request.body) == []
         accounts_for(request, pair.real)
         sends_what_it_says(request)
+        check_placeholders(request, pair.model)
 
 
 def accounts_for(request: Request, agent: Any) -> None:

@@ -1,12 +1,12 @@
 """`/context evict`: single tool results out of what is sent, by their ids or because they are stale [SPEC 4, 5.7]."""
 
+from collections.abc import Sequence
+
 from foldmark.commands.context import previewed
 from foldmark.commands.registry import PREVIEW, Call, Command
-from foldmark.conversation import Result, decide
-from foldmark.conversation.evicting import SentResult, evict, question, stale_results
-from foldmark.conversation.standing import Standing
+from foldmark.conversation import Result
+from foldmark.conversation.evicting import SentResult, evict, eviction, question, stale_results
 from foldmark.core.errors import CommandError
-from foldmark.core.events import Evict
 
 SUPERSEDED = "--superseded"
 
@@ -15,8 +15,8 @@ def _evict(call: Call) -> Result:
     ids, stale = call.get("ID"), call.flag(SUPERSEDED)
     if (ids is None) is not stale:
         raise CommandError(
-            f"/context evict takes the ids of tool results, or {SUPERSEDED} for those that a later read or write of the "
-            "same file has made stale; `/context show` shows ids"
+            f"/context evict takes the ids of tool results, or {SUPERSEDED} for those that a later read or write of "
+            "the same file has made stale; `/context show` shows ids"
         )
     return _superseded(call) if ids is None else _evicted(call, call.numbers("ID"), [])
 
@@ -35,16 +35,13 @@ def _superseded(call: Call) -> Result:
     return _evicted(call, [each.result.id for each in offered], offered)
 
 
-def _evicted(call: Call, wanted: list[int | tuple[int, int]] | list[int], offered: list[SentResult]) -> Result:
-    def decision(at: Standing) -> Evict:
-        return decide.evict(at, wanted)
-
+def _evicted(call: Call, wanted: Sequence[int | tuple[int, int]], offered: list[SentResult]) -> Result:
     own = {"superseded": [each.data() for each in offered]} if offered else {}
     if call.flag(PREVIEW):
-        found = previewed(call, decision)
+        found = previewed(call, lambda at: eviction(at, wanted))
         lines = [found.text, *(f"  {each.line()}" for each in offered)]
         return Result("\n".join(lines), None, {**found.data, **own})
-    done = evict(call.agent, decision, actor=call.actor, reason=call.reason)
+    done = evict(call.agent, wanted, actor=call.actor, reason=call.reason)
     return Result(done.text, done.event_id, {**done.data, **own})
 
 

@@ -198,6 +198,7 @@ def context_json(agent_id: str, context: Context, turns: Sequence[Turn]) -> dict
         "segments": [segment._asdict() for segment in context.segments],
         "marks": context.marks,
         "pins": list(context.pins),
+        "evicted": sorted(context.evicted),
         "state": context.state,
         "scratchpad": context.scratchpad,
         "turns": [{"id": turn.id, "messages": [message_json(each) for each in turn.messages]} for turn in turns],

@@ -62,8 +62,8 @@ class Context:
 
     `messages` are events with `id`, `kind`, `role`, `content` and the rest of `foldmark.core.events.Event`; `size` is
     how many are visible, and their tokens as fixed at append (bytes / 4); `marks` is name -> event id in the order they
-    were set; `pins` are the ids of pinned turns; `evicted` is tool result -> the operation that evicted it, 0 where that
-    was before a fork: of these a placeholder is sent. Nothing is read from the store before it is asked for.
+    were set; `pins` are the ids of pinned turns; `evicted` is tool result -> the operation that evicted it, 0 where
+    that was before a fork: of these a placeholder is sent. Nothing is read from the store before it is asked for.
     """
 
     def __init__(self, standing: Standing) -> None:

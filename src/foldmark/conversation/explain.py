@@ -34,8 +34,8 @@ from foldmark.core.wording import one_line
 
 class Explanation(Struct, frozen=True):
     """Whether an event is in the context; the operations that keep it out, each by itself, oldest first; and why in
-    words. `reason` is `visible`, `evicted`, `operation`, `metadata`, `erased`, `elsewhere` or `not inherited`. `did` is what the
-    event did, if it is an operation."""
+    words. `reason` is `visible`, `evicted`, `operation`, `metadata`, `erased`, `elsewhere` or `not inherited`. `did` is
+    what the event did, if it is an operation."""
 
     event: Event
     in_context: bool
@@ -151,7 +151,7 @@ def _in_force(at: Standing, wanted: Callable[[int, Operation], bool]) -> list[Ev
 
 
 def _keeping_out(at: Standing, event: Event) -> list[Event]:
-    found = _in_force(at, lambda id, operation: _takes_out(at, id, operation, event))
+    found = _in_force(at, lambda event_id, operation: _takes_out(at, event_id, operation, event))
     # A summary is a message as well: taken back, its own text leaves with it.
     operations = at.store.operations(at.record.id)
     pairs = recorded(operations)

@@ -11,7 +11,7 @@ from foldmark.core.codec import count_tokens, operation_kind
 from foldmark.core.events import Event, Operation
 from foldmark.core.ports import Size
 from foldmark.core.replay import RESTORABLE, Fold
-from foldmark.core.segments import Segments, contains, subtract, until
+from foldmark.core.segments import Segment, Segments, intersect, normal, subtract, until
 
 
 class Result(Struct, frozen=True):
@@ -20,9 +20,9 @@ class Result(Struct, frozen=True):
     `text` is for a person; `event_id` is the operation's, None if none was recorded; `data` is JSON. For an operation
     it holds `operation`, `actor`, `reason` (None if none was given), `back` (the command that takes it back, None where
     nothing does), and the sizes `left`, `returned`, `before` and `after`, each with `messages` and `tokens`, beside
-    what is the operation's own (`child` of a fork, `widened` of a filter); `evicted` and `whole_again`, each with `results`
-    and `tokens`, where tool results are sent as a placeholder from now on, or as they were; for a model with a prompt cache also
-    `cached_prefix` with `kept` and `of` in tokens and `percent`. `marks` are places in `text`, from and up to, that
+    what is the operation's own (`child` of a fork, `widened` of a filter); `evicted` and `whole_again`, each with
+    `results` and `tokens`, where tool results are sent as a placeholder from now on, or as they were; for a model with
+    a prompt cache also `cached_prefix` with `kept` and `of` in tokens and `percent`. `marks` are places in `text`, from and up to, that
     stand out where it is shown.
     """
 
@@ -113,14 +113,14 @@ class Receipt(Struct, frozen=True):
 
 
 def results_changed(at: Standing, fold: Fold, seen: Segments) -> tuple[list[Event], list[Event]]:
-    """The tool results visible in `seen` that are evicted in `fold` and not now, and those for which it is the other way
-    round. Cost follows the results."""
+    """Return the tool results visible in `seen` that are evicted in `fold` and not now, and those that are evicted now
+    and not in `fold`. Cost follows the results."""
     if fold.evicted.keys() == at.fold.evicted.keys():
         return [], []
 
     def shown(ids: Iterable[int]) -> list[Event]:
-        found = (event for event in map(at.store.event, sorted(ids)) if event is not None)
-        return [event for event in found if contains(seen, event.agent_id, event.id)]
+        spans = normal(Segment(each.agent_id, each.id, each.id) for each in at.store.lookup(ids))
+        return list(at.store.messages(intersect(seen, spans)))
 
     now, then = at.fold.evicted.keys(), fold.evicted.keys()
     return shown(then - now), shown(now - then)

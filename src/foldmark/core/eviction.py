@@ -9,7 +9,9 @@ from msgspec.structs import replace
 
 from foldmark.core.events import Event
 
-PLACEHOLDER = '[Evicted: {length:,} characters. Use query_db(sql="SELECT content FROM messages WHERE id={id}") to see it'
+PLACEHOLDER = (
+    '[Evicted: {length:,} characters. Use query_db(sql="SELECT content FROM messages WHERE id={id}") to see it'
+)
 """What stands where an evicted result was; `{id}` is its event's."""
 
 

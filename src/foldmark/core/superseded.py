@@ -13,10 +13,24 @@ import msgspec
 
 from foldmark.core.events import Event
 
-READS = frozenset("read read_file read_text_file readfile view view_file open_file notebookread".split())
+READS = frozenset(["read", "read_file", "read_text_file", "readfile", "view", "view_file", "open_file", "notebookread"])
 WRITES = frozenset(
-    "write write_file writefile edit edit_file multiedit multi_edit create_file str_replace insert replace notebookedit "
-    "apply_patch create".split()
+    [
+        "write",
+        "write_file",
+        "writefile",
+        "edit",
+        "edit_file",
+        "multiedit",
+        "multi_edit",
+        "create_file",
+        "str_replace",
+        "insert",
+        "replace",
+        "notebookedit",
+        "apply_patch",
+        "create",
+    ]
 )
 """Names of tools in lower case, without what stands in front of them for a server."""
 

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from foldmark.conversation import Agent, decide
+from foldmark.conversation import Agent
 from foldmark.conversation.asking import Asking
 from foldmark.conversation.evicting import evict, sent_results
 from foldmark.core.errors import CommandError
@@ -21,7 +21,7 @@ class _Arguments(Struct, frozen=True, forbid_unknown_fields=True):
 def _run(agent: Agent, arguments: _Arguments, asking: Asking) -> str:
     if not arguments.ids:
         return _listed(agent)
-    result = evict(agent, lambda at: decide.evict(at, arguments.ids), actor="model", reason=arguments.reason)
+    result = evict(agent, arguments.ids, actor="model", reason=arguments.reason)
     asking.operated(result)
     return result.text
 
