@@ -52,7 +52,7 @@ def own_messages(until: int) -> list[int]:
 def histories(draw: st.DrawFn) -> list[Recorded]:
     """Operations as they may have been recorded: each refers to ids before its own."""
     recorded: list[Recorded] = []
-    kinds = "mark clear rewind fork filter drop undo summary restore restore pin unpin redact filter mark rewind evict evict"
+    kinds = "mark clear rewind fork filter drop undo summary restore restore pin unpin redact filter mark rewind evict"
     for number, kind in enumerate(draw(st.lists(st.sampled_from(kinds.split()), max_size=14))):
         at = BORN + 2 + 2 * number
         ids = st.integers(0, at - 1)
@@ -111,7 +111,7 @@ def naive_taken_back(recorded: Sequence[Recorded]) -> set[int]:
 
 
 def naive(recorded: Sequence[Recorded]) -> tuple[Visible, dict[str, int], list[int], dict[int, int]]:
-    """SPEC 3's table over single ids: the visible messages, the marks, the pins, what was evicted by which operation."""
+    """SPEC 3's table over single ids: what is visible, the marks, the pins, and what was evicted by which operation."""
     back = naive_taken_back(recorded)
     visible, marks, pins, evicted = set(INHERITED), dict[str, int](), [3], {9: 0}
     visible.add(("me", BORN + 1))

@@ -21,9 +21,9 @@ class Result(Struct, frozen=True):
     it holds `operation`, `actor`, `reason` (None if none was given), `back` (the command that takes it back, None where
     nothing does), and the sizes `left`, `returned`, `before` and `after`, each with `messages` and `tokens`, beside
     what is the operation's own (`child` of a fork, `widened` of a filter); `evicted` and `whole_again`, each with
-    `results` and `tokens`, where tool results are sent as a placeholder from now on, or as they were; for a model with
-    a prompt cache also `cached_prefix` with `kept` and `of` in tokens and `percent`. `marks` are places in `text`, from and up to, that
-    stand out where it is shown.
+    `results` and `tokens`, where a placeholder is sent of tool results from now on, or no more; for a model with a
+    prompt cache also `cached_prefix` with `kept` and `of` in tokens and `percent`. `marks` are places in `text`, from
+    and up to, that stand out where it is shown.
     """
 
     text: str

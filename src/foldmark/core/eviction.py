@@ -1,6 +1,6 @@
-"""What is sent of a tool result that was evicted, and which results a later call has made stale [SPEC 5.7]. Pure.
+"""What is sent of a tool result that was evicted [SPEC 5.7]. Pure.
 
-An evicted result stays in the log and in the context; a line takes its place in what is sent, so its call keeps a result.
+It stays in the log and in the context; a line takes its place in what is sent, so its call keeps a result.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,9 +9,7 @@ from msgspec.structs import replace
 
 from foldmark.core.events import Event
 
-PLACEHOLDER = (
-    '[Evicted: {length:,} characters. Use query_db(sql="SELECT content FROM messages WHERE id={id}") to see it'
-)
+PLACEHOLDER = '[Evicted: {length:,} characters. query_db(sql="SELECT content FROM messages WHERE id={id}") shows them'
 """What stands where an evicted result was; `{id}` is its event's."""
 
 
@@ -30,7 +28,7 @@ def is_longer(event: Event) -> bool:
 
 
 def as_sent(event: Event, evicted: Mapping[int, int]) -> Event:
-    """Return the event as it is sent: an evicted result with its placeholder, without images and whatever else it held."""
+    """Return the event as it is sent: an evicted result with its placeholder, and without its images."""
     if event.kind != "tool_result" or event.id not in evicted:
         return event
     data = {key: value for key, value in (event.data or {}).items() if key in ("call_id", "is_error")}

@@ -52,9 +52,9 @@ class Fold(Struct, frozen=True):
     """An agent's context without its messages, as of operation `at` (0: none yet).
 
     `segments` reach `END` where the agent's next message will be visible; `marks` are name -> event id in the order
-    they were set; `pins` are the ids of pinned turns; `evicted` is tool result -> the operation that evicted it, 0 where
-    that was before the agent was born. `closing` is (filter, first) where a filter was recorded whose
-    planning conversation goes on from event `first` to the end of the turn, whether or not the filter still counts.
+    they were set; `pins` are the ids of pinned turns; `evicted` is tool result -> the operation that evicted it, 0
+    where that was before the agent was born. `closing` is (filter, first) where a filter was recorded whose planning
+    conversation goes on from event `first` to the end of the turn, whether or not the filter still counts.
     """
 
     agent: str

@@ -1,7 +1,7 @@
 """Which results of file tools a later read or write of the same file has made stale [SPEC 5.7]. Pure.
 
-A call is known by the name of its tool, whoever's it is, and by the path among its arguments. In doubt nothing is stale:
-a call that failed, or another spelling of a path, makes nothing so.
+A call is known by the name of its tool, whoever's it is, and by the path among its arguments. In doubt nothing is
+stale: a call that failed, or another spelling of a path, makes nothing so.
 """
 
 import posixpath
@@ -13,24 +13,12 @@ import msgspec
 
 from foldmark.core.events import Event
 
-READS = frozenset(["read", "read_file", "read_text_file", "readfile", "view", "view_file", "open_file", "notebookread"])
+READS = frozenset({"read", "read_file", "read_text_file", "readfile", "view", "view_file", "open_file", "notebookread"})
 WRITES = frozenset(
-    [
-        "write",
-        "write_file",
-        "writefile",
-        "edit",
-        "edit_file",
-        "multiedit",
-        "multi_edit",
-        "create_file",
-        "str_replace",
-        "insert",
-        "replace",
-        "notebookedit",
-        "apply_patch",
-        "create",
-    ]
+    {
+        *("write", "write_file", "writefile", "create_file", "create", "edit", "edit_file", "multiedit", "multi_edit"),
+        *("str_replace", "insert", "replace", "notebookedit", "apply_patch"),
+    }
 )
 """Names of tools in lower case, without what stands in front of them for a server."""
 
