@@ -13,7 +13,7 @@ from foldmark.core.events import OPERATION_KINDS
 SAYING = ("say", "say", "say", "say", "tools", "open", "answer", "end", "late", "state", "note", "scratchpad")
 OPERATING = (
     *("mark", "mark", "clear", "rewind", "rewind", "fork", "undo", "drop", "drop", "forget", "remember"),
-    *("restore", "restore", "restore", "pin", "unpin", "summarize", "evict"),
+    *("restore", "restore", "restore", "pin", "unpin", "summarize", "span", "evict"),
 )
 DEEDS = st.lists(
     st.tuples(st.sampled_from((*SAYING, *OPERATING)), st.integers(0, 60), st.integers(0, 2)), min_size=6, max_size=30
@@ -111,6 +111,10 @@ def operate(agent: Agent, deed: str, number: int) -> Any:
             return agent.do("/fork" if not marks or number % 2 else f"/fork {marks[number % len(marks)]}")
         case "summarize":
             return agent.do("/summarize" if not marks or number % 2 else f"/summarize {marks[number % len(marks)]}")
+        case "span" if context.size.messages:
+            visible = ids(agent)
+            chosen = visible[number % len(visible) :][:4]
+            return agent.do(f"/summarize {chosen[0]}..{chosen[-1]}")
         case "drop" | "pin" | "unpin" if turns:
             name = {"drop": "context drop"}.get(deed, deed)
             return agent.do(f"/{name} {turns[number % len(turns)]}")

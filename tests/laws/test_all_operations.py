@@ -431,6 +431,17 @@ class Histories(SideBySide, RuleBasedStateMachine):
         if not pair.model.planning and not pair.model.settling():
             self.operate(pair, self.with_name("/summarize", target), lambda: pair.model.summarize(target))
 
+    @rule(who=WHO, known=MOSTLY, pick=PICK, length=st.integers(0, 6))
+    def summarize_span(self, who: int, known: bool, pick: int, length: int) -> None:
+        """From a message to another that is visible, or from any id to another."""
+        pair = self.pair(who)
+        model = pair.model
+        choice = model.visible() if known and model.visible() else [*self.ids, UNKNOWN_ID]
+        first = choice[pick % len(choice)]
+        last = choice[min(pick % len(choice) + length, len(choice) - 1)]
+        if not model.planning and not model.settling():
+            self.operate(pair, f"/summarize {first}..{last}", lambda: model.summarize_span(first, last))
+
     @rule(who=WHO, known=MOSTLY, pick=PICK, off=st.booleans())
     def pin_or_unpin(self, who: int, known: bool, pick: int, off: bool) -> None:
         """Erased turns apart: whether their pins are still there, SPEC does not say."""

@@ -118,8 +118,9 @@ def _summarize(call: Call) -> Result:
     decided = decide.summary(call.agent.standing(), mark)
     text = summarized(call.agent, decided.ranges)
     receipt = _recorded(call, lambda _: decided, content=text)
-    after = "" if mark is None else f" after '{mark}'"
-    return result(receipt, f"A summary takes the place of what stood{after}:\n\n{text}\n", mark=mark, summary=text)
+    what = words(decided).removeprefix("summary of ")
+    told = f"A summary takes the place of {what}:\n\n{text}\n"
+    return result(receipt, told, mark=decided.mark, span=decided.span, summary=text, widened=list(decided.widened))
 
 
 def _pin(call: Call) -> Result:
@@ -190,7 +191,7 @@ CONTEXT = (
     Command(
         "summarize",
         "[MARK] [--preview]",
-        "Put the model's summary in place of what lies after MARK.",
+        "Put the model's summary in place of what lies after MARK, or of FROM..TO (marks or ids).",
         _summarize,
         HUMAN,
         interrupts=True,

@@ -170,8 +170,8 @@ def _takes_out(at: Standing, id: int, operation: Operation, event: Event) -> boo
     match operation:
         case Clear():
             return event.id < id
-        case Rewind(position=position):
-            return event.agent_id == at.record.id and position < event.id <= id
+        case Rewind(position=position, kept=kept):
+            return event.agent_id == at.record.id and position < event.id <= id and event.id not in kept
         case Filter(ranges=ranges, planning=(_, None)):
             end = _closed(at, id)
             return event.id <= end and contains(ranges, event.agent_id, event.id)

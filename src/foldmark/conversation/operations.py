@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from foldmark.conversation import decide
 from foldmark.conversation.decide import recorded
+from foldmark.conversation.exchanges import behind
 from foldmark.conversation.standing import Standing
 from foldmark.core.codec import operation_of
 from foldmark.core.events import (
@@ -29,7 +30,6 @@ from foldmark.core.events import (
 )
 from foldmark.core.ports import Size
 from foldmark.core.replay import RESTORABLE
-from foldmark.core.segments import END, Segment, intersect
 from foldmark.core.wording import count, listing, one_line
 
 CRITERIA = 60
@@ -129,9 +129,9 @@ def marks(at: Standing) -> list[Marked]:
         event = at.store.event(event_id)
         assert event is not None
         position = decide.rewind(at, name).position
-        behind = intersect(at.visible, (Segment(at.record.id, position + 1, END),))
-        first = next(at.store.messages(behind), None)
-        found.append(Marked(name, event, at.store.size(behind), first))
+        there = behind(at, position)
+        first = next(at.store.messages(there), None)
+        found.append(Marked(name, event, at.store.size(there), first))
     return found
 
 
@@ -152,6 +152,8 @@ def words(operation: Operation) -> str:
             return f"drop of {turns_named(turns)}"
         case Undo(turn=turn):
             return f"undo of turn {turn}"
+        case Summary(span=str(span)):
+            return f"summary of {span}"
         case Summary(mark=mark):
             return "summary of everything" if mark is None else f"summary of what stood after '{mark}'"
         case Restore(target=target):

@@ -119,11 +119,13 @@ class Clear(_Operation, frozen=True):
 
 
 class Rewind(_Operation, frozen=True):
-    """Cuts this agent's own events with ids above `position`; marks set after event `mark_id` vanish."""
+    """Cuts this agent's own events with ids above `position`; marks set after event `mark_id` vanish. The summaries
+    `kept` stand for nothing behind the position."""
 
     mark: str
     mark_id: int
     position: int
+    kept: tuple[int, ...] = ()
 
 
 class Fork(_Operation, frozen=True):
@@ -186,12 +188,14 @@ class Undo(_Operation, frozen=True):
 class Summary(_Operation, frozen=True):
     """The event, itself an assistant message, takes the place of `ranges`; `state` is the block then in force, which
     stays in force with it. `native` is what another program put in their place, in its own form and under its name
-    [SPEC 5.7]."""
+    [SPEC 5.7]. `span` is what was named, as in "12..M", and `widened` what the closure over exchanges added to it."""
 
     ranges: Segments
     mark: str | None = None
     state: str | None = None
     native: dict[str, Any] | None = None
+    span: str | None = None
+    widened: tuple[int, ...] = ()
 
 
 class Restore(_Operation, frozen=True):

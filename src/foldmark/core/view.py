@@ -23,6 +23,7 @@ from foldmark.core.config import Config
 from foldmark.core.events import Event
 from foldmark.core.eviction import all_as_sent
 from foldmark.core.media import Medium
+from foldmark.core.native import in_place
 from foldmark.core.request import LeftOut, Part
 from foldmark.core.truncation import Shortened, shorten
 
@@ -108,6 +109,7 @@ def view(
     (`active_from`), by default told from the events themselves. Result `uncut` is not truncated. Of results `evicted`,
     each by an operation, a placeholder is sent.
     """
+    events = in_place(events)
     lengths = {event.id: len(event.content) for event in events if event.id in evicted}
     events = list(all_as_sent(events, evicted))
     since = active_from(events) if active is None else active
@@ -262,6 +264,8 @@ class _Builder:
 
     def _is_active(self, group: Event | Exchange) -> bool:
         event = _first(group)
+        if event.kind == "summary":  # it stands for what is over, also where its turn goes on
+            return False
         return event.turn_id is not None and event.turn_id >= self._since and event.id >= self._window
 
     def _part(self, event: Event, text: str, how: str = "whole", detail: str = "") -> None:
