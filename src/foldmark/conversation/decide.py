@@ -204,7 +204,7 @@ def _bounds(at: Standing, span: str) -> tuple[int, int]:
     first, last = (known or ways)[0]
     begin = _place(at, first, last=False) if first else 1
     end = _place(at, last, last=True) if last else at.newest
-    if begin > end:
+    if begin > end and first and last:
         raise CommandError(f"a span goes from what comes first to what comes later, unlike {span}")
     return begin, end
 
