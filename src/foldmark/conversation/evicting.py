@@ -71,6 +71,10 @@ def _newest_results(at: Standing) -> str:
     return f"its newest results: {listing(reversed(there_is))}" if there_is else "no result can be evicted now"
 
 
+ABOUT = 60
+"""Characters of a call's arguments, or of a path, that a line shows."""
+
+
 class SentResult(Struct, frozen=True):
     """A tool result of the next request: its event and its call, the tokens that its eviction would save there, and
     what made it stale if anything did."""
@@ -93,9 +97,10 @@ class SentResult(Struct, frozen=True):
         return str((self.call.data or {}).get("name", ""))
 
     def line(self) -> str:
-        """`12 · read_file({"path":"a.py"}) · ~1,200 tokens · read again by call 30`."""
-        parts = [str(self.result.id), one_line(f"{self.tool}({self.call.content})"[:80])]
-        parts.append(f"~{count(self.tokens, 'token')}")
+        """`12 · read_file a.py · ~1,200 tokens · read again by call 30`."""
+        about = self.call.content if self.stale is None else self.stale.path
+        about = about if len(about) <= ABOUT else f"{about[:ABOUT]}…" if self.stale is None else f"…{about[-ABOUT:]}"
+        parts = [str(self.result.id), one_line(f"{self.tool} {about}"), f"~{count(self.tokens, 'token')}"]
         if self.stale is not None:
             parts.append(f"{'read again' if self.stale.how == 'read' else 'written'} by call {self.stale.by}")
         return " · ".join(parts)
