@@ -191,7 +191,7 @@ CONTEXT = (
     Command(
         "summarize",
         "[MARK] [--preview]",
-        "Put the model's summary in place of what lies after MARK, or of FROM..TO (marks or ids).",
+        "Put a summary in place of what lies after MARK, or of FROM..TO (marks or ids).",
         _summarize,
         HUMAN,
         interrupts=True,
