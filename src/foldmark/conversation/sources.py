@@ -94,6 +94,11 @@ class Sources:
         found = in_force(self._at, before, self.units[0].settled)
         return None if found is None else prompts.summed_up(found.event)
 
+    @property
+    def count(self) -> int:
+        """How many messages are visible, `system` messages not among them."""
+        return self._at.size.messages - len(self._store.of_kind("system", self.visible))
+
     def before(self, event_id: int) -> int:
         """How many visible messages stand in front of an event, `system` messages not among them."""
         earlier = until(self.visible, event_id - 1)

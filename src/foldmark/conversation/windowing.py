@@ -247,7 +247,9 @@ class Windowing:
         if not events:
             return Edge(None, why, 0, detail)
         first = _first(events)
-        return Edge(first, why, self._sources.before(first), detail)
+        # A summary that stands in front of the window may be newer than what is in it.
+        before = self._sources.before(first) if why == "planning" else self._sources.count - len(events)
+        return Edge(first, why, before, detail)
 
 
 def _first(events: Sequence[Event]) -> int:
