@@ -123,7 +123,7 @@ def naive(recorded: Sequence[Recorded]) -> tuple[Visible, dict[str, int], list[i
                 case Mark(name=name):
                     marks[name] = id
                 case Clear():
-                    visible, marks, evicted = set(), {}, {}
+                    visible, marks = set(), {}
                 case Rewind(mark_id=mark_id, position=position):
                     visible = {(agent, m) for agent, m in visible if agent != "me" or m <= position}
                     marks = {name: m for name, m in marks.items() if m <= mark_id}

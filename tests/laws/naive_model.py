@@ -196,7 +196,6 @@ class NaiveAgent:
                 now.evicted |= event.evicted
         out = {m.id for m in self.lineage() if m.turn in self.erased or any(self._plans(m.id, skip))}
         now.visible = [i for i in now.visible if i not in out]
-        now.evicted &= set(now.visible)
         now.states = [s for s in now.states if s.owner not in out and s.turn not in self.erased]
         return now
 

@@ -215,7 +215,7 @@ class SideBySide:
     def check_evicted(self, data: dict[str, Any], before: set[int], model: NaiveAgent) -> None:
         """SPEC 5.7: how many results are sent as a placeholder from now on, and how many as they were."""
         visible, after = set(model.visible()), model.folded().evicted
-        for name, ids in (("evicted", after - before), ("whole_again", (before - after) & visible)):
+        for name, ids in (("evicted", (after - before) & visible), ("whole_again", (before - after) & visible)):
             expected = {"results": len(ids), "tokens": sum(self.tokens[i] for i in ids)}
             assert data.get(name, {"results": 0, "tokens": 0}) == expected
 
@@ -229,14 +229,14 @@ class SideBySide:
             assert [(m.id, m.kind) for m in messages] == [(i, kinds[i]) for i in visible]
             assert dict(context.marks) == marks
             assert set(context.pins) - self.erased.keys() == model.folded().pins - self.erased.keys()
-            assert set(context.evicted) & set(visible) == model.folded().evicted
+            assert set(context.evicted) & set(visible) == model.folded().evicted & set(visible)
             assert context.state == model.state()
             assert context.scratchpad == model.scratchpad
             self.check_contents(messages)
             self.check_segments([(s.agent, s.first, s.last) for s in context.segments], visible)
             if model.events:
                 past = Past([(i, kinds[i]) for i in visible], dict(marks), set(model.folded().pins), model.state())
-                past = replace(past, evicted=set(model.folded().evicted))
+                past = replace(past, evicted=model.folded().evicted & set(visible))
                 pair.past[model.events[-1].id] = past
 
     def check_contents(self, messages: list[Any]) -> None:

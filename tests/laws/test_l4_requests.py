@@ -246,7 +246,8 @@ def accounts_for(request: Request, agent: Any) -> None:
     visible = [m for m in context.messages if m.kind != "system"]
     expected = {m.id for m in context.messages if m.kind == "system" or (first is not None and m.id >= first)}
     # A summary stands where what it replaced began: in front of the window it may be cut like that.
-    moved = {m.id for m in visible if m.kind == "summary" and min(each[1] for each in m.data["ranges"]) < m.id}
+    summaries = [m for m in visible if m.kind == "summary"]
+    moved = {m.id for m in summaries if first is not None and min(each[1] for each in m.data["ranges"]) < first}
     cut = (moved & expected) - set(accounted)
     expected -= cut
     pinned = {m.id for m in visible if m.turn_id in context.pins}

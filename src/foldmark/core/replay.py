@@ -125,7 +125,6 @@ def advance(fold: Fold, operations: Iterable[Recorded]) -> Fold:
             case Clear():
                 segments = (Segment(agent, at + 1, END),)
                 removed, marks, hidden = [], {}, False
-                evicted = {}  # nothing in front of a clear is visible again
             case Rewind(mark_id=mark_id, position=position, kept=kept):
                 removed += subtract((Segment(agent, position + 1, at),), [Segment(agent, id, id) for id in kept])
                 if hidden:
