@@ -8,10 +8,8 @@ from foldmark.core.events import Event
 def begins(event: Event) -> int:
     """Return the id where a message stands: its own, or of a summary where what it replaced began."""
     ranges = (event.data or {}).get("ranges") if event.kind == "summary" else None
-    firsts: list[int] = (
-        [each[1] for each in ranges if isinstance(each, list | tuple)] if isinstance(ranges, list) else []
-    )
-    return min([event.id, *firsts])
+    firsts = [each[1] for each in ranges if isinstance(each, list | tuple)] if isinstance(ranges, list | tuple) else []
+    return min(event.id, *(first for first in firsts if isinstance(first, int)), event.id)
 
 
 def in_place(events: Iterable[Event]) -> list[Event]:

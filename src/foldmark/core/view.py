@@ -23,7 +23,7 @@ from foldmark.core.config import Config
 from foldmark.core.events import Event
 from foldmark.core.eviction import all_as_sent
 from foldmark.core.media import Medium
-from foldmark.core.native import in_place
+from foldmark.core.native import begins, in_place
 from foldmark.core.request import LeftOut, Part
 from foldmark.core.truncation import Shortened, shorten
 
@@ -264,7 +264,7 @@ class _Builder:
 
     def _is_active(self, group: Event | Exchange) -> bool:
         event = _first(group)
-        if event.kind == "summary":  # it stands for what is over, also where its turn goes on
+        if begins(event) < event.id:  # a summary: what it stands for is over
             return False
         return event.turn_id is not None and event.turn_id >= self._since and event.id >= self._window
 
