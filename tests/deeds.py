@@ -13,7 +13,7 @@ from foldmark.core.events import OPERATION_KINDS
 SAYING = ("say", "say", "say", "say", "tools", "open", "answer", "end", "late", "state", "note", "scratchpad")
 OPERATING = (
     *("mark", "mark", "clear", "rewind", "rewind", "fork", "undo", "drop", "drop", "forget", "remember"),
-    *("restore", "restore", "restore", "pin", "unpin", "summarize"),
+    *("restore", "restore", "restore", "pin", "unpin", "summarize", "span", "evict"),
 )
 DEEDS = st.lists(
     st.tuples(st.sampled_from((*SAYING, *OPERATING)), st.integers(0, 60), st.integers(0, 2)), min_size=6, max_size=30
@@ -29,6 +29,7 @@ class Shown(NamedTuple):
     pins: tuple[int, ...]
     state: str | None
     size: tuple[int, int]
+    evicted: tuple[int, ...] = ()
 
 
 def shown(context: Any) -> Shown:
@@ -43,6 +44,7 @@ def shown(context: Any) -> Shown:
         context.pins,
         context.state,
         counted,
+        tuple(sorted(context.evicted)),
     )
 
 
@@ -109,6 +111,10 @@ def operate(agent: Agent, deed: str, number: int) -> Any:
             return agent.do("/fork" if not marks or number % 2 else f"/fork {marks[number % len(marks)]}")
         case "summarize":
             return agent.do("/summarize" if not marks or number % 2 else f"/summarize {marks[number % len(marks)]}")
+        case "span" if context.size.messages:
+            visible = ids(agent)
+            chosen = visible[number % len(visible) :][:4]
+            return agent.do(f"/summarize {chosen[0]}..{chosen[-1]}")
         case "drop" | "pin" | "unpin" if turns:
             name = {"drop": "context drop"}.get(deed, deed)
             return agent.do(f"/{name} {turns[number % len(turns)]}")
@@ -116,6 +122,8 @@ def operate(agent: Agent, deed: str, number: int) -> Any:
             visible = ids(agent)
             chosen = visible[number % len(visible) :][: 3 if deed == "forget" else 20]
             agent.apply_filter(deed, chosen, criteria="chosen at random")
+        case "evict" if results := [m.id for m in context.messages if m.kind == "tool_result"]:
+            return agent.do(f"/context evict {results[number % len(results)]}")
         case "restore" if there_are:
             return agent.do(f"/restore {there_are[number % len(there_are)]}")
     return None

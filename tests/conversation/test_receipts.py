@@ -64,7 +64,8 @@ def test_what_left_and_what_came_back(deeds: list[tuple[str, int, int]]) -> None
             came = {id: message for id, message in after.items() if id not in before and id != result.event_id}
             assert said["returned"] == size(came.values())
             # A summary cannot know its own size, so no event holds what is left afterwards.
-            assert event.data["receipt"] == {part: said[part] for part in ("left", "returned", "before")}
+            told = ("left", "returned", "before", *(part for part in ("evicted", "whole_again") if part in said))
+            assert event.data["receipt"] == {part: said[part] for part in told}
             assert "cached_prefix" not in said
 
 
@@ -100,15 +101,20 @@ def test_who_asked(agent: Agent, actor: str) -> None:
 # What a prompt cache keeps
 
 
-def prefix(before: list[Event], after: list[Event], agent: Agent) -> dict[str, int]:
-    """The system prompt and the messages that both contexts begin with, counted one by one."""
+def seen(agent: Agent) -> list[tuple[Event, bool]]:
+    context = agent.context()
+    return [(message, message.id in context.evicted) for message in context.messages]
+
+
+def prefix(before: list[tuple[Event, bool]], after: list[tuple[Event, bool]], agent: Agent) -> dict[str, int]:
+    """The system prompt and what both contexts begin with, counted one by one; an evicted message is another one."""
     system = -(-len(agent.standing().config.system.encode()) // 4)
     kept = 0
     for was, now in zip(before, [*after, None], strict=False):
-        if now is None or was.id != now.id:
+        if now is None or (was[0].id, was[1]) != (now[0].id, now[1]):
             break
-        kept += was.tokens
-    of = system + sum(message.tokens for message in before)
+        kept += was[0].tokens
+    of = system + sum(message.tokens for message, _ in before)
     return {"kept": system + kept, "of": of, "percent": 100 * (system + kept) // of if of else 100}
 
 
@@ -153,9 +159,9 @@ def test_an_empty_context_keeps_all_of_nothing(agent: Agent) -> None:
 
 def test_a_drop_in_the_middle_keeps_what_stands_before(caching: Agent) -> None:
     turns = talk(caching, "one", "two", "three", "four")
-    before = list(caching.context().messages)
+    before = seen(caching)
     said = caching.do(f"/context drop {turns[2]}").data["cached_prefix"]
-    assert said == prefix(before, list(caching.context().messages), caching)
+    assert said == prefix(before, seen(caching), caching)
     assert 40 < said["percent"] < 80
 
 
@@ -166,15 +172,15 @@ def test_the_cached_prefix_is_what_both_contexts_begin_with(deeds: list[tuple[st
         root.do("/system edit Be brief.")
         root.do(f"/model {CACHING}")
         for deed, number, who in deeds:
-            if deed == "summarize":
+            if deed in ("summarize", "span"):
                 continue  # asks the model, which is not there
             there = family(root)
             agent = there[who % len(there)]
-            before, state = list(agent.context().messages), agent.context().state
+            before, state = seen(agent), agent.context().state
             result = do(agent, deed, number)
             if result is None:
                 continue
-            after = list(agent.context().messages)
+            after = seen(agent)
             said = result.data["cached_prefix"]
             event = log.store.event(result.event_id)
             assert event is not None

@@ -16,6 +16,7 @@ from foldmark.core.events import (
     Clear,
     Drop,
     Event,
+    Evict,
     Filter,
     Fork,
     Mark,
@@ -39,7 +40,7 @@ EXAMPLES: dict[str, Operation] = {
     "mark": Mark("M é"),
     "clear": Clear(),
     "rewind": Rewind("M", 7, 9),
-    "fork": Fork("c3", RANGES, "M", 9, (1, 4), {"sliding_context_tokens": 200000}, "notes\n"),
+    "fork": Fork("c3", RANGES, "M", 9, (1, 4), (2,), {"sliding_context_tokens": 200000}, "notes\n"),
     "fork of nothing": Fork("c3", ()),
     "filter": Filter("forget", RANGES, "the schema", (3, 4), (2, 6), 10, 7),
     "filter of nothing": Filter("remember", ()),
@@ -55,6 +56,7 @@ EXAMPLES: dict[str, Operation] = {
     "restore": Restore(12),
     "pin": Pin(5),
     "unpin": Unpin(5),
+    "evict": Evict((3, 7)),
     "redact": Redact(5),
 }
 

@@ -18,6 +18,7 @@ from foldmark.core import replay as replay_module
 from foldmark.core.events import (
     Clear,
     Drop,
+    Evict,
     Filter,
     Fork,
     Mark,
@@ -38,7 +39,7 @@ MANY = settings(max_examples=settings.default.max_examples * 2)
 BORN = 20
 """The fork event that the agent was born from: its own messages have odd ids above it."""
 INHERITED = tuple(("parent", id) for id in (1, 3, 5, 9, 11, 13))
-BEGIN = birth("me", BORN, normal(Segment("parent", id, id + 1) for _, id in INHERITED), pins=(3,))
+BEGIN = birth("me", BORN, normal(Segment("parent", id, id + 1) for _, id in INHERITED), pins=(3,), evicted=(9,))
 
 Visible = set[tuple[str, int]]
 
@@ -51,7 +52,7 @@ def own_messages(until: int) -> list[int]:
 def histories(draw: st.DrawFn) -> list[Recorded]:
     """Operations as they may have been recorded: each refers to ids before its own."""
     recorded: list[Recorded] = []
-    kinds = "mark clear rewind fork filter drop undo summary restore restore pin unpin redact filter mark rewind"
+    kinds = "mark clear rewind fork filter drop undo summary restore restore pin unpin redact filter mark rewind evict"
     for number, kind in enumerate(draw(st.lists(st.sampled_from(kinds.split()), max_size=14))):
         at = BORN + 2 + 2 * number
         ids = st.integers(0, at - 1)
@@ -82,6 +83,8 @@ def histories(draw: st.DrawFn) -> list[Recorded]:
                 operation = Pin(draw(turn))
             case "unpin":
                 operation = Unpin(draw(turn))
+            case "evict":
+                operation = Evict(tuple(draw(st.lists(turn, min_size=1, max_size=3, unique=True))))
             case "fork":
                 operation = Fork("child", draw(ranges))
             case "redact":
@@ -107,10 +110,10 @@ def naive_taken_back(recorded: Sequence[Recorded]) -> set[int]:
     return {id for id, _ in recorded if not counts(id)}
 
 
-def naive(recorded: Sequence[Recorded]) -> tuple[Visible, dict[str, int], list[int]]:
-    """SPEC 3's table over single ids: the visible messages, the marks, the pins."""
+def naive(recorded: Sequence[Recorded]) -> tuple[Visible, dict[str, int], list[int], dict[int, int]]:
+    """SPEC 3's table over single ids: what is visible, the marks, the pins, and what was evicted by which operation."""
     back = naive_taken_back(recorded)
-    visible, marks, pins = set(INHERITED), dict[str, int](), [3]
+    visible, marks, pins, evicted = set(INHERITED), dict[str, int](), [3], {9: 0}
     visible.add(("me", BORN + 1))
     for id, op in recorded:
         if isinstance(op, Summary) and id not in back:
@@ -130,8 +133,10 @@ def naive(recorded: Sequence[Recorded]) -> tuple[Visible, dict[str, int], list[i
                     pins = [*(p for p in pins if p != turn), turn]
                 case Unpin(turn=turn):
                     pins = [p for p in pins if p != turn]
+                case Evict(results=results):
+                    evicted |= dict.fromkeys(results, id)
         visible.add(("me", id + 1))
-    return visible, marks, pins
+    return visible, marks, pins, evicted
 
 
 def shown(fold: Fold, recorded: Sequence[Recorded]) -> Visible:
@@ -144,17 +149,18 @@ def shown(fold: Fold, recorded: Sequence[Recorded]) -> Visible:
 
 def parts(fold: Fold) -> tuple[Any, ...]:
     """A fold without the id of its newest operation; the order of the marks counts."""
-    return fold.segments, list(fold.marks.items()), fold.pins
+    return fold.segments, list(fold.marks.items()), fold.pins, fold.evicted
 
 
 @given(histories())
 @MANY
 def test_replay_equals_a_fold_over_single_messages(recorded: list[Recorded]) -> None:
     fold = replay(BEGIN, recorded)
-    visible, marks, pins = naive(recorded)
+    visible, marks, pins, evicted = naive(recorded)
     assert shown(fold, recorded) == visible
     assert fold.marks == marks
     assert list(fold.pins) == pins
+    assert fold.evicted == evicted
     assert fold.agent == "me"
     assert fold.at == (recorded[-1][0] if recorded else 0)
     assert taken_back(recorded) == naive_taken_back(recorded)
@@ -204,7 +210,7 @@ def test_l1_the_same_operations_give_the_same_fold_and_change_nothing(recorded: 
     before = list(recorded)
     assert replay(BEGIN, tuple(recorded)) == replay(BEGIN, recorded)
     assert recorded == before
-    assert birth("me", BORN, BEGIN.segments, pins=(3,)) == BEGIN
+    assert birth("me", BORN, BEGIN.segments, pins=(3,), evicted=(9,)) == BEGIN
 
 
 @given(histories(), st.data())

@@ -419,3 +419,17 @@ def test_without_the_sdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert not (tmp_path / "x.db").exists()
     code = "import sys, foldmark.integrations.openai_agents; sys.exit('agents' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0, "importing it does nothing heavy"
+
+
+def test_an_evicted_result_is_given_as_its_placeholder(talk: Any) -> None:
+    before = shown(talk)
+    (result, *_) = [event.id for event in talk.agent.context().messages if event.kind == "tool_result"]
+    done = talk.do(f"/context evict {result}")
+    after = shown(talk)
+    changed = [(was, now_is) for was, now_is in zip(before, after, strict=True) if was != now_is]
+    assert len(changed) == 1
+    was, now_is = changed[0]
+    assert was | {"output": ""} == now_is | {"output": ""}
+    assert f"WHERE id={result}" in now_is["output"]
+    talk.do(f"/restore {done.event_id}")
+    assert shown(talk) == before

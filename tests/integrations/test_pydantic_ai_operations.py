@@ -351,3 +351,24 @@ def test_runs_side_by_side(log: foldmark.Log) -> None:
     kinds = [event.kind for event in history.agent.context().messages]
     assert {kind: kinds.count(kind) for kind in kinds} == {"user": 4, "tool_call": 4, "tool_result": 4, "assistant": 4}
     assert paired(history.messages())
+
+
+@pytest.mark.parametrize("passing", [False, True])
+def test_an_evicted_result_is_sent_as_its_placeholder(log: foldmark.Log, passing: bool) -> None:
+    played, history = Played([("look", {}), "seen"]), FoldmarkHistory(log)
+    agent = Agent(played.model, capabilities=[history])
+
+    @agent.tool_plain
+    def look() -> str:
+        return "a long result"
+
+    result = run(agent, "one")
+    (found,) = [event.id for event in history.agent.context().messages if event.kind == "tool_result"]
+    done = history.do(f"/context evict {found}").event_id
+    result = run(agent, "two", message_history=result.all_messages() if passing else None)
+    (sent,) = [line for line in played.asked[-1] if line.startswith("result: ")]
+    assert f"WHERE id={found}" in sent
+    history.do(f"/restore {done}")
+    run(agent, "three", message_history=result.all_messages() if passing else None)
+    assert "result: a long result" in played.asked[-1]
+    assert [text for text in recorded(history.agent) if "Evicted" in text] == []

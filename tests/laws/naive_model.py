@@ -47,13 +47,14 @@ class Operation:
     name: str = ""  # mark: its name
     mark: int = 0  # rewind: the event of the mark it went to
     position: int = 0  # rewind: own events with a greater id are cut
-    messages: frozenset[int] = frozenset()  # filter, drop, undo, summary: what they subtract; fork: the child's start
+    messages: frozenset[int] = frozenset()  # filter, drop, undo, summary: what they subtract; rewind: kept; fork: start
     states: frozenset[int] = frozenset()  # the states that go, or start, with these messages
     target: int = 0  # restore: the operation it takes back; drop, undo, pin, unpin, redact: the turn
     planning: int = 0  # filter that ends a planning conversation: its first message
     until: int | None = None  # ... and its last, once the turn in which it was recorded has ended
     text: str | None = None  # summary: the state block it carries; fork: the child's scratchpad
     pins: frozenset[int] = frozenset()  # fork: the child's pins
+    evicted: frozenset[int] = frozenset()  # evict: the results; fork: those that the child is born with
 
 
 @dataclass
@@ -63,6 +64,7 @@ class Folded:
     visible: list[int]
     marks: dict[str, int] = field(default_factory=dict)
     pins: set[int] = field(default_factory=set)
+    evicted: set[int] = field(default_factory=set)
     states: list[State] = field(default_factory=list)
 
 
@@ -73,6 +75,7 @@ class NaiveAgent:
         self.inherited = list(inherited)
         self.inherited_states = list(states)
         self.inherited_pins: frozenset[int] = frozenset()
+        self.inherited_evicted: frozenset[int] = frozenset()
         self.own: list[Message] = []
         self.events: list[Message | State | Operation] = []
         self.turn: int | None = None  # the open turn; a child is born with none
@@ -80,6 +83,8 @@ class NaiveAgent:
         self.scratchpad: str | None = None
         self.erased: dict[int, int] = {}  # turn to the redaction that erased it; one for all agents of a database
         self._folded: tuple[object, Folded] | None = None
+        self.placed: dict[int, int] = {}  # summary to where what it replaced began
+        self.summaries: list[Operation] = []
 
     # -- messages ---------------------------------------------------------------------------------
 
@@ -160,6 +165,7 @@ class NaiveAgent:
     def _fold(self) -> Folded:
         start, skip = {m.id for m in self.inherited}, self.taken_back()
         now = Folded(sorted(start), pins=set(self.inherited_pins), states=list(self.inherited_states))
+        now.evicted = set(self.inherited_evicted)
         born = {s.id for s in now.states}
         for event in self.events:
             if isinstance(event, Message):
@@ -173,8 +179,8 @@ class NaiveAgent:
             elif event.kind == "clear":
                 now.visible, now.marks, now.states = [], {}, []
             elif event.kind == "rewind":
-                now.visible = [i for i in now.visible if i <= event.position or i in start]
-                now.states = [s for s in now.states if s.id <= event.position or s.id in born]
+                now.visible = [i for i in now.visible if i <= event.position or i in start or i in event.messages]
+                now.states = [s for s in now.states if s.id <= event.position or s.id in born | event.messages]
                 now.marks = {name: i for name, i in now.marks.items() if i <= event.mark}
             elif event.kind in SUBTRACTING:
                 now.visible = [i for i in now.visible if i not in event.messages]
@@ -186,6 +192,8 @@ class NaiveAgent:
                 now.pins.add(event.target)
             elif event.kind == "unpin":
                 now.pins.discard(event.target)
+            elif event.kind == "evict":
+                now.evicted |= event.evicted
         out = {m.id for m in self.lineage() if m.turn in self.erased or any(self._plans(m.id, skip))}
         now.visible = [i for i in now.visible if i not in out]
         now.states = [s for s in now.states if s.owner not in out and s.turn not in self.erased]
@@ -238,7 +246,7 @@ class NaiveAgent:
                 continue
             if (
                 (e.kind == "clear" and message.id < e.id)
-                or (e.kind == "rewind" and own and e.position < message.id < e.id)
+                or (e.kind == "rewind" and own and e.position < message.id < e.id and message.id not in e.messages)
                 or (e.kind in SUBTRACTING and message.id in e.messages)
                 or (e.kind == "restore" and message.id == e.target)
             ):
@@ -296,6 +304,8 @@ class NaiveAgent:
         self.events.append(operation)
         if operation.kind == "summary":
             self.own.append(Message(event_id, "summary", event_id))
+            self.placed[event_id] = min(operation.messages)
+            self.summaries.append(operation)
         if self.planning and self._ends_planning(operation, self.planning):
             self.planning = None
 
@@ -321,26 +331,30 @@ class NaiveAgent:
     def rewind(self, name: str | None = None) -> Operation:
         """To a mark, the newest by default. Without such a mark it is an error."""
         mark = self._mark(name)
-        return Operation("rewind", mark=mark, position=self.position(mark))
+        position = self.position(mark)
+        return Operation("rewind", mark=mark, position=position, messages=self.before(position))
 
     def fork(self, name: str | None = None) -> Operation:
         """The child's start: what is visible (with a mark: own messages behind it), without open exchanges."""
         behind = self.position(self._mark(name)) if name else 0
         if self.planning:
             raise RefusedError("planning is open")
-        out = self.going_on()
+        out = self.going_on() | (self.before(behind) if name else set())
         born = {m.id for m in self.inherited} if name else set()
         messages = frozenset(i for i in self.visible() if i > behind and i not in out | born)
         states = {s.id for s in self.folded().states if s.id > behind and s.owner not in out | born}
         turns = {m.turn for m in self.lineage() if m.id in messages}
         pins = frozenset(self.folded().pins & turns)
-        scratchpad = None if name else self.scratchpad
-        return Operation("fork", messages=messages, states=frozenset(states), pins=pins, text=scratchpad)
+        scratchpad, evicted = None if name else self.scratchpad, frozenset(self.folded().evicted & messages)
+        more = {"pins": pins, "evicted": evicted, "text": scratchpad}
+        return Operation("fork", messages=messages, states=frozenset(states), **more)
 
     def child(self, fork: Operation) -> NaiveAgent:
         """The agent a fork gives birth to, as long as nothing has happened since."""
         states = [s for s in self.folded().states if s.id in fork.states]
         child = NaiveAgent((m for m in self.lineage() if m.id in fork.messages), states)
+        child.inherited_evicted, child.placed = fork.evicted, dict(self.placed)
+        child.summaries = list(self.summaries)
         child.inherited_pins, child.scratchpad, child.erased = fork.pins, fork.text, self.erased
         return child
 
@@ -377,7 +391,7 @@ class NaiveAgent:
     def undo(self) -> Operation:
         """Drops the turn of the newest visible message that has one; a summary is restored instead."""
         visible = self.visible()
-        newest = [m for m in self.lineage() if m.id in visible and m.turn is not None]
+        newest = [m for m in sorted(self.lineage(), key=self.place) if m.id in visible and m.turn is not None]
         if not newest or newest[-1].kind == "summary":
             raise RefusedError("nothing to undo")
         return self.drop(newest[-1].turn or 0, "undo")
@@ -385,12 +399,43 @@ class NaiveAgent:
     def summarize(self, name: str | None = None) -> Operation:
         """Subtracts what a rewind would cut (no mark: everything); an open exchange stays, with its text."""
         behind = self.position(self._mark(name)) if name else 0
-        keep = self.going_on() | ({m.id for m in self.inherited} if name else set())
+        keep = self.going_on() | ({m.id for m in self.inherited} | self.before(behind) if name else set())
         messages = frozenset(i for i in self.visible() if i > behind and i not in keep)
         if not messages:
             raise RefusedError("nothing to summarize")
         states = frozenset(s.id for s in self.folded().states if s.id > behind and s.owner not in keep)
         return Operation("summary", messages=messages, states=states, text=self.state())
+
+    def summarize_span(self, first: int, last: int) -> Operation:
+        """SPEC 5.7: what stands from a message to another, in whole exchanges; a summary goes by where it stands, and a
+        last message that opened a turn means the end of that turn."""
+        lineage = {m.id: m for m in self.lineage()}
+        if not {first, last} <= lineage.keys() or {lineage[i].turn for i in (first, last)} & self.erased.keys():
+            raise RefusedError("no such message")
+        begin, end = self.place(lineage[first]), max([last, *(i for i, m in lineage.items() if m.turn == last)])
+        end = self.placed.get(last, end)
+        named = {i for i in self.visible() if begin <= self.place(lineage[i]) <= end}
+        messages = self.whole(named) - self.going_on()
+        if begin > end or not messages & set(self.visible()):
+            raise RefusedError("nothing to summarize")
+        carried = [s for s in self.folded().states if s.owner in messages]
+        text = self.state() if carried and max(self.folded().states, key=lambda s: s.id) in carried else None
+        operation = replace(self._subtract("summary", messages), text=text)
+        before = [e for e in self.summaries if e.id in named]
+        return replace(operation, messages=messages.union(*(e.messages for e in before)))
+
+    def before(self, position: int) -> frozenset[int]:
+        """Own visible summaries behind a position that replaced nothing there: they stand before it."""
+        gone = {m.id for m in self.lineage() if m.turn in self.erased}
+        own, found = {m.id for m in self.own} - gone, set[int]()
+        for e in self.summaries:
+            if e.id in own and e.id > position and all(i <= position or i in found for i in e.messages - gone):
+                found.add(e.id)
+        return frozenset(found & set(self.visible()))
+
+    def place(self, message: Message) -> int:
+        """Where a message stands: a summary where what it replaced began."""
+        return self.placed.get(message.id, message.id)
 
     def pin(self, turn: int) -> Operation:
         """A turn that is visible and not pinned."""
@@ -403,6 +448,13 @@ class NaiveAgent:
         if turn not in self.folded().pins:
             raise RefusedError(f"turn {turn} is not pinned")
         return Operation("unpin", target=turn)
+
+    def evict(self, ids: Iterable[int]) -> Operation:
+        """Visible tool results that are not evicted yet; the messages stay."""
+        results = {m.id for m in self.lineage() if m.kind == "tool_result"} & set(self.visible())
+        if not set(ids) <= results - self.folded().evicted:
+            raise RefusedError(f"not all of {ids} are results to evict")
+        return Operation("evict", evicted=frozenset(ids))
 
     def restore(self, target: int) -> Operation:
         """Any operation of this agent but a fork or a redaction, unless it is taken back already."""

@@ -31,6 +31,7 @@ class Past:
     marks: dict[str, int]
     pins: set[int]
     state: str | None
+    evicted: set[int] = field(default_factory=set)
 
 
 @dataclass
@@ -159,11 +160,12 @@ class SideBySide:
         except RefusedError as reason:
             self.refuse(pair, command, str(reason))
             return None
-        before = self.look(pair)
+        before, evicted = self.look(pair), pair.model.folded().evicted
         result = pair.real.do(command) if actor == "human" else pair.real.do(command, actor=actor)
         self.record(pair, operation, self.seen(result.event_id))
         assert result.data["actor"] == actor
         self.check_receipt(result.data, before, self.look(pair))
+        self.check_evicted(result.data, evicted, pair.model)
         return result
 
     def record(self, pair: Pair, operation: Operation, event_id: int) -> None:
@@ -172,7 +174,7 @@ class SideBySide:
             pair.model.erase(operation, event_id)
         else:
             pair.model.record(operation, event_id)
-        changed = operation.kind not in ("mark", "pin", "unpin", "fork")
+        changed = operation.kind not in ("mark", "pin", "unpin", "evict", "fork")
         if not pair.model.planning or changed:  # an offer ends with a change of the segments
             pair.preview, pair.yes = None, None
 
@@ -210,6 +212,13 @@ class SideBySide:
         expected = {k: {"messages": len(ids), "tokens": sum(self.tokens[i] for i in ids)} for k, ids in parts.items()}
         assert {k: data[k] for k in parts} == expected
 
+    def check_evicted(self, data: dict[str, Any], before: set[int], model: NaiveAgent) -> None:
+        """SPEC 5.7: how many results are sent as a placeholder from now on, and how many as they were."""
+        visible, after = set(model.visible()), model.folded().evicted
+        for name, ids in (("evicted", (after - before) & visible), ("whole_again", (before - after) & visible)):
+            expected = {"results": len(ids), "tokens": sum(self.tokens[i] for i in ids)}
+            assert data.get(name, {"results": 0, "tokens": 0}) == expected
+
     def check(self) -> None:
         """Contexts equal the naive fold; with every agent compared, this is also L5 and L6."""
         for pair in self.pairs:
@@ -220,12 +229,14 @@ class SideBySide:
             assert [(m.id, m.kind) for m in messages] == [(i, kinds[i]) for i in visible]
             assert dict(context.marks) == marks
             assert set(context.pins) - self.erased.keys() == model.folded().pins - self.erased.keys()
+            assert set(context.evicted) & set(visible) == model.folded().evicted & set(visible)
             assert context.state == model.state()
             assert context.scratchpad == model.scratchpad
             self.check_contents(messages)
             self.check_segments([(s.agent, s.first, s.last) for s in context.segments], visible)
             if model.events:
                 past = Past([(i, kinds[i]) for i in visible], dict(marks), set(model.folded().pins), model.state())
+                past = replace(past, evicted=model.folded().evicted & set(visible))
                 pair.past[model.events[-1].id] = past
 
     def check_contents(self, messages: list[Any]) -> None:
@@ -255,6 +266,8 @@ class SideBySide:
         assert told == [(i, kind) for i, kind in past.visible if turns[i] not in self.erased]
         assert data["marks"] == past.marks
         if not self.erased:
+            shown = {i for i, _ in past.visible}
+            assert set(data["evicted"]) & shown == past.evicted
             assert (set(data["pins"]), data["state"]) == (past.pins, past.state)
 
     def check_explained(self, pair: Pair, event_id: int) -> None:
@@ -269,9 +282,18 @@ class SideBySide:
 
     def check_request(self, pair: Pair, provider: str) -> None:
         """L4: whatever the operations, the provider accepts the request."""
-        body = pair.real.request(provider=provider, model=MODELS[provider]).body
-        assert VALIDATORS[provider](body) == []
+        request = pair.real.request(provider=provider, model=MODELS[provider])
+        assert VALIDATORS[provider](request.body) == []
+        check_placeholders(request, pair.model)
 
     def check_doctor(self) -> None:
         """L1 and L7: what is stored beside the events equals what a fold of them gives."""
         assert list(examine(self.log)) == []
+
+
+def check_placeholders(request: Any, model: NaiveAgent) -> None:
+    """A placeholder is sent of each evicted result, and of no other; its call keeps it."""
+    results = [part for part in request.manifest.parts if part.kind == "tool_result" and part.event is not None]
+    evicted = model.folded().evicted
+    assert {part.event for part in results if part.how == "evicted"} == evicted & {part.event for part in results}
+    assert all(f"WHERE id={part.event}" in part.text for part in results if part.how == "evicted")

@@ -431,6 +431,17 @@ class Histories(SideBySide, RuleBasedStateMachine):
         if not pair.model.planning and not pair.model.settling():
             self.operate(pair, self.with_name("/summarize", target), lambda: pair.model.summarize(target))
 
+    @rule(who=WHO, known=MOSTLY, pick=PICK, length=st.integers(0, 6))
+    def summarize_span(self, who: int, known: bool, pick: int, length: int) -> None:
+        """From a message to another that is visible, or from any id to another."""
+        pair = self.pair(who)
+        model = pair.model
+        choice = model.visible() if known and model.visible() else [*self.ids, UNKNOWN_ID]
+        first = choice[pick % len(choice)]
+        last = choice[min(pick % len(choice) + length, len(choice) - 1)]
+        if not model.planning and not model.settling():
+            self.operate(pair, f"/summarize {first}..{last}", lambda: model.summarize_span(first, last))
+
     @rule(who=WHO, known=MOSTLY, pick=PICK, off=st.booleans())
     def pin_or_unpin(self, who: int, known: bool, pick: int, off: bool) -> None:
         """Erased turns apart: whether their pins are still there, SPEC does not say."""
@@ -441,6 +452,27 @@ class Histories(SideBySide, RuleBasedStateMachine):
             self.operate(pair, f"/unpin {gid}", lambda: pair.model.unpin(gid))
         elif gid not in self.erased:
             self.operate(pair, f"/pin {gid}", lambda: pair.model.pin(gid))
+
+    @rule(who=WHO, known=MOSTLY, pick=PICK, most=st.integers(1, 3), tool=st.booleans())
+    def evict(self, who: int, known: bool, pick: int, most: int, tool: bool) -> None:
+        """Results of the context, or any id at all; by a person, or by the model's own tool."""
+        pair = self.pair(who)
+        kinds = {m.id: m.kind for m in pair.model.lineage()}
+        results = [
+            i for i in pair.model.visible() if kinds[i] == "tool_result" and i not in pair.model.folded().evicted
+        ]
+        choice = results if known and results else [*self.ids, UNKNOWN_ID]
+        ids = sorted({choice[(pick + n) % len(choice)] for n in range(most)})
+        if not tool:
+            self.operate(pair, f"/context evict {' '.join(map(str, ids))}", lambda: pair.model.evict(ids))
+            return
+        try:
+            operation = pair.model.evict(ids)
+        except RefusedError as reason:
+            self.refuse_tool(pair, "evict", {"ids": ids}, str(reason))
+            return
+        pair.real.call_tool("evict", {"ids": ids})
+        self.record(pair, operation, self.seen(self.newest() + 1))
 
     @rule(who=WHO)
     def note(self, who: int) -> None:
@@ -471,7 +503,16 @@ class Histories(SideBySide, RuleBasedStateMachine):
     @rule(
         who=WHO,
         command=st.sampled_from(
-            ["/nope", "/mark A B", "/clear A B", "/fork A B", "/undo 1", "/restore x", "/context drop"]
+            [
+                "/nope",
+                "/mark A B",
+                "/clear A B",
+                "/fork A B",
+                "/undo 1",
+                "/restore x",
+                "/context drop",
+                "/context evict",
+            ]
         ),
     )
     def malformed_command(self, who: int, command: str) -> None:

@@ -28,7 +28,7 @@ from random_logs import (
     tool_lists,
     violations,
 )
-from side_by_side import Pair
+from side_by_side import Pair, check_placeholders
 from test_all_operations import CALL_IDS, WHO, Histories
 
 from foldmark.core.config import THINKING as THINKING_LEVELS
@@ -234,6 +234,7 @@ class Requests(Histories):
         assert violations(provider, model, request.body) == []
         accounts_for(request, pair.real)
         sends_what_it_says(request)
+        check_placeholders(request, pair.model)
 
 
 def accounts_for(request: Request, agent: Any) -> None:
@@ -244,13 +245,19 @@ def accounts_for(request: Request, agent: Any) -> None:
     context, first = agent.context(), request.manifest.edge.first
     visible = [m for m in context.messages if m.kind != "system"]
     expected = {m.id for m in context.messages if m.kind == "system" or (first is not None and m.id >= first)}
+    # A summary stands where what it replaced began: in front of the window it may be cut like that.
+    summaries = [m for m in visible if m.kind == "summary"]
+    moved = {m.id for m in summaries if first is not None and min(each[1] for each in m.data["ranges"]) < first}
+    cut = (moved & expected) - set(accounted)
+    expected -= cut
     pinned = {m.id for m in visible if m.turn_id in context.pins}
     # The end of a planning conversation that took itself out is still shown to whoever has it [SPEC 4.2].
     leaving = agent.standing().fold.leaving
     assert expected | pinned <= set(accounted)
     if leaving is None:
         assert set(accounted) <= expected | pinned
-        assert request.manifest.edge.before == sum(1 for m in visible if first is not None and m.id < first)
+        before = [m for m in visible if first is not None and (m.id < first or m.id in cut)]
+        assert request.manifest.edge.before == len(before)
 
 
 def sends_what_it_says(request: Request) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from exported import as_read, as_sent, as_shown, check_chain, export_of, records_of
+from exported import as_read, as_sent, as_shown, blocks_of, check_chain, export_of, records_of
 from hypothesis import given
 from hypothesis import strategies as st
 from random_logs import IMAGES, REASONING, THINKING, image, logs
@@ -378,3 +378,23 @@ def test_any_session_comes_back_the_same(events):
             back = records_of(export_of(agent))
             assert as_read(back) == as_read(read)
             read = back
+
+
+def test_an_export_holds_the_placeholder_of_an_evicted_result_and_a_summary_where_it_stands():
+    with foldmark.open(":memory:") as log:
+        agent = log.agent("root")
+        first = agent.append("user", "one")
+        agent.append("assistant", "answer")
+        agent.end_turn()
+        agent.append("user", "two")
+        agent.append_tool_call("Read", {"file_path": "a"}, call_id="c1", dialect="anthropic")
+        result = agent.append_tool_result("c1", "content " * 50, dialect="anthropic")
+        agent.end_turn()
+        agent.do(f"/context evict {result}")
+        agent.do(f"/summarize {first}..{first}")
+        records = records_of(export_of(agent))
+        kinds = [(record["type"], block["type"]) for record in records for block in blocks_of(record)]
+        assert kinds == [("user", "text"), ("user", "text"), ("assistant", "tool_use"), ("user", "tool_result")]
+        assert records[0]["isCompactSummary"] is True
+        assert f"WHERE id={result}" in json.dumps(records[-1])
+        assert "content content" not in json.dumps(records)

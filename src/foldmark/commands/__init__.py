@@ -4,6 +4,7 @@
 """
 
 from foldmark.commands.context import CONTEXT
+from foldmark.commands.evicting import EVICTING
 from foldmark.commands.general import GENERAL
 from foldmark.commands.mail import MAIL
 from foldmark.commands.memo import MEMO
@@ -23,6 +24,7 @@ from foldmark.commands.show import SHOW
 REGISTRY = Registry(
     (
         *CONTEXT,
+        *EVICTING,
         *OPERATIONS,
         *PLANNING,
         *SHOW,

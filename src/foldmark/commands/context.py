@@ -4,7 +4,7 @@ from collections.abc import Callable
 from shlex import quote
 
 from foldmark.commands.operations import listed
-from foldmark.commands.registry import ANYBODY, HUMAN, PREVIEW, Call, Command, number
+from foldmark.commands.registry import ANYBODY, HUMAN, PREVIEW, Call, Command
 from foldmark.conversation import Agent, Result, decide, tree
 from foldmark.conversation.asking_model import summarized
 from foldmark.conversation.operations import turns_named, words
@@ -28,7 +28,7 @@ def _clear(call: Call) -> Result:
     if call.get("MARK") is not None:
         return _rewind(call)
     if call.flag(PREVIEW):
-        return _previewed(call, lambda _: Clear())
+        return previewed(call, lambda _: Clear())
     return result(_recorded(call, lambda _: Clear()), "Context cleared.")
 
 
@@ -37,7 +37,7 @@ def _rewind(call: Call) -> Result:
         return decide.rewind(at, call.get("MARK"))
 
     if call.flag(PREVIEW):
-        return _previewed(call, decision)
+        return previewed(call, decision)
     receipt = _recorded(call, decision)
     assert isinstance(receipt.operation, Rewind)
     nothing = "" if receipt.change.left.messages else " Nothing lay behind it."
@@ -76,21 +76,13 @@ def _undo(call: Call) -> Result:
 
 
 def _drop(call: Call) -> Result:
-    wanted = [_named(word) for word in call.arguments["GID"].replace(",", " ").split()]
+    wanted = call.numbers("GID")
     return _dropped(call, lambda at: decide.drop(at, wanted))
-
-
-def _named(word: str) -> int | tuple[int, int]:
-    """The turn `12`, or the turns of a range of ids `12-20`."""
-    first, dash, last = word.partition("-")
-    if dash and first and last:
-        return number("GID", first), number("GID", last)
-    return number("GID", word)
 
 
 def _dropped(call: Call, decision: Callable[[Standing], Drop | Undo]) -> Result:
     if call.flag(PREVIEW):
-        return _previewed(call, decision)
+        return previewed(call, decision)
     receipt = _recorded(call, decision)
     operation = receipt.operation
     assert isinstance(operation, Drop | Undo)
@@ -113,7 +105,7 @@ def _restore(call: Call) -> Result:
         return decide.restore(at, target, call.agent.past.is_back)
 
     if call.flag(PREVIEW):
-        return _previewed(call, decision)
+        return previewed(call, decision)
     receipt = _recorded(call, decision)
     return result(receipt, f"Operation {target} taken back.", target=target)
 
@@ -121,13 +113,14 @@ def _restore(call: Call) -> Result:
 def _summarize(call: Call) -> Result:
     mark = call.get("MARK")
     if call.flag(PREVIEW):
-        return _previewed(call, lambda at: decide.summary(at, mark), "; the summary itself is not counted")
+        return previewed(call, lambda at: decide.summary(at, mark), "; the summary itself is not counted")
     # What comes while the model writes is not what it was shown, and stays.
     decided = decide.summary(call.agent.standing(), mark)
     text = summarized(call.agent, decided.ranges)
     receipt = _recorded(call, lambda _: decided, content=text)
-    after = "" if mark is None else f" after '{mark}'"
-    return result(receipt, f"A summary takes the place of what stood{after}:\n\n{text}\n", mark=mark, summary=text)
+    what = words(decided).removeprefix("summary of ")
+    told = f"A summary takes the place of {what}:\n\n{text}\n"
+    return result(receipt, told, mark=decided.mark, span=decided.span, summary=text, widened=list(decided.widened))
 
 
 def _pin(call: Call) -> Result:
@@ -145,7 +138,7 @@ def _recorded(call: Call, decision: Callable[[Standing], Operation], content: st
     return call.agent.operate(decision, actor=call.actor, content=content, reason=call.reason)
 
 
-def _previewed(call: Call, decision: Callable[[Standing], Operation], remark: str = "") -> Result:
+def previewed(call: Call, decision: Callable[[Standing], Operation], remark: str = "") -> Result:
     """What the operation would do; nothing is recorded."""
     from foldmark.conversation.preview import preview  # 20 ms, and only previews need it
 
@@ -198,7 +191,7 @@ CONTEXT = (
     Command(
         "summarize",
         "[MARK] [--preview]",
-        "Put the model's summary in place of what lies after MARK.",
+        "Put a summary in place of what lies after MARK, or of FROM..TO (marks or ids).",
         _summarize,
         HUMAN,
         interrupts=True,

@@ -111,6 +111,8 @@ def _diff(call: Call) -> Result:
             lines.append(f"mark {name}: {_place(was)} → {_place(now)}")
     for pin in sorted({*before.pins} ^ {*after.pins}):
         lines.append(f"turn {pin}: {'unpinned' if pin in before.pins else 'pinned'}")
+    for result in sorted({*before.evicted} ^ {*after.evicted}):
+        lines.append(f"result {result}: {'sent again' if result in before.evicted else 'evicted'}")
     if before.state != after.state:
         lines.append("the state block changed")
     if before.scratchpad != after.scratchpad:
@@ -125,6 +127,7 @@ def _diff(call: Call) -> Result:
         "operations": list(map(_operation, operations)),
         "marks": {"before": before.marks, "after": after.marks},
         "pins": {"before": list(before.pins), "after": list(after.pins)},
+        "evicted": {"before": sorted(before.evicted), "after": sorted(after.evicted)},
         "state": {"before": before.state, "after": after.state},
         "scratchpad": {"before": before.scratchpad, "after": after.scratchpad},
     }

@@ -81,6 +81,10 @@ class Call(Struct, frozen=True):
         """The argument as the id of a turn or an event. Raises CommandError if it is not one."""
         return number(name, self.arguments[name])
 
+    def numbers(self, name: str) -> list[int | tuple[int, int]]:
+        """The argument as ids and ranges of ids: `12`, `12-20`. Raises CommandError if one is neither."""
+        return [_range(name, word) for word in self.arguments[name].replace(",", " ").split()]
+
 
 class Command(Struct, frozen=True):
     """An operation as a person or a model calls it: `name` may have two words ("context drop").
@@ -144,6 +148,11 @@ def number(name: str, text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
         raise CommandError(f"{name} is a number, not '{text[:MOST_DIGITS]}'")
     return int(text)
+
+
+def _range(name: str, text: str) -> int | tuple[int, int]:
+    first, dash, last = text.partition("-")
+    return (number(name, first), number(name, last)) if dash and first and last else number(name, text)
 
 
 def _spelled_out(line: str) -> str:

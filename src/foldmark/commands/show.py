@@ -1,7 +1,7 @@
 """How contexts, requests and messages are shown: as a person reads them, and as JSON."""
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby, takewhile
+from itertools import accumulate, groupby, takewhile
 from typing import Any
 
 import msgspec
@@ -11,6 +11,7 @@ from foldmark.conversation import Context, Result
 from foldmark.conversation.fullness import assumed, fullness, rule
 from foldmark.core.events import Event
 from foldmark.core.request import Part, Request
+from foldmark.core.segments import END
 from foldmark.core.sent import SentRequest
 from foldmark.core.towards import minute
 from foldmark.core.turns import Turn, newest_turns
@@ -104,13 +105,16 @@ def request_text(opening: str, context: Context, request: Request) -> str:
 
 def _turns(parts: Sequence[Part], marks: list[tuple[str, int]], context: Context) -> list[str]:
     lines: list[str] = []
+    # A summary that stands in front of older messages stands in front of the marks between it and them.
+    behind = list(accumulate((part.event or END for part in reversed(parts)), min))
     for turn, group in groupby(parts, key=lambda part: part.turn):
         mine = list(group)
         pinned = " · pinned" if turn in context.pins else ""
         tokens = sum(-(-len(part.text.encode()) // 4) for part in mine)
         head = ["", f"Turn {turn or '-'} · ~{tokens} tokens{pinned}"]
         for part in mine:
-            while marks and (part.kind == "go_on" or (part.event is not None and marks[0][1] < part.event)):
+            oldest = behind.pop()
+            while marks and (part.kind == "go_on" or (part.event is not None and marks[0][1] < oldest)):
                 lines += ["", _rule(f"mark {marks.pop(0)[0]}")]
             lines += [*head, _part(part)]
             head = []
@@ -198,6 +202,7 @@ def context_json(agent_id: str, context: Context, turns: Sequence[Turn]) -> dict
         "segments": [segment._asdict() for segment in context.segments],
         "marks": context.marks,
         "pins": list(context.pins),
+        "evicted": sorted(context.evicted),
         "state": context.state,
         "scratchpad": context.scratchpad,
         "turns": [{"id": turn.id, "messages": [message_json(each) for each in turn.messages]} for turn in turns],

@@ -14,7 +14,7 @@ from foldmark.conversation.asking import NOBODY, Asking
 from foldmark.conversation.context import Context
 from foldmark.conversation.decide import recorded
 from foldmark.conversation.planning import passed, talk
-from foldmark.conversation.receipts import Outcome, Receipt, Result, cached_prefix, change
+from foldmark.conversation.receipts import Outcome, Receipt, Result, cached_prefix, change, results_changed
 from foldmark.conversation.redaction import Erasure, erasable, heirs
 from foldmark.conversation.standing import AGREED_AT, Standing
 from foldmark.conversation.timeline import Timeline
@@ -23,6 +23,7 @@ from foldmark.core import codec
 from foldmark.core.answer import Kept, Stopped, Usage, distinct
 from foldmark.core.errors import CommandError, ConflictError, ProviderError
 from foldmark.core.events import (
+    Event,
     Fork,
     Operation,
     Redact,
@@ -210,7 +211,9 @@ class Agent(Timeline):
         fold = self._after(at.fold, event_id, operation)
         seen = subtract(until(fold.segments, at.newest), erasing)
         changed = change(at.visible, seen, at.size, self._store.size)
-        return Outcome(operation, fold, changed, cached_prefix(at, seen))
+        out, back = results_changed(at, fold, seen)
+        prefix = cached_prefix(at, seen, [*out, *back])
+        return Outcome(operation, fold, changed, prefix, *(Size(len(each), _tokens(each)) for each in (out, back)))
 
     def redact(self, turn_id: int, *, actor: str = "human", reason: str | None = None) -> Receipt:
         """Erase a turn for good, in every agent that inherited it, and return the receipt [SPEC 3].
@@ -311,14 +314,14 @@ class Agent(Timeline):
 
     def tools(self) -> list[ToolSpec]:
         """The tools that this agent's model is offered: those of its setting `tools`, what an open planning
-        conversation needs, and `slash` with the commands of `model_commands` only."""
+        conversation needs, and `slash` with the commands of `model_commands` only, `evict` unless these are none."""
         at, there = self.standing(), self.log.tools()
         if (wanted := at.config.tools) != "all":
             names = {*wanted.split(", "), *(["filter_context"] if talk(at) else [])}
             there = [spec for spec in there if spec.name in names]
         commands = at.config.model_commands
         if commands == "none":
-            return [spec for spec in there if spec.name != "slash"]
+            return [spec for spec in there if spec.name not in ("slash", "evict")]
         return there if commands == "all" else [_with_commands(spec, commands.split(", ")) for spec in there]
 
     @property
@@ -369,9 +372,13 @@ class Agent(Timeline):
 
     def _bear(self, at: Standing, operation: Fork, event_id: int) -> None:
         record = AgentRecord(operation.child, None, self.id, event_id, self.log.clock())
-        born = birth(record.id, event_id, operation.start, operation.pins)
+        born = birth(record.id, event_id, operation.start, operation.pins, operation.evicted)
         size = at.size if operation.start == at.visible else self._store.size(operation.start)
         self._store.create_agent(record, born, size)
+
+
+def _tokens(events: Iterable[Event]) -> int:
+    return sum(event.tokens for event in events)
 
 
 def _with_commands(spec: ToolSpec, commands: list[str]) -> ToolSpec:

@@ -65,7 +65,7 @@ def ask(
     if segments and request.tokens > known.window:
         raise FoldmarkError(
             f"that is ~{request.tokens:,} tokens, more than the {known.window:,} that {at.config.model} takes; nothing "
-            "was changed. Name a later mark, as in /summarize MARK, or another model"
+            "was changed. Name less, as in /summarize MARK or /summarize FROM..TO, or another model"
         )
     try:
         answer = told(request)

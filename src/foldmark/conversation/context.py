@@ -62,13 +62,14 @@ class Context:
 
     `messages` are events with `id`, `kind`, `role`, `content` and the rest of `foldmark.core.events.Event`; `size` is
     how many are visible, and their tokens as fixed at append (bytes / 4); `marks` is name -> event id in the order they
-    were set; `pins` are the ids of pinned turns. Nothing is read from the store before it is asked for.
+    were set; `pins` are the ids of pinned turns; `evicted` is tool result -> the operation that evicted it, 0 where
+    that was before a fork: of these a placeholder is sent. Nothing is read from the store before it is asked for.
     """
 
     def __init__(self, standing: Standing) -> None:
         fold = standing.fold
         self.agent_id, self.at, self.size = fold.agent, standing.newest, standing.size
-        self.marks, self.pins = dict(fold.marks), fold.pins
+        self.marks, self.pins, self.evicted = dict(fold.marks), fold.pins, dict(fold.evicted)
         self._standing, self.ranges = standing, standing.visible
         self.messages = Messages(standing.store, self.ranges, standing.size.messages)
 

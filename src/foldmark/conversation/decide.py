@@ -7,13 +7,23 @@ instead. Nothing is written here. Cost follows the turns and ids named, never th
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
-from foldmark.conversation.exchanges import calls_before, closure, exchanges, ranges_of, still_open, until_next
+from foldmark.conversation.exchanges import (
+    behind,
+    calls_before,
+    closure,
+    exchanges,
+    ranges_of,
+    still_open,
+    summaries_before,
+    until_next,
+)
 from foldmark.conversation.planning import not_while_planning
 from foldmark.conversation.standing import Standing
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import CommandError
 from foldmark.core.events import (
     OPERATION_KINDS,
+    ROLES,
     Drop,
     Event,
     Filter,
@@ -26,10 +36,14 @@ from foldmark.core.events import (
     Undo,
     Unpin,
 )
+from foldmark.core.native import begins, in_place_newest_first
 from foldmark.core.replay import RESTORABLE, Recorded, taken_back
 from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal, subtract
 from foldmark.core.turns import Message, newest_turns, settle
 from foldmark.core.wording import listing
+
+SPAN = ".."
+"""Stands between the ends of a span."""
 
 
 def mark(at: Standing, name: str | None) -> Mark:
@@ -47,7 +61,7 @@ def mark(at: Standing, name: str | None) -> Mark:
 def rewind(at: Standing, name: str | None) -> Rewind:
     """A cut at a mark, by default the newest."""
     name, mark_id, position = _marked(at, name)
-    return Rewind(name, mark_id, position)
+    return Rewind(name, mark_id, position, summaries_before(at, position))
 
 
 def fork(at: Standing, name: str | None, child: str) -> Fork:
@@ -59,11 +73,12 @@ def fork(at: Standing, name: str | None, child: str) -> Fork:
         scratchpad = at.scratchpad
     else:
         name, _, position = _marked(at, name)
-        start = intersect(start, [Segment(at.record.id, position + 1, END)])
+        start = behind(at, position)
     for exchange in still_open(at):
         start = subtract(start, ranges_of(at, at.store.lookup((exchange.first, *exchange.members))))
     pins = tuple(pin for pin in at.fold.pins if _shows(at, start, pin))
-    return Fork(child, start, name, position, pins, at.settings, scratchpad)
+    evicted = tuple(m.id for m in at.store.lookup(sorted(at.fold.evicted)) if contains(start, m.agent_id, m.id))
+    return Fork(child, start, name, position, pins, evicted, at.settings, scratchpad)
 
 
 def drop(at: Standing, wanted: Iterable[int | tuple[int, int]]) -> Drop:
@@ -81,7 +96,7 @@ def drop(at: Standing, wanted: Iterable[int | tuple[int, int]]) -> Drop:
 
 def undo(at: Standing) -> Undo:
     """The turn of the newest visible message."""
-    for message in at.store.messages(at.visible, newest_first=True):
+    for message in in_place_newest_first(at.store.messages(at.visible, newest_first=True)):
         if message.kind == "summary":
             raise CommandError(f"the newest turn is a summary; `/restore {message.id}` brings back what it stands for")
         if message.turn_id is not None:
@@ -129,18 +144,85 @@ def unpin(at: Standing, turn_id: int) -> Unpin:
 
 
 def summary(at: Standing, name: str | None) -> Summary:
-    """What a summary stands for: what is visible after a mark, or everything; not the exchange that is still open."""
+    """What a summary stands for: what is visible after a mark, in a span as in `12..M`, or everything; not the exchange
+    that is still open."""
+    if name is not None and name not in at.fold.marks and SPAN in name:
+        return _spanned(at, name)
     ranges = at.visible
     if name is not None:
         name, _, position = _marked(at, name)
-        ranges = intersect(ranges, [Segment(at.record.id, position + 1, END)])
-    for exchange in still_open(at):
-        ranges = subtract(ranges, ranges_of(at, at.store.lookup((exchange.first, *exchange.members))))
+        ranges = behind(at, position)
+    ranges = _without_open(at, ranges)
     if not at.store.size(ranges).messages:
         raise CommandError(f"there is nothing {f'after mark {name!r} ' if name else ''}to summarize")
     state = at.state
     ranges = _reaching(at, ranges)
     return Summary(ranges, name, state.content if state else None)
+
+
+def _without_open(at: Standing, ranges: Segments) -> Segments:
+    for exchange in still_open(at):
+        ranges = subtract(ranges, ranges_of(at, at.store.lookup((exchange.first, *exchange.members))))
+    return ranges
+
+
+def _spanned(at: Standing, span: str) -> Summary:
+    """A summary of what stands between two marks or messages, both left out for the beginning and the end.
+
+    A summary among it goes by where it stands, and what that stands for is replaced with it. The state block goes on
+    with the new one only if it was in the span: a later one stays in force by itself.
+    """
+    first, last = _bounds(at, span)
+    agents = {segment.agent for segment in at.visible}
+    ranges = intersect(at.visible, [Segment(agent, first, last) for agent in agents])
+    summaries = [event for each in at.store.of_kind("summary", at.visible) if (event := at.store.event(each))]
+    apart = [Segment(each.agent_id, each.id, each.id) for each in summaries]
+    inside = [each for each in summaries if first <= begins(each) <= last]
+    ranges = normal((*subtract(ranges, apart), *(Segment(each.agent_id, each.id, each.id) for each in inside)))
+    named = [Message(e.id, e.agent_id, e.turn_id, e.kind, e.answers) for e in at.store.messages(ranges)]
+    whole, widened = _whole(at, named)
+    ranges = _without_open(at, whole)
+    if not at.store.size(intersect(at.visible, ranges)).messages:
+        raise CommandError(f"nothing of {span} can be summarized: nothing in it is visible, or its calls go on")
+    state = at.state
+    carried = state is not None and contains(ranges, state.agent_id, state.id)
+    before = [segment for each in inside for segment in _as_summary(each).ranges]
+    return Summary(normal((*ranges, *before)), None, state.content if state and carried else None, None, span, widened)
+
+
+def _as_summary(event: Event) -> Summary:
+    operation = operation_of(event)
+    assert isinstance(operation, Summary)
+    return operation
+
+
+def _bounds(at: Standing, span: str) -> tuple[int, int]:
+    """The ids from and up to that a span names. A mark's name may hold the dots as well."""
+    places = [place for place in range(len(span)) if span.startswith(SPAN, place)]
+    ways = [(span[:place], span[place + len(SPAN) :]) for place in places]
+    known = [way for way in ways if all(not end or end in at.fold.marks or end.isdecimal() for end in way)]
+    first, last = (known or ways)[0]
+    begin = _place(at, first, last=False) if first else 1
+    end = _place(at, last, last=True) if last else at.newest
+    if begin > end and first and last:
+        raise CommandError(f"a span goes from what comes first to what comes later, unlike {span}")
+    return begin, end
+
+
+def _place(at: Standing, name: str, *, last: bool) -> int:
+    """The id at which a span begins or ends: behind a mark or before it; at a message, or at the end of the turn that
+    it opened."""
+    if name in at.fold.marks or not (name.isascii() and name.isdecimal()):
+        return _marked(at, name)[2] + (0 if last else 1)
+    event_id = int(name)
+    event = at.store.event(event_id) if event_id < END else None
+    known = event is not None and event.kind in ROLES and contains(at.lineage, event.agent_id, event_id)
+    if event is None or not known or at.store.erased_by(event_id) is not None:
+        raise CommandError(f"there is no message {name[:40]} in this conversation; `/context show` shows ids")
+    if event.kind == "summary":
+        return begins(event)
+    turn = at.store.turn(event_id) if last else []
+    return max([event_id, *(each.id for each in turn if contains(at.lineage, each.agent_id, each.id))])
 
 
 def filter(

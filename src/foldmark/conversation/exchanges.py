@@ -6,8 +6,10 @@ Each look-up costs its own exchange, never the turn or the history.
 from collections.abc import Iterable, Sequence
 
 from foldmark.conversation.standing import Standing
+from foldmark.core.codec import operation_of
+from foldmark.core.events import Summary
 from foldmark.core.ports import Store
-from foldmark.core.segments import END, Segment, Segments, contains, normal
+from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal, subtract
 from foldmark.core.turns import Exchange, Message, exchange_of, whole
 
 
@@ -51,6 +53,30 @@ def closure(at: Standing, messages: Sequence[Message]) -> list[Message]:
     tools = [message for message in messages if message.kind in ("tool_call", "tool_result")]
     found = exchanges(at, at.store.lookup(message.answers or message.id for message in tools))
     return list(at.store.lookup(sorted(whole([message.id for message in messages], found))))
+
+
+def behind(at: Standing, position: int) -> Segments:
+    """What is visible of this agent's own behind a position: not the summaries that stand for nothing but what lies
+    before it."""
+    own = intersect(at.visible, [Segment(at.record.id, position + 1, END)])
+    return subtract(own, [Segment(at.record.id, each, each) for each in summaries_before(at, position)])
+
+
+def summaries_before(at: Standing, position: int) -> tuple[int, ...]:
+    """The agent's own visible summaries that were recorded behind a position and stand for nothing there [SPEC 5.7]."""
+    own, visible = at.record.id, at.visible
+    there, found = (Segment(own, position + 1, at.newest),), dict[int, None]()
+    for each in at.store.of_kind("summary", there):  # one may stand for another
+        replaced = intersect(_replaced(at, each), there)
+        if at.store.size(replaced).messages == sum(contains(replaced, own, other) for other in found):
+            found[each] = None
+    return tuple(each for each in found if contains(visible, own, each))
+
+
+def _replaced(at: Standing, summary_id: int) -> Segments:
+    event = at.store.event(summary_id)
+    operation = operation_of(event) if event is not None else None
+    return operation.ranges if isinstance(operation, Summary) else ()
 
 
 def calls_before(store: Store, agent_id: str, event_id: int) -> list[Message]:

@@ -1,5 +1,7 @@
 """Why an event is in the context or not: which operations did it [SPEC 4, `/context explain`]."""
 
+from collections.abc import Callable, Iterable
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -14,6 +16,7 @@ from foldmark.core.events import (
     Clear,
     Drop,
     Event,
+    Evict,
     Filter,
     Fork,
     Operation,
@@ -31,8 +34,8 @@ from foldmark.core.wording import one_line
 
 class Explanation(Struct, frozen=True):
     """Whether an event is in the context; the operations that keep it out, each by itself, oldest first; and why in
-    words. `reason` is `visible`, `operation`, `metadata`, `erased`, `elsewhere` or `not inherited`. `did` is what the
-    event did, if it is an operation."""
+    words. `reason` is `visible`, `evicted`, `operation`, `metadata`, `erased`, `elsewhere` or `not inherited`. `did` is
+    what the event did, if it is an operation."""
 
     event: Event
     in_context: bool
@@ -66,16 +69,34 @@ def _explain(at: Standing, event_id: int) -> Explanation:
     visible = contains(at.visible, event.agent_id, event_id)
     if event.kind not in ROLES and (visible or event.kind != "state"):
         return Explanation(event, False, "metadata", _metadata(at, event))
+    if visible and event_id in at.fold.evicted:
+        return _evicted(at, event)
     if visible:
         return Explanation(event, True, "visible", "no operation in force takes it out")
     because = _keeping_out(at, event)
-    names = ", ".join(
+    again = " and ".join(f"/restore {each.id}" for each in because)
+    text = f"taken out by {_named(because)}; {again} would bring it back"
+    return Explanation(event, False, "operation", text, tuple(because))
+
+
+def _named(because: Iterable[Event]) -> str:
+    """The operations, each with who did it, when and why."""
+    return ", ".join(
         f"{_kind(each)} {each.id} (by a {each.actor}, {each.created_at[:19]}Z"
         + (f", reason: {one_line(each.reason)})" if each.reason else ")")
         for each in because
     )
+
+
+def _evicted(at: Standing, event: Event) -> Explanation:
+    """Why a placeholder is sent of a visible result."""
+    because = _in_force(at, lambda _, operation: isinstance(operation, Evict) and event.id in operation.results)
+    if not because:
+        text = "evicted before this agent was forked; only its parent can take that back"
+        return Explanation(event, True, "evicted", text)
     again = " and ".join(f"/restore {each.id}" for each in because)
-    return Explanation(event, False, "operation", f"taken out by {names}; {again} would bring it back", tuple(because))
+    text = f"evicted by {_named(because)}; {again} would send it as it was"
+    return Explanation(event, True, "evicted", text, tuple(because))
 
 
 def _metadata(at: Standing, event: Event) -> str:
@@ -117,16 +138,24 @@ def _not_inherited(at: Standing, child: AgentRecord, event: Event) -> str:
     return f"this agent was forked without it: its start holds {whole}, and this was not among it"
 
 
-def _keeping_out(at: Standing, event: Event) -> list[Event]:
+def _in_force(at: Standing, wanted: Callable[[int, Operation], bool]) -> list[Event]:
+    """The agent's operations in force that are `wanted`, by their id and what they say."""
     operations = at.store.operations(at.record.id)
     pairs = recorded(operations)
     back = taken_back(pairs)
-    found = [
+    return [
         each
         for each, (id, operation) in zip(operations, pairs, strict=True)
-        if id not in back and _takes_out(at, id, operation, event)
+        if id not in back and wanted(id, operation)
     ]
+
+
+def _keeping_out(at: Standing, event: Event) -> list[Event]:
+    found = _in_force(at, lambda event_id, operation: _takes_out(at, event_id, operation, event))
     # A summary is a message as well: taken back, its own text leaves with it.
+    operations = at.store.operations(at.record.id)
+    pairs = recorded(operations)
+    back = taken_back(pairs)
     if event.id in back:
         restores = [each for each, (_, operation) in zip(operations, pairs, strict=True) if _restores(operation, event)]
         found = sorted([*found, *(each for each in restores if each.id not in back)], key=lambda each: each.id)
@@ -141,8 +170,8 @@ def _takes_out(at: Standing, id: int, operation: Operation, event: Event) -> boo
     match operation:
         case Clear():
             return event.id < id
-        case Rewind(position=position):
-            return event.agent_id == at.record.id and position < event.id <= id
+        case Rewind(position=position, kept=kept):
+            return event.agent_id == at.record.id and position < event.id <= id and event.id not in kept
         case Filter(ranges=ranges, planning=(_, None)):
             end = _closed(at, id)
             return event.id <= end and contains(ranges, event.agent_id, event.id)

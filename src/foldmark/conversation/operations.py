@@ -1,17 +1,20 @@
 """What an agent's operations did, and whether they still count: for lists, explanations and differences [SPEC 4]."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from foldmark.conversation import decide
 from foldmark.conversation.decide import recorded
+from foldmark.conversation.exchanges import behind
 from foldmark.conversation.standing import Standing
 from foldmark.core.codec import operation_of
 from foldmark.core.events import (
     Clear,
     Drop,
     Event,
+    Evict,
     Filter,
     Fork,
     Mark,
@@ -27,7 +30,6 @@ from foldmark.core.events import (
 )
 from foldmark.core.ports import Size
 from foldmark.core.replay import RESTORABLE
-from foldmark.core.segments import END, Segment, intersect
 from foldmark.core.wording import count, listing, one_line
 
 CRITERIA = 60
@@ -127,9 +129,9 @@ def marks(at: Standing) -> list[Marked]:
         event = at.store.event(event_id)
         assert event is not None
         position = decide.rewind(at, name).position
-        behind = intersect(at.visible, (Segment(at.record.id, position + 1, END),))
-        first = next(at.store.messages(behind), None)
-        found.append(Marked(name, event, at.store.size(behind), first))
+        there = behind(at, position)
+        first = next(at.store.messages(there), None)
+        found.append(Marked(name, event, at.store.size(there), first))
     return found
 
 
@@ -150,6 +152,8 @@ def words(operation: Operation) -> str:
             return f"drop of {turns_named(turns)}"
         case Undo(turn=turn):
             return f"undo of turn {turn}"
+        case Summary(span=str(span)):
+            return f"summary of {span}"
         case Summary(mark=mark):
             return "summary of everything" if mark is None else f"summary of what stood after '{mark}'"
         case Restore(target=target):
@@ -158,6 +162,8 @@ def words(operation: Operation) -> str:
             return f"pin of turn {turn}"
         case Unpin(turn=turn):
             return f"end of the pin of turn {turn}"
+        case Evict(results=results):
+            return f"eviction of {results_named(results)}"
         case Redact(turn=turn):
             return f"erasure of {f'turn {turn}' if turn else 'everything'}"
         case PlanningEnded(closes=closes):
@@ -174,6 +180,11 @@ def _filtered(mode: str, operation: Filter) -> str:
 def turns_named(turns: tuple[int, ...]) -> str:
     """`turn 5`, `turns 5, 7, 9`."""
     return f"turn {turns[0]}" if len(turns) == 1 else f"turns {listing(turns)}"
+
+
+def results_named(results: Sequence[int]) -> str:
+    """`result 5`, `results 5, 7, 9`."""
+    return f"result {results[0]}" if len(results) == 1 else f"results {listing(results)}"
 
 
 def sized(size: Size) -> str:

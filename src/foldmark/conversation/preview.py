@@ -53,7 +53,14 @@ class Preview(Struct, frozen=True):
         """What a person reads."""
         change, prefix, cost = self.outcome.change, self.outcome.cached_prefix, self.next
         both = ((change.left, "leave"), (change.returned, "come back"))
-        moved = [f"{sized(size)} would {how}" for size, how in both if size.messages] or ["nothing would leave"]
+        moved = [f"{sized(size)} would {how}" for size, how in both if size.messages]
+        results = ((self.outcome.evicted, "be evicted"), (self.outcome.whole_again, "be sent as they were"))
+        moved += [
+            f"{count(size.messages, 'result')} (~{count(size.tokens, 'token')}) would {how}"
+            for size, how in results
+            if size.messages
+        ]
+        moved = moved or ["nothing would leave"]
         lines = [f"{', '.join(moved)} · context {change.before.messages:,} → {sized(change.after)}"]
         request = f"next request ~{count(cost.tokens, 'token')} instead of ~{cost.without:,}"
         if prefix is None:

@@ -1,6 +1,6 @@
 """What an operation did to the context, as every interface tells it [SPEC 4]."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec import Struct
@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from foldmark.conversation.standing import Standing, state_in
 from foldmark.core.codec import count_tokens, operation_kind
-from foldmark.core.events import Operation
+from foldmark.core.events import Event, Operation
 from foldmark.core.ports import Size
 from foldmark.core.replay import RESTORABLE, Fold
-from foldmark.core.segments import Segments, subtract, until
+from foldmark.core.segments import Segment, Segments, intersect, normal, subtract, until
 
 
 class Result(Struct, frozen=True):
@@ -20,9 +20,10 @@ class Result(Struct, frozen=True):
     `text` is for a person; `event_id` is the operation's, None if none was recorded; `data` is JSON. For an operation
     it holds `operation`, `actor`, `reason` (None if none was given), `back` (the command that takes it back, None where
     nothing does), and the sizes `left`, `returned`, `before` and `after`, each with `messages` and `tokens`, beside
-    what is the operation's own (`child` of a fork, `widened` of a filter); for a model with a prompt cache also
-    `cached_prefix` with `kept` and `of` in tokens and `percent`. `marks` are places in `text`, from and up to, that
-    stand out where it is shown.
+    what is the operation's own (`child` of a fork, `widened` of a filter); `evicted` and `whole_again`, each with
+    `results` and `tokens`, where a placeholder is sent of tool results from now on, or no more; for a model with a
+    prompt cache also `cached_prefix` with `kept` and `of` in tokens and `percent`. `marks` are places in `text`, from
+    and up to, that stand out where it is shown.
     """
 
     text: str
@@ -56,16 +57,23 @@ class CachedPrefix(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """What an operation does to a context: the operation, the fold with it, and how the context changes."""
+    """What an operation does to a context: the operation, the fold with it, and how the context changes.
+
+    `evicted` are visible tool results that a placeholder takes the place of, `whole_again` those that are sent again.
+    """
 
     operation: Operation
     fold: Fold
     change: Change
     cached_prefix: CachedPrefix | None
+    evicted: Size = Size(0, 0)
+    whole_again: Size = Size(0, 0)
 
     def data(self) -> dict[str, Any]:
         """The change as JSON."""
         data: dict[str, Any] = self.change.data()
+        both = (("evicted", self.evicted), ("whole_again", self.whole_again))
+        data |= {name: {"results": size.messages, "tokens": size.tokens} for name, size in both if size.messages}
         return data if self.cached_prefix is None else {**data, "cached_prefix": self.cached_prefix.data()}
 
 
@@ -104,10 +112,25 @@ class Receipt(Struct, frozen=True):
         return replace(self, outcome=replace(self.outcome, change=replace(self.change, after=size)))
 
 
-def cached_prefix(at: Standing, after: Segments) -> CachedPrefix | None:
-    """What a provider's prompt cache still has of the request when the context becomes `after`; None without a cache.
+def results_changed(at: Standing, fold: Fold, seen: Segments) -> tuple[list[Event], list[Event]]:
+    """Return the tool results visible in `seen` that are evicted in `fold` and not now, and those that are evicted now
+    and not in `fold`. Cost follows the results."""
+    if fold.evicted.keys() == at.fold.evicted.keys():
+        return [], []
 
-    The messages before the first that left or came back, and the system prompt. Only the system prompt stays where the
+    def shown(ids: Iterable[int]) -> list[Event]:
+        spans = normal(Segment(each.agent_id, each.id, each.id) for each in at.store.lookup(ids))
+        return list(at.store.messages(intersect(seen, spans)))
+
+    now, then = at.fold.evicted.keys(), fold.evicted.keys()
+    return shown(then - now), shown(now - then)
+
+
+def cached_prefix(at: Standing, after: Segments, results: Iterable[Event] = ()) -> CachedPrefix | None:
+    """What a provider's prompt cache still has of the request when the context becomes `after` and these
+    `results` are sent otherwise; None without a cache.
+
+    The messages before the first that changes, and the system prompt. Only the system prompt stays where the
     state block changes, and where the window is smaller than the context: any change moves its beginning. From stored
     sums [SPEC 3, L3].
     """
@@ -116,6 +139,7 @@ def cached_prefix(at: Standing, after: Segments) -> CachedPrefix | None:
         return None
     system, budget = count_tokens(config.system, None), config.sliding_context_tokens
     changed = [s.first for s in at.store.bounds((*subtract(at.visible, after), *subtract(after, at.visible)))]
+    changed += [event.id for event in results]
     was, now = at.state, state_in(at.store, after)
     if (was.content if was else None) != (now.content if now else None):
         kept = 0  # the state block stands in front of all messages

@@ -92,6 +92,7 @@ def _record(agent: "Agent", request: Request, instruction: str | None, quoted: S
         pinned=tuple(pinned),
         layers=layers,
         truncated=_truncated(manifest.parts),
+        evicted={part.event: at.fold.evicted[part.event] for part in manifest.parts if part.event in at.fold.evicted},
         left_out=left_out,
         question=instruction if quoted is not None and at.record.open_turn is not None else None,
         quoted=None if quoted is None else _named(at, [event.id for event in quoted], system=True),
@@ -284,7 +285,8 @@ class _Remake:
             layers += children_layer(makings.family, lambda each: self._event(each).content, unique, config)
         layers += [prompts.summed_up(self._event(each)) for each in makings.layers.get("window_summary", ())]
         pinned = sorted(map(self._event, makings.pinned), key=lambda event: (event.turn_id or 0, event.id))
-        shown = view([*pinned, *window], wire.dialect, config, makings.edge.first or 0)
+        evicted = {event: by for event, by in makings.evicted.items() if event not in self.erased}
+        shown = view([*pinned, *window], wire.dialect, config, makings.edge.first or 0, evicted=evicted)
         last = config.sliding_context_low_water < 1
         prompt = prompts.assemble(layers, shown, self._instruction(), anchors_last=last)
         body = wire.encode(sent.model, prompt, tuple(unique.values()), Options(makings.output, config.thinking))

@@ -1,6 +1,6 @@
 """What the request of an agent can be made of: its turns, its pinned turns and the layers in front of them [SPEC 5]."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
@@ -52,6 +52,11 @@ class Sources:
         open_one = planning(self._at)
         return None if open_one is None or open_one.preview is None else result_of(self._at, open_one.preview)
 
+    @property
+    def evicted(self) -> Mapping[int, int]:
+        """The tool results of which a placeholder is sent, each with the operation that evicted it."""
+        return self._at.fold.evicted
+
     @cached_property
     def pins(self) -> list[Pinned]:
         """The pinned turns that are visible, in the order of the log."""
@@ -88,6 +93,11 @@ class Sources:
             return None
         found = in_force(self._at, before, self.units[0].settled)
         return None if found is None else prompts.summed_up(found.event)
+
+    @property
+    def count(self) -> int:
+        """How many messages are visible, `system` messages not among them."""
+        return self._at.size.messages - len(self._store.of_kind("system", self.visible))
 
     def before(self, event_id: int) -> int:
         """How many visible messages stand in front of an event, `system` messages not among them."""

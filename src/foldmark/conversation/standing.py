@@ -107,7 +107,7 @@ def state_in(store: Store, segments: Segments) -> Event | None:
 def origin(store: Store, agent_id: str, fork_event_id: int) -> Fold:
     """The fold that an agent was born with."""
     born = _fork(store, fork_event_id)
-    return birth(agent_id, fork_event_id, born.start, born.pins) if born else birth(agent_id)
+    return birth(agent_id, fork_event_id, born.start, born.pins, born.evicted) if born else birth(agent_id)
 
 
 def _fork(store: Store, event_id: int) -> Fork | None:

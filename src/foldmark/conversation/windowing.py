@@ -11,6 +11,7 @@ from foldmark.core import prompt as prompts
 from foldmark.core import window
 from foldmark.core.config import Config
 from foldmark.core.events import Event
+from foldmark.core.native import begins
 from foldmark.core.prompt import Layer, Prompt
 from foldmark.core.request import Edge, LeftOut, Options, ToolSpec
 from foldmark.core.segments import Segments
@@ -68,7 +69,7 @@ class Windowing:
     def planning(self, only: Segments) -> tuple[Prompt, Edge]:
         """The prompt of the visible messages inside `only`, whatever their size."""
         events = self._sources.inside(only)
-        prompt = self._prompt(self._sources.without_anchors, events, events[0].id if events else 0)
+        prompt = self._prompt(self._sources.without_anchors, events, _first(events))
         return prompt, self._edge(events, "planning", "only what is being matched")
 
     def windowed(self, limit: int | None) -> tuple[Prompt, Edge]:
@@ -170,7 +171,7 @@ class Windowing:
 
     def _final(self, count: int) -> tuple[Prompt, list[Event]]:
         events = self._sources.units.newest(count)
-        first = events[0].id if events else 0
+        first = _first(events)
         prompt = self._prompt(self._sources.now, [*self._in_front(self._kept, count), *events], first)
         here, kept = self._turns(count), {pin.turn for pin in self._kept}
         gone = [
@@ -192,7 +193,8 @@ class Windowing:
     def _prompt(
         self, layers: Sequence[Layer], events: Sequence[Event], first: int, active: int | None = None
     ) -> Prompt:
-        shown = view(events, self._target.wire.dialect, self._config, first, active, self._sources.preview)
+        uncut, evicted = self._sources.preview, self._sources.evicted
+        shown = view(events, self._target.wire.dialect, self._config, first, active, uncut, evicted)
         layers = layers if self._summary is None else [*layers, self._summary]
         return prompts.assemble(layers, shown, self._instruction, anchors_last=self._anchors_last)
 
@@ -204,12 +206,13 @@ class Windowing:
     def _measure(self, count: int, pins: Sequence[Pinned]) -> Prompt:
         events = self._sources.units.newest(count)
         settled = self._sources.units[0].settled
-        then = [event for event in events if event.id <= settled]
+        then = [event for event in events if begins(event) <= settled]
         in_front = self._in_front(pins, count)
-        return self._prompt(self._sources.then, [*in_front, *then], events[0].id, active_from(events))
+        return self._prompt(self._sources.then, [*in_front, *then], _first(events), active_from(events))
 
     def _rough(self, unit: Unit) -> int:
-        steps = view(unit.events, self._target.wire.dialect, self._config, 0, unit.events[-1].id + 1).steps
+        behind, evicted = unit.events[-1].id + 1, self._sources.evicted
+        steps = view(unit.events, self._target.wire.dialect, self._config, 0, behind, evicted=evicted).steps
         return self.encoded(Prompt("", (*_IN_FRONT, *steps)), bare=True).size - self._bare if steps else 0
 
     @cached_property
@@ -243,7 +246,15 @@ class Windowing:
     def _edge(self, events: Sequence[Event], why: str | None, detail: str) -> Edge:
         if not events:
             return Edge(None, why, 0, detail)
-        return Edge(events[0].id, why, self._sources.before(events[0].id), detail)
+        first = _first(events)
+        # A summary that stands in front of the window may be newer than what is in it.
+        before = self._sources.before(first) if why == "planning" else self._sources.count - len(events)
+        return Edge(first, why, before, detail)
+
+
+def _first(events: Sequence[Event]) -> int:
+    """The oldest of some messages; a summary that stands first may be the newest."""
+    return min((event.id for event in events), default=0)
 
 
 _IN_FRONT = (Calls("", (Used("c", "n", "{}", "", False, None),)), Said("assistant", "."))

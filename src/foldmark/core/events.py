@@ -35,6 +35,7 @@ OPERATION_KINDS = (
     "restore",
     "pin",
     "unpin",
+    "evict",
     "redact",
 )
 RECORD_KINDS = ("state", "scratchpad", "config", "command", "agent_killed", "usage", "window_summary", "record")
@@ -118,11 +119,13 @@ class Clear(_Operation, frozen=True):
 
 
 class Rewind(_Operation, frozen=True):
-    """Cuts this agent's own events with ids above `position`; marks set after event `mark_id` vanish."""
+    """Cuts this agent's own events with ids above `position`; marks set after event `mark_id` vanish. The summaries
+    `kept` stand for nothing behind the position."""
 
     mark: str
     mark_id: int
     position: int
+    kept: tuple[int, ...] = ()
 
 
 class Fork(_Operation, frozen=True):
@@ -133,6 +136,7 @@ class Fork(_Operation, frozen=True):
     mark: str | None = None
     position: int | None = None
     pins: tuple[int, ...] = ()
+    evicted: tuple[int, ...] = ()
     settings: dict[str, Any] = {}
     scratchpad: str | None = None
 
@@ -184,12 +188,14 @@ class Undo(_Operation, frozen=True):
 class Summary(_Operation, frozen=True):
     """The event, itself an assistant message, takes the place of `ranges`; `state` is the block then in force, which
     stays in force with it. `native` is what another program put in their place, in its own form and under its name
-    [SPEC 5.7]."""
+    [SPEC 5.7]. `span` is what was named, as in "12..M", and `widened` what the closure over exchanges added to it."""
 
     ranges: Segments
     mark: str | None = None
     state: str | None = None
     native: dict[str, Any] | None = None
+    span: str | None = None
+    widened: tuple[int, ...] = ()
 
 
 class Restore(_Operation, frozen=True):
@@ -210,6 +216,12 @@ class Unpin(_Operation, frozen=True):
     turn: int
 
 
+class Evict(_Operation, frozen=True):
+    """A one-line placeholder is sent in place of each of these tool results."""
+
+    results: tuple[int, ...]
+
+
 class Redact(_Operation, frozen=True):
     """The turn's events were erased in the whole database, all of the agent's for turn 0; the segments stay."""
 
@@ -227,5 +239,18 @@ class PlanningEnded(_Operation, frozen=True, tag="turn_ended"):
 
 
 Operation: TypeAlias = (
-    Mark | Clear | Rewind | Fork | Filter | Drop | Undo | Summary | Restore | Pin | Unpin | Redact | PlanningEnded
+    Mark
+    | Clear
+    | Rewind
+    | Fork
+    | Filter
+    | Drop
+    | Undo
+    | Summary
+    | Restore
+    | Pin
+    | Unpin
+    | Evict
+    | Redact
+    | PlanningEnded
 )

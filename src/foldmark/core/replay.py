@@ -26,6 +26,7 @@ from msgspec import Struct
 from foldmark.core.events import (
     Clear,
     Drop,
+    Evict,
     Filter,
     Fork,
     Mark,
@@ -44,15 +45,16 @@ from foldmark.core.segments import END, Segment, Segments, normal, subtract
 Recorded: TypeAlias = tuple[int, Operation]
 """An operation and the id of the event that records it."""
 
-RESTORABLE = (Clear, Mark, Rewind, Filter, Drop, Undo, Summary, Pin, Unpin, Restore)
+RESTORABLE = (Clear, Mark, Rewind, Filter, Drop, Undo, Summary, Pin, Unpin, Evict, Restore)
 
 
 class Fold(Struct, frozen=True):
     """An agent's context without its messages, as of operation `at` (0: none yet).
 
     `segments` reach `END` where the agent's next message will be visible; `marks` are name -> event id in the order
-    they were set; `pins` are the ids of pinned turns. `closing` is (filter, first) where a filter was recorded whose
-    planning conversation goes on from event `first` to the end of the turn, whether or not the filter still counts.
+    they were set; `pins` are the ids of pinned turns; `evicted` is tool result -> the operation that evicted it, 0
+    where that was before the agent was born. `closing` is (filter, first) where a filter was recorded whose planning
+    conversation goes on from event `first` to the end of the turn, whether or not the filter still counts.
     """
 
     agent: str
@@ -61,6 +63,7 @@ class Fold(Struct, frozen=True):
     pins: tuple[int, ...] = ()
     at: int = 0
     closing: tuple[int, int] | None = None
+    evicted: dict[int, int] = {}
 
     @property
     def grows(self) -> bool:
@@ -76,9 +79,12 @@ class Fold(Struct, frozen=True):
         return self.closing[1] if self.closing is not None and not self.grows else None
 
 
-def birth(agent: str, born: int = 0, start: Segments = (), pins: tuple[int, ...] = ()) -> Fold:
+def birth(
+    agent: str, born: int = 0, start: Segments = (), pins: tuple[int, ...] = (), evicted: Iterable[int] = ()
+) -> Fold:
     """The fold of an agent that has done nothing: what it inherits, then whatever it appends after event `born`."""
-    return Fold(agent, normal((*start, Segment(agent, born + 1, END))), pins=pins)
+    segments = normal((*start, Segment(agent, born + 1, END)))
+    return Fold(agent, segments, pins=pins, evicted=dict.fromkeys(evicted, 0))
 
 
 def replay(begin: Fold, operations: Sequence[Recorded]) -> Fold:
@@ -90,7 +96,7 @@ def replay(begin: Fold, operations: Sequence[Recorded]) -> Fold:
     for id, operation in operations:
         closing = closed_by(closing, id, operation)
     at = operations[-1][0] if operations else begin.at
-    return Fold(fold.agent, fold.segments, fold.marks, fold.pins, at, closing)
+    return Fold(fold.agent, fold.segments, fold.marks, fold.pins, at, closing, fold.evicted)
 
 
 def counting(agent: str, operations: Iterable[Recorded], is_back: Callable[[int], bool]) -> Iterator[Recorded]:
@@ -108,6 +114,7 @@ def advance(fold: Fold, operations: Iterable[Recorded]) -> Fold:
     `core.history`."""
     agent, segments, at = fold.agent, fold.segments, fold.at
     marks, pins, closing = dict(fold.marks), dict.fromkeys(fold.pins), fold.closing
+    evicted = dict(fold.evicted)
     removed: list[Segment] = []
     hidden = not _reaches(agent, segments)
     for at, operation in operations:
@@ -118,8 +125,8 @@ def advance(fold: Fold, operations: Iterable[Recorded]) -> Fold:
             case Clear():
                 segments = (Segment(agent, at + 1, END),)
                 removed, marks, hidden = [], {}, False
-            case Rewind(mark_id=mark_id, position=position):
-                removed.append(Segment(agent, position + 1, at))
+            case Rewind(mark_id=mark_id, position=position, kept=kept):
+                removed += subtract((Segment(agent, position + 1, at),), [Segment(agent, id, id) for id in kept])
                 if hidden:
                     segments, removed, hidden = _grown(agent, subtract(segments, removed), at), [], False
                 # Marks stand in the order of their ids.
@@ -134,12 +141,14 @@ def advance(fold: Fold, operations: Iterable[Recorded]) -> Fold:
                 pins[turn] = None
             case Unpin(turn=turn):
                 pins.pop(turn, None)
+            case Evict(results=results):
+                evicted.update(dict.fromkeys(results, at))
             case PlanningEnded():
                 segments, removed, hidden = _grown(agent, subtract(segments, removed), at), [], False
                 closing = None
             case Fork() | Redact() | Restore():
                 pass
-    return Fold(agent, subtract(segments, removed), marks, tuple(pins), at, closing)
+    return Fold(agent, subtract(segments, removed), marks, tuple(pins), at, closing, evicted)
 
 
 def _reaches(agent: str, segments: Segments) -> bool:

@@ -40,9 +40,9 @@ class Part(Struct, frozen=True):
     """One piece of the request. `event` is the event that it came from, None for what Foldmark itself put in.
 
     `layer` is `system`, `guidelines`, `state`, `scratchpad`, `memos`, `window_summary`, `children`, `pinned` or
-    `window`; `how` is `whole`, `truncated`, `interrupted` or `synthetic`, `detail` says more for a person ("300 of
-    12,345 characters"). `text` is what is sent: of a call, its name and arguments. `memo` is the id of the memo that it
-    is.
+    `window`; `how` is `whole`, `truncated`, `evicted`, `interrupted` or `synthetic`, `detail` says more for a person
+    ("300 of 12,345 characters"). `text` is what is sent: of a call, its name and arguments. `memo` is the id of the
+    memo that it is.
     """
 
     layer: str

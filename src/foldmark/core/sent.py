@@ -28,7 +28,8 @@ class Makings(Struct, frozen=True, omit_defaults=True):
     `purpose` is `Request.purpose`; `speaks` the built-in provider whose format it has; `output` the most tokens of the
     answer. `window` and `pinned` name the messages, sent or left out; `layers` the events in front of them by layer,
     0 for a scratchpad that a fork handed down; `edge` is where the window began. `truncated` is event id -> characters
-    kept of a tool result, `left_out` why -> event ids. `hashes` are the SHA-256 of texts: `config` (the settings as
+    kept of a tool result, `evicted` event id -> the operation that evicted it, `left_out` why -> event ids.
+    `hashes` are the SHA-256 of texts: `config` (the settings as
     JSON), `tools` (their specs as JSON), `guidelines`, `instruction` (a last message of Foldmark's own).
     `question` is an instruction in a person's words, `quoted` the messages that stand in front of it in the same
     message. Of memos, `layers` has the ids and `hashes` the texts, as `memo 3`, unless one was removed since. `digests`
@@ -45,6 +46,7 @@ class Makings(Struct, frozen=True, omit_defaults=True):
     pinned: tuple[int, ...] = ()
     layers: Mapping[str, tuple[int, ...]] = {}
     truncated: Mapping[int, int] = {}
+    evicted: Mapping[int, int] = {}
     left_out: Mapping[str, tuple[int, ...]] = {}
     question: str | None = None
     quoted: Named | None = None

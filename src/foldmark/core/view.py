@@ -11,7 +11,7 @@ a call is left out. A `tool` message has no call that it could be the result of:
 What a message holds besides its text: see `core/attached.py`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -21,7 +21,9 @@ from foldmark.core import wire
 from foldmark.core.attached import NOTHING, Attached, attached, family
 from foldmark.core.config import Config
 from foldmark.core.events import Event
+from foldmark.core.eviction import all_as_sent
 from foldmark.core.media import Medium
+from foldmark.core.native import begins, in_place
 from foldmark.core.request import LeftOut, Part
 from foldmark.core.truncation import Shortened, shorten
 
@@ -99,18 +101,23 @@ def view(
     window: int = 0,
     active: int | None = None,
     uncut: int | None = None,
+    evicted: Mapping[int, int] = MappingProxyType({}),
 ) -> View:
     """The view of messages in the order of the log, none of them a `system` message.
 
     What stands before event `window` is pinned. `active` is the turn since which results are of the active turn
-    (`active_from`), by default told from the events themselves. Result `uncut` is not truncated.
+    (`active_from`), by default told from the events themselves. Result `uncut` is not truncated. Of results `evicted`,
+    each by an operation, a placeholder is sent.
     """
+    events = in_place(events)
+    lengths = {event.id: len(event.content) for event in events if event.id in evicted}
+    events = list(all_as_sent(events, evicted))
     since = active_from(events) if active is None else active
     more = attached(events, dialect, config, since, window)
     kept, isolated = isolate(events, dialect, foreign=not config.isolation, beside=more)
     groups, unpaired = pair(kept)
-    texts = _results(groups, config, since, window, uncut)
-    builder = _Builder(window, since, texts, more, {e.event for e in isolated}, events)
+    texts = _results(groups, config, since, window, {uncut, *lengths})
+    builder = _Builder(window, since, texts, more, {e.event for e in isolated}, events, lengths)
     return builder.build(groups, (*isolated, *unpaired))
 
 
@@ -199,7 +206,7 @@ def _left(event: Event, why: str, detail: str) -> LeftOut:
 
 
 def _results(
-    groups: Iterable[Event | Exchange], config: Config, since: int, window: int, uncut: int | None
+    groups: Iterable[Event | Exchange], config: Config, since: int, window: int, uncut: Container[int | None]
 ) -> dict[int, Shortened]:
     """What is sent of every result, by its event."""
     results = [r for group in groups if isinstance(group, Exchange) for _, r in group.calls if r is not None]
@@ -209,7 +216,7 @@ def _results(
     newest = sorted(active, reverse=True)
     limits = dict.fromkeys(newest, config.truncate_active)
     limits.update(dict.fromkeys(newest[: config.truncate_recent_count], config.truncate_recent))
-    limits.update({r.id: len(r.content) for r in results if r.id == uncut})
+    limits.update({r.id: len(r.content) for r in results if r.id in uncut})
     return {
         r.id: shorten(r.content, limits.get(r.id, config.truncate_inactive), config.truncate_shape, r.id)
         for r in results
@@ -235,8 +242,10 @@ class _Builder:
         beside: Mapping[int, Attached],
         isolated: set[int],
         events: Sequence[Event],
+        evicted: Mapping[int, int],
     ) -> None:
         self._window, self._since, self._texts, self._beside = window, since, texts, beside
+        self._evicted = evicted
         self._hidden = {event.answers for event in events if event.id in isolated and event.answers is not None}
         self._parts: list[Part] = []
 
@@ -255,6 +264,8 @@ class _Builder:
 
     def _is_active(self, group: Event | Exchange) -> bool:
         event = _first(group)
+        if begins(event) < event.id:  # a summary: what it stands for is over
+            return False
         return event.turn_id is not None and event.turn_id >= self._since and event.id >= self._window
 
     def _part(self, event: Event, text: str, how: str = "whole", detail: str = "") -> None:
@@ -297,6 +308,9 @@ class _Builder:
             layer, detail = "window" if call.id >= self._window else "pinned", f"the result of call {call.id} {why}"
             self._parts.append(Part(layer, None, call.turn_id, "tool_result", "synthetic", detail, text))
             return text, not hidden, ()
+        if result.id in self._evicted:
+            self._part(result, result.content, "evicted", f"{self._evicted[result.id]:,} characters")
+            return result.content, (result.data or {}).get("is_error") is True, ()
         text, kept = self._texts[result.id]
         cut, blank = kept < len(result.content), not text.strip()
         beside = self._beside.get(result.id, NOTHING)

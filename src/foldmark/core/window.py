@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from foldmark.core.events import Event
+from foldmark.core.native import begins, in_place_newest_first
 
 SLACK = 200
 """Bytes by which a request of more units may be shorter than one of fewer."""
@@ -196,7 +197,7 @@ def _widest(
 def _units(newest_first: Iterable[Event]) -> Iterator[Unit]:
     current: list[Event] = []
     opener = 0
-    for event in newest_first:
+    for event in in_place_newest_first(newest_first):
         if current and event.id < opener:
             yield from _parted(opener, current)
             current = []
@@ -210,11 +211,11 @@ def _units(newest_first: Iterable[Event]) -> Iterator[Unit]:
 def _parted(opener: int, newest_first: list[Event]) -> Iterator[Unit]:
     """The units of messages that lie behind the opening of one turn, newest first: one, but for a summary in between
     that has all messages of the turn on one side."""
-    last = {event.turn_id: event.id for event in reversed(newest_first)}
+    last = {event.turn_id: begins(event) for event in reversed(newest_first)}
     parts: list[list[Event]] = []
-    reach = newest_first[-1].id - 1
+    reach = begins(newest_first[-1]) - 1
     for event in reversed(newest_first):
-        if event.id > reach:
+        if begins(event) > reach:
             parts.append([])
         parts[-1].append(event)
         reach = max(reach, event.id if event.turn_id is None else last[event.turn_id])

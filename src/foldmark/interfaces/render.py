@@ -54,6 +54,11 @@ def receipt(result: Result) -> str:
         for way, word in (("left", "left"), ("returned", "came back"))
         if data[way]["messages"]
     ]
+    parts += [
+        f"{count(data[way]['results'], 'result')} (~{count(data[way]['tokens'], 'token')}) {word}"
+        for way, word in (("evicted", "evicted"), ("whole_again", "sent as before"))
+        if way in data
+    ]
     if widened := data.get("widened"):
         parts.append(f"{len(widened)} of them for whole exchanges")
     before, after = data["before"], data["after"]

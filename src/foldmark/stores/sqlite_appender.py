@@ -52,6 +52,8 @@ class Appender:
         own = self.own.plus(Size(1, tokens)) if kind in ROLES else self.own
         nth, total = own.plus(self._erased) if kind in ROLES else (None, None)
         call_id = draft.data["call_id"] if draft.data and kind in ("tool_call", "tool_result") else None
+        if kind == "evict":
+            call_id = kind  # evictions are looked up by it: the index of operations is older than they are
         fixed = (id, self._key, turn, kind, draft.dialect, draft.actor, draft.created_at, int(draft.interrupted))
         raw = None if data is None else data.encode()
         self._db.execute(

@@ -1,9 +1,9 @@
 """What a model may call [SPEC 4.1]: each tool once, as the model is shown it and as it runs.
 
-`slash.py` is the door to the commands, `filter_context.py` the model's part of a planning conversation,
-`scratchpad.py`, `memos.py` and `recall.py` what it keeps and finds again, `query_db.py` its SQL over its own log;
-`working/` the files of a folder and a shell, `mcp/` the tools of other programs' servers. `approval.py` says what a
-person has to agree to.
+`slash.py` is the door to the commands, `evict.py` takes results out, `filter_context.py` is the model's part of a
+planning conversation, `scratchpad.py`, `memos.py` and `recall.py` what it keeps and finds again, `query_db.py` its SQL
+over its own log; `working/` the files of a folder and a shell, `mcp/` the tools of other programs' servers.
+`approval.py` says what a person has to agree to.
 """
 
 from collections.abc import Mapping
@@ -13,6 +13,7 @@ from foldmark.conversation import Agent
 from foldmark.conversation.asking import NOBODY, Asking
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import listing
+from foldmark.tools.evict import EVICT
 from foldmark.tools.filter_context import FILTER_CONTEXT
 from foldmark.tools.memos import RETRIEVE_MEMOS, SAVE_MEMO
 from foldmark.tools.query_db import DESCRIBE_DB, QUERY_DB
@@ -29,6 +30,7 @@ TOOLS: dict[str, Tool] = {
     for tool in (
         SLASH,
         FILTER_CONTEXT,
+        EVICT,
         QUERY_DB,
         DESCRIBE_DB,
         MANAGE_SCRATCHPAD,

@@ -234,7 +234,7 @@ _MEANINGS = {
             "id": "unique, in one order with the messages",
             "agent_id": "who has it",
             "group_id": "the turn it happened in, or null",
-            "kind": "mark, clear, rewind, fork, filter, drop, undo, summary, restore, pin, unpin or redact",
+            "kind": "mark, clear, rewind, fork, filter, drop, undo, summary, restore, pin, unpin, evict or redact",
             "actor": "human, model or system",
             "data": "what exactly, as JSON; null for those of the agent that this one was forked from",
             "created_at": "UTC, ISO 8601",

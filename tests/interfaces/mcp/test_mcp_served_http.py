@@ -96,7 +96,7 @@ def test_a_session_of_the_official_client(serve: Callable[..., Served], log: fol
             async with httpx2.AsyncClient(headers=bearer()) as http:
                 transport = streamable_http_client(server.url, http_client=http)
                 async with Client(transport, mode=era, elicitation_callback=guest.ask, cache=None) as guest.client:
-                    assert len((await guest.client.list_tools()).tools) == 11
+                    assert len((await guest.client.list_tools()).tools) == 12
                     assert "Conversation 'default': Context:" in await guest.call("context_meter")
                     if era == "legacy":
                         assert '"messages_filtered":1' in await guest.call("filter_context", action="apply")

@@ -73,7 +73,7 @@ def test_a_session_of_the_official_client(tmp_path: Path, era: str) -> None:
             assert guest.client.server_info.name == "foldmark"
             assert guest.client.server_info.version == foldmark.__version__
             assert "Foldmark keeps conversations" in (guest.client.instructions or "")
-            assert len((await guest.client.list_tools()).tools) == 11
+            assert len((await guest.client.list_tools()).tools) == 12
             assert "hello there" in await guest.call("search", query="hello")
             assert "created" in await guest.call("slash", command="mark")
             assert "hello there" in await guest.read("foldmark://conversations/default/context")

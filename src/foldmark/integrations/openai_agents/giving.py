@@ -6,7 +6,7 @@ the id. A call that has no result (yet) is given, as by the SDK's own sessions: 
 an approval that is still to come needs it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from foldmark.conversation.request import prepare
@@ -15,6 +15,7 @@ from foldmark.core import wire
 from foldmark.core.attached import family
 from foldmark.core.config import Config
 from foldmark.core.events import Event
+from foldmark.core.eviction import as_sent, placeholder
 from foldmark.core.media import Document, media_of
 from foldmark.core.segments import END, Segment, Segments, intersect, normal
 from foldmark.core.turns import Message
@@ -27,6 +28,10 @@ WINDOW = ("sliding_context_tokens", "context_size")
 
 _MODEL = "openai_responses", "gpt-5"
 """Whose way of counting measures a window where the conversation's own model is none of OpenAI's."""
+
+
+_WORDED = ("function_call_output", "custom_tool_call_output")
+"""Items whose output may be any text."""
 
 
 class Given(NamedTuple):
@@ -53,7 +58,7 @@ def newest_first(at: Standing, segments: Segments) -> Iterator[Given]:
     for event in at.store.messages(segments, newest_first=True):
         if event.kind == "tool_result" and not _called(at, event):
             continue
-        items = given(event)
+        items = _evicted(event, given(event), at.fold.evicted)
         if items == []:  # what the provider's own tool answered is in the item of the call
             beside.append(event.id)
             continue
@@ -88,6 +93,17 @@ def _measuring(config: Config, budget: int) -> Config:
     from msgspec.structs import replace
 
     return replace(config, sliding_context_tokens=budget, truncation=False, memos_injected=0)
+
+
+def _evicted(event: Event, items: list[Any] | None, evicted: Mapping[int, int]) -> list[Any] | None:
+    """The items of a result, with its placeholder where it was evicted; what a provider's own tool answered has no form
+    that a line could take."""
+    if event.id not in evicted or items == []:
+        return items
+    if items is None:
+        return _own(as_sent(event, evicted))
+    text = placeholder(event, evicted[event.id])
+    return [{**each, "output": text} if each.get("type") in _WORDED else each for each in items]
 
 
 def _complete(at: Standing, event: Event, items: list[Any]) -> list[Any]:

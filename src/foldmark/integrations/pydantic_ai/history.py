@@ -1,7 +1,7 @@
 """`FoldmarkHistory`: the history of a Pydantic AI agent is the context of a conversation."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
@@ -18,6 +18,8 @@ import foldmark
 from foldmark.conversation import Agent, Log, Result
 from foldmark.conversation.asking import NOBODY, Asking
 from foldmark.core.errors import ConflictError, FoldmarkError
+from foldmark.core.eviction import placeholder
+from foldmark.core.ports import Store
 from foldmark.core.request import Request
 from foldmark.integrations.pydantic_ai.logbook import Logbook
 from foldmark.integrations.pydantic_ai.pieces import Piece, history
@@ -161,7 +163,7 @@ class FoldmarkHistory(AbstractCapability[Any]):
     def _shown(self) -> list[Piece]:
         context = self.agent.context()
         events = [event for event, _ in self._log.store.weights(context.ranges)][::-1]
-        pieces = self._logbook.pieces(events)
+        pieces = [_evicted(each, self._log.store, context.evicted) for each in self._logbook.pieces(events)]
         if not self.window and not self.truncation:
             return pieces
         request = self.agent.request()
@@ -179,6 +181,12 @@ def _windowed(pieces: Sequence[Piece], request: Request) -> list[Piece]:
 def _shortened(pieces: Sequence[Piece], request: Request) -> list[Piece]:
     short = {part.event: part.text for part in request.manifest.parts if part.how == "truncated"}
     return [_shorten(piece, short[piece.event]) if piece.event in short else piece for piece in pieces]
+
+
+def _evicted(piece: Piece, store: Store, evicted: Mapping[int, int]) -> Piece:
+    """A piece as it is, or an evicted result with its placeholder."""
+    event = store.event(piece.event) if piece.event in evicted else None
+    return piece if event is None else _shorten(piece, placeholder(event, evicted[event.id]))
 
 
 def _shorten(piece: Piece, text: str) -> Piece:

@@ -25,6 +25,7 @@ from foldmark.interfaces.mcp.conversations import ARGUMENT, Conversations
 from foldmark.interfaces.mcp.meter import METER, Wanted, context_meter
 from foldmark.interfaces.mcp.read import READ, Read, read
 from foldmark.interfaces.mcp.search import SEARCH, Search, search
+from foldmark.tools.evict import EVICT
 from foldmark.tools.filter_context import FILTER_CONTEXT, NotAgreedError
 from foldmark.tools.memos import RETRIEVE_MEMOS, SAVE_MEMO
 from foldmark.tools.query_db import DESCRIBE_DB, QUERY_DB
@@ -116,6 +117,7 @@ _MODELS = {
         # `kill` ends an agent for good; everything else that `slash` does, and a filter, can be restored.
         _model_tool(SLASH, "Run a command on a conversation", writes=True, destroys=True),
         _model_tool(FILTER_CONTEXT, "Forget or keep messages by topic", writes=True, output=FILTERED),
+        _model_tool(EVICT, "Evict tool results", writes=True),
         _model_tool(QUERY_DB, "Query a conversation's log", output=ROWS),
         _model_tool(DESCRIBE_DB, "Describe a conversation's log"),
         _model_tool(MANAGE_SCRATCHPAD, "Read or write the scratchpad", writes=True, destroys=True),

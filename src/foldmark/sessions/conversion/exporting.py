@@ -15,6 +15,8 @@ from msgspec import Struct
 from foldmark.conversation import Agent
 from foldmark.conversation.log import is_uuid
 from foldmark.core.errors import CommandError
+from foldmark.core.eviction import all_as_sent
+from foldmark.core.native import in_place
 from foldmark.core.segments import Segments
 from foldmark.core.wording import one_line
 from foldmark.sessions.conversion.records import SYNTHETIC, Exporting, choose, records
@@ -55,7 +57,7 @@ def export(agent: Agent, cwd: str | os.PathLike[str], version: str, session_id: 
     Raises CommandError where nothing of it could be sent.
     """
     context = agent.context()
-    chosen = choose(context.messages, agent.id)
+    chosen = choose(in_place(all_as_sent(context.messages, context.evicted)), agent.id)
     if not chosen.pieces:
         shown = f"none of its {len(context.messages)} messages can be sent" if context.messages else "it is empty"
         raise CommandError(

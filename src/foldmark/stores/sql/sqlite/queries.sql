@@ -126,11 +126,16 @@ FROM events WHERE id = ?
 
 -- name: operations
 -- All operations of an agent with ids above one and up to another, in order, and the ends of turns that close a planning.
+-- The index of operations is older than evictions, which are found by the word that stands for a call's id.
 SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers
 FROM events
-WHERE agent = ? AND (kind IN (
+WHERE agent = ?1 AND (kind IN (
     'mark', 'clear', 'rewind', 'fork', 'filter', 'drop', 'undo', 'summary', 'restore', 'pin', 'unpin', 'redact'
-) OR (kind = 'turn_ended' AND data IS NOT NULL)) AND id > ? AND id <= ?
+) OR (kind = 'turn_ended' AND data IS NOT NULL)) AND id > ?2 AND id <= ?3
+UNION ALL
+SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers
+FROM events
+WHERE agent = ?1 AND call_id = 'evict' AND call_id IS NOT NULL AND kind = 'evict' AND id > ?2 AND id <= ?3
 ORDER BY id
 
 -- name: has_planned

@@ -1,0 +1,57 @@
+"""`/context evict`: single tool results out of what is sent, by their ids or because they are stale [SPEC 4, 5.7]."""
+
+from collections.abc import Sequence
+
+from foldmark.commands.context import previewed
+from foldmark.commands.registry import PREVIEW, Call, Command
+from foldmark.conversation import Result
+from foldmark.conversation.evicting import SentResult, evict, eviction, question, stale_results
+from foldmark.core.errors import CommandError
+
+SUPERSEDED = "--superseded"
+
+
+def _evict(call: Call) -> Result:
+    ids, stale = call.get("ID"), call.flag(SUPERSEDED)
+    if (ids is None) is not stale:
+        raise CommandError(
+            f"/context evict takes the ids of tool results, or {SUPERSEDED} for those that a later read or write of "
+            "the same file has made stale; `/context show` shows ids"
+        )
+    return _superseded(call) if ids is None else _evicted(call, call.numbers("ID"), [])
+
+
+def _superseded(call: Call) -> Result:
+    offered = stale_results(call.agent)
+    if not offered:
+        text = "No tool result of the next request is stale: no later call has read or written the same file."
+        return Result(text, None, {"superseded": []})
+    if not call.flag(PREVIEW):
+        asked = question(offered)
+        if call.asking.confirm is None and not call.flag("--yes"):
+            text = f"{asked} Nothing was changed; repeat with --yes to do it, or name some of them by their ids."
+            return Result(text, None, {"superseded": [each.data() for each in offered]})
+        call.confirm(asked)
+    return _evicted(call, [each.result.id for each in offered], offered)
+
+
+def _evicted(call: Call, wanted: Sequence[int | tuple[int, int]], offered: list[SentResult]) -> Result:
+    own = {"superseded": [each.data() for each in offered]} if offered else {}
+    if call.flag(PREVIEW):
+        found = previewed(call, lambda at: eviction(at, wanted))
+        lines = [found.text, *(f"  {each.line()}" for each in offered)]
+        return Result("\n".join(lines), None, {**found.data, **own})
+    done = evict(call.agent, wanted, actor=call.actor, reason=call.reason)
+    return Result(done.text, done.event_id, {**done.data, **own})
+
+
+EVICTING = (
+    Command(
+        "context evict",
+        "[ID...] [--superseded] [--preview] [--yes]",
+        "Send a placeholder instead of tool results: ids and ranges, or the stale ones.",
+        _evict,
+        interrupts=True,
+        reason=True,
+    ),
+)

@@ -1,0 +1,228 @@
+"""Summaries of a span (SPEC 3, 5.7): FROM..TO, where the summary stands, what it replaces, the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import foldmark
+from foldmark import Agent, CommandError, Log
+from foldmark.conversation.doctor import examine
+
+
+@pytest.fixture
+def log() -> Iterator[Log]:
+    with foldmark.open(":memory:") as log:
+        yield log
+
+
+@pytest.fixture
+def agent(log: Log) -> Agent:
+    return log.agent("root")
+
+
+def turn(agent: Agent, text: str) -> int:
+    opened = agent.append("user", text)
+    agent.append("assistant", f"about {text}")
+    agent.end_turn()
+    return opened
+
+
+def turns(agent: Agent, *texts: str) -> list[int]:
+    return [turn(agent, text) for text in texts]
+
+
+def sent(agent: Agent) -> list[str]:
+    """What is sent, in order: users' texts and a mark for each summary; answers are left out."""
+    parts = agent.request(provider="openai", model="gpt-5").manifest.parts
+    found = [part for part in parts if part.event is not None and part.kind in ("user", "summary")]
+    return [part.text if part.kind == "user" else f"summary {part.event}" for part in found]
+
+
+def refused(agent: Agent, line: str) -> str:
+    before = agent.standing().newest
+    with pytest.raises(CommandError) as caught:
+        agent.do(line)
+    assert agent.standing().newest == before
+    return str(caught.value)
+
+
+def test_a_summary_stands_where_what_it_replaced_began(agent: Agent) -> None:
+    _, two, three, _ = turns(agent, "one", "two", "three", "four")
+    done = agent.do(f"/summarize {two}..{three}")
+    assert sent(agent) == ["one", f"summary {done.event_id}", "four"]
+    assert done.data["left"]["messages"] == 4
+    assert done.data["span"] == f"{two}..{three}"
+    assert f"summary of {two}..{three}" in agent.do("/operations").text
+    turn(agent, "five")
+    assert sent(agent) == ["one", f"summary {done.event_id}", "four", "five"]
+    agent.do(f"/restore {done.event_id}")
+    assert sent(agent) == ["one", "two", "three", "four", "five"]
+    assert list(examine(agent.log)) == []
+
+
+def test_up_to_here_and_from_here(agent: Agent) -> None:
+    _, two, _, four = turns(agent, "one", "two", "three", "four")
+    first = agent.do(f"/summarize ..{two}").event_id
+    assert sent(agent) == [f"summary {first}", "three", "four"]
+    second = agent.do(f"/summarize {four}..").event_id
+    assert sent(agent) == [f"summary {first}", "three", f"summary {second}"]
+    third = agent.do("/summarize ..").event_id
+    assert sent(agent) == [f"summary {third}"]
+
+
+def test_a_span_of_marks(agent: Agent) -> None:
+    turn(agent, "one")
+    agent.do("/mark A")
+    turn(agent, "two")
+    agent.do("/mark B")
+    turn(agent, "three")
+    done = agent.do("/summarize A..B").event_id
+    assert sent(agent) == ["one", f"summary {done}", "three"]
+    agent.do(f"/restore {done}")
+    done = agent.do("/summarize ..A").event_id
+    assert sent(agent) == [f"summary {done}", "two", "three"]
+
+
+def test_a_mark_whose_name_holds_the_dots_goes_first(agent: Agent) -> None:
+    turn(agent, "one")
+    agent.do("/mark a..b")
+    turn(agent, "two")
+    done = agent.do("/summarize a..b")
+    assert done.data["mark"] == "a..b"
+    agent.do(f"/restore {done.event_id}")
+    assert sent(agent) == ["one", "two"]
+    done = agent.do("/summarize ..a..b")
+    assert sent(agent) == [f"summary {done.event_id}", "two"]
+
+
+def test_the_messages_of_one_turn_and_whole_exchanges(agent: Agent) -> None:
+    """The end of a span at the message that opened a turn means all of that turn; any other message means itself."""
+    agent.append("user", "one")
+    call = agent.append_tool_call("f", {}, call_id="c1")
+    agent.append_tool_call("f", {}, call_id="c2")
+    result = agent.append_tool_result("c1", "found")
+    other = agent.append_tool_result("c2", "found")
+    agent.append("assistant", "done")
+    agent.end_turn()
+    done = agent.do(f"/summarize {call}..{result}")
+    assert done.data["widened"] == [other]
+    shown = [part.kind for part in agent.request().manifest.parts if part.layer == "window"]
+    assert shown[:3] == ["user", "summary", "assistant"]
+
+
+def test_an_open_exchange_stays(agent: Agent) -> None:
+    turn(agent, "one")
+    agent.append("user", "two")
+    agent.append("assistant", "I look.")
+    agent.append_tool_call("f", {}, call_id="c1")
+    done = agent.do("/summarize ..")
+    assert [message.kind for message in agent.context().messages] == ["assistant", "tool_call", "summary"]
+    result = agent.append_tool_result("c1", "found")
+    parts = [part.event for part in agent.request().manifest.parts if part.layer == "window" and part.event]
+    assert parts == [done.event_id, result - 3, result - 2, result]
+
+
+def test_a_summary_goes_by_where_it_stands(agent: Agent) -> None:
+    """It is in a span whose ends lie on both sides of its place, whenever it was recorded."""
+    one, two, three, four = turns(agent, "one", "two", "three", "four")
+    first = agent.do(f"/summarize {one}..{two}").event_id
+    second = agent.do(f"/summarize {three}..{three}").event_id
+    assert sent(agent) == [f"summary {first}", f"summary {second}", "four"]
+    third = agent.do(f"/summarize {first}..{second}")
+    assert third.data["left"]["messages"] == 2
+    assert sent(agent) == [f"summary {third.event_id}", "four"]
+    agent.do(f"/restore {third.event_id}")
+    assert sent(agent) == [f"summary {first}", f"summary {second}", "four"]
+    assert "goes from what comes first" in refused(agent, f"/summarize {four}..{first}")
+
+
+def test_a_rewind_keeps_a_summary_of_what_lay_before_the_mark(agent: Agent) -> None:
+    _, two = turns(agent, "one", "two")
+    agent.do("/mark M")
+    turn(agent, "three")
+    first = agent.do(f"/summarize ..{two}").event_id
+    assert "three" in agent.do("/marks").text
+    whole = agent.do(f"/summarize {first}..{first}").event_id  # a summary of a summary
+    agent.do("/fork M")
+    (child,) = agent.children
+    assert sent(child) == ["three"]
+    rewound = agent.do("/rewind M")
+    assert sent(agent) == [f"summary {whole}"]
+    assert rewound.data["left"]["messages"] == 2
+    turn(agent, "four")
+    assert sent(agent) == [f"summary {whole}", "four"]
+    assert list(examine(agent.log)) == []
+
+
+def test_undo_takes_the_turn_behind_a_summary_that_stands_before_it(agent: Agent) -> None:
+    one, _ = turns(agent, "one", "two")
+    done = agent.do(f"/summarize {one}..{one}").event_id
+    agent.do("/undo")
+    assert sent(agent) == [f"summary {done}"]
+    assert "/restore" in refused(agent, "/undo")
+
+
+def test_the_state_block_goes_on_only_if_it_was_in_the_span(agent: Agent) -> None:
+    one = agent.append("user", "one")
+    agent.append("assistant", "done\n### STATE\nGoal: first")
+    agent.end_turn()
+    two = agent.append("user", "two")
+    agent.append("assistant", "done\n### STATE\nGoal: second")
+    agent.end_turn()
+    agent.do(f"/summarize {one}..{one}")
+    assert agent.context().state == "Goal: second"
+    agent.do(f"/context drop {two}")
+    assert agent.context().state is None
+    agent.do(f"/restore {agent.standing().newest}")
+    agent.do(f"/summarize {two}..{two}")
+    assert agent.context().state == "Goal: second"
+
+
+def test_a_window_begins_behind_a_summary_that_stands_before_it(agent: Agent) -> None:
+    one, *_ = turns(agent, "one", "two", "three")
+    done = agent.do(f"/summarize {one}..{one}").event_id
+    agent.do("/context window 2")
+    assert sent(agent) == ["two", "three"]
+    agent.do("/context window 3")
+    assert sent(agent) == [f"summary {done}", "two", "three"]
+
+
+def test_a_turn_is_not_parted_by_a_summary_in_it(agent: Agent) -> None:
+    agent.append("user", "one")
+    said = [agent.append("assistant", text) for text in ("a", "b", "c")]
+    agent.end_turn()
+    turn(agent, "two")
+    agent.do(f"/summarize {said[1]}..{said[1]}")
+
+    def kinds() -> list[str]:
+        return [part.kind for part in agent.request().manifest.parts if part.layer == "window" and part.event]
+
+    agent.do("/context window 2")  # a summary counts as a turn, as it does elsewhere
+    assert kinds() == ["user", "assistant"]
+    agent.do("/context window 3")
+    assert kinds()[:4] == ["user", "assistant", "summary", "assistant"]
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("/summarize X..", "there is no mark 'X'; marks: M"),
+        ("/summarize 999..", "there is no message 999"),
+        ("/summarize 4..1", "goes from what comes first to what comes later, unlike 4..1"),
+        ("/summarize M..", "nothing of M.. can be summarized"),
+        ("/summarize 3..3", "there is no message 3"),
+    ],
+)
+def test_what_is_no_span(agent: Agent, line: str, told: str) -> None:
+    turns(agent, "one", "two")
+    agent.do("/mark M")
+    assert told in refused(agent, line)
+
+
+def test_a_preview_of_a_span(agent: Agent) -> None:
+    one, *_ = turns(agent, "one", "two")
+    seen = agent.do(f"/summarize {one}..{one} --preview")
+    assert "2 messages (~" in seen.text
+    assert sent(agent) == ["one", "two"]
