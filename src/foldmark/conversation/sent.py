@@ -65,9 +65,11 @@ def record_sent(
 
 
 def _record(agent: "Agent", request: Request, instruction: str | None, quoted: Sequence[Event] | None) -> int:
-    from foldmark.providers.wires import speaks
+    from foldmark.conversation.natives import read_as, read_by
+    from foldmark.providers.wires import speaks, wire_of
 
-    store, at = agent.log.store, agent.standing()
+    store = agent.log.store
+    at = read_by(agent.standing(), read_as(wire_of(request.provider, agent.log.given.dialects).reads))
     if (end := store.end(agent.id)) is not None and end.killer is None:
         raise CommandError(f"{end.told}; its model is not asked any more")
     manifest, texts = request.manifest, {"config": msgspec.json.encode(at.config, order="sorted").decode()}
@@ -284,7 +286,7 @@ class _Remake:
             layers += children_layer(makings.family, lambda each: self._event(each).content, unique, config)
         layers += [prompts.summed_up(self._event(each)) for each in makings.layers.get("window_summary", ())]
         pinned = sorted(map(self._event, makings.pinned), key=lambda event: (event.turn_id or 0, event.id))
-        shown = view([*pinned, *window], wire.dialect, config, makings.edge.first or 0)
+        shown = view([*pinned, *window], wire.dialect, config, makings.edge.first or 0, reader=wire.reads)
         last = config.sliding_context_low_water < 1
         prompt = prompts.assemble(layers, shown, self._instruction(), anchors_last=last)
         body = wire.encode(sent.model, prompt, tuple(unique.values()), Options(makings.output, config.thinking))

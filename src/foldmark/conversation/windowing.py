@@ -68,7 +68,7 @@ class Windowing:
     def planning(self, only: Segments) -> tuple[Prompt, Edge]:
         """The prompt of the visible messages inside `only`, whatever their size."""
         events = self._sources.inside(only)
-        prompt = self._prompt(self._sources.without_anchors, events, events[0].id if events else 0)
+        prompt = self._prompt(self._sources.without_anchors, events, _first(events))
         return prompt, self._edge(events, "planning", "only what is being matched")
 
     def windowed(self, limit: int | None) -> tuple[Prompt, Edge]:
@@ -170,7 +170,7 @@ class Windowing:
 
     def _final(self, count: int) -> tuple[Prompt, list[Event]]:
         events = self._sources.units.newest(count)
-        first = events[0].id if events else 0
+        first = _first(events)
         prompt = self._prompt(self._sources.now, [*self._in_front(self._kept, count), *events], first)
         here, kept = self._turns(count), {pin.turn for pin in self._kept}
         gone = [
@@ -192,7 +192,8 @@ class Windowing:
     def _prompt(
         self, layers: Sequence[Layer], events: Sequence[Event], first: int, active: int | None = None
     ) -> Prompt:
-        shown = view(events, self._target.wire.dialect, self._config, first, active, self._sources.preview)
+        wire, preview = self._target.wire, self._sources.preview
+        shown = view(events, wire.dialect, self._config, first, active, preview, wire.reads)
         layers = layers if self._summary is None else [*layers, self._summary]
         return prompts.assemble(layers, shown, self._instruction, anchors_last=self._anchors_last)
 
@@ -206,10 +207,11 @@ class Windowing:
         settled = self._sources.units[0].settled
         then = [event for event in events if event.id <= settled]
         in_front = self._in_front(pins, count)
-        return self._prompt(self._sources.then, [*in_front, *then], events[0].id, active_from(events))
+        return self._prompt(self._sources.then, [*in_front, *then], _first(events), active_from(events))
 
     def _rough(self, unit: Unit) -> int:
-        steps = view(unit.events, self._target.wire.dialect, self._config, 0, unit.events[-1].id + 1).steps
+        wire = self._target.wire
+        steps = view(unit.events, wire.dialect, self._config, 0, unit.events[-1].id + 1, None, wire.reads).steps
         return self.encoded(Prompt("", (*_IN_FRONT, *steps)), bare=True).size - self._bare if steps else 0
 
     @cached_property
@@ -243,7 +245,13 @@ class Windowing:
     def _edge(self, events: Sequence[Event], why: str | None, detail: str) -> Edge:
         if not events:
             return Edge(None, why, 0, detail)
-        return Edge(events[0].id, why, self._sources.before(events[0].id), detail)
+        first = _first(events)
+        return Edge(first, why, self._sources.before(first), detail)
+
+
+def _first(events: Sequence[Event]) -> int:
+    """The oldest of some messages; a summary that stands first may be the newest."""
+    return min((event.id for event in events), default=0)
 
 
 _IN_FRONT = (Calls("", (Used("c", "n", "{}", "", False, None),)), Said("assistant", "."))

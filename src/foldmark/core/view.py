@@ -22,6 +22,7 @@ from foldmark.core.attached import NOTHING, Attached, attached, family
 from foldmark.core.config import Config
 from foldmark.core.events import Event
 from foldmark.core.media import Medium
+from foldmark.core.native import begins, in_place
 from foldmark.core.request import LeftOut, Part
 from foldmark.core.truncation import Shortened, shorten
 
@@ -38,12 +39,14 @@ _TOOLS = ("tool_call", "tool_result", "tool")
 
 class Said(NamedTuple):
     """A message on its way to a provider; `role` is `user` or `assistant`, `media` a user's, `kept` the blocks of an
-    answer in the form of the dialect. One of text, media and blocks there is."""
+    answer in the form of the dialect. One of text, media and blocks there is. `native` says that the blocks are a
+    whole summary in the provider's own form, which may stand at the beginning."""
 
     role: str
     text: str
     media: tuple[Medium, ...] = ()
     kept: tuple[dict[str, Any], ...] = ()
+    native: bool = False
 
 
 class Used(NamedTuple):
@@ -99,14 +102,17 @@ def view(
     window: int = 0,
     active: int | None = None,
     uncut: int | None = None,
+    reader: str = "",
 ) -> View:
     """The view of messages in the order of the log, none of them a `system` message.
 
     What stands before event `window` is pinned. `active` is the turn since which results are of the active turn
-    (`active_from`), by default told from the events themselves. Result `uncut` is not truncated.
+    (`active_from`), by default told from the events themselves. Result `uncut` is not truncated. `reader` is whose form
+    of a summary the provider reads (`core.native`).
     """
+    events = in_place(events)
     since = active_from(events) if active is None else active
-    more = attached(events, dialect, config, since, window)
+    more = attached(events, dialect, config, since, window, reader)
     kept, isolated = isolate(events, dialect, foreign=not config.isolation, beside=more)
     groups, unpaired = pair(kept)
     texts = _results(groups, config, since, window, uncut)
@@ -255,6 +261,8 @@ class _Builder:
 
     def _is_active(self, group: Event | Exchange) -> bool:
         event = _first(group)
+        if begins(event) < event.id:  # a summary: what it stands for is over
+            return False
         return event.turn_id is not None and event.turn_id >= self._since and event.id >= self._window
 
     def _part(self, event: Event, text: str, how: str = "whole", detail: str = "") -> None:
@@ -269,9 +277,11 @@ class _Builder:
         elif event.kind == "tool":
             text, detail = TOOL_MESSAGE + text, "sent as a user's text"
         more = self._beside.get(event.id, NOTHING)
+        native = event.kind == "summary" and bool(more.kept)
         text = text if text.strip() else ""  # a provider refuses white space alone
         self._part(event, text, how, "; ".join(each for each in (detail, more.detail) if each))
-        return Said("user" if event.kind in ("user", "tool") else "assistant", text, more.media, more.kept)
+        text = "" if native else text
+        return Said("user" if event.kind in ("user", "tool") else "assistant", text, more.media, more.kept, native)
 
     def _calls(self, exchange: Exchange) -> Calls:
         said = self._said(exchange.text) if exchange.text else Said("assistant", "")

@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from foldmark.core.events import Event
+from foldmark.core.native import begins, in_place_newest_first
 
 SLACK = 200
 """Bytes by which a request of more units may be shorter than one of fewer."""
@@ -196,8 +197,10 @@ def _widest(
 def _units(newest_first: Iterable[Event]) -> Iterator[Unit]:
     current: list[Event] = []
     opener = 0
-    for event in newest_first:
-        if current and event.id < opener:
+    for event in in_place_newest_first(newest_first):
+        # A summary may stand in front of turns that are older than itself.
+        place = event.id if not current or event.id < current[-1].id else begins(event)
+        if current and place < opener:
             yield from _parted(opener, current)
             current = []
         begun = event.id if event.turn_id is None else event.turn_id
