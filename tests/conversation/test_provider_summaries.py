@@ -103,6 +103,13 @@ def test_every_block_of_an_answer_goes_back_byte_for_byte_in_its_place(agent: Ag
         agent.end_turn()
 
 
+def test_a_search_in_an_imported_session_goes_back_as_it_came(agent: Agent) -> None:
+    for block in (SEARCH, FOUND):
+        agent.append("assistant", "", data={"blocks": [{**block, "imported": True}]}, dialect="anthropic")
+    agent.append("user", "And y?")
+    assert sent(agent, *CLAUDE)["messages"][1]["content"] == [SEARCH, FOUND]
+
+
 def test_text_crosses_dialects_and_blocks_do_not(agent: Agent) -> None:
     agent.append_answer("anthropic", answered(text("I look."), SEARCH, FOUND, CITED, container=CONTAINER))
     for other in (GPT, ("openai", "gpt-5"), ("gemini", "gemini-3-pro")):

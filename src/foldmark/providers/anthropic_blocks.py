@@ -187,7 +187,8 @@ def betas(messages: Iterable[Mapping[str, Any]]) -> list[str]:
 def _own(block: Block) -> Block | None:
     """A block of the API's own as it came; None for what is none. Imported sessions hold those of tools as they are."""
     kind = _kind(block)
-    made = block if _of_a_tool(kind) else carried_in(block, "anthropic")
+    raw = {name: value for name, value in block.items() if name not in (AFTER, IMPORTED)}
+    made = raw if _of_a_tool(kind) else carried_in(block, "anthropic")
     own = made.get("type") if isinstance(made, dict) else None
     if made is None or not isinstance(own, str) or own in _MADE_HERE or own in THINKING or own == COMPACTION:
         return None
