@@ -135,6 +135,8 @@ def _answer(text: str, kept: Sequence[dict[str, Any]], *, called: bool) -> list[
             done = end + len(APART) * text[end:].startswith(APART)
         elif (item := _reasoning(block) or _carried(block)) is not None:
             begin = place(block, done, text)
+            if text[begin:] and not text[begin:].startswith(APART):
+                begin = done  # no item stands inside a message
             items += [*_message_of(text[done:begin].removesuffix(APART), plain), item]
             done = begin
     items += _message_of(text[done:], plain)
