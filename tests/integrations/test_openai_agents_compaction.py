@@ -209,7 +209,40 @@ def test_a_person_who_cleared_began_anew(tmp_path: Path) -> None:
         now(talk.add_items(FIRST))
         talk.do("/clear")
         now(talk.add_items([user("q"), {"type": "compaction", "id": "cmp", "encrypted_content": "x"}]))
-        assert [event.kind for event in talk.log.store.operations(talk.agent.id)] == ["clear"]
+        assert [event.kind for event in talk.log.store.operations(talk.agent.id)] == ["clear", "summary"]
+        assert len(now(talk.get_items())) == 2
+
+
+@kinds
+def test_a_persons_item_and_a_compaction_come_back_as_they_were(kind: str, tmp_path: Path) -> None:
+    items = [user("first"), {"type": "compaction", "id": "cmp_1", "encrypted_content": "x"}]
+    with session(kind, tmp_path) as talk:
+        now(talk.add_items(items))
+        assert now(talk.get_items()) == items
+        assert now(talk.pop_item()) == items[1]
+        assert now(talk.get_items()) == items[:1]
+
+
+def test_a_compaction_in_the_midst_of_a_run_stands_for_all_before_it(tmp_path: Path) -> None:
+    """As the API makes it by itself (`context_management`): nothing is given twice, and Foldmark's own requests carry
+    it, too."""
+    made = {"type": "compaction", "id": "cmp_1", "encrypted_content": "b3BhcXVl"}
+    with session("foldmark", tmp_path) as talk:
+        now(talk.add_items(FIRST))
+        now(talk.add_items([user("q2")]))
+        now(talk.add_items([thinking(2), said("I look.", 2), made, said("a2", 3)]))
+        assert now(talk.get_items()) == [made, said("a2", 3)]
+        talk.agent.append("user", "And now?")
+        own = talk.agent.request("openai_responses", "gpt-5").body["input"]
+        assert own[0] == made
+        for other in (("openai", "gpt-5"), ("anthropic", "claude-opus-4-8")):
+            body = talk.agent.request(*other).bytes.decode()
+            assert [body.count(each) for each in ("q1", "a1", "q2", "a2", "compaction")] == [1, 1, 1, 1, 0]
+        now(talk.pop_item())
+        now(talk.pop_item())
+        assert now(talk.pop_item()) == made
+        assert now(talk.get_items()) == [*FIRST, user("q2"), thinking(2), said("I look.", 2)]
+        assert list(examine(talk.log)) == []
 
 
 def test_a_fork_compacts_what_it_inherited(tmp_path: Path) -> None:

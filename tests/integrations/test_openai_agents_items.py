@@ -192,7 +192,6 @@ CASES = {
             ("assistant", "so", None),
         ],
     ),
-    "compaction": Case([{"type": "compaction", "id": "cmp_1", "encrypted_content": "x"}], [("assistant", "", None)]),
     "reference": Case([{"type": "item_reference", "id": "msg_1"}], [("assistant", "", None)]),
     "of the future": Case(
         [{"type": "hologram", "content": "in the air", "x": [1, {"y": None}]}], [("assistant", "in the air", None)]

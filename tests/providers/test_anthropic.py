@@ -19,7 +19,7 @@ from rules_anthropic import manual_thinking
 from server import Loopback
 from wire_anthropic import AnthropicWire, error
 
-from foldmark.core.answer import Kept, Piece, Stopped, Thought, Usage
+from foldmark.core.answer import Compacted, Kept, Piece, Stopped, Thought, Usage
 from foldmark.core.errors import ContextOverflowError, ProviderError
 from foldmark.core.media import Document, Image, Medium
 from foldmark.core.prompt import Layer, Prompt, assemble
@@ -370,6 +370,7 @@ def test_a_whole_message_is_taken_apart_in_its_order() -> None:
     assert parse(message(THOUGHT, TEXT_BLOCK, search, HIDDEN, CALL, stop="tool_use", usage=usage)) == (
         Kept(THOUGHT),
         "I look.",
+        Kept({"type": "carried", "of": "anthropic", "block": search, "after": 7}),
         Kept({**HIDDEN, "after": 7}),
         ToolCall("c1", "look", {"at": "a"}),
         Usage(5, 3, 0, 2),
@@ -398,7 +399,7 @@ def test_what_is_kept_of_an_answer_is_sent_back_where_it_stood() -> None:
         ("max_tokens", "length"),
         ("model_context_window_exceeded", "length"),
         ("refusal", "refused"),
-        ("compaction", "end"),
+        ("compaction", "compacted"),
         ("", "end"),
     ],
 )
@@ -569,7 +570,7 @@ def test_the_server_takes_its_thinking_back_unchanged_only() -> None:
             ask(server, request(user("A"), Calls("", (used(),), ({**THOUGHT, "thinking": "Ha."},))))
 
 
-def test_pings_and_what_is_not_known_are_passed_over() -> None:
+def test_pings_and_events_that_are_not_known_are_passed_over() -> None:
     search = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
     found = heard(
         event("ping"),
@@ -583,7 +584,41 @@ def test_pings_and_what_is_not_known_are_passed_over() -> None:
         STOP,
         event("ping"),
     )
-    assert found == ["Hi", Kept({**HIDDEN, "after": 2}), Usage(9, 0, 0, 5), Stopped("end", "end_turn")]
+    assert found == [
+        "Hi",
+        Kept({"type": "carried", "of": "anthropic", "block": {**search, "input": '{"query"'}}),
+        Kept({"type": "carried", "of": "anthropic", "block": {"type": "web_search_tool_result", "content": []}}),
+        Kept({**HIDDEN, "after": 2}),
+        Usage(9, 0, 0, 5),
+        Stopped("end", "end_turn"),
+    ]
+
+
+def test_citations_compactions_and_the_container_come_in_pieces() -> None:
+    cited = {"type": "web_search_result_location", "url": "https://a.example"}
+    made = {"type": "compaction", "content": "They asked.", "encrypted_content": "b3Bh"}
+    container = {"id": "container_1", "expires_at": "2030-01-01T00:00:00Z"}
+    delta = {"type": "compaction_delta", "content": "They asked.", "encrypted_content": "b3Bh"}
+    found = heard(
+        START,
+        block(0, {"type": "compaction", "content": None}, delta),
+        block(
+            1,
+            {"type": "text", "text": "", "citations": []},
+            {"type": "citations_delta", "citation": cited},
+            {"type": "text_delta", "text": "Hi"},
+        ),
+        event("message_delta", delta={"container": container, "stop_reason": "end_turn"}, usage={"output_tokens": 5}),
+        event("message_stop"),
+    )
+    assert found == [
+        "Hi",
+        Compacted((made,), "They asked."),
+        Kept({"type": "text", "citations": [cited], "length": 2}),
+        Kept({"type": "container", "container": container}),
+        Usage(9, 0, 0, 5),
+        Stopped("end", "end_turn"),
+    ]
 
 
 def test_usage_is_the_last_that_was_said() -> None:

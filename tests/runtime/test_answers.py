@@ -9,7 +9,7 @@ import pytest
 import foldmark
 from foldmark import Agent, Log
 from foldmark.conversation.usage import snapshot_of
-from foldmark.core.answer import Kept, Piece, Stopped, Thought, Usage, Waiting
+from foldmark.core.answer import Compacted, Kept, Piece, Stopped, Thought, Usage, Waiting
 from foldmark.core.errors import ContextOverflowError, ProviderError
 from foldmark.core.request import Request, ToolCall
 from foldmark.runtime.loop import Shown, turn
@@ -51,6 +51,23 @@ def play(agent: Agent, text: str, *answers: list[Piece | Exception]) -> tuple[Mo
     model, seen = Model(*answers), list[Piece]()
     asyncio.run(turn(agent, model, text, Shown(seen.append, seen.append, seen.append)))
     return model, seen
+
+
+def test_a_pause_for_a_compaction_is_recorded_and_the_model_asked_again(log: Log, agent: Agent) -> None:
+    block = {"type": "compaction", "content": "They asked for x."}
+    model, _ = play(
+        agent,
+        "What is x?",
+        [Compacted((block,), "They asked for x."), Usage(9, 0, 0, 5), Stopped("compacted", "compaction")],
+        ["Seven.", Usage(9, 0, 0, 5), Stopped("end", "end_turn")],
+    )
+    (summary,) = recorded(log, "summary")
+    assert summary.data["native"] == {"anthropic": [block]}
+    first = model.requests[1].body["messages"][0]["content"][0]
+    assert {**first, "cache_control": None} == {**block, "cache_control": None}
+    assert "What is x?" not in model.requests[1].bytes.decode()
+    assert [message.content for message in agent.context().messages] == ["They asked for x.", "Seven."]
+    assert agent.open_turn is None
 
 
 def recorded(log: Log, kind: str) -> list[Any]:

@@ -128,7 +128,8 @@ ANTHROPIC = [
     _anthropic(
         "talk",
         put("messages", 1, "content", 1, "type", value="image"),
-        "messages[1].content[1].type: must be one of text, tool_use, thinking, redacted_thinking",
+        "messages[1].content[1].type: must be one of text, tool_use, thinking, redacted_thinking, server_tool_use, "
+        "web_search_tool_result, code_execution_tool_result, compaction, oracle_block",
     ),
     _anthropic(
         "cached",

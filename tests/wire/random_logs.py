@@ -99,13 +99,29 @@ THINKING = {"type": "thinking", "thinking": "Let me see.", "signature": "c2ln"}
 REDACTED = {"type": "redacted_thinking", "data": "b3BhcXVl"}
 REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "ZW5j"}
 SIGNED = {"text": "", "thoughtSignature": "c2ln"}
+SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
+FOUND = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+CITED = {"type": "text", "citations": [{"type": "char_location"}]}
 KEPT: dict[str, list[dict[str, Any]]] = {
-    "anthropic": [THINKING, REDACTED, *({**THINKING, "after": place} for place in (0, 1, 3, 10**9))],
+    "anthropic": [
+        *(THINKING, REDACTED, *({**THINKING, "after": place} for place in (0, 1, 3, 10**9))),
+        *(
+            {"type": "carried", "of": "anthropic", "block": each, "after": place}
+            for each in (SEARCH, FOUND)
+            for place in (0, 2)
+        ),
+        *(SEARCH, FOUND, {"type": "container", "container": {"id": "container_1"}}),
+        *({**CITED, "after": place, "length": length} for place in (0, 2, 10**9) for length in (0, 1, 10**9)),
+        {"type": "tool_use", "id": "c1", "caller": {"type": "direct"}},
+    ],
     "openai": [
         REASONING,
         {**REASONING, "summary": [{"type": "summary_text", "text": "I looked."}]},
         {"type": "phase", "phase": "commentary"},
         {"type": "phase", "phase": "final_answer"},
+        *({"type": "message", "phase": "commentary", "after": place, "length": 2} for place in (0, 1, 10**9)),
+        {"type": "message", "annotations": [{"type": "url_citation"}], "length": 10**9},
+        {"type": "carried", "of": "openai_responses", "block": {"type": "web_search_call", "id": "ws_1"}, "after": 1},
         {"type": "reasoning_content", "text": "Let me see."},
         {"type": "reasoning_content", "text": "Let me see.", "field": "reasoning"},
         {"type": "reasoning_details", "details": [{"type": "reasoning.text", "text": "Let me see."}]},
@@ -116,6 +132,17 @@ KEPT: dict[str, list[dict[str, Any]]] = {
 
 NO_KEPT: list[Any] = [
     *(None, 7, "thinking", [THINKING], {}, {"type": None}, {"type": ["thinking"]}, {"type": "server_tool_use"}),
+    {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": "cut off"},
+    {"type": "carried"},
+    *(
+        {"type": "carried", "of": of, "block": {"type": ["text"]}}
+        for of in ("anthropic", "openai_responses", "x", None)
+    ),
+    {"type": "carried", "of": "anthropic", "block": {"type": "thinking", "thinking": "x"}},
+    *({**CITED, "after": place, "length": place} for place in (-1, True, "3", None)),
+    {"type": "container", "container": {"id": 7, "expires_at": "soon"}},
+    {"type": "message", "phase": 7, "annotations": "x", "length": 1},
+    {"type": "tool_use", "id": ["c1"]},
     {"type": "thinking", "thinking": "No signature."},
     {"type": "thinking", "thinking": 1, "signature": 2},
     *({**THINKING, "after": place} for place in (-1, True, "3", 1.5, None)),

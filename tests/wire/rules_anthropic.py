@@ -4,7 +4,9 @@ Sources: platform.claude.com/docs (api/messages, agents-and-tools/tool-use/handl
 caching), the request types of the `anthropic` 2.12 SDK, and the API's own error messages as users report them; the
 latter are quoted at their rules. Demanded beyond the API: strict alternation (it merges neighbours of one role), no
 `system` message, no block of only white space (it accepts one beside other text), a last message of the user (older
-models accept a prefill), `max_tokens` of at least 1 (0 only warms the cache). Server tools are outside. What a model
+models accept a prefill), `max_tokens` of at least 1 (0 only warms the cache). Of server tools it is demanded that each
+result has its call before it; what else such a block holds is the API's own. A `compaction` block stands first, alone
+of its kind (the SDK's `compaction_block_misplaced` and `compaction_block_ambiguous`). What a model
 takes for thinking is told from its name: build-with-claude/thinking-troubleshooting and /effort, and the migration
 guides of the models from 5 on; of a name without a version nothing is demanded.
 """
@@ -111,7 +113,27 @@ _TOOL_RESULT_SHAPE = record(
     {**_TYPE, "tool_use_id": _CALL_ID},
     {"content": _result_content, "is_error": boolean, "cache_control": _CACHE},
 )
-_TOOL_USE = record({**_TYPE, "id": _CALL_ID, "name": _TOOL_NAME, "input": mapping}, {"cache_control": _CACHE})
+_TOOL_USE = record(
+    {**_TYPE, "id": _CALL_ID, "name": _TOOL_NAME, "input": mapping}, {"cache_control": _CACHE, "caller": mapping}
+)
+_SERVER_USE = record(
+    {**_TYPE, "id": _CALL_ID, "name": filled, "input": mapping},
+    {"cache_control": _CACHE, "caller": mapping, "server_name": filled},
+)
+_SERVER_RESULT = record(
+    {**_TYPE, "tool_use_id": _CALL_ID, "content": anything},
+    {"cache_control": _CACHE, "caller": mapping, "is_error": boolean},
+)
+_COMPACTION = record(
+    _TYPE,
+    {
+        "content": nullable(filled),
+        "encrypted_content": nullable(filled),
+        "signature": nullable(filled),
+        "tool_changes": nullable(list_of(mapping)),
+        "cache_control": _CACHE,
+    },
+)
 _BLOCKS = {
     "user": tagged({"text": _TEXT, "image": _IMAGE, "document": _DOCUMENT, "tool_result": _tool_result}),
     "assistant": tagged(
@@ -120,6 +142,11 @@ _BLOCKS = {
             "tool_use": _TOOL_USE,
             "thinking": record({**_TYPE, "thinking": text, "signature": filled}),
             "redacted_thinking": record({**_TYPE, "data": filled}),
+            "server_tool_use": _SERVER_USE,
+            "web_search_tool_result": _SERVER_RESULT,
+            "code_execution_tool_result": _SERVER_RESULT,
+            "compaction": _COMPACTION,
+            "oracle_block": mapping,  # stands for what is not known yet
         }
     ),
 }
@@ -213,6 +240,8 @@ _BODY = record(
         "service_tier": one_of("auto", "standard_only"),
         "output_config": record({}, {"effort": nullable(_EFFORT), "format": nullable(mapping)}),
         "container": anything,
+        # in beta: compact-2026-01-12
+        "context_management": record({"edits": list_of(mapping)}),
         "diagnostics": nullable(mapping),
         "inference_geo": nullable(filled),
         "speed": nullable(one_of("standard", "fast")),
@@ -226,6 +255,7 @@ def anthropic(body: dict[str, Any]) -> list[str]:
     if isinstance(body, dict):
         messages = rows(body.get("messages"))
         found += [*_order(messages), *_pairing(messages), *_tools(body, messages), *_cache(body)]
+        found += _of_the_server(messages, body)
         found += [*_thinking(body), *_effort(body), *_thoughts(body, messages)]
     return found
 
@@ -240,7 +270,7 @@ def _order(messages: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
     before = None
     for index, message in messages:
         role = message.get("role")
-        if before is None and role == "assistant":
+        if before is None and role == "assistant" and not _begins_with(message, "compaction"):
             yield f"messages[{index}].role: the first message must be the user's"
         elif before == role and role in ("user", "assistant"):
             yield f"messages[{index}].role: two {role} messages in a row"
@@ -255,6 +285,26 @@ def _order(messages: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
     if isinstance(end, str) and end != end.rstrip():
         # "messages: final assistant content cannot end with trailing whitespace"
         yield f"messages[{index}].content: the final assistant message ends with white space"
+
+
+def _begins_with(message: dict[str, Any], type_: str) -> bool:
+    return any(position == 0 for position, _ in _blocks(message, type_))
+
+
+def _of_the_server(messages: list[tuple[int, dict[str, Any]]], body: dict[str, Any]) -> Iterator[str]:
+    """Tools that the API ran itself, and its compactions."""
+    asked: set[Any] = set()
+    for place, (index, message) in enumerate(messages):
+        for position, block in _blocks(message):
+            path, kind_ = f"messages[{index}].content[{position}]", str(block.get("type"))
+            if kind_ == "compaction" and (place, position) != (0, 0):
+                yield f"{path}: the compaction block must be the first block of the conversation"
+            elif kind_ == "compaction" and bool(block.get("signature")) == ("context_management" in body):
+                yield f"{path}: a compaction that was asked for is signed and goes without the edit, any other with it"
+            elif kind_.endswith("_tool_use"):
+                asked.add(block.get("id"))
+            elif kind_.endswith("_tool_result") and block.get("tool_use_id") not in asked:
+                yield f"{path}: answers no {kind_.removesuffix('_tool_result')} call before it"
 
 
 def _pairing(messages: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:

@@ -111,6 +111,9 @@ _ITEMS = {
             "status": _STATUS,
         },
     ),
+    # What the API made itself is checked by nobody else.
+    "compaction": record({**_TYPE, "encrypted_content": filled}, {"id": filled, "created_by": filled}),
+    "web_search_call": record({**_TYPE, "id": matching(r"^ws.*$")}, {"status": _STATUS, "action": mapping}),
 }
 
 

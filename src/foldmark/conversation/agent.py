@@ -20,7 +20,7 @@ from foldmark.conversation.standing import AGREED_AT, Standing
 from foldmark.conversation.timeline import Timeline
 from foldmark.conversation.usage import usage_data
 from foldmark.core import codec
-from foldmark.core.answer import Kept, Stopped, Usage, distinct
+from foldmark.core.answer import Compacted, Kept, Stopped, Usage, distinct
 from foldmark.core.errors import CommandError, ConflictError, ProviderError
 from foldmark.core.events import (
     Event,
@@ -77,9 +77,11 @@ class Agent(Timeline):
 
     def append_answer(self, provider: str, answer: Mapping[str, Any]) -> list[int]:
         """Record a provider's whole answer as its API gave it, and return the events' ids: what the model said, with
-        the blocks that go back to it, and its calls [S2].
+        the blocks that go back to it, its calls, and a summary for each place where the provider compacted what stood
+        in front [S2, SPEC 5.7].
 
-        `answer` is what its SDK's object is as JSON (`.model_dump()`; for Gemini in camelCase). It is read by what
+        `answer` is what its SDK's object is as JSON (`.model_dump(mode="json", exclude_unset=True)`; for Gemini in
+        camelCase). It is read by what
         `provider` speaks and never guessed at. Raises CommandError for an unknown provider, ProviderError for what is
         no answer of it.
         """
@@ -100,7 +102,8 @@ class Agent(Timeline):
             named = [replace(c, call_id=c.call_id or f"call-{self.standing().newest}") for c in calls]
             text = "".join(piece for piece in pieces if isinstance(piece, str))
             kept = [piece.block for piece in pieces if isinstance(piece, Kept)]
-            found = append_answer(self, text, kept, distinct(named), wire.dialect)
+            made = [piece for piece in pieces if isinstance(piece, Compacted)]
+            found = append_answer(self, text, kept, distinct(named), wire.dialect, compacted=made, reader=wire.reads)
             for usage in (piece for piece in pieces if isinstance(piece, Usage)):
                 stopped = next((piece for piece in pieces if isinstance(piece, Stopped)), None)
                 self.record("usage", data=usage_data(provider, str(answer.get("model", "")), usage, stopped))

@@ -154,6 +154,8 @@ def words(operation: Operation) -> str:
             return f"undo of turn {turn}"
         case Summary(span=str(span)):
             return f"summary of {span}"
+        case Summary(native=form) if form:
+            return f"compaction by {listing(form)}"
         case Summary(mark=mark):
             return "summary of everything" if mark is None else f"summary of what stood after '{mark}'"
         case Restore(target=target):

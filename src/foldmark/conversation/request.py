@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from foldmark.conversation.natives import read_as, read_by
 from foldmark.conversation.sources import Sources
 from foldmark.conversation.standing import Standing
 from foldmark.conversation.windowing import Target, Windowing
@@ -40,6 +41,7 @@ def prepare(
     """
     name = "gemini" if provider == "google" else provider
     wire = wire_of(name, at.given.dialects)
+    at = read_by(at, read_as(wire.reads))
     unique = on_the_wire(tools)
     # The built-in model reads calls in Foldmark's own form, whoever's they were.
     config = msgspec.structs.replace(config, isolation=False) if name == "offline" else config

@@ -65,9 +65,11 @@ def record_sent(
 
 
 def _record(agent: "Agent", request: Request, instruction: str | None, quoted: Sequence[Event] | None) -> int:
-    from foldmark.providers.wires import speaks
+    from foldmark.conversation.natives import read_as, read_by
+    from foldmark.providers.wires import speaks, wire_of
 
-    store, at = agent.log.store, agent.standing()
+    store = agent.log.store
+    at = read_by(agent.standing(), read_as(wire_of(request.provider, agent.log.given.dialects).reads))
     if (end := store.end(agent.id)) is not None and end.killer is None:
         raise CommandError(f"{end.told}; its model is not asked any more")
     manifest, texts = request.manifest, {"config": msgspec.json.encode(at.config, order="sorted").decode()}
@@ -286,7 +288,8 @@ class _Remake:
         layers += [prompts.summed_up(self._event(each)) for each in makings.layers.get("window_summary", ())]
         pinned = sorted(map(self._event, makings.pinned), key=lambda event: (event.turn_id or 0, event.id))
         evicted = {event: by for event, by in makings.evicted.items() if event not in self.erased}
-        shown = view([*pinned, *window], wire.dialect, config, makings.edge.first or 0, evicted=evicted)
+        first = makings.edge.first or 0
+        shown = view([*pinned, *window], wire.dialect, config, first, evicted=evicted, reader=wire.reads)
         last = config.sliding_context_low_water < 1
         prompt = prompts.assemble(layers, shown, self._instruction(), anchors_last=last)
         body = wire.encode(sent.model, prompt, tuple(unique.values()), Options(makings.output, config.thinking))

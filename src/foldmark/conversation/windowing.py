@@ -193,8 +193,9 @@ class Windowing:
     def _prompt(
         self, layers: Sequence[Layer], events: Sequence[Event], first: int, active: int | None = None
     ) -> Prompt:
-        uncut, evicted = self._sources.preview, self._sources.evicted
-        shown = view(events, self._target.wire.dialect, self._config, first, active, uncut, evicted)
+        wire, sources = self._target.wire, self._sources
+        uncut, evicted = sources.preview, sources.evicted
+        shown = view(events, wire.dialect, self._config, first, active, uncut, evicted, reader=wire.reads)
         layers = layers if self._summary is None else [*layers, self._summary]
         return prompts.assemble(layers, shown, self._instruction, anchors_last=self._anchors_last)
 
@@ -211,8 +212,9 @@ class Windowing:
         return self._prompt(self._sources.then, [*in_front, *then], _first(events), active_from(events))
 
     def _rough(self, unit: Unit) -> int:
-        behind, evicted = unit.events[-1].id + 1, self._sources.evicted
-        steps = view(unit.events, self._target.wire.dialect, self._config, 0, behind, evicted=evicted).steps
+        wire, behind, evicted = self._target.wire, unit.events[-1].id + 1, self._sources.evicted
+        shown = view(unit.events, wire.dialect, self._config, 0, behind, evicted=evicted, reader=wire.reads)
+        steps = shown.steps
         return self.encoded(Prompt("", (*_IN_FRONT, *steps)), bare=True).size - self._bare if steps else 0
 
     @cached_property

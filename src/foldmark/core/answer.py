@@ -15,13 +15,65 @@ class Thought(Struct, frozen=True):
     text: str
 
 
-class Kept(Struct, frozen=True):
-    """A block that is not text and that the provider wants to see again (thinking with its signature), in its own form.
+AFTER = "after"
+"""In a kept block, and never sent: the characters of the answer's text in front of it; left out for 0."""
 
-    It is recorded with the answer, and sent back while its turn lasts, in its own dialect only [SPEC 5.2].
+LENGTH = "length"
+"""In a kept block, and never sent: how many characters of the answer's text, from `AFTER` on, it is about."""
+
+CARRIED = "carried"
+"""The type of a kept block that holds a provider's own block, of whatever type, to be sent back as it came."""
+
+
+class Kept(Struct, frozen=True):
+    """A block that the provider wants to see again, in its own form: thinking with its signature, what a tool that it
+    runs itself was asked and answered, citations.
+
+    It is recorded with the answer and sent back in its place, in its own dialect only; thinking while its turn lasts
+    [SPEC 5.2].
     """
 
     block: dict[str, Any]
+
+
+def carried(block: dict[str, Any], after: int, of: str) -> Kept:
+    """Keep a block of provider `of` as it came."""
+    return Kept({"type": CARRIED, "of": of, "block": block, **({AFTER: after} if after else {})})
+
+
+def carried_in(block: dict[str, Any], of: str) -> dict[str, Any] | None:
+    """Return the block of provider `of` that a kept one carries; None for any other."""
+    inner = block.get("block") if block.get("type") == CARRIED and block.get("of") == of else None
+    return dict(inner) if isinstance(inner, dict) else None
+
+
+def place(block: dict[str, Any], done: int, text: str) -> int:
+    """Return where in an answer's text a kept block stands, at `done` or behind it."""
+    return min(max(_number(block, AFTER, done), done), len(text))
+
+
+def span(block: dict[str, Any], done: int, text: str) -> tuple[int, int]:
+    """Return where the part of an answer's text begins and ends that a kept block is about; by default all of it."""
+    begin = place(block, done, text)
+    return begin, min(begin + _number(block, LENGTH, len(text)), len(text))
+
+
+def _number(block: dict[str, Any], name: str, default: int) -> int:
+    found = block.get(name)
+    return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else default
+
+
+class Compacted(Struct, frozen=True):
+    """The provider put a summary of its own in the place of everything in front of it [SPEC 5.7].
+
+    `items` are the blocks that carry it, in the provider's form; `text` is what a person can read of it, empty for
+    none; `after` is how many characters of the answer's text it replaces as well, and `kept` how many kept blocks.
+    """
+
+    items: tuple[dict[str, Any], ...]
+    text: str = ""
+    after: int = 0
+    kept: int = 0
 
 
 class Usage(Struct, frozen=True):
@@ -41,7 +93,7 @@ class Usage(Struct, frozen=True):
 
 class Stopped(Struct, frozen=True):
     """Why the answer ended. `why` is `end`, `calls` (tools are to be run), `length` (the limit of an answer, or of the
-    model, was reached) or `refused`; `said` is the provider's own word for it."""
+    model, was reached), `refused` or `compacted` (the answer is yet to come); `said` is the provider's own word."""
 
     why: str
     said: str
@@ -54,7 +106,7 @@ class Waiting(Struct, frozen=True):
     reason: str
 
 
-Piece: TypeAlias = str | Thought | Kept | ToolCall | Usage | Stopped | Waiting
+Piece: TypeAlias = str | Thought | Kept | Compacted | ToolCall | Usage | Stopped | Waiting
 """Text comes as it streams; calls, kept blocks, usage and the end come once each is whole."""
 
 

@@ -1,21 +1,31 @@
 """What a message holds besides its text, and how much of that is sent [SPEC 5.2].
 
 Images and documents of users and of results are sent in every dialect; those of results only while their turn is
-active, if truncation is on. What a provider wants to see again (thinking with its signature) is sent while its turn is
-active, in its own dialect. Of the rest of `data["blocks"]` nothing is sent.
+active, if truncation is on. What a provider wants to see again is sent in its own dialect: thinking with its signature
+while its turn is active; tools that the provider ran itself, citations and the like always; the name of a container
+until that expires by the time of the newest message. A summary is sent in the form of its reader, if it has one. Of the
+rest of `data["blocks"]` nothing is sent.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from foldmark.core.codec import stored_time, utc
 from foldmark.core.config import Config
 from foldmark.core.events import Event
 from foldmark.core.media import Document, Medium, media_of
+from foldmark.core.native import blocks_of
 from foldmark.core.wording import count
 
 IMPORTED = "imported"
 """In a kept block, and never sent: the model thought it in another program's conversation, behind another system prompt
 and with other tools."""
+
+CONTAINER = "container"
+"""The type of a kept block that names the container in which a provider ran code."""
+
+_THOUGHTS = (None, "thinking", "redacted_thinking", "reasoning", "reasoning_content", "reasoning_details")
+"""Types of thinking; None is Gemini's, whose signed parts have no type."""
 
 
 class Attached(NamedTuple):
@@ -29,10 +39,19 @@ class Attached(NamedTuple):
 NOTHING = Attached()
 
 
-def attached(events: Iterable[Event], dialect: str, config: Config, since: int, window: int) -> dict[int, Attached]:
-    """What is sent of events besides their texts, by event, for those that hold more than text."""
+def attached(
+    events: Sequence[Event], dialect: str, config: Config, since: int, window: int, reader: str = ""
+) -> dict[int, Attached]:
+    """What is sent of events besides their texts, by event, for those that hold more than text.
+
+    `reader` is whose form of a summary the provider reads; empty for none.
+    """
     found = {}
+    now = max((event.created_at for event in events), default="")
     for event in events:
+        if event.kind == "summary" and (form := blocks_of(event, reader)):
+            detail = f"in the form of {reader}; /restore {event.id} brings back what it stands for"
+            found[event.id] = Attached((), form, detail)
         if not (event.data or {}).get("blocks"):
             continue
         active = event.turn_id is not None and event.turn_id >= since and event.id >= window
@@ -40,7 +59,7 @@ def attached(events: Iterable[Event], dialect: str, config: Config, since: int, 
             over = event.kind == "tool_result" and config.truncation and not active
             found[event.id] = _shown(event, dialect, over=over)
         elif event.kind == "assistant":
-            found[event.id] = _answered(event, dialect, active)
+            found[event.id] = _answered(event, dialect, active, now)
     return found
 
 
@@ -62,12 +81,31 @@ def _shown(event: Event, dialect: str, *, over: bool) -> Attached:
     return Attached(() if over else tuple(media), (), "; ".join(said))
 
 
-def _answered(event: Event, dialect: str, active: bool) -> Attached:
+def _answered(event: Event, dialect: str, active: bool, now: str) -> Attached:
     blocks = (event.data or {}).get("blocks")
-    kept = tuple(each for each in blocks if isinstance(each, dict)) if isinstance(blocks, list) else ()
-    what = count(len(kept), "block")
-    if not kept:
+    every = tuple(each for each in blocks if isinstance(each, dict)) if isinstance(blocks, list) else ()
+    if not every:
         return NOTHING
     if event.dialect is None or family(event.dialect) != family(dialect):
-        return Attached(detail=f"without {what} of {event.dialect or 'another format'}")
-    return Attached((), kept, f"with {what}") if active else Attached(detail=f"without {what}: the turn is over")
+        return Attached(detail=f"without {count(len(every), 'block')} of {event.dialect or 'another format'}")
+    kept = tuple(each for each in every if active or not _is_thought(each))
+    over = len(every) - len(kept)
+    kept = tuple(each for each in kept if each.get("type") != CONTAINER or not _expired(each, now))
+    said = [f"with {count(len(kept), 'block')}"] if kept else []
+    said += [f"without {count(over, 'block')}: the turn is over"] if over else []
+    return Attached((), kept, "; ".join(said))
+
+
+def _is_thought(block: dict[str, Any]) -> bool:
+    kind = block.get("type")
+    return kind in _THOUGHTS if isinstance(kind, str | None) else False
+
+
+def _expired(block: dict[str, Any], now: str) -> bool:
+    """Whether a container's time is over, by the log's own clock: a request depends on nothing else."""
+    about = block.get(CONTAINER)
+    until = about.get("expires_at") if isinstance(about, dict) else None
+    try:
+        return isinstance(until, str) and utc(until) <= stored_time(now)
+    except ValueError:
+        return False

@@ -1,8 +1,40 @@
-"""Where a summary stands: in front of what it left standing [SPEC 5.7]."""
+"""Summaries that a provider, or another program, made itself and that only it reads in their own form [SPEC 5.7].
 
+A `summary` event keeps that form in `native`, by the name of whoever reads it: `anthropic` and `openai_responses` (a
+list of blocks or items), `openai_agents` (items of the Agents SDK, as JSON text) or `pydantic_ai`. Everybody else is
+shown the messages that the summary stands for. Here is also where a summary stands: in front of what it left standing.
+"""
+
+import json
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from foldmark.core.events import Event
+
+AGENTS_SDK, RESPONSES = "openai_agents", "openai_responses"
+"""Readers of the same items."""
+
+OPAQUE = "[A compaction by the provider, which only its own models can read; /restore brings the messages back.]"
+"""The text of a summary that says nothing to anybody else."""
+
+
+def forms(event: Event) -> dict[str, Any]:
+    """Return the forms of a summary by whose they are; empty for any other message."""
+    found = (event.data or {}).get("native") if event.kind == "summary" else None
+    return found if isinstance(found, dict) else {}
+
+
+def blocks_of(event: Event, reader: str) -> tuple[dict[str, Any], ...]:
+    """Return a summary in the form that `reader` reads; empty where there is none."""
+    known = forms(event)
+    items, own = known.get(reader), known.get(AGENTS_SDK)
+    if items is None and reader == RESPONSES and isinstance(own, dict):
+        try:
+            items = json.loads(own["json"])
+        except (KeyError, TypeError, ValueError, RecursionError):
+            items = None
+    valid = isinstance(items, list) and all(isinstance(each, dict) for each in items)
+    return tuple(items) if valid and items else ()
 
 
 def begins(event: Event) -> int:

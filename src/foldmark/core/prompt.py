@@ -160,7 +160,7 @@ def assemble(
     steps[view.asked : view.asked] = [Said("user", layer.text) for layer in told]
     if anchors_last and anchors:
         steps.insert(settled, Said("user", _joined(anchors)))
-    if not _of_user(steps[0]):
+    if not _may_begin(steps[0]):
         settled, earlier = settled + 1, earlier + 1
         steps.insert(0, Said("user", OMITTED))
         parts.insert(0, _synthetic("omitted", OMITTED, "the first message must be a user's", parts[0].layer))
@@ -184,8 +184,8 @@ def _joined(layers: Iterable[Layer]) -> str:
     return "\n\n".join(layer.text for layer in layers)
 
 
-def _of_user(step: Step) -> bool:
-    return not isinstance(step, Calls) and step.role == "user"
+def _may_begin(step: Step) -> bool:
+    return not isinstance(step, Calls) and (step.role == "user" or step.native)
 
 
 def _headed(head: str, text: str) -> str:

@@ -40,12 +40,14 @@ _TOOLS = ("tool_call", "tool_result", "tool")
 
 class Said(NamedTuple):
     """A message on its way to a provider; `role` is `user` or `assistant`, `media` a user's, `kept` the blocks of an
-    answer in the form of the dialect. One of text, media and blocks there is."""
+    answer in the form of the dialect. One of text, media and blocks there is. `native` says that the blocks are a
+    whole summary in the provider's own form, which may stand at the beginning."""
 
     role: str
     text: str
     media: tuple[Medium, ...] = ()
     kept: tuple[dict[str, Any], ...] = ()
+    native: bool = False
 
 
 class Used(NamedTuple):
@@ -102,18 +104,19 @@ def view(
     active: int | None = None,
     uncut: int | None = None,
     evicted: Mapping[int, int] = MappingProxyType({}),
+    reader: str = "",
 ) -> View:
     """The view of messages in the order of the log, none of them a `system` message.
 
     What stands before event `window` is pinned. `active` is the turn since which results are of the active turn
     (`active_from`), by default told from the events themselves. Result `uncut` is not truncated. Of results `evicted`,
-    each by an operation, a placeholder is sent.
+    each by an operation, a placeholder is sent. `reader` is whose form of a summary the provider reads (`core.native`).
     """
     events = in_place(events)
     lengths = {event.id: len(event.content) for event in events if event.id in evicted}
     events = list(all_as_sent(events, evicted))
     since = active_from(events) if active is None else active
-    more = attached(events, dialect, config, since, window)
+    more = attached(events, dialect, config, since, window, reader)
     kept, isolated = isolate(events, dialect, foreign=not config.isolation, beside=more)
     groups, unpaired = pair(kept)
     texts = _results(groups, config, since, window, {uncut, *lengths})
@@ -280,9 +283,11 @@ class _Builder:
         elif event.kind == "tool":
             text, detail = TOOL_MESSAGE + text, "sent as a user's text"
         more = self._beside.get(event.id, NOTHING)
+        native = event.kind == "summary" and bool(more.kept)
         text = text if text.strip() else ""  # a provider refuses white space alone
         self._part(event, text, how, "; ".join(each for each in (detail, more.detail) if each))
-        return Said("user" if event.kind in ("user", "tool") else "assistant", text, more.media, more.kept)
+        text = "" if native else text
+        return Said("user" if event.kind in ("user", "tool") else "assistant", text, more.media, more.kept, native)
 
     def _calls(self, exchange: Exchange) -> Calls:
         said = self._said(exchange.text) if exchange.text else Said("assistant", "")

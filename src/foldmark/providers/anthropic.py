@@ -6,26 +6,21 @@ from typing import Any
 
 import msgspec
 
-from foldmark.core.answer import Kept, Piece, Stopped, Usage
-from foldmark.core.attached import IMPORTED
+from foldmark.core.answer import AFTER, Compacted, Kept, Piece, Stopped, Usage
 from foldmark.core.errors import ProviderError
 from foldmark.core.media import PDF, Document, Image, Medium
 from foldmark.core.prompt import Prompt
 from foldmark.core.request import PLAIN, Options, ToolCall, ToolSpec
 from foldmark.core.view import Calls, Used
 from foldmark.core.wire import tool_name
+from foldmark.providers import anthropic_blocks as blocks_of
+from foldmark.providers.anthropic_blocks import THINKING, Block, markable, only_thoughts, said
 from foldmark.providers.anthropic_thinking import Asked, asked
-
-Block = dict[str, Any]
-
-AFTER = "after"
-"""In a kept block, and never sent: the characters of the answer's text that stood in front of it, if there were any."""
 
 MOST_PAGES = 600
 """Pages of the documents of a request."""
 
 _NOT_AT_THE_TOP = ("oneOf", "allOf", "anyOf")
-_THINKING = {"thinking": ("thinking", "signature"), "redacted_thinking": ("data",)}
 
 # A prompt as a request
 
@@ -54,6 +49,7 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
     if system:
         body["system"] = system
     declared = [_tool(tool) for tool in tools]
+    body |= blocks_of.parameters(messages, (block for step in prompt.steps for block in step.kept))
     if tools or any(isinstance(step, Calls) for step in prompt.steps):
         # The API has refused messages with tool blocks where no `tools` were given; an empty list satisfies it.
         body["tools"] = declared
@@ -73,14 +69,18 @@ def _messages(prompt: Prompt, how: Asked) -> tuple[list[dict[str, Any]], list[Bl
     for index, step in enumerate(prompt.steps):
         if isinstance(step, Calls):
             uses = [_use(call) for call in step.calls]
-            said = _said(step.text, step.kept if how.thinks else (), uses, how)
-            _add(messages, "assistant", [*thoughts, *said], how)
+            made = said(step.text, step.kept, uses, thinks=how.thinks, bound=how.bound)
+            _add(messages, "assistant", [*thoughts, *made], how)
             _add(messages, "user", [_result(call) for call in step.calls], how)
             thoughts = []
         elif step.role == "assistant":
-            said = [*thoughts, *_said(step.text, step.kept if how.thinks else (), [], how)]
-            thoughts = [] if step.text.strip() else said
-            _add(messages, "assistant", [] if thoughts else said, how)
+            # A compaction is the provider's own; what else a summary could hold is not known.
+            made = (
+                list(step.kept) if step.native else said(step.text, step.kept, (), thinks=how.thinks, bound=how.bound)
+            )
+            made = [*thoughts, *(dict(block) for block in made)]
+            thoughts = made if only_thoughts(made) else []
+            _add(messages, "assistant", [] if thoughts else made, how)
         else:
             thoughts = []
             _add(messages, "user", [*map(_shown, step.media), *_texts(step.text)], how)
@@ -88,12 +88,13 @@ def _messages(prompt: Prompt, how: Asked) -> tuple[list[dict[str, Any]], list[Bl
             earlier = _end(messages)
         if index < prompt.settled:
             settled = _end(messages)
+    blocks_of.settle(messages)
     return messages, [*earlier, *settled]
 
 
 def _end(messages: list[dict[str, Any]]) -> list[Block]:
     """The last block so far, if there is any."""
-    return messages[-1]["content"][-1:] if messages else []
+    return markable(messages[-1]["content"]) if messages else []
 
 
 def _add(messages: list[dict[str, Any]], role: str, blocks: list[Block], how: Asked) -> None:
@@ -102,41 +103,19 @@ def _add(messages: list[dict[str, Any]], role: str, blocks: list[Block], how: As
     if not messages or messages[-1]["role"] != role:
         messages.append({"role": role, "content": []})
     content = messages[-1]["content"]
-    if how.strict and (content or blocks)[0]["type"] not in _THINKING:
-        blocks = [block for block in blocks if block["type"] not in _THINKING]
+    if how.strict and (content or blocks)[0]["type"] not in THINKING:
+        blocks = [block for block in blocks if block["type"] not in THINKING]
     content.extend(blocks)
-
-
-def _said(text: str, kept: Sequence[Block], uses: list[Block], how: Asked) -> list[Block]:
-    """The blocks of one answer in the order in which the model made them, as far as each can stand there.
-
-    Models that bind thinking get none that was imported: what stood before it was another prompt with other tools.
-    """
-    blocks: list[Block] = []
-    done = 0
-    for block in kept:
-        names = _THINKING.get(str(block.get("type")), ())
-        if how.bound and block.get(IMPORTED) is True:
-            continue
-        if not names or not all(isinstance(block.get(name), str) for name in names) or not block[names[-1]].strip():
-            continue
-        after = block.get(AFTER)
-        end = min(after, len(text)) if isinstance(after, int) and after > done else done
-        if text[done:end].strip() and (uses or text[end:].strip()):
-            blocks.append(_text(text[done:end]))
-            done = end
-        blocks.append({"type": block["type"], **{name: block[name] for name in names}})
-    return [*blocks, *_texts(text[done:]), *uses]
 
 
 def _thoughtless(messages: list[dict[str, Any]]) -> bool:
     """Whether the request answers calls that the model did not think about."""
     answered = messages and any(block["type"] == "tool_result" for block in messages[-1]["content"])
-    return bool(answered) and messages[-2]["content"][0]["type"] not in _THINKING
+    return bool(answered) and messages[-2]["content"][0]["type"] not in THINKING
 
 
 def _parameter(how: Asked, messages: list[dict[str, Any]]) -> dict[str, Any] | None:
-    if how.bound and any(block["type"] in _THINKING for message in messages for block in message["content"]):
+    if how.bound and any(block["type"] in THINKING for message in messages for block in message["content"]):
         return {**(how.parameter or {"type": "adaptive"}), "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
     return how.parameter
 
@@ -188,6 +167,7 @@ def _tool(tool: ToolSpec) -> Block:
 # An answer as pieces
 
 _WHY = {
+    "compaction": "compacted",
     "end_turn": "end",
     "stop_sequence": "end",
     "pause_turn": "end",
@@ -203,20 +183,21 @@ _HALF = re.compile("[\ud800-\udfff]")
 def parse(message: Mapping[str, Any]) -> tuple[Piece, ...]:
     """What a whole message of the API says [S2]: text, kept blocks and calls in their order, then usage and the end.
 
-    Blocks of other kinds are passed over. A call whose arguments the limit may have cut off is none, nor is one of a
-    refusal. Raises ProviderError (`answer`) for what is no message, or a call without id or name.
+    Blocks of other kinds are kept as they came. A call whose arguments the limit may have cut off is none, nor is one
+    of a refusal. Raises ProviderError (`answer`) for what is no message, or a call without id or name.
     """
-    content, said = message.get("content"), message.get("stop_reason")
+    content, word = message.get("content"), message.get("stop_reason")
     if not isinstance(content, list):
         raise not_understood("the message has no content")
-    why = _WHY.get(said, "end") if isinstance(said, str) else "end"
-    if why == "length" and content and _kind(content[-1]) == "tool_use":
+    why = _WHY.get(word, "end") if isinstance(word, str) else "end"
+    if why == "length" and content and _kind(content[-1]).endswith("tool_use"):
         content = content[:-1]
     elif why == "refused":
         content = [block for block in content if _kind(block) != "tool_use"]
     usage = message.get("usage")
     counts = [_count(usage, each) for each in ("input", "cache_read_input", "cache_creation_input", "output")]
-    return (*_pieces(content), Usage(*counts), Stopped(why, said if isinstance(said, str) else ""))
+    found = (*_pieces(content), *blocks_of.container_kept(message.get("container")))
+    return (*found, Usage(*counts), Stopped(why, word if isinstance(word, str) else ""))
 
 
 def not_understood(what: str) -> ProviderError:
@@ -230,25 +211,35 @@ def sound(text: str) -> str:
 
 
 def _pieces(content: list[Any]) -> Iterator[Piece]:
-    length = 0
+    length, kept, before = 0, 0, ""
     for block in content:
         kind = _kind(block)
-        if kind == "text":
-            text = block.get("text")
-            if not isinstance(text, str):
-                raise not_understood("a text block has no text")
-            length += len(text)
-            yield sound(text)
-        elif kind in _THINKING:
-            names = _THINKING[kind]
-            if all(isinstance(block.get(name), str) for name in names) and block[names[-1]]:
-                place = {AFTER: length} if length else {}
-                yield Kept({"type": kind, **{name: sound(block[name]) for name in names}, **place})
-        elif kind == "tool_use":
-            call_id, name = block.get("id"), block.get("name")
-            if not (isinstance(call_id, str) and call_id and isinstance(name, str) and name):
-                raise not_understood("a tool call has no id or no name")
-            yield ToolCall(call_id, name, block.get("input", {}))
+        for piece in _read(block, kind, length, kept, apart=before == "text"):
+            kept += isinstance(piece, Kept)
+            length += len(piece) if isinstance(piece, str) else 0
+            yield piece
+        before = kind
+
+
+def _read(block: Any, kind: str, length: int, kept: int, *, apart: bool) -> Iterator[str | Kept | Compacted | ToolCall]:
+    if kind == "text":
+        if not isinstance(block.get("text"), str):
+            raise not_understood("a text block has no text")
+        yield from blocks_of.text_kept(block, length, apart=apart)
+        yield sound(block["text"])
+    elif kind in THINKING:
+        names = THINKING[kind]
+        if all(isinstance(block.get(name), str) for name in names) and block[names[-1]]:
+            place = {AFTER: length} if length else {}
+            yield Kept({"type": kind, **{name: sound(block[name]) for name in names}, **place})
+    elif kind == "tool_use":
+        call_id, name = block.get("id"), block.get("name")
+        if not (isinstance(call_id, str) and call_id and isinstance(name, str) and name):
+            raise not_understood("a tool call has no id or no name")
+        yield from blocks_of.use_kept(block)
+        yield ToolCall(call_id, name, block.get("input", {}))
+    elif kind:
+        yield blocks_of.other_kept(block, length, kept)
 
 
 def _kind(block: Any) -> str:

@@ -17,6 +17,7 @@ from foldmark.core.request import Request, ToolCall
 from foldmark.providers import anthropic_errors as errors
 from foldmark.providers.access import Access
 from foldmark.providers.anthropic import not_understood, parse
+from foldmark.providers.anthropic_blocks import betas
 from foldmark.providers.anthropic_stream import Reading
 from foldmark.providers.anthropic_thinking import BINDING_BETA
 from foldmark.providers.connection import http
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 CONNECT, READ = 10.0, 600.0
 """Seconds to wait for a connection, and for the next bytes of an answer."""
 
-_COUNTED = ("model", "thinking", "output_config", "system", "tools", "messages")
+_COUNTED = ("model", "thinking", "output_config", "context_management", "system", "tools", "messages")
 
 
 def connect(model: str, access: Access) -> "Anthropic":
@@ -129,7 +130,9 @@ def _check(key: str) -> None:
 
 
 def _headers(body: dict[str, Any]) -> dict[str, str]:
-    return {"anthropic-beta": BINDING_BETA} if "block_binding" in body.get("thinking", {}) else {}
+    named = [BINDING_BETA] if "block_binding" in body.get("thinking", {}) else []
+    named += betas(body["messages"])
+    return {"anthropic-beta": ",".join(named)} if named else {}
 
 
 @contextmanager

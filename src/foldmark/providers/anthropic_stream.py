@@ -81,6 +81,15 @@ class Reading:
                 yield from self._more(index, "thinking", delta.get("thinking"))
             case "signature_delta":
                 self._blocks[index]["signature"] = delta.get("signature")
+            case "citations_delta" if isinstance(delta.get("citation"), dict):
+                before = self._blocks[index].get("citations")
+                self._blocks[index]["citations"] = [
+                    *(before if isinstance(before, list) else ()),
+                    delta["citation"],
+                ]
+            case "compaction_delta":
+                changed = {name: value for name, value in delta.items() if name != "type" and value is not None}
+                self._blocks[index].update(changed)
             case "input_json_delta":
                 yield from self._more(index, "", delta.get("partial_json"))
 
@@ -107,6 +116,8 @@ class Reading:
         message, delta, usage = self._began(), _object(event, "delta"), event.get("usage")
         if delta.get("stop_reason") is not None:
             message["stop_reason"] = delta["stop_reason"]
+        if delta.get("container") is not None:
+            message["container"] = delta["container"]
         if isinstance(usage, dict):
             before = message.get("usage")
             known = {name: value for name, value in usage.items() if value is not None}

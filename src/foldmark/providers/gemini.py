@@ -3,7 +3,8 @@
 Thought signatures are what the API wants back. A call carries its own (`ToolCall.signature`). A signed part that is no
 call is kept as it came, less the text that is recorded anyway: `{"text": "", "thoughtSignature": "..."}` stands behind
 the text, `{"text": "...", "thought": true, "thoughtSignature": "..."}` in front of it. Thoughts without a signature
-are not sent again: the model reads nothing from them. Sources: ai.google.dev, thought-signatures and function-calling.
+are not sent again: the model reads nothing from them. Parts of other kinds, as of code that Google ran, go back as they
+came, in their places. Sources: ai.google.dev, thought-signatures, function-calling and code-execution.
 """
 
 import re
@@ -13,7 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from foldmark.core.answer import Kept, Piece, Stopped, Usage
+from foldmark.core.answer import Kept, Piece, Stopped, Usage, carried, carried_in, place
 from foldmark.core.errors import ProviderError
 from foldmark.core.media import PDF, Document, Image, Medium
 from foldmark.core.prompt import Prompt
@@ -35,6 +36,10 @@ _LATEST = (3, 8)
 
 _BUDGETS = {"off": 0, "low": 1024, "medium": 8192, "high": 24576}
 """Tokens that Gemini 2.5 may think; its Pro cannot do without and takes 128 at least."""
+
+_SAID = {"text", "thought", "thoughtSignature"}
+_PICTURES = {"inlineData", "fileData"}
+"""Parts that are not sent again: what a model drew is in no context."""
 
 _REFUSED = (
     *("SAFETY", "RECITATION", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "LANGUAGE"),
@@ -94,6 +99,9 @@ def parse(message: dict[str, Any]) -> tuple[Piece, ...]:
         if isinstance(call, dict):
             pieces.append(_called(call, signature))
             continue
+        if not isinstance(text, str) and (part.keys() - _SAID) and not _PICTURES & part.keys():
+            pieces.append(carried(part, sum(len(piece) for piece in pieces if isinstance(piece, str)), "gemini"))
+            continue
         if isinstance(text, str) and text and not thought:
             pieces.append(text)
         if kept := _signed({"text": text or "", "thought": thought, "thoughtSignature": signature}):
@@ -148,7 +156,14 @@ def _text(text: str) -> list[dict[str, Any]]:
 def _spoken(step: Said | Calls) -> list[dict[str, Any]]:
     signed = [part for block in step.kept if (part := _signed(block))]
     thoughts = [part for part in signed if "thought" in part]
-    return [*thoughts, *_text(step.text), *(part for part in signed if "thought" not in part)]
+    said: list[dict[str, Any]] = []
+    done = 0
+    for block in step.kept:
+        if part := carried_in(block, "gemini"):
+            end = place(block, done, step.text)
+            said += [*_text(step.text[done:end]), part]
+            done = end
+    return [*thoughts, *said, *_text(step.text[done:]), *(part for part in signed if "thought" not in part)]
 
 
 def _signed(block: dict[str, Any]) -> dict[str, Any] | None:

@@ -119,8 +119,8 @@ def _heading(call: Used) -> str:
 
 
 def _kept(model: str, blocks: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """What a server wants to see again of a model's thinking, as it came; OpenAI's own models never send any here, and
-    would refuse it."""
+    """What a server wants to see again, as it came: a model's thinking, what its text refers to. OpenAI's own models
+    take neither here."""
     found: dict[str, Any] = {}
     for block in blocks if not own(model) else ():
         text, details, field = block.get("text"), block.get("details"), block.get("field")
@@ -129,6 +129,8 @@ def _kept(model: str, blocks: Iterable[dict[str, Any]]) -> dict[str, Any]:
         elif block.get("type") == "reasoning_details" and isinstance(details, list):
             wanted = [each for each in details if isinstance(each, dict)]
             found |= {"reasoning_details": wanted} if wanted else {}
+        elif block.get("type") == "annotations" and isinstance(block.get("annotations"), list):
+            found["annotations"] = block["annotations"]
     return found
 
 
@@ -175,7 +177,9 @@ def parse(answer: dict[str, Any]) -> tuple[Piece, ...]:
     calls = _tool_calls(message.get("tool_calls")) if why == "end" else []
     text = text_of(message.get("content")) + refusal
     end = [*_usage(answer.get("usage")), Stopped("calls" if calls else why, said)] if whole else []
-    return (*_thinking(message), *([text] if text else []), *calls, *end)
+    notes = message.get("annotations")
+    noted = [Kept({"type": "annotations", "annotations": notes})] if isinstance(notes, list) and notes else []
+    return (*_thinking(message), *noted, *([text] if text else []), *calls, *end)
 
 
 def _choice(choices: Any) -> dict[str, Any]:

@@ -9,9 +9,23 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
-from foldmark.core.answer import Kept, Piece, Stopped, Usage, distinct
+from foldmark.core.answer import (
+    AFTER,
+    LENGTH,
+    Compacted,
+    Kept,
+    Piece,
+    Stopped,
+    Usage,
+    carried,
+    carried_in,
+    distinct,
+    place,
+    span,
+)
 from foldmark.core.errors import ProviderError
 from foldmark.core.media import Document, Medium
+from foldmark.core.native import OPAQUE, RESPONSES
 from foldmark.core.prompt import Prompt
 from foldmark.core.request import PLAIN, Options, ToolCall, ToolSpec
 from foldmark.core.view import Calls, Said, Used
@@ -25,6 +39,15 @@ APART = "\n\n"
 PHASES = ("commentary", "final_answer")
 """What a message of a model can be."""
 
+MESSAGE = "message"
+"""The type of a kept block that says what a message of an answer holds besides its text."""
+
+_OURS = ("message", "function_call", "function_call_output", "reasoning", "compaction")
+"""Items that are made here, and sent in a form of their own."""
+
+_PICTURES = ("image_generation_call",)
+"""Items that are not sent again: what a model drew is in no context."""
+
 _WHY = {"max_output_tokens": "length", "content_filter": "refused"}
 
 
@@ -37,6 +60,8 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
     steps = [_calls(model, step) if isinstance(step, Calls) else _said(model, step) for step in prompt.steps]
     if own(model) and not reasons(model):  # the API refuses reasoning of another model then
         steps = [[item for item in step if item.get("type") != "reasoning"] for step in steps]
+    unpaired = _unpaired(list(chain(*steps)))
+    steps = [[item for item in step if id(item) not in unpaired] for step in steps]
     items = list(chain(*steps))
     if breakpoints(model):
         for end in (prompt.earlier, prompt.settled):
@@ -74,16 +99,17 @@ def _mark(items: list[dict[str, Any]]) -> None:
 
 
 def _said(model: str, step: Said) -> list[dict[str, Any]]:
+    if step.native:
+        return [dict(item) for item in step.kept]
     if step.role == "assistant":
-        # Thinking is refused without what followed it.
-        return [*_kept(step.kept), _answer(step.text, step.kept)] if step.text else []
+        return _answer(step.text, step.kept, called=False)
     if step.media:
         return [{"role": step.role, "content": [*_text(step.text), *_media(step.media, model)]}]
     return [{"role": step.role, "content": step.text}] if step.text else []
 
 
 def _calls(model: str, step: Calls) -> list[dict[str, Any]]:
-    items = [*_kept(step.kept), *([_answer(step.text, step.kept)] if step.text else [])]
+    items = _answer(step.text, step.kept, called=True)
     items += [
         {"type": "function_call", "call_id": call.call_id, "name": call.name, "arguments": call.arguments}
         for call in step.calls
@@ -93,24 +119,67 @@ def _calls(model: str, step: Calls) -> list[dict[str, Any]]:
     ]
 
 
-def _answer(text: str, kept: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    phases = [block.get("phase") for block in kept if block.get("type") == "phase" and block.get("phase") in PHASES]
-    phase = {"phase": phases[-1]} if phases else {}
-    return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}], **phase}
+def _answer(text: str, kept: Sequence[dict[str, Any]], *, called: bool) -> list[dict[str, Any]]:
+    """The items of an answer in the order in which they came. Thinking is refused without what followed it, which may
+    be calls."""
+    items: list[dict[str, Any]] = []
+    done = 0
+    phases = [block["phase"] for block in kept if block.get("type") == "phase" and block.get("phase") in PHASES]
+    plain = {"phase": phases[-1]} if phases else {}
+    for block in kept:
+        if block.get("type") == MESSAGE and LENGTH in block:
+            begin, end = span(block, done, text)
+            if text[end:] and not text[end:].startswith(APART):
+                continue  # not the text that it was made of
+            items += [*_message_of(text[done:begin].removesuffix(APART), plain), *_message_of(text[begin:end], block)]
+            done = end + len(APART) * text[end:].startswith(APART)
+        elif (item := _reasoning(block) or _carried(block)) is not None:
+            begin = place(block, done, text)
+            if text[begin:] and not text[begin:].startswith(APART):
+                begin = done  # no item stands inside a message
+            items += [*_message_of(text[done:begin].removesuffix(APART), plain), item]
+            done = begin
+    items += _message_of(text[done:], plain)
+    while items and not called and items[-1]["type"] == "reasoning":
+        items.pop()
+    return items
 
 
-def _kept(blocks: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def _unpaired(items: list[dict[str, Any]]) -> set[int]:
+    """The carried items, by identity, that the API would refuse: a call without its output, or the other way round."""
+    others = [item for item in items if item.get("type") not in _OURS and isinstance(item.get("call_id"), str)]
+    outputs = {item["call_id"] for item in others if item["type"].endswith("_output")}
+    asked = {item["call_id"] for item in others if not item["type"].endswith("_output")}
+    return {
+        id(item) for item in others if item["call_id"] not in (asked if item["type"].endswith("_output") else outputs)
+    }
+
+
+def _message_of(text: str, about: dict[str, Any]) -> list[dict[str, Any]]:
+    if not text.strip():
+        return []
+    phase = {"phase": about["phase"]} if about.get("phase") in PHASES else {}
+    notes = about.get("annotations")
+    noted = {"annotations": notes} if isinstance(notes, list) and notes else {}
+    part = {"type": "output_text", "text": text, **noted}
+    return [{"type": "message", "role": "assistant", "content": [part], **phase}]
+
+
+def _carried(block: dict[str, Any]) -> dict[str, Any] | None:
+    """An item that is neither text nor a call of ours, as it came."""
+    item = carried_in(block, RESPONSES)
+    kind = item.get("type") if item else None
+    return item if isinstance(kind, str) and kind not in _OURS else None
+
+
+def _reasoning(block: dict[str, Any]) -> dict[str, Any] | None:
     """What the model thought, in the form in which it is taken back."""
-    found = []
-    for block in blocks:
-        encrypted, summary = block.get("encrypted_content"), block.get("summary")
-        if block.get("type") == "reasoning" and isinstance(encrypted, str) and encrypted.strip():
-            texts = (
-                [part.get("text") for part in summary if isinstance(part, dict)] if isinstance(summary, list) else []
-            )
-            parts = [{"type": "summary_text", "text": text} for text in texts if isinstance(text, str)]
-            found.append({"type": "reasoning", "summary": parts, "encrypted_content": encrypted})
-    return found
+    encrypted, summary = block.get("encrypted_content"), block.get("summary")
+    if block.get("type") != "reasoning" or not isinstance(encrypted, str) or not encrypted.strip():
+        return None
+    texts = [part.get("text") for part in summary if isinstance(part, dict)] if isinstance(summary, list) else []
+    parts = [{"type": "summary_text", "text": text} for text in texts if isinstance(text, str)]
+    return {"type": "reasoning", "summary": parts, "encrypted_content": encrypted}
 
 
 def _output(model: str, call: Used) -> str | list[dict[str, Any]]:
@@ -143,32 +212,78 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
 
 
 def parse(answer: dict[str, Any]) -> tuple[Piece, ...]:
-    """What a response says: kept blocks, text, calls, usage, and why it ended [S2].
+    """What a response says: kept blocks, compactions, text, calls, usage, and why it ended [S2].
+
+    What /responses/compact answers is one compaction.
 
     Names are as on the wire. Arguments that are not JSON stay text. Calls of a response that was cut off or filtered
     are left out. Raises ProviderError for one that failed, and for what is no response.
     """
     output, status = answer.get("output"), answer.get("status")
-    if not isinstance(output, list) or status not in ("completed", "incomplete"):
+    compact = answer.get("object") == "response.compaction"
+    if not isinstance(output, list) or (status not in ("completed", "incomplete") and not compact):
         known = status if status in ("failed", "cancelled", "queued", "in_progress") else "unknown"
         raise ProviderError("answer", f"The model's server answered without a whole response (status: {known}).")
     items = [item for item in output if isinstance(item, dict)]
+    usage = answer.get("usage")
+    spent_on_it = [_usage(usage)] if isinstance(usage, dict) else []
+    if compact:
+        said = [f"{item.get('role')}: {_message(item)[0]}" for item in items if item.get("type") == "message"]
+        return (Compacted(tuple(items), "\n\n".join((*said, OPAQUE))), *spent_on_it, Stopped("end", "compaction"))
     details = answer.get("incomplete_details")
     reason = details.get("reason") if isinstance(details, dict) else None
-    said = reason if status == "incomplete" and isinstance(reason, str) else status
-    messages = [_message(item) for item in items if item.get("type") == "message"]
-    refused = any(refusal for _, refusal in messages)
-    why = _WHY.get(said, "length" if status == "incomplete" else "refused" if refused else "end")
+    word = reason if status == "incomplete" and isinstance(reason, str) else str(status)
+    refused = any(_message(item)[1] for item in items if item.get("type") == "message")
+    why = _WHY.get(word, "length" if status == "incomplete" else "refused" if refused else "end")
     calls = distinct(_call(item) for item in items if item.get("type") == "function_call") if why == "end" else []
-    pieces: list[Piece] = [Kept(block) for item in items for block in _blocks(item)]
-    text = APART.join(text for text, _ in messages if text)
-    pieces += [text] if text else []
-    pieces += calls
-    usage = answer.get("usage")
-    if isinstance(usage, dict):
-        pieces.append(_usage(usage))
-    pieces.append(Stopped("calls" if calls else why, said))
-    return tuple(pieces)
+    beside, text = _beside(items)
+    end = Stopped("calls" if calls else why, word)
+    return (*beside, *([text] if text else []), *calls, *spent_on_it, end)
+
+
+def _beside(items: list[dict[str, Any]]) -> tuple[list[Kept | Compacted], str]:
+    """What the provider wants to see again besides texts and calls, with its place in the text, and the text.
+
+    Of a message that is whether it was a remark on the way or the answer ("preserve and resend phase on all assistant
+    messages"), what its text refers to, and where it ends if it is one of several.
+    """
+    found: list[Kept | Compacted] = []
+    said_in = [item for item in items if item.get("type") == MESSAGE and _message(item)[0]]
+    several = len(said_in) > 1 and any(item.get("phase") or _annotations(item) for item in said_in)
+    kept, text, apart = 0, "", ""
+    for item in items:
+        kind, at = item.get("type"), {AFTER: len(text)} if text else {}
+        new: Kept | Compacted | None = None
+        if kind == MESSAGE:
+            said, phase, notes = _message(item)[0], item.get("phase"), _annotations(item)
+            begin = len(text) + len(apart) if said else len(text)
+            labelled = {"phase": phase} if isinstance(phase, str) else {}
+            if said and (several or notes):
+                noted = {"annotations": notes} if notes else {}
+                new = Kept({"type": MESSAGE, **labelled, **noted, AFTER: begin, LENGTH: len(said)})
+            elif labelled and not several:
+                new = Kept({"type": "phase", **labelled})
+            text, apart = (text + apart + said, APART) if said else (text, apart)
+        elif kind == "reasoning":
+            encrypted = item.get("encrypted_content")
+            new = Kept({**item, **at}) if isinstance(encrypted, str) and encrypted else None
+        elif kind == "compaction":
+            text, apart = (text + apart, "") if text else (text, apart)
+            new = Compacted((item,), "", len(text), kept)
+        elif isinstance(kind, str) and kind not in (*_OURS, *_PICTURES):
+            new = carried(item, len(text), RESPONSES)
+        if new is not None:
+            found.append(new)
+            kept += isinstance(new, Kept)
+    return found, text
+
+
+def _annotations(item: dict[str, Any]) -> list[Any]:
+    """What a message of one text refers to; positions in one of several texts would mean another place."""
+    content = item.get("content")
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    notes = parts[0].get("annotations") if len(parts) == 1 else None
+    return notes if isinstance(notes, list) else []
 
 
 def _message(item: dict[str, Any]) -> tuple[str, bool]:
@@ -178,16 +293,6 @@ def _message(item: dict[str, Any]) -> tuple[str, bool]:
     texts = [part.get("refusal" if part.get("type") == "refusal" else "text") for part in parts]
     refused = any(part.get("type") == "refusal" for part in parts)
     return "".join(text for text in texts if isinstance(text, str)), refused
-
-
-def _blocks(item: dict[str, Any]) -> list[dict[str, Any]]:
-    """What the provider wants to see again of an item besides its text: thinking that it can read again, and whether a
-    message was a remark on the way or the answer ("preserve and resend phase on all assistant messages")."""
-    if item.get("type") == "reasoning" and isinstance(item.get("encrypted_content"), str):
-        return [item] if item["encrypted_content"] else []
-    if item.get("type") == "message" and isinstance(item.get("phase"), str):
-        return [{"type": "phase", "phase": item["phase"]}]
-    return []
 
 
 def _call(item: dict[str, Any]) -> ToolCall:

@@ -57,6 +57,8 @@ class Whole:
             if text := text_of(delta.get(name)):
                 self._message[name] += text
                 yield text
+        if isinstance(notes := delta.get("annotations"), list):
+            self._message["annotations"] = [*self._message.get("annotations", ()), *notes]
         calls = delta.get("tool_calls")
         for call in calls if isinstance(calls, list) else ():
             if isinstance(call, dict):

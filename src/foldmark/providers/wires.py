@@ -24,20 +24,22 @@ _GCA = "the same JSON with the account's project and a prompt id, as the SDK ser
 
 class Wire(NamedTuple):
     """A provider's dialect, what puts a prompt into it and reads its whole answers, the module over its SDK whose
-    `connect(model, access)` is the provider, and in words how what goes over the wire differs from `Request.bytes`."""
+    `connect(model, access)` is the provider, and in words how what goes over the wire differs from `Request.bytes`.
+    `reads` is whose form of a summary it takes as its own (`core.native`), empty for none."""
 
     dialect: str
     encode: Encode
     parse: Parse
     module: str
     on_the_wire: str
+    reads: str = ""
 
 
 WIRES = {
-    "anthropic": Wire("anthropic", anthropic.encode, anthropic.parse, "anthropic_api", _STREAM),
+    "anthropic": Wire("anthropic", anthropic.encode, anthropic.parse, "anthropic_api", _STREAM, "anthropic"),
     "openai": Wire("openai", openai.encode, openai.parse, "openai_api", _CHAT),
     "openai_responses": Wire(
-        "openai", openai_responses.encode, openai_responses.parse, "openai_responses_api", _STREAM
+        "openai", openai_responses.encode, openai_responses.parse, "openai_responses_api", _STREAM, "openai_responses"
     ),
     "gemini": Wire("gemini", gemini.encode, gemini.parse, "gemini_api", _AGAIN),
     "gemini_gca": Wire("gemini_gca", gemini.encode_gca, gemini.parse_gca, "gemini_gca_api", _GCA),

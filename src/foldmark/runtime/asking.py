@@ -7,7 +7,7 @@ from typing import Any
 
 from foldmark.conversation import Agent
 from foldmark.conversation.sent import record_sent
-from foldmark.core.answer import Kept, Piece, Stopped, Usage
+from foldmark.core.answer import Compacted, Kept, Piece, Stopped, Usage
 from foldmark.core.errors import ContextOverflowError
 from foldmark.core.ports import Provider
 from foldmark.core.request import Request, ToolCall
@@ -22,6 +22,7 @@ class Answer:
         self.pieces: list[str] = []
         self.calls: list[ToolCall] = []
         self.kept: list[dict[str, Any]] = []
+        self.compacted: list[Compacted] = []
         self.usage: Usage | None = None
         self.stopped: Stopped | None = None
 
@@ -35,6 +36,17 @@ class Answer:
         """What its calls and blocks are written in."""
         return self.request.dialect if self.request else None
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether the provider only summed up what it was asked, and is to be asked again for the answer."""
+        return bool(self.compacted) and self.stopped is not None and self.stopped.why == "compacted"
+
+    def reader(self, agent: Agent) -> str:
+        """Whose form the summaries in it have (`core.native`)."""
+        from foldmark.providers.wires import wire_of
+
+        return wire_of(self.request.provider, agent.log.given.dialects).reads if self.compacted and self.request else ""
+
     def take(self, piece: Piece) -> None:
         """Add a piece; thoughts and waiting leave nothing."""
         match piece:
@@ -44,6 +56,8 @@ class Answer:
                 self.calls.append(piece)
             case Kept():
                 self.kept.append(piece.block)
+            case Compacted():
+                self.compacted.append(piece)
             case Usage():
                 self.usage = piece
             case Stopped():

@@ -140,7 +140,7 @@ class _Turn:
                         answer = Answer()
                         continue
                     held.release()
-                if not answer.calls:
+                if not answer.calls and not answer.goes_on:
                     break
                 if not any(call.name == FILTER or self._together(call) for call in answer.calls):
                     self._end_planning()
@@ -156,7 +156,7 @@ class _Turn:
                 )
                 self._show.text(answer.text)
         except (CancelledError, Exception):
-            answer.calls, answer.kept = [], []
+            answer.calls, answer.kept, answer.compacted = [], [], []
             self._end_planning()
             self._record(answer, interrupted=True, end=True, measured=said)
             raise
@@ -274,7 +274,16 @@ class _Turn:
 
         def once() -> int | None:
             mine = agent.open_turn in (opened, None)
-            append_answer(agent, answer.text, answer.kept, answer.calls, answer.dialect, interrupted=interrupted)
+            append_answer(
+                agent,
+                answer.text,
+                answer.kept,
+                answer.calls,
+                answer.dialect,
+                interrupted=interrupted,
+                compacted=answer.compacted,
+                reader=answer.reader(agent),
+            )
             if answer.request is not None and answer.usage is not None:
                 record_usage(agent, answer.request, answer.usage, answer.stopped)
             if measured is not None and measured.request is not None and measured.usage is not None:

@@ -9,20 +9,19 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from foldmark.conversation import Agent, decide
+from foldmark.conversation import Agent
+from foldmark.conversation.natives import standing_for
 from foldmark.conversation.standing import Standing
 from foldmark.core.events import Event, Restore, Summary
-from foldmark.core.replay import taken_back
-from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal
+from foldmark.core.native import OPAQUE as OPAQUE_TOLD
+from foldmark.core.segments import END, Segment
 from foldmark.integrations.openai_agents.giving import newest_first
-from foldmark.integrations.openai_agents.keeping import exact, native
+from foldmark.integrations.openai_agents.keeping import exact, is_inline, native
 from foldmark.integrations.openai_agents.reading import read
 from foldmark.integrations.openai_agents.recording import append, end_turn, entries
 
 OPAQUE = "compaction"
 """The item in which the API puts what only it can read."""
-
-_OPAQUE_TOLD = "[A compaction by the provider, which only its own models can read; /restore brings the messages back.]"
 
 
 class Tail(NamedTuple):
@@ -66,30 +65,57 @@ def replace(agent: Agent, copy: Sequence[Any], first: int = 1) -> None:
     """Put a copy in the place of everything visible from event `first` on, in the batch under way."""
     items = [exact(item) for item in copy]
     end_turn(agent)
-    if not agent.standing().size.messages:
+    if not agent.standing().size.messages and not any(map(_is_opaque, items)):
         append(agent, entries(items))
         return
-
-    def decision(at: Standing) -> Summary:
-        every = decide.summary(at, None)
-        return _standing_for(at, every, [Segment(each.agent, first, END) for each in every.ranges], items)
-
-    agent.operate(decision, actor="system", content=_text(items))
+    _summed_up(agent, native(items), items, first)
 
 
 def without_last(agent: Agent, copy: Event, rest: Sequence[Any]) -> None:
     """Put the items of a copy but the last in the place of that copy."""
+    within = [Segment(copy.agent_id, copy.id, copy.id)]
+    agent.operate(lambda at: standing_for(at, native(rest), within), actor="system", content=_text(rest))
 
+
+def add(agent: Agent, items: Sequence[Any]) -> None:
+    """Append items, in the batch under way. A compaction among them, which the API made in the midst of a run, takes
+    the place of all that stands in front of it; persons' items that came directly before it stay with it, as they do
+    in what the API's own endpoint makes."""
+    last = max((index for index, item in enumerate(items) if _is_opaque(item)), default=-1)
+    if last >= 0:
+        before, made = list(items[:last]), [items[last]]
+        if all(read(item).kind == "user" for item in before):
+            made = [*before, *made]
+        else:
+            append(agent, entries(before))
+        made = [exact(item) for item in made]
+        _summed_up(agent, native(made, inline=len(made) == 1), made)
+    append(agent, entries(items[last + 1 :]))
+
+
+def take_back(agent: Agent, event: Event) -> bool:
+    """Take back a compaction that was added by itself: what it stands for is there again. False for anything else."""
+    if not is_inline(event) or event.agent_id != agent.id:
+        return False
+    agent.operate(lambda _: Restore(event.id), actor="system")
+    return True
+
+
+def _summed_up(agent: Agent, form: dict[str, Any], items: Sequence[Any], first: int = 1) -> None:
     def decision(at: Standing) -> Summary:
-        return _standing_for(at, decide.summary(at, None), [Segment(copy.agent_id, copy.id, copy.id)], rest)
+        return standing_for(at, form, [Segment(each.agent, first, END) for each in at.visible])
 
-    agent.operate(decision, actor="system", content=_text(rest))
+    agent.operate(decision, actor="system", content=_text(items))
+
+
+def _is_opaque(item: Any) -> bool:
+    return isinstance(item, dict) and item.get("type") == OPAQUE
 
 
 def instead_of_cleared(agent: Agent, items: Sequence[Any]) -> bool:
     """Put a copy in the place of what was cleared just before it, if it is one: so wrappers replace a history that know
     only the methods of every session. The clear is taken back, and what it hid is what the copy stands for."""
-    if not any(isinstance(item, dict) and item.get("type") == OPAQUE for item in items):
+    if not any(map(_is_opaque, items)):
         return False
     operations = agent.log.store.operations(agent.id)
     cleared = operations[-1] if operations else None
@@ -101,22 +127,12 @@ def instead_of_cleared(agent: Agent, items: Sequence[Any]) -> bool:
     return True
 
 
-def _standing_for(at: Standing, every: Summary, within: Sequence[Segment], items: Sequence[Any]) -> Summary:
-    ranges: Segments = intersect(every.ranges, normal(within))
-    operations = decide.recorded(at.store.operations(at.record.id))
-    back = taken_back(operations)
-    for id, operation in reversed(operations):
-        if isinstance(operation, Summary) and id not in back and contains(ranges, at.record.id, id):
-            ranges = normal((*ranges, *operation.ranges))
-    return Summary(ranges, None, every.state, native(items))
-
-
 def _text(items: Sequence[Any]) -> str:
     """What a copy says, for whoever reads the conversation elsewhere."""
     said = []
     for item in items:
-        if isinstance(item, dict) and item.get("type") == OPAQUE:
-            said.append(_OPAQUE_TOLD)
+        if _is_opaque(item):
+            said.append(OPAQUE_TOLD)
         elif (reading := read(item)).text.strip():
             said.append(f"{reading.kind}: {reading.text}")
     return "\n\n".join(said)

@@ -69,9 +69,15 @@ def kept(
     return {**({"blocks": list(blocks)} if blocks else {}), KEY: {"json": source}}
 
 
-def native(items: Sequence[Any]) -> dict[str, Any]:
-    """What a summary keeps of the items that it stands for."""
-    return {KEY: {"json": json.dumps(items)}}
+def native(items: Sequence[Any], *, inline: bool = False) -> dict[str, Any]:
+    """What a summary keeps of the items that take the place of others; `inline` if the API added them in a run."""
+    return {KEY: {"json": json.dumps(items), **({"inline": True} if inline else {})}}
+
+
+def is_inline(event: Event) -> bool:
+    """Whether an event is a compaction that the API added in a run."""
+    about = _own(event).get(KEY)
+    return event.kind == "summary" and isinstance(about, dict) and about.get("inline") is True
 
 
 def given(event: Event) -> list[Any] | None:

@@ -142,11 +142,11 @@ class FoldmarkSession:
         return self.agent
 
     def _add(self, items: list[Any]) -> None:
-        wanted = entries(items)
+        entries(items)  # what cannot be recorded is refused before anything is
 
         def once() -> None:
             if not compacting.instead_of_cleared(self.agent, items):
-                append(self.agent, wanted)
+                compacting.add(self.agent, items)
 
         self._writing(once)
 
@@ -156,6 +156,8 @@ class FoldmarkSession:
         if newest is None:
             return None
         *thoughts, item = newest.items
+        if compacting.take_back(agent, newest.event):
+            return item
         if newest.event.kind == "summary" and thoughts:
             compacting.without_last(agent, newest.event, thoughts)
             return item

@@ -1,9 +1,9 @@
 """What a message of Pydantic AI says, entry by entry: each entry becomes one message of a conversation.
 
-A request or a response holds parts. A part that says something (a prompt, an answer, a call, a result) is an entry of
-its own. What says nothing to a reader (thinking, files, calls that the provider runs itself, changes of instructions, a
-kind of part that is not known here) goes with the entry beside it: in a response with the next one, since thinking
-belongs to what it led to, in a request with the one before.
+A request or a response holds parts. A part that says something (a prompt, an answer, a call, a result, a summary of
+what came before) is an entry of its own. What says nothing to a reader (thinking, files, calls that the provider runs
+itself, changes of instructions, a kind of part that is not known here) goes with the entry beside it: in a response
+with the next one, since thinking belongs to what it led to, in a request with the one before.
 """
 
 from collections.abc import Sequence
@@ -15,6 +15,7 @@ import msgspec
 from pydantic_ai.messages import (
     BinaryContent,
     CachePoint,
+    CompactionPart,
     FileUrl,
     ModelMessage,
     ModelRequest,
@@ -30,6 +31,7 @@ from pydantic_ai.messages import (
 )
 
 from foldmark.core import codec
+from foldmark.core.native import OPAQUE
 
 OMITTED = UserPromptPart("[Earlier conversation omitted.]", timestamp=datetime.fromtimestamp(0, UTC))
 """Stands in front of a context that does not begin with a request. It is recognised by its time, and never recorded."""
@@ -74,7 +76,7 @@ def split(message: ModelMessage, *, opens: bool) -> list[Entry]:
         if _is_own(part):
             own += 1
             continue
-        entry = _said(part, index, time, standing=index < standing)
+        entry = _said(part, index, time, standing=index < standing, request=request)
         if entry is None and request and found and not found[-1].standing:
             found[-1] = found[-1]._replace(at=(*found[-1].at, index))
         elif entry is None:
@@ -102,7 +104,7 @@ def standing_prompt(message: ModelMessage) -> list[SystemPromptPart]:
     return found
 
 
-def _said(part: Any, index: int, time: datetime | None, *, standing: bool) -> Entry | None:
+def _said(part: Any, index: int, time: datetime | None, *, standing: bool, request: bool) -> Entry | None:
     match part:
         case SystemPromptPart():
             return Entry("system", part.content, (index,), index, part.timestamp, standing=standing)
@@ -115,6 +117,8 @@ def _said(part: Any, index: int, time: datetime | None, *, standing: bool) -> En
             return _result(part, part.model_response(), index, failed=True)
         case RetryFeedbackPart() | RetryPromptPart():
             return Entry("user", part.model_response(), (index,), index, part.timestamp)
+        case CompactionPart() if _stands_for_something(part, request=request):
+            return Entry("summary", part.content or OPAQUE, (index,), index if part.content else None, time)
         case TextPart():
             return Entry("assistant", part.content, (index,), index, time)
         case SpeechPart():
@@ -124,6 +128,12 @@ def _said(part: Any, index: int, time: datetime | None, *, standing: bool) -> En
             return Entry("tool_call", text, (index,), index, time, part.tool_call_id, part.tool_name, args)
         case _:
             return None
+
+
+def _stands_for_something(part: CompactionPart, *, request: bool) -> bool:
+    """Whether anybody reads a compaction: that of a response is for its provider; one without content failed."""
+    opaque = (part.provider_details or {}).get("encrypted_content")
+    return bool(part.content or opaque) and (request or part.provider_name is not None)
 
 
 def _readable(part: ToolReturnPart[Any]) -> str:

@@ -4,12 +4,13 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import Any
 
 from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability, WrapRunHandler
-from pydantic_ai.messages import ModelMessage, ToolCallPart, ToolReturnPart
-from pydantic_ai.models import ModelRequestContext
+from pydantic_ai.messages import CompactionPart, ModelMessage, ModelResponse, ToolCallPart, ToolReturnPart
+from pydantic_ai.models import AbstractModel, Model, ModelRequestContext
 from pydantic_ai.run import AgentRunResult
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import FunctionToolset
@@ -17,8 +18,11 @@ from pydantic_ai.toolsets import FunctionToolset
 import foldmark
 from foldmark.conversation import Agent, Log, Result
 from foldmark.conversation.asking import NOBODY, Asking
+from foldmark.conversation.natives import read_by
 from foldmark.core.errors import ConflictError, FoldmarkError
+from foldmark.core.events import Event
 from foldmark.core.eviction import placeholder
+from foldmark.core.native import begins
 from foldmark.core.ports import Store
 from foldmark.core.request import Request
 from foldmark.integrations.pydantic_ai.logbook import Logbook
@@ -108,7 +112,7 @@ class FoldmarkHistory(AbstractCapability[Any]):
 
     async def __call__(self, ctx: RunContext[Any], messages: list[ModelMessage]) -> list[ModelMessage]:
         """As the processor of `ProcessHistory`."""
-        return self._processed(messages, ctx.run_id)
+        return self._processed(messages, ctx.run_id, ctx.model)
 
     def get_toolset(self) -> FunctionToolset[Any] | None:
         """The tools of Foldmark that the model is offered."""
@@ -119,7 +123,7 @@ class FoldmarkHistory(AbstractCapability[Any]):
     ) -> ModelRequestContext:
         """Record what is new and put the context in place of the history, for this request and the rest of the run."""
         self._running[ctx.run_id] = ctx.messages
-        messages = self._processed(request_context.messages, ctx.run_id)
+        messages = self._processed(request_context.messages, ctx.run_id, ctx.model)
         request_context.messages = list(messages)
         ctx.messages[:] = messages
         return request_context
@@ -150,26 +154,43 @@ class FoldmarkHistory(AbstractCapability[Any]):
             finally:
                 self._logbook.end_turn(run_id, interrupted=interrupted)
 
-    def _processed(self, messages: Sequence[ModelMessage], run_id: str | None) -> list[ModelMessage]:
+    def _processed(
+        self, messages: Sequence[ModelMessage], run_id: str | None, model: AbstractModel
+    ) -> list[ModelMessage]:
         with self._log.store.exclusive():
             self.record(messages, run_id)
             last = messages[-1] if messages else None
-            made = history(self._shown(), self._logbook.standing(messages), last)
+            made = history(self._shown(model), self._logbook.standing(messages), last)
             self._logbook.handed(made)
             return [message for message, _ in made]
 
     # What is shown
 
-    def _shown(self) -> list[Piece]:
-        context = self.agent.context()
-        events = [event for event, _ in self._log.store.weights(context.ranges)][::-1]
-        pieces = [_evicted(each, self._log.store, context.evicted) for each in self._logbook.pieces(events)]
+    def _shown(self, model: AbstractModel | None = None) -> list[Piece]:
+        """What is shown to a model, without one to the provider of each summary."""
+        evicted = self.agent.context().evicted
+        at = read_by(self.agent.standing(), partial(self._reads, model))
+        shown = self._log.store.weights(at.visible)
+        store = self._log.store
+        summaries = {
+            each: begins(event) for each in store.of_kind("summary", at.visible) if (event := store.event(each))
+        }
+        events = sorted((event for event, _ in shown), key=lambda event: (summaries.get(event, event), event))
+        pieces = [_evicted(each, store, evicted) for each in self._logbook.pieces(events)]
         if not self.window and not self.truncation:
             return pieces
         request = self.agent.request()
         if self.window:
             pieces = _windowed(pieces, request)
         return _shortened(pieces, request) if self.truncation else pieces
+
+    def _reads(self, model: AbstractModel | None, event: Event) -> bool:
+        """Whether a model takes a summary as it is: one of its own provider, or one that is plain text."""
+        (piece,) = self._logbook.pieces([event.id])
+        made = next((part for part in piece.parts if isinstance(part, CompactionPart)), None)
+        if made is None or not isinstance(piece.message, ModelResponse):
+            return made is not None
+        return not isinstance(model, Model) or model.accepts_stateless_artifacts(piece.message, made)
 
 
 def _windowed(pieces: Sequence[Piece], request: Request) -> list[Piece]:

@@ -16,6 +16,7 @@ import msgspec
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 
 from foldmark.core.events import Event
+from foldmark.core.native import forms
 from foldmark.integrations.pydantic_ai.entries import Entry
 
 KEY = "pydantic_ai"
@@ -57,7 +58,8 @@ def data_of(entry: Entry, parts: Sequence[Json], beside: Json) -> Json:
 
 def of_event(event: Event) -> Json | None:
     """What is kept under `KEY`; None for an event that no message of Pydantic AI was recorded as."""
-    kept = (event.data or {}).get(KEY)
+    data = event.data or {}
+    kept = (forms(event) if event.kind == "summary" else data).get(KEY)
     return kept if isinstance(kept, dict) and isinstance(kept.get("parts"), list) else None
 
 

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from typing import Any, NamedTuple
 
 from pydantic_ai.messages import ModelMessage, ModelRequest, SystemPromptPart
 
 from foldmark.conversation import Agent
-from foldmark.core.events import Event
+from foldmark.conversation.natives import all_but, standing_for
+from foldmark.conversation.standing import Standing
+from foldmark.core.events import Event, Summary
 from foldmark.core.segments import END
 from foldmark.core.truncation import HINT
 from foldmark.integrations.pydantic_ai import kept
@@ -61,11 +63,15 @@ class Logbook:
             for i, entries in new
             for entry in entries
         ]
+        at = [i for i, entries in new for _ in entries]
         found = self._find(sought, used)
         known = iter(found)
         with self._agent.batch() if None in found else nullcontext():
             for i, entries in new:
-                events = self._append(messages[i], entries, [next(known) for _ in entries])
+                there = [next(known) for _ in entries]
+                behind = (each.events for each in met[i + 1 :] if each)
+                later = [e for e, entry in zip(found, at, strict=True) if e is not None and entry > i]
+                events = self._append(messages[i], entries, there, [*chain(*behind), *later])
                 met[i] = _Met(messages[i], tuple(messages[i].parts), tuple(events))
         self._met = {id(each.message): each for each in met if each}
 
@@ -115,19 +121,26 @@ class Logbook:
 
     # Appending
 
-    def _append(self, message: ModelMessage, entries: Sequence[Entry], known: Sequence[int | None]) -> list[int]:
-        """Record the entries of a message that are not `known`; the events of all of them.
+    def _append(
+        self, message: ModelMessage, entries: Sequence[Entry], known: Sequence[int | None], behind: Sequence[int]
+    ) -> list[int]:
+        """Record the entries of a message that are not `known`; the events of all of them. `behind` are events of the
+        messages behind it, which no summary in it stands for.
 
         The system prompt in front is kept apart from the message that it came with: it outlives it.
         """
         heads = {True: None, False: self._head_of(known, entries)}
         dumped = kept.dumped(message) if None in known else None
         events: list[int] = []
-        for entry, event_id in zip(entries, known, strict=True):
+        for place, (entry, event_id) in enumerate(zip(entries, known, strict=True)):
             head = heads[entry.standing]
             if event_id is None:
                 data = self._data(message, entry, dumped, head)
-                event_id = self._append_entry(message, entry, data, opens=head is None)
+                if entry.kind == "summary":
+                    after = [each for each in known[place + 1 :] if each is not None]
+                    event_id = self._sum_up(entry, data, [*after, *behind])
+                else:
+                    event_id = self._append_entry(message, entry, data, opens=head is None)
                 self._note_instructions(message, event_id, data)
                 event = self._store.event(event_id)
                 assert event is not None
@@ -156,6 +169,13 @@ class Logbook:
         text = getattr(message, "instructions", None)
         if text and data and (self._instructions is None or self._instructions[0] != text):
             self._instructions = text, event_id
+
+    def _sum_up(self, entry: Entry, data: kept.Json | None, behind: Sequence[int]) -> int:
+        def decision(at: Standing) -> Summary:
+            return standing_for(at, data, all_but(at, behind))
+
+        time = stamp(entry.time)
+        return self._agent.operate(decision, actor="system", content=entry.text, created_at=time).event_id
 
     def _append_entry(self, message: ModelMessage, entry: Entry, data: kept.Json | None, *, opens: bool) -> int:
         agent, time = self._agent, stamp(entry.time)

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple, cast
 
 from pydantic_ai.messages import (
+    CompactionPart,
     ModelMessage,
     ModelRequest,
     ModelResponse,
@@ -61,7 +62,9 @@ def history(
     if last is not None:
         groups = _ending(groups, last)
     groups = _answered(_side_by_side(groups), last, waiting=waiting)
-    if groups and isinstance(groups[0][0].message, ModelResponse):
+    # A provider's own summary may stand first, but not the agent's prompt in it.
+    compacted = bool(groups) and not standing and any(isinstance(part, CompactionPart) for part in groups[0][0].parts)
+    if groups and isinstance(groups[0][0].message, ModelResponse) and not compacted:
         groups = [_omission(), *groups]
     made = [_handed(group, standing if index == 0 else ()) for index, group in enumerate(groups)]
     return [each for pair in zip([None, *made], made, strict=False) for each in _alternating(*pair)]

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from foldmark.core import wire
+from foldmark.core.answer import AFTER
 from foldmark.core.attached import family
 from foldmark.core.events import Event
 from foldmark.core.media import Image, media_of
 from foldmark.core.view import INTERRUPTED, NO_OUTPUT, NO_RESULT, TOOL_MESSAGE
-from foldmark.providers.anthropic import AFTER
 from foldmark.sessions.claude.blocks import FILE_HEADING, file_name
 
 Block = dict[str, Any]

@@ -1,0 +1,238 @@
+"""Anthropic's blocks of an answer besides its text and calls: read once, kept, and put back where they stood.
+
+A block of a type that is not known here goes back as it came; so do those of tools that the API runs itself. Of text
+the citations are kept, of a call what it holds besides its arguments, each with its place in the answer's text. A
+`compaction` block stands for all that came before it (`Compacted`).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from foldmark.core.answer import AFTER, LENGTH, Compacted, Kept, carried, carried_in, place, span
+from foldmark.core.attached import CONTAINER, IMPORTED
+
+Block = dict[str, Any]
+
+THINKING = {"thinking": ("thinking", "signature"), "redacted_thinking": ("data",)}
+"""What a thinking block holds; the last of these is what makes it valid."""
+
+COMPACTION = "compaction"
+_USE, _RESULT = "tool_use", "_tool_result"
+_MADE_HERE = ("text", _USE)
+_BETAS = {
+    COMPACTION: "compact-2026-01-12",
+    "mcp_tool_use": "mcp-client-2025-11-20",
+    "mcp_tool_result": "mcp-client-2025-11-20",
+    "mcp_tool_listing": "mcp-client-2026-09-15",
+    "advisor_tool_result": "advisor-tool-2026-03-01",
+    "fallback": "server-side-fallback-2026-07-01",
+}
+"""What a request has to name for blocks that are in beta."""
+_SIGNED_BETA = "compact-2026-09-04"
+_UNMARKABLE = ("fallback", "mcp_tool_listing", *THINKING)
+
+
+# Of an answer
+
+
+def text_kept(block: Mapping[str, Any], after: int, *, apart: bool) -> Iterator[Kept]:
+    """What a text block holds besides its text; also that it stands `apart` from a text directly before it."""
+    about = {name: value for name, value in block.items() if name not in ("type", "text") and value is not None}
+    if block["text"] and (about or apart):
+        yield Kept({"type": "text", **about, **_at(after), LENGTH: len(block["text"])})
+
+
+def use_kept(block: Mapping[str, Any]) -> Iterator[Kept]:
+    """What a call holds besides its arguments, as who made it in a program. Calls always stand last: the API refuses
+    text behind them."""
+    known = ("type", "id", "name", "input")
+    about = {name: value for name, value in block.items() if name not in known and value is not None}
+    if about:
+        yield Kept({"type": _USE, "id": block["id"], **about})
+
+
+def other_kept(block: Block, after: int, kept: int) -> Kept | Compacted:
+    """Any other block; `kept` blocks were kept in front of it. A compaction that failed stands for nothing."""
+    said, opaque = block.get("content"), block.get("encrypted_content")
+    said = said if isinstance(said, str) else ""
+    if block["type"] == COMPACTION and (said.strip() or (isinstance(opaque, str) and opaque)):
+        return Compacted((block,), said, after, kept)
+    return carried(block, after, "anthropic")
+
+
+def container_kept(container: Any) -> Iterator[Kept]:
+    """The container in which the API ran code."""
+    if isinstance(container, dict) and isinstance(container.get("id"), str) and container["id"]:
+        yield Kept({"type": CONTAINER, CONTAINER: container})
+
+
+def _at(after: int) -> Block:
+    return {AFTER: after} if after else {}
+
+
+# Into a request
+
+
+def said(text: str, kept: Sequence[Block], uses: Sequence[Block], *, thinks: bool, bound: bool = False) -> list[Block]:
+    """The blocks of one answer in the order in which the model made them, as far as each can stand there.
+
+    Models that bind thinking get none that was imported: what stood before it was another prompt with other tools.
+    """
+    blocks: list[Block] = []
+    left = {use["id"]: use for use in uses}
+    done = 0
+    for index, block in enumerate(kept):
+        kind = _kind(block)
+        if kind == "text" and LENGTH in block:
+            begin, end = span(block, done, text)
+            blocks += [*_texts(text[done:begin]), *({**each, **_about(block)} for each in _texts(text[begin:end]))]
+            done = end
+        elif kind == _USE and isinstance(block.get("id"), str) and block["id"] in left:
+            left[block["id"]] = {**left[block["id"]], **_about(block)}
+        elif kind in THINKING:
+            made = _thought(block)
+            if made is None or not thinks or (bound and block.get(IMPORTED) is True):
+                continue
+            end = place(block, done, text)
+            more = uses or text[end:].strip() or any(_kind(each) not in THINKING for each in kept[index + 1 :])
+            if more:  # a message must not end in thinking
+                blocks += _texts(text[done:end])
+                done = end
+            blocks.append(made)
+        elif made := _own(block):
+            end = place(block, done, text)
+            blocks += [*_texts(text[done:end]), made]
+            done = end
+    return [*blocks, *_texts(text[done:]), *left.values()]
+
+
+def only_thoughts(blocks: Iterable[Block]) -> bool:
+    """Whether there is nothing but thinking."""
+    return all(block["type"] in THINKING for block in blocks)
+
+
+def markable(blocks: Sequence[Block]) -> list[Block]:
+    """The last block that can carry a cache mark, if there is any."""
+    return next(([block] for block in reversed(blocks) if block["type"] not in _UNMARKABLE), [])
+
+
+def settle(messages: list[dict[str, Any]]) -> None:
+    """Take out what the API would refuse: of its own tools a result without the call, and a call without its result
+    that is not waiting for one; of several compactions all but the newest, which goes to the front."""
+    _compaction_first(messages)
+    answered = {block["tool_use_id"] for block in _blocks(messages) if _is_result(block)}
+    asked: set[str] = set()
+    last = max((i for i, each in enumerate(messages) if each["role"] == "user" and not _only_results(each)), default=-1)
+    for index, message in enumerate(messages):
+        stay = []
+        for block in message["content"] if message["role"] == "assistant" else ():
+            if _is_result(block) and block["tool_use_id"] not in asked:
+                continue
+            if _is_use(block):
+                if block["id"] not in answered and index < last:
+                    continue
+                asked.add(block["id"])
+            stay.append(block)
+        if message["role"] == "assistant":
+            message["content"] = stay
+    there = [message for message in messages if message["content"]]
+    messages.clear()
+    for message in there:
+        if messages and messages[-1]["role"] == message["role"]:
+            messages[-1]["content"] += message["content"]
+        else:
+            messages.append(message)
+
+
+def _compaction_first(messages: list[dict[str, Any]]) -> None:
+    found = [block for block in _blocks(messages) if block["type"] == COMPACTION]
+    if not found:
+        return
+    for message in messages:
+        stay: list[Block] = []
+        for block in message["content"]:
+            older = _texts(str(block.get("content") or "")) if block is not found[-1] else []
+            stay += older if block["type"] == COMPACTION else [block]
+        message["content"] = stay
+    if messages[0]["role"] != "assistant":
+        messages.insert(0, {"role": "assistant", "content": []})
+    messages[0]["content"].insert(0, found[-1])
+
+
+def parameters(messages: Sequence[Mapping[str, Any]], kept: Iterable[Block]) -> dict[str, Any]:
+    """What a body has to hold for its blocks: the newest container, and the edit by which the API takes a compaction
+    that it made by itself; one that was asked for is signed, and refused together with that."""
+    found: dict[str, Any] = {}
+    for block in kept:
+        about = block.get(CONTAINER) if block.get("type") == CONTAINER else None
+        if isinstance(about, dict) and isinstance(about.get("id"), str) and about["id"]:
+            found[CONTAINER] = about["id"]
+    first = [block for message in messages[:1] for block in message["content"][:1]]
+    if any(block["type"] == COMPACTION and not block.get("signature") for block in first):
+        found["context_management"] = {"edits": [{"type": "compact_20260112"}]}
+    return found
+
+
+def betas(messages: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The betas that a request has to name for its blocks."""
+    found = []
+    for block in _blocks(messages):
+        if block["type"] == COMPACTION and block.get("signature"):
+            found.append(_SIGNED_BETA)
+        elif block["type"] in _BETAS:
+            found.append(_BETAS[block["type"]])
+    return list(dict.fromkeys(found))
+
+
+def _own(block: Block) -> Block | None:
+    """A block of the API's own as it came; None for what is none. Imported sessions hold those of tools as they are."""
+    kind = _kind(block)
+    raw = {name: value for name, value in block.items() if name not in (AFTER, IMPORTED)}
+    made = raw if _of_a_tool(kind) else carried_in(block, "anthropic")
+    own = made.get("type") if isinstance(made, dict) else None
+    if made is None or not isinstance(own, str) or own in _MADE_HERE or own in THINKING or own == COMPACTION:
+        return None
+    if _of_a_tool(own) and not isinstance(made.get("tool_use_id" if own.endswith(_RESULT) else "id"), str):
+        return None
+    # A call that the limit cut off has no arguments that could be sent.
+    return None if "input" in made and not isinstance(made["input"], dict) else dict(made)
+
+
+def _kind(block: Block) -> str:
+    return str(block.get("type"))
+
+
+def _of_a_tool(kind: str) -> bool:
+    return kind.endswith(("_" + _USE, _RESULT))
+
+
+def _is_use(block: Block) -> bool:
+    return bool(block["type"].endswith("_" + _USE))
+
+
+def _is_result(block: Block) -> bool:
+    return bool(block["type"].endswith(_RESULT)) and isinstance(block.get("tool_use_id"), str)
+
+
+def _only_results(message: Mapping[str, Any]) -> bool:
+    return all(block["type"] == "tool_result" for block in message["content"])
+
+
+def _thought(block: Block) -> Block | None:
+    names = THINKING[block["type"]]
+    if not all(isinstance(block.get(name), str) for name in names) or not block[names[-1]].strip():
+        return None
+    return {"type": block["type"], **{name: block[name] for name in names}}
+
+
+def _about(block: Block) -> Block:
+    return {name: value for name, value in block.items() if name not in ("type", "id", AFTER, LENGTH)}
+
+
+def _blocks(messages: Iterable[Mapping[str, Any]]) -> Iterator[Block]:
+    for message in messages:
+        yield from message["content"]
+
+
+def _texts(text: str) -> list[Block]:
+    return [{"type": "text", "text": text}] if text.strip() else []
