@@ -683,7 +683,7 @@ def test_marks_are_listed_in_the_order_they_were_set(agent: Agent) -> None:
         ("/restore 1", ("event 1 is a user, not an operation",)),
         ("/restore 3", ("event 3 belongs to another agent",)),
         ("/restore 4", ("a fork cannot be taken back",)),
-        ("/context", ("/context needs one of: drop, show",)),
+        ("/context", ("/context needs one of: drop, evict, show",)),
         ("/context drop", ("GID is missing",)),
         ("/context drop 2", ("no turn 2 is in the context", "its newest turns: 1")),
         ("/context drop 3", ("no turn 3 is in the context",)),
