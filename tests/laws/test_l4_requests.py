@@ -41,7 +41,14 @@ SETTINGS = [
     *(*BUDGETS, *LOW_WATER, *LEVELS),
     *(f"context_size={turns}" for turns in (0, 1, 3)),
     *("truncation=off", "truncation=on", "truncate_inactive=3", "truncate_active=0", "truncate_recent=5"),
-    *("truncate_shape=head-tail", "isolation=off", "isolation=on", "system=Answer in verse."),
+    *(
+        "context_policy=steady",
+        "context_policy=eager",
+        "truncate_shape=head-tail",
+        "isolation=off",
+        "isolation=on",
+        "system=Answer in verse.",
+    ),
 ]
 DIALECT = st.sampled_from([None, "openai", "anthropic", "gemini", "gemini_gca"])
 WORDS = st.sampled_from([True, True, False])

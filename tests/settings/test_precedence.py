@@ -71,6 +71,7 @@ def test_every_key_stands_in_files_and_environment(place: Place, key: str) -> No
         "model": "openai/gpt-5",
         "system": "Be brief.",
         "sliding_context_low_water": "0.5",
+        "context_policy": "steady",
         "truncate_shape": "head-tail",
         "truncation": "off",
         "isolation": "off",
@@ -284,7 +285,7 @@ def test_settings_of_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"contxt_size": 5}, "there is no setting 'contxt_size'; did you mean context_size?"),
+        ({"contxt_size": 5}, "there is no setting 'contxt_size'; did you mean context_size or context_policy?"),
         ({"context_size": -1}, "context_size is a number from 0 to 1,000,000,000, not -1"),
         ({5: 5}, "there is no setting '5'; there is: model, "),
         ("context_size", "settings are a mapping of keys to values, not 'context_size'"),

@@ -6,6 +6,8 @@ only grows; a person's message or fork brings it up to date.
 
 from collections.abc import Callable
 
+from msgspec import structs
+
 from foldmark.conversation.planning import planning
 from foldmark.conversation.standing import Standing
 from foldmark.core.birth import AT_WORK, IDLE, WAITS, Child, Family, family_told
@@ -29,8 +31,21 @@ def family_of(at: Standing) -> Family:
     sent = _sent(at)
     if sent is None:
         return _now(at)
-    # What has left the context meanwhile is quoted no more.
-    return Family(tuple(_child(at, c.agent, c.state, c.goal, c.mark) for c in sent.children), *_rest(sent))
+    return _again(at, sent)
+
+
+def told_at(at: Standing, settled: int, newest: int) -> dict[int, Family]:
+    """What is told of children and mail, by the message in front of which it stands: what was sent since the boundary
+    `settled` stays as it was, and the turn that message `newest` opened (0: the boundary's own) is told how things are.
+    """
+    if planning(at) is not None or at.fold.closing is not None:
+        return {}
+    sent = at.store.answered_last(at.record.id)
+    before = sent.makings.told if sent is not None and sent.makings.edge.settled == settled else {}
+    found = {place: _again(at, family) for place, family in before.items()}
+    if sent is None or (newest not in before and (sent.makings.edge.settled != settled or sent.event < newest)):
+        found[newest] = _now(at)
+    return found
 
 
 def told(family: Family, content: Callable[[int], str], *, reads_mail: bool) -> str:
@@ -55,15 +70,15 @@ def words_of(at: Standing, fork: Event) -> Event | None:
 def _sent(at: Standing) -> Family | None:
     """What the open turn's newest request told; None if there is none, or a person did something since."""
     turn = at.record.open_turn
-    newest = at.store.answered_last(at.record.id, turn) if turn is not None else None
-    if newest is None:
+    newest = at.store.answered_last(at.record.id) if turn is not None else None
+    if newest is None or newest.turn != turn:
         return None
     own = Segment(at.record.id, newest.event + 1, at.newest)
     said = any(each.kind == "user" and each.actor == "human" for each in at.store.messages((own,)))
     forks = at.store.operations(at.record.id, after=newest.event)
     if said or any(each.kind == "fork" and each.actor == "human" for each in forks):
         return None
-    return newest.makings.family or Family()
+    return newest.makings.told.get(0, Family())
 
 
 def _now(at: Standing) -> Family:
@@ -77,8 +92,10 @@ def _now(at: Standing) -> Family:
     return Family(shown, max(0, len(living) - SHOWN), killed[-KILLED:], mail)
 
 
-def _rest(family: Family) -> tuple[int, tuple[str, ...], tuple[str, ...]]:
-    return family.more, family.killed, family.mail
+def _again(at: Standing, family: Family) -> Family:
+    """The same, without quoting what has left the context meanwhile."""
+    children = tuple(_child(at, child.agent, child.state, child.goal, child.mark) for child in family.children)
+    return structs.replace(family, children=children)
 
 
 def _living(at: Standing, record: AgentRecord) -> Child:

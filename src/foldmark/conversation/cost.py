@@ -32,7 +32,7 @@ class Policy(Struct, frozen=True):
     the history (None: as the settings have it)."""
 
     name: str
-    changes: dict[str, float | int | bool] = {}
+    changes: dict[str, float | int | bool | str] = {}
     anchors_last: bool | None = None
 
     def applied(self, config: Config) -> Config:

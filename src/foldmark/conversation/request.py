@@ -7,6 +7,7 @@ import msgspec
 from foldmark.conversation.natives import read_as, read_by
 from foldmark.conversation.sources import Sources
 from foldmark.conversation.standing import Standing
+from foldmark.conversation.steady import Steady
 from foldmark.conversation.windowing import Target, Windowing
 from foldmark.core.config import Config
 from foldmark.core.prompt import CHILDREN
@@ -45,13 +46,19 @@ def prepare(
     unique = on_the_wire(tools)
     # The built-in model reads calls in Foldmark's own form, whoever's they were.
     config = msgspec.structs.replace(config, isolation=False) if name == "offline" else config
-    last = config.sliding_context_low_water < 1 if anchors_last is None else anchors_last
+    last = config.low_water < 1 if anchors_last is None else anchors_last
     target = Target(name, wire, model, tuple(unique.values()), Options(output, config.thinking))
-    sources = Sources(at, config, tools=unique, answers=purpose == "answer")
-    windowing = Windowing(sources, config, target, instruction, anchors_last=last)
-    prompt, edge = windowing.planning(only) if only is not None else windowing.windowed(limit)
+    answers = purpose == "answer"
+    made: Steady | Sources
+    if only is None and config.steady:
+        made = Steady(at, config, target, instruction, tools=unique, answers=answers)
+        windowing, (prompt, edge) = made.windowing, made.windowed(limit)
+    else:
+        made = Sources(at, config, tools=unique, answers=answers)
+        windowing = Windowing(made, config, target, instruction, anchors_last=last)
+        prompt, edge = windowing.planning(only) if only is not None else windowing.windowed(limit)
     body, data, size = windowing.encoded(prompt)
-    family = sources.family if any(part.layer == CHILDREN for part in prompt.parts) else None
+    told = made.told if any(part.layer == CHILDREN for part in prompt.parts) else {}
     return Request(
         provider=name,
         model=model,
@@ -59,7 +66,7 @@ def prepare(
         body=body,
         bytes=data,
         tokens=windowing.ruler.tokens(size),
-        manifest=Manifest(prompt.parts, prompt.left_out, edge, family),
+        manifest=Manifest(prompt.parts, prompt.left_out, edge, told),
         purpose=purpose,
         size=size,
         names={own: tool.name for own, tool in unique.items() if own != tool.name},

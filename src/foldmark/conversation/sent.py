@@ -7,7 +7,7 @@ window: a window is chosen by sizes, and what was erased since has none.
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -19,14 +19,16 @@ from foldmark.conversation import memos
 from foldmark.conversation.standing import Standing
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
-from foldmark.core.request import Manifest, Part, Request
+from foldmark.core.request import Edge, Manifest, Part, Request
 from foldmark.core.segments import END, Segment
 from foldmark.core.sent import Makings, Named, SentRequest
 from foldmark.core.wording import listing
 
 if TYPE_CHECKING:
     from foldmark.conversation.agent import Agent
+    from foldmark.core.config import Config
     from foldmark.core.prompt import Layer
+    from foldmark.core.window import Unit
 
 REDACTED = "[redacted]"
 """Stands in a rebuilt request where content was erased."""
@@ -98,7 +100,8 @@ def _record(agent: "Agent", request: Request, instruction: str | None, quoted: S
         left_out=left_out,
         question=instruction if quoted is not None and at.record.open_turn is not None else None,
         quoted=None if quoted is None else _named(at, [event.id for event in quoted], system=True),
-        family=manifest.family,
+        told=manifest.told,
+        later=_later(manifest.parts),
     )
     return store.add_sent(
         SentRequest(
@@ -135,6 +138,8 @@ def _ids(request: Request) -> tuple[list[int], list[int], dict[str, tuple[int, .
         if part.layer in ("window", "pinned"):
             if part.event is not None:
                 (window if part.layer == "window" else pinned).append(part.event)
+        elif part.before is not None:
+            continue
         elif part.event is not None or part.layer == "scratchpad":
             layers[part.layer].append(part.event or 0)
         elif part.memo is not None:
@@ -150,6 +155,16 @@ def _ids(request: Request) -> tuple[list[int], list[int], dict[str, tuple[int, .
         {name: tuple(ids) for name, ids in layers.items()},
         {why: tuple(ids) for why, ids in left_out.items()},
     )
+
+
+def _later(parts: Iterable[Part]) -> dict[int, dict[str, tuple[int, ...]]]:
+    """The layers that stand in front of a later message, by its event: the ids of their events or memos by name."""
+    found: dict[int, dict[str, tuple[int, ...]]] = defaultdict(dict)
+    for part in parts:
+        which = part.event if part.event is not None else part.memo
+        if part.before is not None and which is not None:
+            found[part.before][part.layer] = (*found[part.before].get(part.layer, ()), which)
+    return dict(found)
 
 
 def _named(at: Standing, ids: Iterable[int], *, system: bool) -> Named:
@@ -275,27 +290,39 @@ class _Remake:
         self.tools = unique = on_the_wire(msgspec.json.decode(kept, type=list[ToolSpec]))
         system = [self._event(each) for each in makings.layers.get("system", ())]
         window = [event for event in self._messages(makings.window) if event.kind != "system"]
-        layers = prompts.layers(
-            config,
-            system,
-            guidelines=self._store.kept_text(hashes["guidelines"]) if "guidelines" in hashes else None,
-            state=self._state(),
-            scratchpad=self._scratchpad(),
-            memos=self._memos(window),
-        )
-        if makings.family is not None:
-            layers += children_layer(makings.family, lambda each: self._event(each).content, unique, config)
+        guidelines = self._store.kept_text(hashes["guidelines"]) if "guidelines" in hashes else None
+        layers = self._layers(makings.layers, config, _newest(window, makings.edge), system, guidelines)
+        told = {0: makings.family, **makings.told} if makings.family is not None else {**makings.told}
+        lines = {
+            at: children_layer(each, lambda e: self._event(e).content, unique, config) for at, each in told.items()
+        }
+        layers += [] if makings.edge.settled else lines.pop(0, [])
+        later = {at: self._layers(ids, config, _opened(self._event(at))) for at, ids in makings.later.items()}
+        later = {at: [*later.get(at, ()), *lines.get(at, ())] for at in {**later, **lines}}
         layers += [prompts.summed_up(self._event(each)) for each in makings.layers.get("window_summary", ())]
         pinned = sorted(map(self._event, makings.pinned), key=lambda event: (event.turn_id or 0, event.id))
         evicted = {event: by for event, by in makings.evicted.items() if event not in self.erased}
-        first = makings.edge.first or 0
-        shown = view([*pinned, *window], wire.dialect, config, first, evicted=evicted, reader=wire.reads)
-        last = config.sliding_context_low_water < 1
-        prompt = prompts.assemble(layers, shown, self._instruction(), anchors_last=last)
+        edge = makings.edge
+        settled = edge.settled or END
+        shown = view(
+            [*pinned, *window],
+            wire.dialect,
+            config,
+            edge.first or 0,
+            evicted=evicted,
+            reader=wire.reads,
+            settled=settled,
+            oldest=edge.oldest,
+        )
+        last = config.low_water < 1
+        prompt = prompts.assemble(layers, shown, self._instruction(), anchors_last=last, later=later)
         body = wire.encode(sent.model, prompt, tuple(unique.values()), Options(makings.output, config.thinking))
-        told = {left.event for left in prompt.left_out}
+        known = {left.event for left in prompt.left_out}
         others = [
-            LeftOut(event, None, why, "") for why, ids in makings.left_out.items() for event in ids if event not in told
+            LeftOut(event, None, why, "")
+            for why, ids in makings.left_out.items()
+            for event in ids
+            if event not in known
         ]
         return Request(
             provider=sent.provider,
@@ -304,9 +331,7 @@ class _Remake:
             body=body,
             bytes=msgspec.json.encode(body),
             tokens=sent.tokens,
-            manifest=Manifest(
-                tuple(map(self._part, prompt.parts)), (*others, *prompt.left_out), makings.edge, makings.family
-            ),
+            manifest=Manifest(tuple(map(self._part, prompt.parts)), (*others, *prompt.left_out), makings.edge, told),
             purpose=makings.purpose,
             names={own: tool.name for own, tool in unique.items() if own != tool.name},
         )
@@ -327,29 +352,41 @@ class _Remake:
         gone = map(self._without, self._store.tombstones(named.ranges))
         return sorted((*self._store.messages(named.ranges), *gone), key=lambda event: event.id)
 
-    def _state(self) -> Event | None:
-        for event_id in self._makings.layers.get("state", ()):
+    def _layers(
+        self,
+        ids: Mapping[str, tuple[int, ...]],
+        config: "Config",
+        asked: "Unit | None",
+        system: "Iterable[Event]" = (),
+        guidelines: str | None = None,
+    ) -> "list[Layer]":
+        """The layers of these events and memos; the first ones only with a system prompt."""
+        from foldmark.core import prompt as prompts
+
+        found = prompts.layers(
+            config,
+            system,
+            guidelines=guidelines,
+            state=self._state(ids.get("state", ())),
+            scratchpad=self._scratchpad(ids.get("scratchpad", ())),
+            memos=memos.again(asked, [(each, self._memo(each)) for each in ids.get("memos", ())]),
+        )
+        return found if ids is self._makings.layers else found[1:]
+
+    def _state(self, ids: Iterable[int]) -> Event | None:
+        for event_id in ids:
             event = self._event(event_id)
             carried = (event.data or {}).get("state") if event.kind == "summary" else None
             return event if carried is None else replace(event, content=carried)
         return None
 
-    def _scratchpad(self) -> Event | str | None:
-        for event_id in self._makings.layers.get("scratchpad", ()):
+    def _scratchpad(self, ids: Iterable[int]) -> Event | str | None:
+        for event_id in ids:
             if event_id:
                 return self._event(event_id)
             at = self._agent.standing()
             return replace(at, record=replace(at.record, head=0)).scratchpad
         return None
-
-    def _memos(self, window: Sequence[Event]) -> "list[Layer]":
-        from foldmark.core.window import Units
-
-        ids = self._makings.layers.get("memos", ())
-        if not ids:
-            return []
-        units = Units(reversed(window))
-        return memos.again(units[0] if units.reach(1) else None, [(each, self._memo(each)) for each in ids])
 
     def _memo(self, memo_id: int) -> str:
         sha = self._makings.hashes.get(memos.name(memo_id))
@@ -367,3 +404,17 @@ class _Remake:
     def _part(self, part: Part) -> Part:
         gone = part.event in self.erased or part.memo in self.removed
         return replace(part, text=REDACTED, detail="erased since") if gone else part
+
+
+def _newest(window: Sequence[Event], edge: Edge) -> "Unit | None":
+    """The newest turn of a window when it was settled."""
+    from foldmark.core.window import Units
+
+    units = Units(reversed([event for event in window if event.id <= (edge.settled or event.id)]))
+    return units[0] if units.reach(1) else None
+
+
+def _opened(opener: Event) -> "Unit":
+    from foldmark.core.window import Unit
+
+    return Unit(opener.id, (opener.turn_id,), (opener,))

@@ -17,7 +17,7 @@ from foldmark.core.config import Config
 from foldmark.core.events import Event
 from foldmark.core.prompt import Layer
 from foldmark.core.segments import Segment, Segments, intersect, until
-from foldmark.core.window import Units
+from foldmark.core.window import Unit, Units
 
 
 class Pinned(NamedTuple):
@@ -75,11 +75,24 @@ class Sources:
         """The layers in front of the messages."""
         return self._layers(self._at)
 
+    @property
+    def settled(self) -> int:
+        """The event as of which the window is measured: now where older requests count, else that which opened the
+        newest turn, or its newest summary."""
+        return self._at.newest if self._config.steady else self.units[0].settled
+
     @cached_property
     def then(self) -> list[Layer]:
-        """The layers as they were when the newest turn was opened."""
-        record = msgspec.structs.replace(self._at.record, head=self.units[0].settled)
+        """The layers as they were at event `settled`."""
+        record = msgspec.structs.replace(self._at.record, head=self.settled)
         return self._layers(msgspec.structs.replace(self._at, record=record))
+
+    def news(self, opener: Event, state: Event | None, scratchpad: Event | None) -> list[Layer]:
+        """What is put in front of a message that opened a turn, as far as it is new: a state, a scratchpad, and the
+        memos that the message picks."""
+        found = prompts.layers(self._config, (), guidelines=None, state=state, scratchpad=scratchpad)
+        unit = Unit(opener.id, (opener.turn_id,), (opener,))
+        return [*found[1:], *picked(self._store, unit, self._config.memos_injected)]
 
     @property
     def without_anchors(self) -> list[Layer]:
@@ -91,7 +104,7 @@ class Sources:
         newest turn was opened, the one in force."""
         if not self._config.window_summary:
             return None
-        found = in_force(self._at, before, self.units[0].settled)
+        found = in_force(self._at, before, self.settled)
         return None if found is None else prompts.summed_up(found.event)
 
     @property
@@ -122,11 +135,17 @@ class Sources:
         """The children and the mail that the model is told of."""
         return family_of(self._at) if self._answers else Family()
 
+    @property
+    def told(self) -> dict[int, Family]:
+        """The same by where it is told."""
+        return {0: self.family}
+
     @cached_property
     def _children(self) -> list[Layer]:
-        return children_layer(self.family, self._text, self._tools, self._config)
+        return children_layer(self.family, self.text, self._tools, self._config)
 
-    def _text(self, event_id: int) -> str:
+    def text(self, event_id: int) -> str:
+        """The text of an event, empty where there is none."""
         event = self._store.event(event_id)
         return event.content if event is not None else ""
 
@@ -161,7 +180,7 @@ class Sources:
 
     @property
     def _until_then(self) -> Segments:
-        return until(self.visible, self.units[0].settled)
+        return until(self.visible, self.settled)
 
 
 def children_layer(

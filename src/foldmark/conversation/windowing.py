@@ -1,6 +1,6 @@
 """How much of a conversation goes into a request: the window and the pinned turns that fit the budget [SPEC 5.3]."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -62,14 +62,14 @@ class Windowing:
     ) -> None:
         self._sources, self._config, self._target = sources, config, target
         self._instruction, self._anchors_last, self._summary = instruction, anchors_last, summary
-        self._low = config.sliding_context_low_water < 1
+        self._low = config.low_water < 1
         self._newest: tuple[Prompt, Encoded] | None = None
         self.ruler = ruler(target.provider, target.model, config)
 
     def planning(self, only: Segments) -> tuple[Prompt, Edge]:
         """The prompt of the visible messages inside `only`, whatever their size."""
         events = self._sources.inside(only)
-        prompt = self._prompt(self._sources.without_anchors, events, _first(events))
+        prompt = self._prompt(self._sources.without_anchors, events, first_of(events))
         return prompt, self._edge(events, "planning", "only what is being matched")
 
     def windowed(self, limit: int | None) -> tuple[Prompt, Edge]:
@@ -92,10 +92,29 @@ class Windowing:
         budget = self._config.sliding_context_tokens
         count, why = self._cut()
         prompt, events = self._final(count)
-        if limit is not None and count > 1 and self._tokens(prompt) > limit:
+        if limit is not None and count > 1 and self.tokens(prompt) > limit:
             count, why, budget = self._within(limit, count), "budget", limit
             prompt, events = self._final(count)
         return prompt, self._edge(events, why, self._reason(why, count, budget))
+
+    def opened(self) -> int:
+        """The event that opened the turn at which the window's beginning moved last, by what turns weigh; 0 if it never
+        did [SPEC 5.3]. With a limit of turns it moves with each."""
+        units = self._sources.units
+        if not units.reach(1):
+            return 0
+        if self._config.context_size:
+            return units[0].opener
+        if not self._config.sliding_context_tokens:
+            return 0
+        room, step, total = self._steps.room, self._steps.step, self._before(1)
+        if total <= room:
+            return 0
+        least = room + (total - room - 1) // step * step
+        count = 1
+        while units.reach(count + 1) and self._before(count + 1) > least:
+            count += 1
+        return units[count - 1].opener
 
     def encoded(self, prompt: Prompt, *, bare: bool = False) -> Encoded:
         """The request of a prompt, without tools if `bare`."""
@@ -122,7 +141,7 @@ class Windowing:
     @cached_property
     def _steps(self) -> Steps:
         budget = self._config.sliding_context_tokens
-        step = max(1, round((1 - self._config.sliding_context_low_water) * budget))
+        step = max(1, round((1 - self._config.low_water) * budget))
         return Steps(step, budget - self._reserved, self._plain.tokens(self._sources.weight))
 
     @property
@@ -144,7 +163,7 @@ class Windowing:
         """The most units, fewer than `count`, whose request stays within `limit`; the newest one in any case."""
 
         def fits(number: int) -> bool:
-            return number < count and self._tokens(self._final(number)[0]) <= limit
+            return number < count and self.tokens(self._final(number)[0]) <= limit
 
         if self._low and self._config.sliding_context_tokens:
             return self._stepped(fits).units
@@ -169,23 +188,22 @@ class Windowing:
             low, high = (low, middle) if self._fits(self._size(self._measure(1, pins[middle:]))) else (middle + 1, high)
         return pins[low:]
 
-    def _final(self, count: int) -> tuple[Prompt, list[Event]]:
-        events = self._sources.units.newest(count)
-        first = _first(events)
-        prompt = self._prompt(self._sources.now, [*self._in_front(self._kept, count), *events], first)
-        here, kept = self._turns(count), {pin.turn for pin in self._kept}
+    def pinned(self, turns: Iterable[int | None]) -> tuple[list[Event], list[LeftOut]]:
+        """The messages of pinned turns that stand in front of the window with these turns, and what had no room."""
+        here, kept = set(turns), {pin.turn for pin in self._kept}
         gone = [
             LeftOut(event.id, event.turn_id, "pins", f"no room for pinned turn {pin.turn}")
             for pin in self._sources.pins
             if pin.turn not in kept and pin.turn not in here
             for event in pin.events
         ]
-        return prompt._replace(left_out=(*gone, *prompt.left_out)), events
+        return _in_front(self._kept, here), gone
 
-    def _in_front(self, pins: Sequence[Pinned], count: int) -> list[Event]:
-        """The messages of pinned turns that the newest `count` units do not hold."""
-        here = self._turns(count) if pins else set()
-        return [event for pin in pins if pin.turn not in here for event in pin.events]
+    def _final(self, count: int) -> tuple[Prompt, list[Event]]:
+        events = self._sources.units.newest(count)
+        pins, gone = self.pinned(self._turns(count))
+        prompt = self._prompt(self._sources.now, [*pins, *events], first_of(events))
+        return prompt._replace(left_out=(*gone, *prompt.left_out)), events
 
     def _turns(self, count: int) -> set[int | None]:
         return {turn for index in range(count) for turn in self._sources.units[index].turns}
@@ -206,10 +224,9 @@ class Windowing:
 
     def _measure(self, count: int, pins: Sequence[Pinned]) -> Prompt:
         events = self._sources.units.newest(count)
-        settled = self._sources.units[0].settled
-        then = [event for event in events if begins(event) <= settled]
-        in_front = self._in_front(pins, count)
-        return self._prompt(self._sources.then, [*in_front, *then], _first(events), active_from(events))
+        then = [event for event in events if begins(event) <= self._sources.settled]
+        in_front = _in_front(pins, self._turns(count) if pins else set())
+        return self._prompt(self._sources.then, [*in_front, *then], first_of(events), active_from(events))
 
     def _rough(self, unit: Unit) -> int:
         wire, behind, evicted = self._target.wire, unit.events[-1].id + 1, self._sources.evicted
@@ -227,7 +244,8 @@ class Windowing:
     def _fits(self, size: int) -> bool:
         return self.ruler.tokens(size) <= self._config.sliding_context_tokens
 
-    def _tokens(self, prompt: Prompt) -> int:
+    def tokens(self, prompt: Prompt) -> int:
+        """The tokens of a prompt, estimated."""
         return self.ruler.tokens(self._size(prompt))
 
     # The edge
@@ -248,15 +266,20 @@ class Windowing:
     def _edge(self, events: Sequence[Event], why: str | None, detail: str) -> Edge:
         if not events:
             return Edge(None, why, 0, detail)
-        first = _first(events)
+        first = first_of(events)
         # A summary that stands in front of the window may be newer than what is in it.
         before = self._sources.before(first) if why == "planning" else self._sources.count - len(events)
         return Edge(first, why, before, detail)
 
 
-def _first(events: Sequence[Event]) -> int:
+def first_of(events: Sequence[Event]) -> int:
     """The oldest of some messages; a summary that stands first may be the newest."""
     return min((event.id for event in events), default=0)
+
+
+def _in_front(pins: Iterable[Pinned], here: set[int | None]) -> list[Event]:
+    """The messages of pinned turns that are not among those here."""
+    return [event for pin in pins if pin.turn not in here for event in pin.events]
 
 
 _IN_FRONT = (Calls("", (Used("c", "n", "{}", "", False, None),)), Said("assistant", "."))

@@ -13,12 +13,16 @@ from foldmark.core.wording import listing
 MOST = 10**9
 """No count of tokens, turns or characters is larger."""
 
+STEADY_LOW_WATER = 0.8
+"""Where nothing else is set and the policy is `steady`: at 1 every turn would be a boundary."""
+
 
 class Config(Struct, frozen=True):
     """What an agent runs with; every field can be set per agent, the rest is the default [SPEC 10].
 
-    `model` is `offline` or `provider/model`; `system` the system prompt; `sliding_context_tokens` the window's budget
-    (0: off), `context_size` its most turns (0: all); the `truncate_*` limits are characters of a tool result, by age.
+    `model` is `offline` or `provider/model`; `system` the system prompt; `context_policy` is `eager` or `steady` [SPEC
+    5.7]; `sliding_context_tokens` the window's budget (0: off), `context_size` its most turns (0: all); the limits
+    `truncate_*` are characters of a tool result, by age.
     `truncation` and `isolation` can be switched off [SPEC 5]. `model_commands` are those that the model may run.
     `token_counting` is `bytes` or `tokenizer`, which counts with a model's own one where that is public [SPEC 5.4];
     `thinking` how much the model is to think; the three thresholds are percent of the model's window at which it is
@@ -34,6 +38,7 @@ class Config(Struct, frozen=True):
     sliding_context_tokens: int = 100_000
     sliding_context_low_water: float = 1.0
     context_size: int = 0
+    context_policy: str = "eager"
     truncate_recent: int = 5000
     truncate_recent_count: int = 5
     truncate_active: int = 1000
@@ -61,6 +66,17 @@ class Config(Struct, frozen=True):
         return self.model.partition("/")[0]
 
     @property
+    def steady(self) -> bool:
+        """Whether requests only grow between boundaries [SPEC 5.7]; else each is made afresh [S2, S3]."""
+        return self.context_policy == "steady"
+
+    @property
+    def low_water(self) -> float:
+        """The share of its budget that a window which is full goes back to; 1 if it moves turn by turn."""
+        low = self.sliding_context_low_water
+        return STEADY_LOW_WATER if self.steady and low == 1 else low
+
+    @property
     def caches_prompts(self) -> bool:
         """Whether the provider keeps the beginning of a prompt and charges less for it."""
         return self.provider != "offline"
@@ -77,6 +93,7 @@ THINKING = ("default", "off", "low", "medium", "high")
 
 _CHOICES = {
     "truncate_shape": ("head", "head-tail"),
+    "context_policy": ("eager", "steady"),
     "truncation": ("on", "off"),
     "isolation": ("on", "off"),
     "token_counting": ("bytes", "tokenizer"),

@@ -6,8 +6,12 @@ text that opened the active turn. What an agent is told of its children always s
 Pinned turns and the window are the messages. The first is a user's, the last one a user's or a tool's result.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
+
+from msgspec import structs
 
 from foldmark.core.config import Config
 from foldmark.core.events import Event
@@ -136,18 +140,24 @@ def summed_up(event: Event) -> Layer:
 
 
 def assemble(
-    layers: Sequence[Layer], view: View, instruction: str | None = None, *, anchors_last: bool = False
+    layers: Sequence[Layer],
+    view: View,
+    instruction: str | None = None,
+    *,
+    anchors_last: bool = False,
+    later: Mapping[int, Sequence[Layer]] = MappingProxyType({}),
 ) -> Prompt:
     """The prompt of these layers and messages; `instruction` is what a person did not write but the request asks.
 
-    With `anchors_last` state, scratchpad and memos stand in front of the active turn instead of in the system field.
+    With `anchors_last` state, scratchpad and memos stand in front of the active turn instead of in the system field;
+    `later` are layers in front of a later message, by its event (0: of the active turn).
     """
     shown = [layer for layer in layers if layer.text.strip()]
     blank = [layer for layer in layers if not layer.text.strip() and layer.event is not None]
     anchors = [layer for layer in shown if layer.layer in ANCHORS and layer.layer != CHILDREN]
     told = [layer for layer in shown if layer.layer == CHILDREN]
     stable = [layer for layer in shown if layer.layer not in ANCHORS]
-    steps, parts, settled, earlier = list(view.steps), list(view.parts), view.settled, view.earlier
+    steps, parts = list(view.steps), list(view.parts)
     if instruction is not None:
         steps.append(Said("user", instruction))
         parts.append(_synthetic("instruction", instruction, "what the request is for"))
@@ -157,22 +167,41 @@ def assemble(
     elif isinstance(steps[-1], Said) and steps[-1].role == "assistant":
         steps.append(Said("user", GO_ON))
         parts.append(_synthetic("go_on", GO_ON, "the last message must be a user's"))
-    steps[view.asked : view.asked] = [Said("user", layer.text) for layer in told]
-    if anchors_last and anchors:
-        steps.insert(settled, Said("user", _joined(anchors)))
+    places = {0: view.active, **view.openers}
+    injected: dict[int, list[str]] = defaultdict(list)
+    if anchors_last:
+        injected[view.active] += _texts(anchors)
+    injected[view.asked] += _texts(told)
+    for event in sorted(later):
+        if event in places:
+            injected[places[event]] += _texts(later[event])
+    for place in sorted(injected, reverse=True):
+        steps[place:place] = [Said("user", text) for text in injected[place]]
+    moved = {
+        end: sum(len(injected[place]) for place in injected if place < end) for end in (view.settled, view.earlier)
+    }
+    settled, earlier = view.settled + moved[view.settled], view.earlier + moved[view.earlier]
     if not _may_begin(steps[0]):
         settled, earlier = settled + 1, earlier + 1
         steps.insert(0, Said("user", OMITTED))
         parts.insert(0, _synthetic("omitted", OMITTED, "the first message must be a user's", parts[0].layer))
+    news = [structs.replace(_part(layer), before=event) for event, each in later.items() for layer in each]
     return Prompt(
         _joined(stable),
         tuple(steps),
-        (*map(_part, (*stable, *anchors, *told)), *parts),
+        (*map(_part, (*stable, *anchors, *told)), *news, *parts),
         (*(LeftOut(e.event, e.turn, "empty", "it has no text") for e in blank if e.event is not None), *view.left_out),
         "" if anchors_last else _joined(anchors),
         settled,
         earlier,
     )
+
+
+def _texts(anchors: Iterable[Layer]) -> list[str]:
+    """The messages that layers among the messages become: what is told of children stands by itself."""
+    anchors = list(anchors)
+    notes = _joined(layer for layer in anchors if layer.layer != CHILDREN)
+    return [*filter(None, [notes]), *(layer.text for layer in anchors if layer.layer == CHILDREN)]
 
 
 def _part(layer: Layer) -> Part:

@@ -1,5 +1,6 @@
 """A request as it goes to a provider, and the manifest that says where each part of it came from [SPEC 5, 5.6]."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -42,7 +43,7 @@ class Part(Struct, frozen=True):
     `layer` is `system`, `guidelines`, `state`, `scratchpad`, `memos`, `window_summary`, `children`, `pinned` or
     `window`; `how` is `whole`, `truncated`, `evicted`, `interrupted` or `synthetic`, `detail` says more for a person
     ("300 of 12,345 characters"). `text` is what is sent: of a call, its name and arguments. `memo` is the id of the
-    memo that it is.
+    memo that it is; a layer that came later than the others stands in front of event `before`.
     """
 
     layer: str
@@ -53,6 +54,7 @@ class Part(Struct, frozen=True):
     detail: str = ""
     text: str = ""
     memo: int | None = None
+    before: int | None = None
 
 
 class LeftOut(Struct, frozen=True):
@@ -67,22 +69,28 @@ class LeftOut(Struct, frozen=True):
 
 class Edge(Struct, frozen=True):
     """Where the window begins: `first` is its oldest event; `why` it does not begin earlier is `budget`, `turns` or
-    `planning`, None if the window holds the whole context; `before` counts the visible messages in front of it."""
+    `planning`, None if the window holds the whole context; `before` counts the visible messages in front of it.
+
+    Under the policy `steady` what was sent stays as it was at event `settled`, the boundary, where the active turn's
+    `oldest` results, so many, were cut as if the turn were over; 0 where every request is made afresh [SPEC 5.7].
+    """
 
     first: int | None
     why: str | None
     before: int
     detail: str
+    settled: int = 0
+    oldest: int = 0
 
 
 class Manifest(Struct, frozen=True):
-    """Where everything in a request came from, and what was left out and why; `family` is what the layer `children`
-    tells."""
+    """Where everything in a request came from, and what was left out and why. `told` is what the layer `children`
+    tells, by the message in front of which it stands (0: the person's newest, or that of the active turn)."""
 
     parts: tuple[Part, ...]
     left_out: tuple[LeftOut, ...]
     edge: Edge
-    family: Family | None = None
+    told: Mapping[int, Family] = {}
 
 
 class Request(Struct, frozen=True):

@@ -33,7 +33,8 @@ class Makings(Struct, frozen=True, omit_defaults=True):
     JSON), `tools` (their specs as JSON), `guidelines`, `instruction` (a last message of Foldmark's own).
     `question` is an instruction in a person's words, `quoted` the messages that stand in front of it in the same
     message. Of memos, `layers` has the ids and `hashes` the texts, as `memo 3`, unless one was removed since. `digests`
-    are layer -> SHA-256 of the texts sent in it. `family` is what was told of children and mail.
+    are layer -> SHA-256 of the texts sent in it. `told` is what was told of children and mail, as in the manifest
+    (`family` in older records: what is `told[0]` now); `later` are the layers that stand in front of a later message.
     """
 
     speaks: str
@@ -51,6 +52,8 @@ class Makings(Struct, frozen=True, omit_defaults=True):
     question: str | None = None
     quoted: Named | None = None
     family: Family | None = None
+    told: Mapping[int, Family] = {}
+    later: Mapping[int, Mapping[str, tuple[int, ...]]] = {}
 
     @property
     def planning(self) -> bool:
@@ -90,8 +93,8 @@ class Sent(Protocol):
     def newest_sent(self, agent_id: str, limit: int) -> list[SentRequest]:
         """The newest requests that the agent sent, newest first, at most `limit`."""
 
-    def answered_last(self, agent_id: str, turn: int) -> SentRequest | None:
-        """The newest request that the agent sent in a turn for an answer, not for a summary or a filter."""
+    def answered_last(self, agent_id: str) -> SentRequest | None:
+        """The newest request that the agent sent for an answer, not for a summary or a filter."""
 
     def kept_text(self, sha256: str) -> str:
         """The text behind a hash. Raises DamagedError if it is not there."""

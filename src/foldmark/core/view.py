@@ -11,6 +11,7 @@ a call is left out. A `tool` message has no call that it could be the result of:
 What a message holds besides its text: see `core/attached.py`.
 """
 
+from bisect import bisect_right
 from collections.abc import Container, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
@@ -25,6 +26,7 @@ from foldmark.core.eviction import all_as_sent
 from foldmark.core.media import Medium
 from foldmark.core.native import begins, in_place
 from foldmark.core.request import LeftOut, Part
+from foldmark.core.segments import END
 from foldmark.core.truncation import Shortened, shorten
 
 INTERRUPTED = "\n\n[Interrupted.]"
@@ -83,9 +85,10 @@ class Exchange(NamedTuple):
 class View(Struct, frozen=True):
     """What is sent of some messages, in order, where each piece came from, and what is not sent.
 
-    The first `settled` steps are of turns before the active one: they change no more. The first `earlier` of these are
+    The first `settled` steps are of turns before the newest one: they change no more. The first `earlier` of these are
     of turns before the newest that is over, so they were settled when that one was active. At step `asked` stands the
-    newest message of a person in the active turn, or where that begins.
+    newest message of a person in the newest turn, or where that begins; at step `active` begins what is not shortened
+    as over. `openers` are the steps at which messages stand that opened a turn, by event.
     """
 
     steps: tuple[Step, ...]
@@ -94,6 +97,8 @@ class View(Struct, frozen=True):
     settled: int = 0
     earlier: int = 0
     asked: int = 0
+    active: int = 0
+    openers: dict[int, int] = {}
 
 
 def view(
@@ -104,6 +109,8 @@ def view(
     active: int | None = None,
     uncut: int | None = None,
     evicted: Mapping[int, int] = MappingProxyType({}),
+    settled: int = END,
+    oldest: int = 0,
     reader: str = "",
 ) -> View:
     """The view of messages in the order of the log, none of them a `system` message.
@@ -111,15 +118,17 @@ def view(
     What stands before event `window` is pinned. `active` is the turn since which results are of the active turn
     (`active_from`), by default told from the events themselves. Result `uncut` is not truncated. Of results `evicted`,
     each by an operation, a placeholder is sent. `reader` is whose form of a summary the provider reads (`core.native`).
+    Results are shortened by what was there at event `settled`; later ones enter as new and stay so [SPEC 5.7]. The
+    `oldest` results of the active turn, so many, are cut as if it were over.
     """
     events = in_place(events)
     lengths = {event.id: len(event.content) for event in events if event.id in evicted}
     events = list(all_as_sent(events, evicted))
-    since = active_from(events) if active is None else active
+    since = active_from(each for each in events if each.id <= settled) if active is None else active
     more = attached(events, dialect, config, since, window, reader)
     kept, isolated = isolate(events, dialect, foreign=not config.isolation, beside=more)
     groups, unpaired = pair(kept)
-    texts = _results(groups, config, since, window, {uncut, *lengths})
+    texts = _results(groups, config, since, window, {uncut, *lengths}, settled, oldest)
     builder = _Builder(window, since, texts, more, {e.event for e in isolated}, events, lengths)
     return builder.build(groups, (*isolated, *unpaired))
 
@@ -209,16 +218,20 @@ def _left(event: Event, why: str, detail: str) -> LeftOut:
 
 
 def _results(
-    groups: Iterable[Event | Exchange], config: Config, since: int, window: int, uncut: Container[int | None]
+    groups: Iterable[Event | Exchange],
+    config: Config,
+    since: int,
+    window: int,
+    uncut: Container[int | None],
+    settled: int,
+    oldest: int,
 ) -> dict[int, Shortened]:
     """What is sent of every result, by its event."""
     results = [r for group in groups if isinstance(group, Exchange) for _, r in group.calls if r is not None]
     if not config.truncation:
         return {result.id: Shortened(result.content, len(result.content)) for result in results}
-    active = (r.id for r in results if r.turn_id is not None and r.turn_id >= since and r.id >= window)
-    newest = sorted(active, reverse=True)
-    limits = dict.fromkeys(newest, config.truncate_active)
-    limits.update(dict.fromkeys(newest[: config.truncate_recent_count], config.truncate_recent))
+    active = sorted(r.id for r in results if r.turn_id is not None and r.turn_id >= since and r.id >= window)
+    limits = tiers(active, config, settled, oldest)
     limits.update({r.id: len(r.content) for r in results if r.id in uncut})
     return {
         r.id: shorten(r.content, limits.get(r.id, config.truncate_inactive), config.truncate_shape, r.id)
@@ -226,8 +239,22 @@ def _results(
     }
 
 
+def tiers(active: Sequence[int], config: Config, settled: int = END, oldest: int = 0) -> dict[int, int]:
+    """The characters that are kept of the active turn's results, by id, as of event `settled` (see `view`)."""
+    new = bisect_right(active, settled)
+    recent = max(0, new - config.truncate_recent_count)
+    limits = dict.fromkeys(active, config.truncate_recent)
+    limits.update(dict.fromkeys(active[:recent], config.truncate_active))
+    limits.update(dict.fromkeys(active[:oldest], config.truncate_inactive))
+    return limits
+
+
 def _first(group: Event | Exchange) -> Event:
     return group.calls[0][0] if isinstance(group, Exchange) else group
+
+
+def _opens(event: Event) -> bool:
+    return event.id == event.turn_id
 
 
 def _by_person(group: Event | Exchange) -> bool:
@@ -248,7 +275,7 @@ class _Builder:
         evicted: Mapping[int, int],
     ) -> None:
         self._window, self._since, self._texts, self._beside = window, since, texts, beside
-        self._evicted = evicted
+        self._newest, self._evicted = active_from(events), evicted
         self._hidden = {event.answers for event in events if event.id in isolated and event.answers is not None}
         self._parts: list[Part] = []
 
@@ -256,20 +283,22 @@ class _Builder:
         calls = [call for group in groups if isinstance(group, Exchange) for call, _ in group.calls]
         self._ids = dict(zip((c.id for c in calls), wire.call_ids(c.call_id or "" for c in calls), strict=True))
         steps = tuple(self._calls(group) if isinstance(group, Exchange) else self._said(group) for group in groups)
-        settled = next((index for index, group in enumerate(groups) if self._is_active(group)), len(groups))
+        active = next((index for index, group in enumerate(groups) if self._is_active(group, self._since)), len(groups))
+        settled = next((i for i, group in enumerate(groups) if self._is_active(group, self._newest)), len(groups))
         turns = [_first(group).turn_id for group in groups[:settled]]
         earlier = settled
         while earlier and turns[earlier - 1] == turns[-1]:
             earlier -= 1
         asked = max((i for i, group in enumerate(groups) if _by_person(group)), default=0)
         left = tuple(sorted(left_out, key=lambda each: each.event))
-        return View(steps, tuple(self._parts), left, settled, earlier, max(settled, asked))
+        openers = {g.id: i for i, g in enumerate(groups) if isinstance(g, Event) and g.kind == "user" and _opens(g)}
+        return View(steps, tuple(self._parts), left, settled, earlier, max(settled, asked), active, openers)
 
-    def _is_active(self, group: Event | Exchange) -> bool:
+    def _is_active(self, group: Event | Exchange, since: int) -> bool:
         event = _first(group)
         if begins(event) < event.id:  # a summary: what it stands for is over
             return False
-        return event.turn_id is not None and event.turn_id >= self._since and event.id >= self._window
+        return event.turn_id is not None and event.turn_id >= since and event.id >= self._window
 
     def _part(self, event: Event, text: str, how: str = "whole", detail: str = "") -> None:
         layer = "window" if event.id >= self._window else "pinned"

@@ -40,8 +40,19 @@ INACTIVE = 300
 """Characters of a tool result in an inactive turn, the default [S2]."""
 
 
-def weight(kind: str, content: str, data: Mapping[str, Any] | None, interrupted: bool, event_id: int) -> int:
-    """The bytes of a message; 0 for a `system` message, which is of no turn, and for one with nothing to send."""
+def weight(
+    kind: str,
+    content: str,
+    data: Mapping[str, Any] | None,
+    interrupted: bool,
+    event_id: int,
+    kept: int = INACTIVE,
+    shape: str = "head",
+) -> int:
+    """The bytes of a message; 0 for a `system` message, which is of no turn, and for one with nothing to send.
+
+    `kept` is the characters of a tool result that are sent, `shape` where it is cut.
+    """
     match kind:
         case "tool_call":
             known = data or {}
@@ -49,12 +60,12 @@ def weight(kind: str, content: str, data: Mapping[str, Any] | None, interrupted:
             signed = len(signature) + 24 if isinstance(signature, str) else 0
             return CALL + len(wire.tool_name(str(known.get("name", "")))) + _escaped(wire.arguments(content)) + signed
         case "tool_result":
-            return _escaped(shorten(content, INACTIVE, "head", event_id).text)
+            return _escaped(shorten(content, kept, shape, event_id).text)
         case "system":
             return 0
         case "user" if data and data.get("blocks"):
             shown, _ = media.media_of(data)
-            sent = sum(_shown(each) for each in shown)
+            sent = sum(shown_bytes(each) for each in shown)
             return TEXT * bool(sent or content.strip()) + _escaped(content) + sent
         case _:
             if not content.strip():
@@ -63,7 +74,7 @@ def weight(kind: str, content: str, data: Mapping[str, Any] | None, interrupted:
             return around + _escaped(content) + INTERRUPTED * interrupted
 
 
-def _shown(each: media.Medium) -> int:
+def shown_bytes(each: media.Medium) -> int:
     """The bytes of an image or a document; 0 for a document whose pages were not counted."""
     if isinstance(each, media.Document):
         return each.pages and each.tokens * 4 + DOCUMENT + _escaped(each.name)

@@ -21,6 +21,7 @@ ABOUT = {
     "sliding_context_tokens": About("The window's budget in tokens; 0 is off.", "S3"),
     "sliding_context_low_water": About("Below 1 the window's edge moves in steps: the prompt cache holds longer.", "+"),
     "context_size": About("The most turns that are sent; 0 is all.", "S2"),
+    "context_policy": About("`eager`: each request is made afresh. `steady`: requests only grow.", "+"),
     "truncate_recent": About("Characters that stay of the newest tool results of the active turn.", "S2"),
     "truncate_recent_count": About("How many results those are.", "S2"),
     "truncate_active": About("Characters that stay of the active turn's older results.", "S2"),

@@ -57,8 +57,8 @@ class SqliteSent:
     def newest_sent(self, agent_id: str, limit: int) -> list[SentRequest]:
         return [_sent(agent_id, row) for row in self._run("newest_sent", self._key(agent_id), limit)]
 
-    def answered_last(self, agent_id: str, turn: int) -> SentRequest | None:
-        return next((_sent(agent_id, row) for row in self._run("answered_last", turn, self._key(agent_id))), None)
+    def answered_last(self, agent_id: str) -> SentRequest | None:
+        return next((_sent(agent_id, row) for row in self._run("answered_last", self._key(agent_id))), None)
 
     def kept_text(self, sha256: str) -> str:
         for (text,) in self._run("kept_text", sha256):

@@ -699,9 +699,9 @@ SELECT id, event, turn, created_at, provider, model, sha256, bytes, tokens, data
 FROM sent WHERE agent = ? ORDER BY id DESC LIMIT ?
 
 -- name: answered_last
--- An agent's newest request in a turn that was for an answer, not for a summary or a filter.
+-- An agent's newest request that was for an answer, not for a summary or a filter.
 SELECT id, event, turn, created_at, provider, model, sha256, bytes, tokens, data
-FROM sent WHERE turn = ? AND agent = ? AND iif(json_valid(data), data ->> '$.purpose', NULL) IS NULL
+FROM sent WHERE agent = ? AND iif(json_valid(data), data ->> '$.purpose', NULL) IS NULL
 ORDER BY id DESC LIMIT 1
 
 -- name: tombstones

@@ -1,0 +1,191 @@
+"""Requests that only grow: which boundary a request stands on, and the prompt that follows [SPEC 5.7].
+
+All of it follows from the log: nothing is written down when a request is made.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+import msgspec
+
+from foldmark.conversation.children import told_at
+from foldmark.conversation.decide import recorded
+from foldmark.conversation.sources import Sources, children_layer
+from foldmark.conversation.standing import Standing
+from foldmark.conversation.windowing import Target, Windowing, first_of
+from foldmark.core import prompt as prompts
+from foldmark.core.birth import Family
+from foldmark.core.config import Config
+from foldmark.core.events import Event, Mark
+from foldmark.core.growth import Reach, followed, lowered
+from foldmark.core.ports import Store
+from foldmark.core.prompt import Layer, Prompt
+from foldmark.core.request import Edge
+from foldmark.core.segments import Segment, Segments, subtract, until
+from foldmark.core.view import view
+from foldmark.tokens.counting import BytesRuler, uncalibrated
+
+
+def boundary(at: Standing, opened: int) -> int:
+    """The newest boundary that the log names: event `opened`, or an operation, a setting or a `system` message since
+    then. An operation that is only thought of counts as recorded last."""
+    if at.fold.at > at.newest:
+        return at.newest
+    own = Segment(at.record.id, opened + 1, at.newest)
+    found = recorded(at.store.operations(at.record.id, after=opened))
+    shaping = [event for event, operation in found if not isinstance(operation, Mark)]
+    return max([opened, at.record.fork_event, *shaping, *at.store.of_kind("system", (own,)), *_set(at, opened)])
+
+
+def as_of(at: Standing, event_id: int) -> Standing:
+    """Where the agent stood at an event since which no operation was recorded."""
+    return msgspec.structs.replace(at, record=msgspec.structs.replace(at.record, head=event_id))
+
+
+def _set(at: Standing, since: int) -> Iterable[int]:
+    """The newest event since `since` that set something, a calibration excepted."""
+    there = at.newest
+    while True:
+        event = at.store.newest("config", (Segment(at.record.id, since + 1, there),))
+        if event is None:
+            return ()
+        before = as_of(at, event.id - 1).settings
+        if _chosen((event.data or {}).get("settings")) != _chosen(before):
+            return (event.id,)
+        there = event.id - 1
+
+
+def _chosen(settings: object) -> dict[str, object]:
+    return {k: v for k, v in settings.items() if k != "calibration"} if isinstance(settings, dict) else {}
+
+
+class Steady:
+    """Makes the prompt of one context as it has grown since its boundary.
+
+    `instruction` is a last user message that the log does not hold; `tools` are the names of those offered. Of its
+    children the agent is told only if it `answers`.
+    """
+
+    def __init__(
+        self,
+        at: Standing,
+        config: Config,
+        target: Target,
+        instruction: str | None,
+        *,
+        tools: Collection[str],
+        answers: bool,
+    ) -> None:
+        self._at, self._target, self._instruction, self._tools, self._answers = at, target, instruction, tools, answers
+        self._config = config
+        now = self._sources(at)
+        then = as_of(at, boundary(at, Windowing(now, config, target, None, anchors_last=True).opened()))
+        # A calibration waits for the next boundary.
+        self._config = msgspec.structs.replace(config, calibration=then.config.calibration)
+        self._then = self._sources(then)
+        self.windowing = Windowing(self._then, self._config, target, None, anchors_last=True)
+        self.told: dict[int, Family] = {}
+
+    def windowed(self, limit: int | None) -> tuple[Prompt, Edge]:
+        """The prompt, and where it begins. Where it would pass `limit` in spite of all, older turns go [SPEC 5.3]."""
+        begun, edge = self.windowing.windowed(limit)
+        settled = self._then.settled
+        since = [event for event in self._at.store.messages(self._since(settled)) if event.kind != "system"]
+        events, reach = [*self._window(edge.first), *since], Reach(0, settled)
+        most = min(filter(None, (self._config.sliding_context_tokens, limit)), default=None)
+        if most is not None and since:
+            encoded, room = self.windowing.encoded(begun), most * self._ratio
+            size = self._plain.size(encoded.body, encoded.data, begun.media)
+            reach = followed(events, reach, size, room, self._config, self._lowered(room))
+        prompt = self._prompt(events[reach.cut :], reach)
+        if limit is not None and self.windowing.tokens(prompt) > limit:
+            further, _ = self._lowered(limit * self._ratio)(events[reach.cut :])
+            reach = further._replace(cut=reach.cut + further.cut)
+            prompt = self._prompt(events[reach.cut :], reach)
+        first = first_of(events[reach.cut :]) or None
+        edge = msgspec.structs.replace(edge, first=first, settled=reach.settled, oldest=reach.oldest)
+        if not reach.cut:
+            return prompt, edge
+        detail = f"what came since would have passed {most:,} tokens: one step brought it to low water"
+        return prompt, msgspec.structs.replace(edge, why="budget", before=edge.before + reach.cut, detail=detail)
+
+    def _sources(self, at: Standing) -> Sources:
+        # What is told of children stands where it was told first: see `_news`.
+        return Sources(at, self._config, tools=self._tools, answers=False)
+
+    def _window(self, first: int | None) -> list[Event]:
+        """The messages of the window as it began at the boundary."""
+        units, count = self._then.units, 0
+        while first is not None and units.reach(count + 1):
+            count += 1
+            if first in (event.id for event in units[count - 1].events):
+                break
+        return units.newest(count)
+
+    @property
+    def _ratio(self) -> float:
+        ruler = self.windowing.ruler
+        return ruler.ratio if isinstance(ruler, BytesRuler) else self._plain.ratio
+
+    @property
+    def _plain(self) -> BytesRuler:
+        return BytesRuler(uncalibrated(self._target.provider, self._target.model))
+
+    def _lowered(self, room: float) -> Callable[[Sequence[Event]], tuple[Reach, int]]:
+        def lower(events: Sequence[Event]) -> tuple[Reach, int]:
+            bare = prompts.assemble(self._then.now, view((), self._target.wire.dialect, self._config))
+            fixed = len(self.windowing.encoded(bare).data)
+            return lowered(events, room * self._config.low_water, fixed, self._config)
+
+        return lower
+
+    def _prompt(self, events: Sequence[Event], reach: Reach) -> Prompt:
+        at = self._then if reach.settled == self._then.settled else self._sources(as_of(self._at, reach.settled))
+        pins, gone = self.windowing.pinned(event.turn_id for event in events)
+        first = first_of(events)
+        window = view(
+            [*pins, *events],
+            self._target.wire.dialect,
+            self._config,
+            first,
+            uncut=self._then.preview,
+            evicted=self._then.evicted,
+            reader=self._target.wire.reads,
+            settled=reach.settled,
+            oldest=reach.oldest,
+        )
+        layers = [*at.now, *filter(None, [at.summary(first) if first else None])]
+        later = self._news(at.now, events, reach.settled)
+        prompt = prompts.assemble(layers, window, self._instruction, anchors_last=True, later=later)
+        return prompt._replace(left_out=(*gone, *prompt.left_out))
+
+    def _news(self, layers: Sequence[Layer], events: Sequence[Event], settled: int) -> dict[int, list[Layer]]:
+        """What has changed since the boundary, in front of the message that opened the first turn since the change: a
+        state, a scratchpad, memos that were not picked before; and what was told of children and mail when."""
+        store, at = self._at.store, self._at
+        openers = [each for each in events if each.id == each.turn_id and each.kind == "user" and each.id > settled]
+        self.told = told_at(at, settled, openers[-1].id if openers else 0) if self._answers else {}
+        found = {}
+        for place, family in self.told.items():
+            found[place] = children_layer(family, self._then.text, self._tools, self._config)
+        if not openers:
+            return found
+        states = store.of_kind("state", self._since(settled))
+        notes = store.of_kind("scratchpad", (Segment(at.record.id, settled + 1, at.newest),))
+        memos = {layer.memo for layer in layers if layer.memo is not None}
+        before = settled
+        for opener in openers:
+            state, scratchpad = (_last(store, ids, before, opener.id) for ids in (states, notes))
+            news = [n for n in self._then.news(opener, state, scratchpad) if n.memo is None or n.memo not in memos]
+            memos.update(layer.memo for layer in news if layer.memo is not None)
+            found[opener.id] = [*news, *found.get(opener.id, ())]
+            before = opener.id
+        return {place: each for place, each in found.items() if each}
+
+    def _since(self, event_id: int) -> Segments:
+        return subtract(self._at.visible, until(self._at.visible, event_id))
+
+
+def _last(store: Store, ids: Sequence[int], after: int, before: int) -> Event | None:
+    """The newest of these events between two others."""
+    found = [each for each in ids if after < each < before]
+    return store.event(found[-1]) if found else None

@@ -1,0 +1,106 @@
+"""Where a request that only grows stands: how far back it reaches and what of it is settled [SPEC 5.7]. Pure functions.
+
+Between two boundaries nothing that was sent changes. What an operation, a new turn or a setting changed is a boundary
+that the log names. The others follow from sizes: a request that would pass what it may hold is brought to low water in
+one step, at the first moment at which the model was asked with too much; from there it grows again. So where a request
+stands is found by going through what came since the newest boundary that the log names, in order.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from foldmark.core.config import Config
+from foldmark.core.events import Event
+from foldmark.core.media import media_of
+from foldmark.core.view import active_from, tiers
+from foldmark.core.weight import shown_bytes, weight
+from foldmark.core.window import Units
+
+
+class Reach(NamedTuple):
+    """How far back a request reaches into the messages that it could hold: without the first `cut`. What stood there at
+    event `settled` stays as it was then, with the active turn's `oldest` results, so many, cut as if it were over."""
+
+    cut: int
+    settled: int
+    oldest: int = 0
+
+
+def followed(
+    events: Sequence[Event],
+    reach: Reach,
+    size: float,
+    most: float,
+    config: Config,
+    lower: Callable[[Sequence[Event]], tuple[Reach, int]],
+) -> Reach:
+    """Where the request stands after `events`, the visible messages in order from where it began at the boundary.
+
+    `size` is the bytes of the request at event `reach.settled`, `most` what it may have; `lower` brings messages to low
+    water (`lowered`).
+    """
+    for index, event in enumerate(events):
+        if event.id <= reach.settled:
+            continue
+        size += entered(event, config)
+        if size > most and _asks(events, index):
+            further, size = lower(events[reach.cut : index + 1])
+            reach = further._replace(cut=reach.cut + further.cut)
+    return reach
+
+
+def lowered(events: Sequence[Event], low: float, fixed: int, config: Config) -> tuple[Reach, int]:
+    """The request of these messages brought down to `low` bytes, and its bytes: the active turn's results in tiers,
+    then without the oldest turns, then with the active turn's oldest results cut as if it were over.
+
+    `fixed` is the bytes of what stands there beside the turns.
+    """
+    since = active_from(events)
+    results = sorted(e.id for e in events if e.kind == "tool_result" and _is_active(e, since))
+    limits = tiers(results, config)
+    sizes = {e.id: _size(e, config, limits.get(e.id), _is_active(e, since)) for e in events}
+    total, units = fixed + sum(sizes.values()), Units(reversed(events))
+    count, cut = units.all(), 0
+    while count > 1 and total > low and not any(_is_active(e, since) for e in units[count - 1].events):
+        count -= 1
+        cut += len(units[count].events)
+        total -= sum(sizes[event.id] for event in units[count].events)
+    by_id, oldest = {event.id: event for event in events}, 0
+    while total > low and oldest < len(results):
+        event = by_id[results[oldest]]
+        total += _size(event, config, config.truncate_inactive, True) - sizes[event.id]
+        oldest += 1
+    return Reach(cut, max(event.id for event in events), oldest), total
+
+
+def entered(event: Event, config: Config) -> int:
+    """The bytes of a message as it enters a request."""
+    return _size(event, config, config.truncate_recent, True)
+
+
+def _size(event: Event, config: Config, kept: int | None, active: bool) -> int:
+    characters = len(event.content) if not config.truncation else config.truncate_inactive if kept is None else kept
+    shape = config.truncate_shape
+    size = weight(event.kind, event.content, event.data, event.interrupted, event.id, characters, shape)
+    blocks = (event.data or {}).get("blocks") if active else None
+    if not blocks or event.kind not in ("assistant", "tool_result"):
+        return size
+    if event.kind == "assistant":  # what the provider wants to see again
+        return size + len(msgspec.json.encode(blocks))
+    return size + sum(map(shown_bytes, media_of(event.data)[0]))
+
+
+def _is_active(event: Event, since: int) -> bool:
+    return event.turn_id is not None and event.turn_id >= since
+
+
+def _asks(events: Sequence[Event], index: int) -> bool:
+    """Whether the model is asked behind this message: it, or another program, has said nothing since."""
+    if events[index].kind in _OF_MODEL:
+        return False
+    return index + 1 == len(events) or events[index + 1].kind in _OF_MODEL
+
+
+_OF_MODEL = ("assistant", "tool_call")
