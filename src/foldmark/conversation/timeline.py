@@ -140,7 +140,8 @@ class Timeline:
     ) -> int:
         _check_call_id(call_id)
         at, call_id = self.standing(), self.log.secrets.hidden(codec.well_formed(call_id))
-        waiting = self._store.waiting_call(self.id, call_id)
+        turn = at.record.open_turn
+        waiting = None if turn is None else self._store.waiting_call(self.id, turn, call_id)
         call, answered = (waiting, False) if waiting else awaiting(at, call_id)
         if call is not None and not shown(at, call, waits=waiting is not None):
             told = notice(at, call, call_id, codec.well_formed(text))

@@ -11,7 +11,7 @@ from zlib import crc32
 def checksum(columns: Sequence[str | int | None], content: bytes, data: bytes | None) -> int:
     """Return the CRC-32 of an event: its columns, joined by spaces and ended by a line end, nothing for a null; its
     content; a zero byte and its data, if it has any."""
-    return checksum_of(" ".join("" if each is None else str(each) for each in columns).encode(), content, data)
+    return checksum_of(" ".join(["" if each is None else str(each) for each in columns]).encode(), content, data)
 
 
 def checksum_of(head: bytes, content: bytes, data: bytes | None) -> int:

@@ -128,12 +128,17 @@ def without_content(kind: str, data: str | None, *, handed_down: bool) -> str | 
 
 def count_tokens(content: str, data: str | None) -> int:
     """The fixed size of an event: ceil(UTF-8 bytes of content and data / 4)."""
-    size = len(content.encode()) + (len(data.encode()) if data else 0)
-    return -(-size // 4)
+    return -(-(_bytes(content) + (_bytes(data) if data else 0)) // 4)
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
 
 
 def well_formed(value: Any) -> Any:
     """Replace lone surrogates, which UTF-8 cannot hold, with U+FFFD in text, or in every text of a JSON value."""
+    if value is None or (isinstance(value, str) and value.isascii()):
+        return value
     try:
         msgspec.json.encode(value)
     except UnicodeEncodeError:

@@ -258,8 +258,8 @@ class Store(Towards, Leases, Memos, Reading, Sent, Lineage, Vectors, Protocol):
     def waiting(self, agent_id: str) -> list[Message]:
         """The calls of the agent's open turn that have no result yet."""
 
-    def waiting_call(self, agent_id: str, call_id: str) -> Message | None:
-        """The newest call with a provider's call id among those that wait in the agent's open turn."""
+    def waiting_call(self, agent_id: str, turn: int, call_id: str) -> Message | None:
+        """The newest call with a provider's call id among those that wait in the agent's open `turn`."""
 
     def calls(self, agent_id: str, call_id: str) -> list[Message]:
         """The agent's newest calls with a provider's call id, newest first."""

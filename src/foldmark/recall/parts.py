@@ -7,6 +7,7 @@ found by its parts, and any piece of Chinese, Japanese, Korean or Thai as a phra
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from itertools import pairwise
 
 from foldmark.core.scripts import UNSPACED, is_unspaced
@@ -25,21 +26,20 @@ _SEAM = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
 # `re` keeps these once they are used: to make them takes longer than to append, and most texts need none.
 _UNSPACED = f"[{UNSPACED}]"
 _WORD = rf"(?:[{UNSPACED}]|[^\W_])+"
+_REST = r"[^\W_]*"
 _PIECE = rf"[{UNSPACED}]+|[^{UNSPACED}]+"
 
 
 def has_parts(text: str) -> bool:
     """Whether `parts_of` may be anything but ""."""
-    return _SEAM_AT.search(text) is not None or (not text.isascii() and re.search(_UNSPACED, text) is not None)
+    return _SEAM_AT.search(text) is not None or _has_unspaced(text)
 
 
 def parts_of(text: str) -> str:
     """What is indexed beside a text: words in the order of the text, those of each name and each run once; often ""."""
-    if not has_parts(text):
-        return ""
     found: list[str] = []
     length = 0
-    for word in dict.fromkeys(re.findall(_WORD, text)):
+    for word in dict.fromkeys(re.findall(_WORD, text) if _has_unspaced(text) else _seamed(text)):
         ascii_only = word.isascii()
         if ascii_only and (word[1:].islower() or word.isdigit()):  # nine in ten: they have no seam
             continue
@@ -52,6 +52,23 @@ def parts_of(text: str) -> str:
         if length > MOST:
             break
     return " ".join(found)[:MOST]
+
+
+def _has_unspaced(text: str) -> bool:
+    return not text.isascii() and re.search(_UNSPACED, text) is not None
+
+
+def _seamed(text: str) -> Iterator[str]:
+    """The words with a seam, found by their seams: most words have none."""
+    rest = re.compile(_REST)
+    done = 0
+    for seam in _SEAM_AT.finditer(text):
+        at = seam.start()
+        if at < done:
+            continue
+        before = text[max(at - LONGEST_NAME, 0) : at][::-1]
+        begin, done = at - len(rest.match(before)[0]), rest.match(text, at).end()
+        yield text[begin:done]
 
 
 def pieces_of(word: str) -> list[str]:

@@ -54,6 +54,7 @@ class SqliteStore(
         self.narrowed = mine and narrow(path)
         self._begin_reading()
         self._sql = queries("sqlite")
+        self._appender: Appender | None = None
         self._keys: dict[str, int] = {}
         self._ids: dict[int, str] = {}
         # Every operation and every tool result looks at its agent's fold, which seldom changes.
@@ -78,8 +79,12 @@ class SqliteStore(
             if expected is not None and appender.head != expected:
                 raise ConflictError(agent_id, expected, appender.head)
             appender.end = self.end(agent_id) if appender.ended else None
-            yield appender
-            appender.finish()
+            self._appender = appender
+            try:
+                yield appender
+                appender.finish()
+            finally:
+                self._appender = None
 
     def create_agent(self, record: AgentRecord, born: Fold, start: Size) -> None:
         with self._lock, nullcontext() if self._in_transaction else self._transaction():
@@ -260,8 +265,8 @@ class SqliteStore(
     def waiting(self, agent_id: str) -> list[Message]:
         return [self._message(row) for row in self._run("waiting", self._key(agent_id))]
 
-    def waiting_call(self, agent_id: str, call_id: str) -> Message | None:
-        bindings = {"agent": self._key(agent_id), "call_id": call_id}
+    def waiting_call(self, agent_id: str, turn: int, call_id: str) -> Message | None:
+        bindings = {"agent": self._key(agent_id), "turn": turn, "call_id": call_id}
         return next((self._message(row) for row in self._run_named("waiting_call", bindings)), None)
 
     def calls(self, agent_id: str, call_id: str) -> list[Message]:
@@ -285,7 +290,16 @@ class SqliteStore(
         from foldmark.stores.sqlite_search import SqliteIndex  # 3 ms, for whoever searches
 
         keys = None if scope.agents is None else [self._key(agent) for agent in scope.agents]
-        return SqliteIndex(self._run_named, self._id, scope, keys)
+        return SqliteIndex(self._search, self._id, scope, keys)
+
+    def _search(self, name: str, bindings: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        with self._lock:
+            if self._appender is not None:
+                try:
+                    self._appender.index()
+                except apsw.Error as error:
+                    raise explain(error, self.path) from error
+            return self._run_named(name, bindings)
 
     def hits(self, event_ids: Sequence[int]) -> list[Hit]:
         rows = (row for event_id in event_ids for row in self._run("hit", event_id))

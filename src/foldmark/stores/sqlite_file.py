@@ -228,6 +228,8 @@ def _prepare(db: apsw.Connection, path: str, create: bool) -> None:
     db.execute("PRAGMA fullfsync = ON")
     db.execute("PRAGMA checkpoint_fullfsync = ON")
     db.execute("PRAGMA journal_size_limit = 67108864")
+    # What a large transaction changes is written once instead of each time that the cache is full.
+    db.execute("PRAGMA cache_size = -16384")
 
 
 def switch_to_wal(db: apsw.Connection) -> None:

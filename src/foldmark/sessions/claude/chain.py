@@ -206,9 +206,11 @@ def _whole_responses(branch: Iterable[Entry]) -> Iterator[Entry]:
                 newest = None
                 found.append(_Response([entry], [], []))
         elif entry.role or not found:
+            for response in found:
+                yield from response.ordered()
             newest = None
             by_call.clear()
-            found.append(_Response([entry], [], []))
+            found = [_Response([entry], [], [])]
         else:
             found[-1].others.append(entry)
     for response in found:
@@ -230,8 +232,8 @@ def _turns(
         if entry.prompt and answered and not waiting and not joins:
             yield PlannedTurn(steps, shown, interrupted)
             steps, interrupted, answered = [], False, False
-        open_calls.update(entry.calls)
         for call in entry.calls:
+            open_calls[call] += 1
             if last_result.get(call, -1) > at:
                 waiting.add(call)
             else:

@@ -79,7 +79,7 @@ LEFT JOIN redacted_sums e ON e.agent = a.agent
 -- name: append
 -- One event.
 INSERT INTO events (
-    id, agent, turn, kind, dialect, actor, tokens, created_at, interrupted, call_id, answers, apart, nth, sum, content, data,
+    id, agent, turn, kind, dialect, actor, created_at, interrupted, call_id, answers, apart, tokens, nth, sum, content, data,
     checksum
 ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
@@ -251,8 +251,7 @@ SELECT id, agent, turn, kind, answers FROM events WHERE answers = ? AND (nth IS 
 SELECT e.id, e.agent, e.turn, e.kind, e.answers
 FROM events e CROSS JOIN waiting w ON w.agent = e.agent AND w.call = e.id
 WHERE e.agent = :agent AND e.call_id = :call_id AND e.call_id IS NOT NULL
-AND e.id >= (SELECT open_turn FROM agents WHERE key = :agent)
-ORDER BY e.id DESC LIMIT 1
+AND e.id >= :turn ORDER BY e.id DESC LIMIT 1
 
 -- name: apart_results
 -- An agent's results after an id that answer a call before it and stand apart from it.
@@ -394,12 +393,12 @@ LEFT JOIN redacted_sums r ON r.agent = a.key AND r.event = (
 )
 
 -- name: index
--- The words of a message that was just appended.
-INSERT INTO search (rowid, text, parts) SELECT id, text, parts FROM searchable WHERE id = ?
+-- The words of messages that were just appended.
+INSERT INTO search (rowid, text, parts) SELECT id, text, parts FROM searchable WHERE id BETWEEN ? AND ? ORDER BY id
 
 -- name: index_parts
--- The words in a message that SQLite's tokenizer does not see, made once; before `index`.
-WITH made AS MATERIALIZED (SELECT id, parts_of(text) AS words FROM searchable WHERE id = ?)
+-- The words in messages that SQLite's tokenizer does not see, made once; before `index`.
+WITH made AS MATERIALIZED (SELECT id, parts_of(text) AS words FROM searchable WHERE id BETWEEN ? AND ?)
 INSERT INTO parts (event, words) SELECT id, words FROM made WHERE words <> ''
 
 -- name: unindex

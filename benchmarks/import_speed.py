@@ -1,0 +1,117 @@
+"""Importing a long session: processor time for each line, and memory [SPEC 8].
+
+Makes a session of Claude Code with `--lines` lines of the shape that real ones have: prompts, thinking, answers, calls
+of several tools with their results (repeated as `toolUseResult`), and records of progress, a quarter of all lines. The
+texts are pieces of Foldmark's own sources, so that their words are those of code and prose; `--text` is how many
+characters half of them have at most, and a few have a hundred times as many. `--session` takes a file of your own.
+The import runs in a process of its own, into a database on the disk.
+
+Exit code 1 if 200,000 lines would take more than 20 seconds of the processor.
+"""
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import foldmark
+
+LIMIT = 20 / 200_000
+TOOLS = ("Read", "Bash", "Grep", "Edit", "mcp__browser__readPage")
+IMPORT = r"""
+import re, resource, sys
+from pathlib import Path
+import foldmark
+from foldmark.sessions.conversion.importing import import_session
+begin = resource.getrusage(resource.RUSAGE_SELF)
+with foldmark.open(sys.argv[2]) as log:
+    report = import_session(log, sys.argv[1])
+end = resource.getrusage(resource.RUSAGE_SELF)
+memory = re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text())[1]
+print(end.ru_utime - begin.ru_utime, end.ru_stime - begin.ru_stime, int(memory) // 1024, report.lines,
+    sum(report.messages.values()), report.kept)
+"""
+
+
+def corpus() -> str:
+    """Foldmark's sources and their documentation, as one text."""
+    return "\n".join(path.read_text() for path in sorted(Path(foldmark.__file__).parent.rglob("*.py")))
+
+
+def records(median: int) -> Iterator[dict[str, Any]]:
+    """A session without end."""
+    chance, source = random.Random(1), corpus()
+    session, number, parent = str(uuid.UUID(int=chance.getrandbits(128))), 0, None
+    common = {"isSidechain": False, "userType": "external", "cwd": "/work", "sessionId": session, "version": "2.1.0"}
+
+    def text(times: float = 1.0) -> str:
+        length = min(int(chance.lognormvariate(0, 1.2) * median * times) + 1, 100 * median)
+        begin = chance.randrange(len(source) - length)
+        return source[begin : begin + length]
+
+    def record(kind: str, **rest: Any) -> dict[str, Any]:
+        nonlocal number, parent
+        number += 1
+        moment = f"2026-01-{1 + number // 86400 % 28:02}T{number // 3600 % 24:02}:{number // 60 % 60:02}:{number % 60:02}.678Z"
+        found = {"parentUuid": parent, **common, "type": kind, **rest, "timestamp": moment}
+        parent = found["uuid"] = str(uuid.UUID(int=chance.getrandbits(128)))
+        return found
+
+    def said(response: str, block: dict[str, Any]) -> dict[str, Any]:
+        usage = {"input_tokens": number % 7, "cache_read_input_tokens": number, "output_tokens": 9}
+        message = {"model": "claude-x", "id": response, "role": "assistant", "content": [block], "usage": usage}
+        return record("assistant", message=message, requestId=f"req_{number}")
+
+    while True:
+        yield record("user", message={"role": "user", "content": text()})
+        for _ in range(chance.randrange(1, 12)):
+            response, call = f"msg_{number:024}", f"toolu_{number:024}"
+            if chance.random() < 0.3:
+                yield said(response, {"type": "thinking", "thinking": text(), "signature": "c2ln" * 60})
+            if chance.random() < 0.4:
+                yield said(response, {"type": "text", "text": text(0.5)})
+            tool, args = chance.choice(TOOLS), {"file_path": f"/work/{number % 97}.py", "new_string": text(0.5)}
+            yield said(response, {"type": "tool_use", "id": call, "name": tool, "input": args})
+            for _ in range(chance.choice((0, 0, 1, 1, 3))):
+                data = {"type": "hook_progress", "hookEvent": "PostToolUse", "command": "callback"}
+                yield record("progress", data=data, toolUseID=call, parentToolUseID=call)
+            shown = text(2)
+            block = {"tool_use_id": call, "type": "tool_result", "content": shown}
+            yield record("user", message={"role": "user", "content": [block]}, toolUseResult={"stdout": shown})
+        yield said(f"msg_{number:024}", {"type": "text", "text": text()})
+
+
+def generated(path: Path, lines: int, median: int) -> Path:
+    """Write a session of so many lines."""
+    with path.open("wb") as file:
+        for each, _ in zip(records(median), range(lines), strict=False):
+            file.write(json.dumps(each, separators=(",", ":"), ensure_ascii=False).encode() + b"\n")
+    return path
+
+
+def main() -> int:
+    """Measure and print; 1 if a line takes more than the limit."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lines", type=int, default=200_000)
+    parser.add_argument("--text", type=int, default=150, help="characters of a text, the median")
+    parser.add_argument("--session", type=Path, help="import this file instead")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        session = options.session or generated(Path(folder, f"{uuid.uuid4()}.jsonl"), options.lines, options.text)
+        command = [sys.executable, "-c", IMPORT, session, Path(folder, "import.db")]
+        found = subprocess.run(command, capture_output=True, check=True, text=True).stdout.split()
+        user, system, (memory, lines, messages, kept) = float(found[0]), float(found[1]), map(int, found[2:])
+        print(f"{lines} lines, {session.stat().st_size / 1e6:.0f} MB: {messages} messages, {kept} kept as data")
+        print(f"processor {user:.2f} s user, {system:.2f} s system: {(user + system) / lines * 1e6:.0f} us a line")
+        print(f"memory {memory} MB, database {Path(folder, 'import.db').stat().st_size / 1e6:.0f} MB")
+    return 0 if (user + system) / lines <= LIMIT else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
