@@ -17,11 +17,13 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import foldmark
 
+BEGAN = datetime(2026, 1, 2, 3, 4, 5)
 LIMIT = 20 / 200_000
 TOOLS = ("Read", "Bash", "Grep", "Edit", "mcp__browser__readPage")
 IMPORT = r"""
@@ -58,8 +60,8 @@ def records(median: int) -> Iterator[dict[str, Any]]:
     def record(kind: str, **rest: Any) -> dict[str, Any]:
         nonlocal number, parent
         number += 1
-        moment = f"2026-01-{1 + number // 86400 % 28:02}T{number // 3600 % 24:02}:{number // 60 % 60:02}:{number % 60:02}.678Z"
-        found = {"parentUuid": parent, **common, "type": kind, **rest, "timestamp": moment}
+        moment = (BEGAN + timedelta(seconds=number)).isoformat(timespec="milliseconds")
+        found = {"parentUuid": parent, **common, "type": kind, **rest, "timestamp": f"{moment}Z"}
         parent = found["uuid"] = str(uuid.UUID(int=chance.getrandbits(128)))
         return found
 

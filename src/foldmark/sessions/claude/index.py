@@ -126,8 +126,8 @@ def _entries(records: Iterable[Record]) -> Iterator[Entry]:
         value = record.value if isinstance(record.value, dict) else {}
         moment = moment_of(value) or moment
         parts = read_message(value).parts
-        calls = tuple(part.call_id for part in parts if isinstance(part, Call))
-        results = tuple(part.call_id for part in parts if isinstance(part, Result))
+        calls = tuple([part.call_id for part in parts if isinstance(part, Call)])
+        results = tuple([part.call_id for part in parts if isinstance(part, Result)])
         texts = [part for part in parts if isinstance(part, Text)]
         attached = value.get("type") == "attachment"
         role = ("user" if attached else value["type"]) if parts else None

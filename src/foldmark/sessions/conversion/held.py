@@ -6,7 +6,7 @@ appended are the person's own.
 """
 
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import cached_property
 from struct import Struct as Layout
@@ -132,10 +132,14 @@ def note_of(data: dict[str, Any] | None) -> Note | None:
         return None
 
 
-def record(agent: Agent, note: Note, lines: Sequence[tuple[bytes, Line]], moment: datetime | None) -> None:
-    """Record what an import did."""
-    packed = b"".join(_LINE.pack(key, line.first, line.length, line.first - line.group) for key, line in lines)
-    listed = b2a_base64(packed, newline=False).decode()
+def packed(key: bytes, line: Line) -> bytes:
+    """A line and what became of it, as an import records it."""
+    return _LINE.pack(key, line.first, line.length, line.first - line.group)
+
+
+def record(agent: Agent, note: Note, lines: bytes | bytearray, moment: datetime | None) -> None:
+    """Record what an import did; `lines` are all of its lines, `packed`."""
+    listed = b2a_base64(lines, newline=False).decode()
     agent.record("command", listed, data={"import": to_builtins(note)}, created_at=moment)
 
 

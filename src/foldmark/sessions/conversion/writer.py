@@ -21,11 +21,12 @@ from foldmark.core.segments import Segments, contains, intersect, subtract
 from foldmark.sessions.claude.blocks import NOTHING, Call, Part, Reading, Result, Text
 from foldmark.sessions.claude.chain import PlannedTurn, Step
 from foldmark.sessions.claude.index import Entry, Usage
-from foldmark.sessions.conversion.held import Held, Line
+from foldmark.sessions.conversion.held import Held, Line, packed
 from foldmark.sessions.places import Kind
 from foldmark.sessions.session_file import Record, SessionFile
 
 _STEP = 1 << 18
+_SAYS_NOTHING = Line(0, 0, 0)
 _LEFT, _CAME_BACK = "the session went back behind it", "the session came back to it"
 
 
@@ -62,7 +63,7 @@ class Writer:
         self.again = bool(held.notes)
         self.messages: Counter[str] = Counter()
         self.turns = self.kept = self.dropped = self.left = self.returned = 0
-        self.lines: list[tuple[bytes, Line]] = []
+        self.lines = bytearray()
         self.hidden: dict[int, int] = {}
         self.back: list[int] = []
         self._hidden: list[int] = []
@@ -84,7 +85,7 @@ class Writer:
             self._meter.reach((self._session.size + 3 * entry.offset) // 4)
             record = self._session.reread(entry.line, entry.offset)
             reading = NOTHING if entry.repeats else self._form.read(record.value)
-            astray = [*step.astray, *self._unasked(reading)]
+            astray = [*step.astray, *self._unasked(reading)] if self.again else step.astray
             for part in reading.parts:
                 if isinstance(part, Result) and part.call_id in astray:
                     continue
@@ -131,7 +132,7 @@ class Writer:
         if not reading.complete or any(text.data for text in texts):
             self._keep(record, entry.moment)
         self._events[entry.line] = range(receipt.event_id, receipt.event_id + 1)
-        self.lines.append((entry.key, Line(receipt.event_id, 1, receipt.event_id)))
+        self.lines += packed(entry.key, Line(receipt.event_id, 1, receipt.event_id))
         self.messages["summary"] += 1
         self.turns += 1
         return True
@@ -151,7 +152,8 @@ class Writer:
         events = [event_id for _, line in leaving for event_id in line.events]
         group = min(events)
         self.hidden[group] = self._leave(events)
-        self.lines += [(entry.key, Line(line.first, line.length, group)) for entry, line in leaving]
+        for entry, line in leaving:
+            self.lines += packed(entry.key, Line(line.first, line.length, group))
         self.left += 1
 
     def _leave(self, events: list[int]) -> int:
@@ -182,8 +184,6 @@ class Writer:
 
     def _unasked(self, reading: Reading) -> Iterator[str]:
         """The results whose call was imported before and is not in the context any more: they stay out of it, too."""
-        if not self.again:
-            return
         for part in reading.parts:
             if isinstance(part, Result) and part.call_id not in self._calls:
                 at = self._agent.standing()
@@ -193,9 +193,9 @@ class Writer:
 
     def _note(self, steps: Sequence[Step], group: int) -> None:
         for step in steps:
-            events = self._events.get(step.entry.line, range(0))
-            line = Line(events.start, len(events), group) if events else Line(0, 0, 0)
-            self.lines.append((step.entry.key, line))
+            events = self._events.get(step.entry.line)
+            line = Line(events.start, len(events), group) if events else _SAYS_NOTHING
+            self.lines += packed(step.entry.key, line)
 
     def _append(self, part: Part, moment: datetime | None) -> int:
         agent, dialect = self._agent, self._form.dialect
