@@ -4,7 +4,7 @@ Makes a session of Claude Code with `--lines` lines of the shape that real ones 
 of several tools with their results (repeated as `toolUseResult`), and records of progress, a quarter of all lines. The
 texts are pieces of Foldmark's own sources, so that their words are those of code and prose; `--text` is how many
 characters half of them have at most, and a few have a hundred times as many. `--session` takes a file of your own.
-The import runs in a process of its own, into a database on the disk.
+`foldmark import` runs as a whole process, into a database on the disk.
 
 Exit code 1 if 200,000 lines would take more than 20 seconds of the processor.
 """
@@ -12,6 +12,7 @@ Exit code 1 if 200,000 lines would take more than 20 seconds of the processor.
 import argparse
 import json
 import random
+import resource
 import subprocess
 import sys
 import tempfile
@@ -26,21 +27,6 @@ import foldmark
 BEGAN = datetime(2026, 1, 2, 3, 4, 5)
 LIMIT = 20 / 200_000
 TOOLS = ("Read", "Bash", "Grep", "Edit", "mcp__browser__readPage")
-IMPORT = r"""
-import re, resource, sys
-from pathlib import Path
-import foldmark
-from foldmark.sessions.conversion.importing import import_session
-begin = resource.getrusage(resource.RUSAGE_SELF)
-with foldmark.open(sys.argv[2]) as log:
-    report = import_session(log, sys.argv[1])
-end = resource.getrusage(resource.RUSAGE_SELF)
-memory = re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text())[1]
-print(end.ru_utime - begin.ru_utime, end.ru_stime - begin.ru_stime, int(memory) // 1024, report.lines,
-    sum(report.messages.values()), report.kept)
-"""
-
-
 def corpus() -> str:
     """Foldmark's sources and their documentation, as one text."""
     return "\n".join(path.read_text() for path in sorted(Path(foldmark.__file__).parent.rglob("*.py")))
@@ -106,13 +92,17 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         session = options.session or generated(Path(folder, f"{uuid.uuid4()}.jsonl"), options.lines, options.text)
-        command = [sys.executable, "-c", IMPORT, session, Path(folder, "import.db")]
-        found = subprocess.run(command, capture_output=True, check=True, text=True).stdout.split()
-        user, system, (memory, lines, messages, kept) = float(found[0]), float(found[1]), map(int, found[2:])
-        print(f"{lines} lines, {session.stat().st_size / 1e6:.0f} MB: {messages} messages, {kept} kept as data")
-        print(f"processor {user:.2f} s user, {system:.2f} s system: {(user + system) / lines * 1e6:.0f} us a line")
-        print(f"memory {memory} MB, database {Path(folder, 'import.db').stat().st_size / 1e6:.0f} MB")
-    return 0 if (user + system) / lines <= LIMIT else 1
+        database = Path(folder, "import.db")
+        command = [sys.executable, "-m", "foldmark", "--db", database, "import", session]
+        print(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        with session.open("rb") as file:
+            lines = sum(1 for _ in file)
+        seconds, memory = used.ru_utime + used.ru_stime, used.ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1024)
+        print(f"{lines} lines, {session.stat().st_size / 1e6:.0f} MB: {seconds:.2f} s of the processor")
+        print(f"{seconds / lines * 1e6:.0f} us a line (at most {LIMIT * 1e6:.0f})")
+        print(f"memory {memory:.0f} MB, database {database.stat().st_size / 1e6:.0f} MB")
+    return 0 if seconds / lines <= LIMIT else 1
 
 
 if __name__ == "__main__":
