@@ -27,6 +27,8 @@ import foldmark
 BEGAN = datetime(2026, 1, 2, 3, 4, 5)
 LIMIT = 20 / 200_000
 TOOLS = ("Read", "Bash", "Grep", "Edit", "mcp__browser__readPage")
+
+
 def corpus() -> str:
     """Foldmark's sources and their documentation, as one text."""
     return "\n".join(path.read_text() for path in sorted(Path(foldmark.__file__).parent.rglob("*.py")))
@@ -98,7 +100,10 @@ def main() -> int:
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         with session.open("rb") as file:
             lines = sum(1 for _ in file)
-        seconds, memory = used.ru_utime + used.ru_stime, used.ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1024)
+        seconds, memory = (
+            used.ru_utime + used.ru_stime,
+            used.ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1024),
+        )
         print(f"{lines} lines, {session.stat().st_size / 1e6:.0f} MB: {seconds:.2f} s of the processor")
         print(f"{seconds / lines * 1e6:.0f} us a line (at most {LIMIT * 1e6:.0f})")
         print(f"memory {memory:.0f} MB, database {database.stat().st_size / 1e6:.0f} MB")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import stat
 from collections.abc import Callable
@@ -188,3 +189,10 @@ def test_every_name_with_a_seam_is_taken_apart(word: str) -> None:
     assume(word != "aB")
     pieces = pieces_of(word)
     assert parts_of(f"{word} aB") == " ".join([*(pieces if len(pieces) > 1 else ()), "a", "B"])
+
+
+@given(st.lists(st.sampled_from(["a", "B", "AB", "Get", "x" * 40, "é", "Öl", "1", "_", "-", " ", "\n"]), max_size=14))
+def test_names_are_found_by_their_seams_as_if_each_word_was_looked_at(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    words = dict.fromkeys(re.findall(r"[^\W_]+", text))
+    assert parts_of(text).split() == [piece for word in words if len(pieces_of(word)) > 1 for piece in pieces_of(word)]

@@ -151,7 +151,7 @@ def well_formed(value: Any) -> Any:
 def timestamp(value: str | datetime, precision: str = "microseconds") -> str:
     """UTC in ISO 8601 with microseconds and a Z, or cut to `milliseconds` or `seconds`; a time without a zone is taken
     as UTC. Raises ValueError."""
-    return utc(value).isoformat(timespec=precision).replace("+00:00", "Z")
+    return utc(value).isoformat(timespec=precision)[: -len("+00:00")] + "Z"
 
 
 def utc(value: str | datetime) -> datetime:
@@ -159,6 +159,8 @@ def utc(value: str | datetime) -> datetime:
     moment = datetime.fromisoformat(value) if isinstance(value, str) else value
     if not isinstance(moment, datetime):
         raise ValueError(f"{value!r} is not a time")  # noqa: TRY004 - one kind of error for every wrong time
+    if moment.tzinfo is UTC:
+        return moment
     try:
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except OverflowError as error:

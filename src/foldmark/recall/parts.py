@@ -66,8 +66,9 @@ def _seamed(text: str) -> Iterator[str]:
         at = seam.start()
         if at < done:
             continue
-        before = text[max(at - LONGEST_NAME, 0) : at][::-1]
-        begin, done = at - len(rest.match(before)[0]), rest.match(text, at).end()
+        before, behind = rest.match(text[max(at - LONGEST_NAME, 0) : at][::-1]), rest.match(text, at)
+        assert before is not None and behind is not None  # it matches nothing at all as well
+        begin, done = at - before.end(), behind.end()
         yield text[begin:done]
 
 

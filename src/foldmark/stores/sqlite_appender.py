@@ -1,5 +1,6 @@
 """The appends of one transaction to one agent in SQLite, and the erasing that may be among them."""
 
+from collections.abc import Callable
 from itertools import groupby
 from typing import Any
 
@@ -24,6 +25,7 @@ class Appender:
 
     def __init__(self, db: apsw.Connection, sql: dict[str, str], key: int, path: str) -> None:
         self._db, self._sql, self._key, self._path = db, sql, key, path
+        self._write = db.cursor().execute  # a cursor for each statement takes a tenth of an insert
         ((self.head, self.open_turn, self._messages, self._tokens, self._run, newest, self.ended),) = db.execute(
             sql["position"], (key,)
         )
@@ -36,6 +38,7 @@ class Appender:
         # The first message that is not in the index of words yet; whether one from there on has parts.
         self._unindexed: int | None = None
         self._parts = False
+        self._weight_of: Callable[..., int] | None = None
 
     @property
     def own(self) -> Size:
@@ -68,16 +71,16 @@ class Appender:
         checked = (*fixed, call_id, draft.answers)
         check = checksum(checked, content.encode(), None if data is None else data.encode())
         apart = 1 if draft.apart else None
-        self._db.execute(self._sql["append"], (*checked, apart, tokens, nth, total, content, data, check))
+        self._write(self._sql["append"], (*checked, apart, tokens, nth, total, content, data, check))
         if is_message:
             self._weigh(id, draft)
             self._note_words(id, draft)
         if kind == "tool_call":
-            self._db.execute(self._sql["wait"], (self._key, id))
+            self._write(self._sql["wait"], (self._key, id))
         elif draft.answers is not None:
-            self._db.execute(self._sql["answered"], (self._key, draft.answers))
+            self._write(self._sql["answered"], (self._key, draft.answers))
         elif kind == "turn_ended":
-            self._db.execute(self._sql["end_waiting"], (self._key,))
+            self._write(self._sql["end_waiting"], (self._key,))
         self._run = self._run_after(id, kind, turn)
         self.head, self._next, self.open_turn = id, id + 1, open_turn
         self._messages, self._tokens = messages, sum
@@ -101,14 +104,15 @@ class Appender:
         return self._run is None or call < self._run
 
     def _note_words(self, id: int, draft: Draft) -> None:
-        from foldmark.recall.parts import has_parts  # reading indexes nothing
-
         if not draft.content:
             return
         if self._unindexed is None:
             self._unindexed = id
         name = draft.data.get("name") if draft.data and draft.kind == "tool_call" else None
-        self._parts = self._parts or has_parts(draft.content) or (isinstance(name, str) and has_parts(name))
+        if not self._parts:
+            from foldmark.recall.parts import has_parts  # reading indexes nothing
+
+            self._parts = has_parts(draft.content) or (isinstance(name, str) and has_parts(name))
 
     def index(self) -> None:
         """Bring the index of words up to date, before it is read. SQLite writes a piece of it for each statement and
@@ -122,11 +126,14 @@ class Appender:
         self._unindexed, self._parts = None, False
 
     def _weigh(self, id: int, draft: Draft) -> None:
-        from foldmark.core.weight import weight  # 5 ms, and reading weighs nothing
+        if self._weight_of is None:
+            from foldmark.core.weight import weight  # 5 ms, and reading weighs nothing
 
-        added = weight(draft.kind, draft.content, draft.data, draft.interrupted, id)
+            self._weight_of = weight
+
+        added = self._weight_of(draft.kind, draft.content, draft.data, draft.interrupted, id)
         self._weight += added
-        self._db.execute(self._sql["weigh"], (self._key, id, added, self._weight))
+        self._write(self._sql["weigh"], (self._key, id, added, self._weight))
 
     @property
     def next_id(self) -> int:

@@ -203,7 +203,7 @@ def _usage(value: dict[str, Any]) -> Usage | None:
         _count(usage.get(name))
         for name in ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     ]
-    if all(number is None for number in numbers):
+    if numbers == [None] * 4:
         return None
     return Usage(model, response_of(value), *(number or 0 for number in numbers))
 

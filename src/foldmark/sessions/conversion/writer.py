@@ -14,6 +14,7 @@ from foldmark.conversation import Agent, decide
 from foldmark.conversation.answering import awaiting, shown
 from foldmark.conversation.exchanges import closure, ranges_of
 from foldmark.conversation.standing import Standing
+from foldmark.conversation.timeline import Timeline
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Summary
 from foldmark.core.ports import Progress
@@ -101,7 +102,8 @@ class Writer:
         self._note(steps, first or 0)
         if first is None:
             return
-        self._agent.end_turn(created_at=steps[-1].entry.moment, interrupted=turn.interrupted)
+        # As Agent.end_turn, without a look for a planning conversation: none is open in an import.
+        Timeline.end_turn(self._agent, created_at=steps[-1].entry.moment, interrupted=turn.interrupted)
         self.turns += 1
         if not turn.shown:
             self._hidden.append(first)
