@@ -58,17 +58,21 @@ def _has_unspaced(text: str) -> bool:
     return not text.isascii() and re.search(_UNSPACED, text) is not None
 
 
+def _run(text: str, at: int) -> int:
+    """How many characters from a place on are of one word."""
+    found = re.compile(_REST).match(text, at)
+    return found.end() - at if found else 0
+
+
 def _seamed(text: str) -> Iterator[str]:
     """The words with a seam, found by their seams: most words have none."""
-    rest = re.compile(_REST)
     done = 0
     for seam in _SEAM_AT.finditer(text):
         at = seam.start()
         if at < done:
             continue
-        before, behind = rest.match(text[max(at - LONGEST_NAME, 0) : at][::-1]), rest.match(text, at)
-        assert before is not None and behind is not None  # it matches nothing at all as well
-        begin, done = at - before.end(), behind.end()
+        done = at + _run(text, at)
+        begin = at - _run(text[max(at - LONGEST_NAME, 0) : at][::-1], 0)
         yield text[begin:done]
 
 
