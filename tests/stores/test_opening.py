@@ -539,7 +539,8 @@ def test_no_query_reads_all_events(name: str) -> None:
     """
     with foldmark.open(":memory:") as log:
         sql = queries("sqlite")[name]
-        bindings: Any = dict.fromkeys(re.findall(r":(\w+)", sql), 1) or (1,) * sql.count("?")
+        unnamed = {number or str(place) for place, number in enumerate(re.findall(r"\?(\d*)", sql))}
+        bindings: Any = dict.fromkeys(re.findall(r":(\w+)", sql), 1) or (1,) * len(unnamed)
         plan = [row[3] for row in log.store._db.execute(f"EXPLAIN QUERY PLAN {sql}", bindings)]
     aliases = {"events", *re.findall(r"\bevents (?!WHERE|ORDER|LIMIT|SET)(?:AS )?(\w+)", sql)}
     assert not [step for step in plan if re.match(rf"SCAN ({'|'.join(aliases)})\b", step)]
