@@ -51,11 +51,16 @@ COMMANDS = [
     do(f"/{'x' * 5000}", rf"there is no command /x{{40}}; {HELP_LISTS}"),
     do("/", r"a command begins with '/'; /help lists them"),
     do("/ mark", r"a command begins with '/'; /help lists them"),
-    do("/context", r"/context needs one of: drop, show, count, sent, explain, at, diff, rebuild, window, budget"),
-    do("/context nope", r"/context needs one of: drop, show, count, sent, explain, at, diff, rebuild, window, budget"),
+    do(
+        "/context", r"/context needs one of: drop, evict, show, count, sent, explain, at, diff, rebuild, window, budget"
+    ),
+    do(
+        "/context nope",
+        r"/context needs one of: drop, evict, show, count, sent, explain, at, diff, rebuild, window, budget",
+    ),
     do("/context SHOW", r"/context needs one of: drop, .*, budget; did you mean /context show\?"),
     do("/help nope", rf"there is no command /nope; did you mean /note\? {HELP_LISTS}"),
-    do("/help context nope", r"/context needs one of: drop, show, .*, budget"),
+    do("/help context nope", r"/context needs one of: drop, evict, show, .*, budget"),
     # What is missing or too much
     do("/context drop", r"GID is missing; usage: /context drop GID\.\.\. \[--preview\] \[-- REASON\]"),
     do("/mark A B", r"'B' is too much; usage: /mark \[NAME\] \[-- REASON\]"),

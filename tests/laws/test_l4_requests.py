@@ -263,7 +263,10 @@ def accounts_for(request: Request, agent: Any) -> None:
     assert expected | pinned <= set(accounted)
     if leaving is None:
         assert set(accounted) <= expected | pinned
-        before = [m for m in visible if first is not None and (m.id < first or m.id in cut)]
+        # One that is pinned is sent, and stands in front of the window all the same.
+        apart = {part.event for part in request.manifest.parts if part.layer == "pinned"}
+        apart |= {left.event for left in request.manifest.left_out if left.why == "pins"}
+        before = [m for m in visible if first is not None and (m.id < first or m.id in cut | (moved & apart))]
         assert request.manifest.edge.before == len(before)
 
 

@@ -168,12 +168,13 @@ def test_the_window_is_cut_by_the_tokenizer_s_count():
     log = foldmark.open(":memory:")
     agent = log.agent("a")
     agent.do("/config set token_counting=tokenizer")
-    agent.do("/context budget 2000")
+    agent.do("/context budget 3000")
     for number in range(60):
         agent.append("user", f"Question {number}: " + "why is this so, and since when? " * 5)
         agent.append("assistant", "Because it always was. " * 5)
         agent.end_turn()
+    agent.append("user", "And now?")  # the window is measured as of what opened the newest turn
     request = agent.request(provider="openai", model="gpt-5")
     assert request.manifest.edge.why == "budget"
-    assert 1900 <= request.tokens <= 2000
+    assert 2850 <= request.tokens <= 3000
     log.close()

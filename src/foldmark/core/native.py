@@ -5,9 +5,10 @@ list of blocks or items), `openai_agents` (items of the Agents SDK, as JSON text
 shown the messages that the summary stands for. Here is also where a summary stands: in front of what it left standing.
 """
 
-import json
 from collections.abc import Iterable, Iterator
 from typing import Any
+
+import msgspec
 
 from foldmark.core.events import Event
 
@@ -30,8 +31,8 @@ def blocks_of(event: Event, reader: str) -> tuple[dict[str, Any], ...]:
     items, own = known.get(reader), known.get(AGENTS_SDK)
     if items is None and reader == RESPONSES and isinstance(own, dict):
         try:
-            items = json.loads(own["json"])
-        except (KeyError, TypeError, ValueError, RecursionError):
+            items = msgspec.json.decode(own["json"])
+        except (KeyError, TypeError, msgspec.MsgspecError, UnicodeError, RecursionError):
             items = None
     valid = isinstance(items, list) and all(isinstance(each, dict) for each in items)
     return tuple(items) if valid and items else ()

@@ -94,7 +94,7 @@ def said(text: str, kept: Sequence[Block], uses: Sequence[Block], *, thinks: boo
             if made is None or not thinks or (bound and block.get(IMPORTED) is True):
                 continue
             end = place(block, done, text)
-            more = uses or text[end:].strip() or any(_kind(each) not in THINKING for each in kept[index + 1 :])
+            more = uses or text[end:].strip() or any(map(_own, kept[index + 1 :]))
             if more:  # a message must not end in thinking
                 blocks += _texts(text[done:end])
                 done = end

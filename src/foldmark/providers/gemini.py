@@ -99,7 +99,7 @@ def parse(message: dict[str, Any]) -> tuple[Piece, ...]:
         if isinstance(call, dict):
             pieces.append(_called(call, signature))
             continue
-        if not isinstance(text, str) and (part.keys() - _SAID) and not _PICTURES & part.keys():
+        if not isinstance(text, str) and _is_other(part):
             pieces.append(carried(part, sum(len(piece) for piece in pieces if isinstance(piece, str)), "gemini"))
             continue
         if isinstance(text, str) and text and not thought:
@@ -110,6 +110,16 @@ def parse(message: dict[str, Any]) -> tuple[Piece, ...]:
         pieces.append(_usage(usage))
     calls = any(isinstance(piece, ToolCall) for piece in pieces)
     return (*pieces, *_stopped(message, candidate, calls))
+
+
+def _is_other(part: dict[str, Any]) -> bool:
+    """Whether a part is of a kind that is not known here, as code that the API ran, and can be sent again."""
+    others = part.keys() - _SAID
+    if not others or others & _PICTURES or not all(isinstance(part[name], dict) for name in others) or "text" in part:
+        return False
+    signature = part.get("thoughtSignature", "")
+    signed = isinstance(signature, str) and (not signature or _BASE64.fullmatch(signature) is not None)
+    return signed and isinstance(part.get("thought", False), bool)
 
 
 def parse_gca(message: dict[str, Any]) -> tuple[Piece, ...]:
