@@ -232,7 +232,8 @@ def _order(items: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
         elif begun:
             yield f"input[{index}].role: {role} messages must stand in front"
         after = items[place + 1][1] if place + 1 < len(items) else {"role": "user"}
-        said = _type(after) in ("reasoning", "function_call") or after.get("role") == "assistant"
+        # A call of the API's own tools follows on reasoning as well as one of ours.
+        said = _type(after) == "reasoning" or str(_type(after)).endswith("_call") or after.get("role") == "assistant"
         if _type(item) == "reasoning" and not said:
             # "Item 'rs_…' of type 'reasoning' was provided without its required following item."
             yield f"input[{index}]: reasoning without the item that followed it"

@@ -101,12 +101,18 @@ class Steady:
             further, _ = self._lowered(limit * self._ratio)(events[reach.cut :])
             reach = further._replace(cut=reach.cut + further.cut)
             prompt = self._prompt(events[reach.cut :], reach)
-        first = first_of(events[reach.cut :]) or None
-        edge = msgspec.structs.replace(edge, first=first, settled=reach.settled, oldest=reach.oldest)
+        shown = events[reach.cut :]
+        edge = msgspec.structs.replace(
+            edge,
+            first=first_of(shown) or None,
+            before=self._sources(self._at).count - len(shown),
+            settled=reach.settled,
+            oldest=reach.oldest,
+        )
         if not reach.cut:
             return prompt, edge
         detail = f"what came since would have passed {most:,} tokens: one step brought it to low water"
-        return prompt, msgspec.structs.replace(edge, why="budget", before=edge.before + reach.cut, detail=detail)
+        return prompt, msgspec.structs.replace(edge, why="budget", detail=detail)
 
     def _sources(self, at: Standing) -> Sources:
         # What is told of children stands where it was told first: see `_news`.
