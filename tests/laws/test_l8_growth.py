@@ -246,3 +246,20 @@ def test_a_turn_that_outgrows_the_budget_goes_to_low_water_in_few_steps(log: fol
             assert sent(request)[: len(sent(before))] == sent(before)
     assert all(after.tokens < before.tokens for before, after in steps)
     assert requests[-1].manifest.edge.oldest > 0
+
+
+def test_memos_that_come_later_have_their_heading(log: foldmark.Log) -> None:
+    """Also where the best of those that were picked stands there already."""
+    agent = prepared(log)
+    memos.save(agent, "The parser keeps the names of files in a table of names of files.", (), "human")
+    agent.append("user", "Where does the parser keep the names of files?")
+    agent.append("assistant", "In a table.")
+    agent.end_turn()
+    memos.save(agent, "The parser is written by hand.", (), "human")
+    agent.append("user", "Does the parser keep the names of files?")
+    request = agent.request("openai", "gpt-5")
+    texts = [message["content"] for message in request.body["messages"]]
+    assert [text.splitlines()[0] for text in texts].count("### MEMOS") == 2
+    assert sum("written by hand" in text for text in texts) == 1
+    record_sent(agent, request)
+    assert rebuilt(agent, log.store.newest_sent(agent.id, 1)[0].id).verdict == "identical"

@@ -1,6 +1,6 @@
 """Saving memos, and picking those that go into a request [SPEC 7]."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from foldmark.core.errors import CommandError
@@ -38,8 +38,8 @@ def known(store: "Store", memo_id: int) -> Memo:
     return memo
 
 
-def picked(store: "Store", unit: Unit, most: int) -> list[Layer]:
-    """The memos, at most so many, that the message which opened the newest turn picks by its keywords.
+def picked(store: "Store", unit: Unit, most: int, known: Collection[int | None] = ()) -> list[Layer]:
+    """The memos, at most so many, that the message which opened a turn picks by its keywords, without those `known`.
 
     Only memos from before that message: the layer stays the same for as long as the turn lasts.
     """
@@ -50,7 +50,7 @@ def picked(store: "Store", unit: Unit, most: int) -> list[Layer]:
 
     words = keywords(asked(_opener(unit)))
     found = store.memos_with(words, unit.opener, most) if words else []
-    return memo_layers(((memo.id, entry(memo)) for memo in found), words)
+    return memo_layers(((memo.id, entry(memo)) for memo in found if memo.id not in known), words)
 
 
 def kept(store: "Store", parts: Iterable[Part]) -> dict[str, str]:

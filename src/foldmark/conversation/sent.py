@@ -279,6 +279,7 @@ class _Remake:
         from foldmark.core.config import config_of
         from foldmark.core.request import LeftOut, Options, ToolSpec
         from foldmark.core.view import view
+        from foldmark.core.window import opened_by
         from foldmark.providers.wires import wire_of
 
         sent, makings, hashes = self._sent, self._makings, self._makings.hashes
@@ -297,7 +298,7 @@ class _Remake:
             at: children_layer(each, lambda e: self._event(e).content, unique, config) for at, each in told.items()
         }
         layers += [] if makings.edge.settled else lines.pop(0, [])
-        later = {at: self._layers(ids, config, _opened(self._event(at))) for at, ids in makings.later.items()}
+        later = {at: self._layers(ids, config, opened_by(self._event(at))) for at, ids in makings.later.items()}
         later = {at: [*later.get(at, ()), *lines.get(at, ())] for at in {**later, **lines}}
         layers += [prompts.summed_up(self._event(each)) for each in makings.layers.get("window_summary", ())]
         pinned = sorted(map(self._event, makings.pinned), key=lambda event: (event.turn_id or 0, event.id))
@@ -412,9 +413,3 @@ def _newest(window: Sequence[Event], edge: Edge) -> "Unit | None":
 
     units = Units(reversed([event for event in window if event.id <= (edge.settled or event.id)]))
     return units[0] if units.reach(1) else None
-
-
-def _opened(opener: Event) -> "Unit":
-    from foldmark.core.window import Unit
-
-    return Unit(opener.id, (opener.turn_id,), (opener,))

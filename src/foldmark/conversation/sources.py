@@ -17,7 +17,7 @@ from foldmark.core.config import Config
 from foldmark.core.events import Event
 from foldmark.core.prompt import Layer
 from foldmark.core.segments import Segment, Segments, intersect, until
-from foldmark.core.window import Unit, Units
+from foldmark.core.window import Units, opened_by
 
 
 class Pinned(NamedTuple):
@@ -84,15 +84,19 @@ class Sources:
     @cached_property
     def then(self) -> list[Layer]:
         """The layers as they were at event `settled`."""
+        if self._config.steady:
+            return self.now
         record = msgspec.structs.replace(self._at.record, head=self.settled)
         return self._layers(msgspec.structs.replace(self._at, record=record))
 
-    def news(self, opener: Event, state: Event | None, scratchpad: Event | None) -> list[Layer]:
+    def news(
+        self, opener: Event, state: Event | None, scratchpad: Event | None, known: Collection[int | None]
+    ) -> list[Layer]:
         """What is put in front of a message that opened a turn, as far as it is new: a state, a scratchpad, and the
-        memos that the message picks."""
-        found = prompts.layers(self._config, (), guidelines=None, state=state, scratchpad=scratchpad)
-        unit = Unit(opener.id, (opener.turn_id,), (opener,))
-        return [*found[1:], *picked(self._store, unit, self._config.memos_injected)]
+        memos that the message picks, but for those whose ids are `known`."""
+        memos = picked(self._store, opened_by(opener), self._config.memos_injected, known)
+        found = prompts.layers(self._config, (), guidelines=None, state=state, scratchpad=scratchpad, memos=memos)
+        return found[1:]  # without the system prompt
 
     @property
     def without_anchors(self) -> list[Layer]:

@@ -22,7 +22,7 @@ from foldmark.core.prompt import Layer, Prompt
 from foldmark.core.request import Edge
 from foldmark.core.segments import Segment, Segments, subtract, until
 from foldmark.core.view import view
-from foldmark.tokens.counting import BytesRuler, uncalibrated
+from foldmark.tokens.counting import BytesRuler
 
 
 def boundary(at: Standing, opened: int) -> int:
@@ -77,8 +77,8 @@ class Steady:
     ) -> None:
         self._at, self._target, self._instruction, self._tools, self._answers = at, target, instruction, tools, answers
         self._config = config
-        now = self._sources(at)
-        then = as_of(at, boundary(at, Windowing(now, config, target, None, anchors_last=True).opened()))
+        self._now = self._sources(at)
+        then = as_of(at, boundary(at, Windowing(self._now, config, target, None, anchors_last=True).opened()))
         # A calibration waits for the next boundary.
         self._config = msgspec.structs.replace(config, calibration=then.config.calibration)
         self._then = self._sources(then)
@@ -94,7 +94,7 @@ class Steady:
         most = min(filter(None, (self._config.sliding_context_tokens, limit)), default=None)
         if most is not None and since:
             encoded, room = self.windowing.encoded(begun), most * self._ratio
-            size = self._plain.size(encoded.body, encoded.data, begun.media)
+            size = self.windowing.plain.size(encoded.body, encoded.data, begun.media)
             reach = followed(events, reach, size, room, self._config, self._lowered(room))
         prompt = self._prompt(events[reach.cut :], reach)
         if limit is not None and self.windowing.tokens(prompt) > limit:
@@ -105,7 +105,7 @@ class Steady:
         edge = msgspec.structs.replace(
             edge,
             first=first_of(shown) or None,
-            before=self._sources(self._at).count - len(shown),
+            before=self._now.count - len(shown),
             settled=reach.settled,
             oldest=reach.oldest,
         )
@@ -130,11 +130,7 @@ class Steady:
     @property
     def _ratio(self) -> float:
         ruler = self.windowing.ruler
-        return ruler.ratio if isinstance(ruler, BytesRuler) else self._plain.ratio
-
-    @property
-    def _plain(self) -> BytesRuler:
-        return BytesRuler(uncalibrated(self._target.provider, self._target.model))
+        return ruler.ratio if isinstance(ruler, BytesRuler) else self.windowing.plain.ratio
 
     def _lowered(self, room: float) -> Callable[[Sequence[Event]], tuple[Reach, int]]:
         def lower(events: Sequence[Event]) -> tuple[Reach, int]:
@@ -181,7 +177,7 @@ class Steady:
         before = settled
         for opener in openers:
             state, scratchpad = (_last(store, ids, before, opener.id) for ids in (states, notes))
-            news = [n for n in self._then.news(opener, state, scratchpad) if n.memo is None or n.memo not in memos]
+            news = self._then.news(opener, state, scratchpad, memos)
             memos.update(layer.memo for layer in news if layer.memo is not None)
             found[opener.id] = [*news, *found.get(opener.id, ())]
             before = opener.id

@@ -142,20 +142,21 @@ class Windowing:
     def _steps(self) -> Steps:
         budget = self._config.sliding_context_tokens
         step = max(1, round((1 - self._config.low_water) * budget))
-        return Steps(step, budget - self._reserved, self._plain.tokens(self._sources.weight))
+        return Steps(step, budget - self._reserved, self.plain.tokens(self._sources.weight))
 
     @property
     def _reserved(self) -> int:
         """System, tools and guidelines, as when the newest turn was opened, and what is kept free."""
         stable = [layer for layer in self._sources.then if layer.layer not in prompts.ANCHORS]
         prompt = prompts.assemble(stable, view((), self._target.wire.dialect, self._config))
-        return self._plain.tokens(len(self.encoded(prompt).data)) + RESERVE
+        return self.plain.tokens(len(self.encoded(prompt).data)) + RESERVE
 
     def _before(self, count: int) -> int:
-        return self._plain.tokens(self._sources.weight_before(count))
+        return self.plain.tokens(self._sources.weight_before(count))
 
     @property
-    def _plain(self) -> BytesRuler:
+    def plain(self) -> BytesRuler:
+        """What turns are weighed with."""
         # A new calibration, or another way of counting, moves no window that fits.
         return BytesRuler(uncalibrated(self._target.provider, self._target.model))
 

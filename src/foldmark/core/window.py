@@ -43,6 +43,11 @@ class Unit(NamedTuple):
         return max([self.opener, *(event.id for event in self.events if event.kind == "summary")])
 
 
+def opened_by(event: Event) -> Unit:
+    """The turn that an event opened, with nothing else of it."""
+    return Unit(event.id, (event.turn_id,), (event,))
+
+
 class Units:
     """The units of messages that come newest first, read only as far as somebody asks."""
 
