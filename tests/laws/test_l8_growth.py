@@ -251,12 +251,12 @@ def test_a_turn_that_outgrows_the_budget_goes_to_low_water_in_few_steps(log: fol
 def test_memos_that_come_later_have_their_heading(log: foldmark.Log) -> None:
     """Also where the best of those that were picked stands there already."""
     agent = prepared(log)
-    memos.save(agent, "The parser keeps the names of files in a table of names of files.", (), "human")
-    agent.append("user", "Where does the parser keep the names of files?")
-    agent.append("assistant", "In a table.")
+    memos.save(agent, "The parser, the lexer and the Unicode tables are generated.", (), "human")
+    agent.append("user", "Where are the Unicode tables of the parser?")
+    agent.append("assistant", "They are generated.")
     agent.end_turn()
     memos.save(agent, "The parser is written by hand.", (), "human")
-    agent.append("user", "Does the parser keep the names of files?")
+    agent.append("user", "Has the parser a lexer for Unicode tables?")
     request = agent.request("openai", "gpt-5")
     texts = [message["content"] for message in request.body["messages"]]
     assert [text.splitlines()[0] for text in texts].count("### MEMOS") == 2

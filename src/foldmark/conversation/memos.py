@@ -38,8 +38,8 @@ def known(store: "Store", memo_id: int) -> Memo:
     return memo
 
 
-def picked(store: "Store", unit: Unit, most: int, known: Collection[int | None] = ()) -> list[Layer]:
-    """The memos, at most so many, that the message which opened a turn picks by its keywords, without those `known`.
+def picked(store: "Store", unit: Unit, most: int, without: Collection[int | None] = ()) -> list[Layer]:
+    """The memos, at most so many and `without` some ids, that the message which opened a turn picks by its keywords.
 
     Only memos from before that message: the layer stays the same for as long as the turn lasts.
     """
@@ -50,7 +50,7 @@ def picked(store: "Store", unit: Unit, most: int, known: Collection[int | None] 
 
     words = keywords(asked(_opener(unit)))
     found = store.memos_with(words, unit.opener, most) if words else []
-    return memo_layers(((memo.id, entry(memo)) for memo in found if memo.id not in known), words)
+    return memo_layers(((memo.id, entry(memo)) for memo in found if memo.id not in without), words)
 
 
 def kept(store: "Store", parts: Iterable[Part]) -> dict[str, str]:
