@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-import foldmark
-from foldmark import Agent, CommandError, Log
+from foldmark import Agent, CommandError
 from foldmark.conversation.asking import Asking
 from foldmark.conversation.doctor import examine
 from foldmark.conversation.sent import rebuilt, record_sent
@@ -16,17 +14,6 @@ from foldmark.interfaces.render import result_text
 
 TEXT = "a line of the file\n" * 30
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-
-
-@pytest.fixture
-def log() -> Iterator[Log]:
-    with foldmark.open(":memory:") as log:
-        yield log
-
-
-@pytest.fixture
-def agent(log: Log) -> Agent:
-    return log.agent("root")
 
 
 def used(agent: Agent, path: str = "a.py", text: str = TEXT, name: str = "read_file", **more: Any) -> int:

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given
 
 import foldmark
 from deeds import DEEDS, do, family
-from foldmark import Agent, Event, Log
+from foldmark import Agent, Event
 
 CACHING = "anthropic/claude-sonnet-4-5"
-
-
-@pytest.fixture
-def log() -> Iterator[Log]:
-    with foldmark.open(":memory:") as log:
-        yield log
-
-
-@pytest.fixture
-def agent(log: Log) -> Agent:
-    return log.agent("root")
 
 
 def talk(agent: Agent, *texts: str) -> list[int]:

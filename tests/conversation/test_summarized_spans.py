@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-import foldmark
-from foldmark import Agent, CommandError, Log
+from foldmark import Agent, CommandError
 from foldmark.conversation.doctor import examine
-
-
-@pytest.fixture
-def log() -> Iterator[Log]:
-    with foldmark.open(":memory:") as log:
-        yield log
-
-
-@pytest.fixture
-def agent(log: Log) -> Agent:
-    return log.agent("root")
 
 
 def turn(agent: Agent, text: str) -> int:

@@ -1,0 +1,19 @@
+"""A log in memory and its root agent; a test that needs others makes its own."""
+
+from collections.abc import Iterator
+
+import pytest
+
+import foldmark
+from foldmark import Agent, Log
+
+
+@pytest.fixture
+def log() -> Iterator[Log]:
+    with foldmark.open(":memory:") as log:
+        yield log
+
+
+@pytest.fixture
+def agent(log: Log) -> Agent:
+    return log.agent("root")
