@@ -10,7 +10,8 @@ import pytest
 import foldmark
 from foldmark import Agent, Log
 from foldmark.conversation.asking_model import ask
-from foldmark.conversation.sent import rebuilt, record_sent
+from foldmark.conversation.rebuilding import rebuilt
+from foldmark.conversation.sent import record_sent
 
 GOAL = "Count the tables of the schema. Report by /send."
 

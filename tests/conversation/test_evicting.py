@@ -9,7 +9,8 @@ import pytest
 from foldmark import Agent, CommandError
 from foldmark.conversation.asking import Asking
 from foldmark.conversation.doctor import examine
-from foldmark.conversation.sent import rebuilt, record_sent
+from foldmark.conversation.rebuilding import rebuilt
+from foldmark.conversation.sent import record_sent
 from foldmark.interfaces.render import result_text
 
 TEXT = "a line of the file\n" * 30

@@ -19,7 +19,8 @@ from deeds import OPERATING, SAYING, do, family
 from foldmark import Agent, CommandError, Log
 from foldmark.conversation.doctor import examine
 from foldmark.conversation.memos import save
-from foldmark.conversation.sent import REDACTED, Rebuilt, rebuilt, record_sent
+from foldmark.conversation.rebuilding import REDACTED, Rebuilt, rebuilt
+from foldmark.conversation.sent import record_sent
 from foldmark.core.request import Part, Request
 from foldmark.runtime.asking import Answer, ask
 

@@ -8,7 +8,8 @@ import request_validators
 
 import foldmark
 from foldmark import Agent
-from foldmark.conversation.sent import rebuilt, record_sent
+from foldmark.conversation.rebuilding import rebuilt
+from foldmark.conversation.sent import record_sent
 from foldmark.core.native import OPAQUE
 
 Body = dict[str, Any]

@@ -22,7 +22,8 @@ from deeds import OPERATING, SAYING, do, family
 from foldmark import Agent, CommandError, Log, StoreError
 from foldmark.conversation.asking import Asking
 from foldmark.conversation.doctor import examine
-from foldmark.conversation.sent import REDACTED, Rebuilt, rebuilt, record_sent
+from foldmark.conversation.rebuilding import REDACTED, Rebuilt, rebuilt
+from foldmark.conversation.sent import record_sent
 from foldmark.core import prompt, view
 from foldmark.core.errors import ContextOverflowError
 from foldmark.core.request import Manifest, Request, ToolCall

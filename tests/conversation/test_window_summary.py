@@ -17,7 +17,8 @@ import foldmark
 from deeds import OPERATING, SAYING, do, family
 from foldmark import Agent, Log
 from foldmark.conversation.doctor import examine
-from foldmark.conversation.sent import rebuilt, record_sent
+from foldmark.conversation.rebuilding import rebuilt
+from foldmark.conversation.sent import record_sent
 from foldmark.conversation.window_summary import BEFORE, MESSAGES, SUM_UP, Due, due, make
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.request import Request

@@ -21,7 +21,8 @@ import foldmark
 from deeds import OPERATING, SAYING, do, family, ids
 from foldmark import Agent
 from foldmark.conversation import memos
-from foldmark.conversation.sent import rebuilt, record_sent
+from foldmark.conversation.rebuilding import rebuilt
+from foldmark.conversation.sent import record_sent
 from foldmark.conversation.usage import calibrate
 from foldmark.core.answer import Usage
 from foldmark.core.caching import blocks

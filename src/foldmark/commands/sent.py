@@ -7,7 +7,7 @@ from msgspec import to_builtins
 from foldmark.commands.registry import Call, Command
 from foldmark.commands.show import addressee, request_json, request_text
 from foldmark.conversation import Agent, Result
-from foldmark.conversation.sent import Rebuilt, rebuilt
+from foldmark.conversation.rebuilding import Rebuilt, rebuilt
 from foldmark.core.sent import SentRequest
 from foldmark.core.towards import minute
 from foldmark.core.wording import count
