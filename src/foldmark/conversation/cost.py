@@ -13,7 +13,7 @@ from foldmark.conversation.standing import Standing
 from foldmark.core.caching import Bill, Cache, Rules, explicit, managed, stepped
 from foldmark.core.codec import stored_time
 from foldmark.core.config import Config
-from foldmark.core.events import Drop, Event, Restore
+from foldmark.core.events import ANSWER_KINDS, Drop, Event, Restore
 from foldmark.core.ports import Progress
 from foldmark.core.request import Request, ToolSpec
 from foldmark.core.segments import Segment, Segments, subtract, until
@@ -23,8 +23,6 @@ from foldmark.tokens.models import Model
 CAUSES = ("first", "pause", "cut", "turn", "step")
 """What a request comes after: nothing; a pause that the cache did not outlive; a move of the window's beginning; a
 person's message; a result of its own turn."""
-
-_OF_MODEL = ("assistant", "tool_call")
 
 
 class Policy(Struct, frozen=True):
@@ -116,7 +114,7 @@ def asked(agent: Agent) -> list[Asked]:
     moment = 0.0
     before: Event | None = None
     for event in _own(agent, gone):
-        if event.kind in _OF_MODEL and _begins(before, event) and event.id > earliest:
+        if event.kind in ANSWER_KINDS and _begins(before, event) and event.id > earliest:
             found.append(Asked(_without(agent.stood(event.id - 1), gone), moment, event.turn_id))
         moment, before = max(moment, stored_time(event.created_at).timestamp()), event
     return found
@@ -124,7 +122,7 @@ def asked(agent: Agent) -> list[Asked]:
 
 def answered(agent: Agent, provider: str, model: str) -> int:
     """The tokens of all that the model answered, thinking excepted: the text and the calls that are recorded."""
-    answers = (event for event in _own(agent, _dropped_at_the_end(agent)) if event.kind in _OF_MODEL)
+    answers = (event for event in _own(agent, _dropped_at_the_end(agent)) if event.kind in ANSWER_KINDS)
     return sum(count(provider, model, event.content.encode()) for event in answers)
 
 
@@ -217,7 +215,7 @@ def _own(agent: Agent, gone: Segments) -> Iterator[Event]:
 
 
 def _begins(before: Event | None, event: Event) -> bool:
-    return before is None or before.kind not in _OF_MODEL or before.turn_id != event.turn_id
+    return before is None or before.kind not in ANSWER_KINDS or before.turn_id != event.turn_id
 
 
 def _dropped_at_the_end(agent: Agent) -> Segments:

@@ -7,16 +7,13 @@ from msgspec import Struct
 
 from foldmark.conversation.exchanges import until_next
 from foldmark.core.answer import Stopped, Usage
-from foldmark.core.events import Event
+from foldmark.core.events import ANSWER_KINDS, Event
 from foldmark.core.request import Request
 from foldmark.core.segments import Segment, contains, until
 
 if TYPE_CHECKING:
     from foldmark.conversation.agent import Agent
     from foldmark.conversation.standing import Standing
-
-ANSWER = ("assistant", "tool_call")
-"""The kinds of messages that an answer of a model is recorded as."""
 
 
 class Snapshot(Struct, frozen=True):
@@ -100,7 +97,7 @@ def snapshots(at: "Standing", messages: Sequence[Event]) -> dict[int, Weighed]:
     interactions: list[list[Event]] = [[]]
     for message in messages:
         before = interactions[-1]
-        if before and before[-1].kind in ANSWER and message.kind not in ANSWER:
+        if before and before[-1].kind in ANSWER_KINDS and message.kind not in ANSWER_KINDS:
             interactions.append([])
         interactions[-1].append(message)
     owner = messages[0].agent_id

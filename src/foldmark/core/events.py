@@ -23,6 +23,9 @@ ROLES = {
 """The conversation kinds, which may be sent to a model, and the role that each is sent in."""
 
 MESSAGE_KINDS = tuple(ROLES)
+ANSWER_KINDS = ("assistant", "tool_call")
+"""The kinds of messages that an answer of a model is recorded as."""
+
 OPERATION_KINDS = (
     "mark",
     "clear",

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from foldmark.core.config import Config
-from foldmark.core.events import Event
+from foldmark.core.events import ANSWER_KINDS, Event
 from foldmark.core.media import media_of
 from foldmark.core.view import active_from, tiers
 from foldmark.core.weight import shown_bytes, weight
@@ -98,9 +98,6 @@ def _is_active(event: Event, since: int) -> bool:
 
 def _asks(events: Sequence[Event], index: int) -> bool:
     """Whether the model is asked behind this message: it, or another program, has said nothing since."""
-    if events[index].kind in _OF_MODEL:
+    if events[index].kind in ANSWER_KINDS:
         return False
-    return index + 1 == len(events) or events[index + 1].kind in _OF_MODEL
-
-
-_OF_MODEL = ("assistant", "tool_call")
+    return index + 1 == len(events) or events[index + 1].kind in ANSWER_KINDS

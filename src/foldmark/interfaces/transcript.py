@@ -6,7 +6,7 @@ from itertools import islice
 
 from foldmark.conversation import Agent
 from foldmark.conversation.usage import Weighed, snapshots
-from foldmark.core.events import Event
+from foldmark.core.events import ANSWER_KINDS, Event
 from foldmark.core.request import Edge
 from foldmark.core.turns import Turn, newest_turns
 from foldmark.core.wording import count, title
@@ -67,7 +67,7 @@ def _turn(turn: Turn, weighed: dict[int, Weighed]) -> list[str]:
     found = []
     for message in turn.messages:
         if text := _message(message):
-            beside = weighed.get(message.id) if message.kind in ("assistant", "tool_call") else None
+            beside = weighed.get(message.id) if message.kind in ANSWER_KINDS else None
             found.append(text if beside is None else f"{text} {beside}")
     return fitted("\n".join(found)).split("\n")
 

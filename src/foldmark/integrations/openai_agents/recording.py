@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from foldmark.conversation import Agent
+from foldmark.core.events import ANSWER_KINDS
 from foldmark.integrations.openai_agents.keeping import KEY, exact, kept
 from foldmark.integrations.openai_agents.reading import Reading, is_thought, read
 
@@ -36,7 +37,7 @@ def entries(items: Iterable[Any]) -> list[Entry]:
             thoughts.append(item)
             continue
         reading = read(item)
-        if thoughts and reading.kind not in ("assistant", "tool_call"):
+        if thoughts and reading.kind not in ANSWER_KINDS:
             found.append(thought(thoughts))
             thoughts = []
         data = kept(thoughts, item, reading.text, reading.blocks, reading.holes)
@@ -58,7 +59,7 @@ def append(agent: Agent, wanted: Iterable[Entry]) -> None:
         kind = entry.reading.kind
         if kind in _BEGINS and before not in _BEGINS:
             end_turn(agent)
-        answers = kind in ("assistant", "tool_call")
+        answers = kind in ANSWER_KINDS
         told = carrier is not None and answers and not entry.thinks
         data = {**entry.data, KEY: {**entry.data[KEY], "with": carrier}} if told else entry.data
         event_id = _append(agent, entry.reading, data)
