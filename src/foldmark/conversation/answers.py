@@ -54,7 +54,7 @@ def _said(
 
 
 def _behind(kept: Sequence[dict[str, Any]], done: int) -> list[dict[str, Any]]:
-    """Kept blocks with their places in the text that begins at `done`."""
+    """The kept blocks, with their positions counted from character `done` of the text."""
     return [{**block, AFTER: block[AFTER] - done} if block.get(AFTER) and done else block for block in kept]
 
 

@@ -56,14 +56,13 @@ def closure(at: Standing, messages: Sequence[Message]) -> list[Message]:
 
 
 def behind(at: Standing, position: int) -> Segments:
-    """What is visible of this agent's own behind a position: not the summaries that stand for nothing but what lies
-    before it."""
+    """This agent's own visible events after a position, without the summaries that replace only what lies before it."""
     own = intersect(at.visible, [Segment(at.record.id, position + 1, END)])
     return subtract(own, [Segment(at.record.id, each, each) for each in summaries_before(at, position)])
 
 
 def summaries_before(at: Standing, position: int) -> tuple[int, ...]:
-    """The agent's own visible summaries that were recorded behind a position and stand for nothing there [SPEC 5.7]."""
+    """The agent's own visible summaries after a position that replace only what lies before it [SPEC 5.7]."""
     own, visible = at.record.id, at.visible
     there, found = (Segment(own, position + 1, at.newest),), dict[int, None]()
     for each in at.store.of_kind("summary", there):  # one may stand for another

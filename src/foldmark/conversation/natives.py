@@ -72,7 +72,7 @@ def read_by(at: Standing, reads: Callable[[Event], bool]) -> Standing:
 
 
 def read_as(reader: str) -> Callable[[Event], bool]:
-    """Return what says whether a provider that reads this form reads a summary (`core.native`)."""
+    """Return a predicate: whether a provider that reads this form can read a summary (`core.native`)."""
     return lambda event: bool(blocks_of(event, reader))
 
 

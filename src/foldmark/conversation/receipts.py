@@ -113,8 +113,8 @@ class Receipt(Struct, frozen=True):
 
 
 def results_changed(at: Standing, fold: Fold, seen: Segments) -> tuple[list[Event], list[Event]]:
-    """Return the tool results visible in `seen` that are evicted in `fold` and not now, and those that are evicted now
-    and not in `fold`. Cost follows the results."""
+    """Return the tool results visible in `seen` that `fold` evicts in addition, and those that it no longer evicts.
+    Cost follows the results."""
     if fold.evicted.keys() == at.fold.evicted.keys():
         return [], []
 

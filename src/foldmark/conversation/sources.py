@@ -141,7 +141,7 @@ class Sources:
 
     @property
     def told(self) -> dict[int, Family]:
-        """The same by where it is told."""
+        """`family` by the message in front of which it is told; 0 is the default place (`Manifest.told`)."""
         return {0: self.family}
 
     @cached_property

@@ -156,7 +156,7 @@ class Windowing:
 
     @property
     def plain(self) -> BytesRuler:
-        """What turns are weighed with."""
+        """The ruler by which turns are weighed: bytes, uncalibrated."""
         # A new calibration, or another way of counting, moves no window that fits.
         return BytesRuler(uncalibrated(self._target.provider, self._target.model))
 

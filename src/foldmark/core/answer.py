@@ -48,12 +48,12 @@ def carried_in(block: dict[str, Any], of: str) -> dict[str, Any] | None:
 
 
 def place(block: dict[str, Any], done: int, text: str) -> int:
-    """Return where in an answer's text a kept block stands, at `done` or behind it."""
+    """Return the position of a kept block in an answer's text: `done`, or a later one."""
     return min(max(_number(block, AFTER, done), done), len(text))
 
 
 def span(block: dict[str, Any], done: int, text: str) -> tuple[int, int]:
-    """Return where the part of an answer's text begins and ends that a kept block is about; by default all of it."""
+    """Return where the part of an answer's text that a kept block is about begins and ends; by default all of it."""
     begin = place(block, done, text)
     return begin, min(begin + _number(block, LENGTH, len(text)), len(text))
 

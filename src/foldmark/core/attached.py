@@ -102,7 +102,7 @@ def _is_thought(block: dict[str, Any]) -> bool:
 
 
 def _expired(block: dict[str, Any], now: str) -> bool:
-    """Whether a container's time is over, by the log's own clock: a request depends on nothing else."""
+    """Whether a container has expired, by the times in the log: a request depends on nothing else."""
     about = block.get(CONTAINER)
     until = about.get("expires_at") if isinstance(about, dict) else None
     try:

@@ -14,7 +14,7 @@ MOST = 10**9
 """No count of tokens, turns or characters is larger."""
 
 STEADY_LOW_WATER = 0.8
-"""Where nothing else is set and the policy is `steady`: at 1 every turn would be a boundary."""
+"""The low water of `steady` if none is set: at 1 every turn would be a boundary."""
 
 
 class Config(Struct, frozen=True):
@@ -72,7 +72,7 @@ class Config(Struct, frozen=True):
 
     @property
     def low_water(self) -> float:
-        """The share of its budget that a window which is full goes back to; 1 if it moves turn by turn."""
+        """The share of the budget to which a full window is reduced; 1 if it moves turn by turn."""
         low = self.sliding_context_low_water
         return STEADY_LOW_WATER if self.steady and low == 1 else low
 

@@ -97,7 +97,7 @@ def _is_active(event: Event, since: int) -> bool:
 
 
 def _asks(events: Sequence[Event], index: int) -> bool:
-    """Whether the model is asked behind this message: it, or another program, has said nothing since."""
+    """Whether the model was asked after this message, or is now: what follows is its answer, or nothing."""
     if events[index].kind in ANSWER_KINDS:
         return False
     return index + 1 == len(events) or events[index + 1].kind in ANSWER_KINDS

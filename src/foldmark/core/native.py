@@ -20,7 +20,7 @@ OPAQUE = "[A compaction by the provider, which only its own models can read; /re
 
 
 def forms(event: Event) -> dict[str, Any]:
-    """Return the forms of a summary by whose they are; empty for any other message."""
+    """Return the forms of a summary, reader -> form; empty for any other message."""
     found = (event.data or {}).get("native") if event.kind == "summary" else None
     return found if isinstance(found, dict) else {}
 
@@ -39,7 +39,7 @@ def blocks_of(event: Event, reader: str) -> tuple[dict[str, Any], ...]:
 
 
 def begins(event: Event) -> int:
-    """Return the id where a message stands: its own, or of a summary where what it replaced began."""
+    """Return the id that decides a message's place: its own, or of a summary that of the first message it replaced."""
     ranges = (event.data or {}).get("ranges") if event.kind == "summary" else None
     firsts = [each[1] for each in ranges if isinstance(each, list | tuple)] if isinstance(ranges, list | tuple) else []
     return min(event.id, *(first for first in firsts if isinstance(first, int)), event.id)

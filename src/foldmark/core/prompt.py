@@ -198,7 +198,7 @@ def assemble(
 
 
 def _texts(anchors: Iterable[Layer]) -> list[str]:
-    """The messages that layers among the messages become: what is told of children stands by itself."""
+    """The texts of layers that stand among the messages; what is told of children is a message of its own."""
     anchors = list(anchors)
     notes = _joined(layer for layer in anchors if layer.layer != CHILDREN)
     return [*filter(None, [notes]), *(layer.text for layer in anchors if layer.layer == CHILDREN)]

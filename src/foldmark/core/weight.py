@@ -28,7 +28,7 @@ IMAGE = media.TOKENS * 4 + 120
 """An image, its frame included, at the most bytes that any provider's token has."""
 
 DOCUMENT = 160
-"""Bytes around a document's data and name."""
+"""Bytes of a document's frame, without its data and name."""
 
 INTERRUPTED = 20
 """What marks an answer that was cut short."""

@@ -35,7 +35,7 @@ def leaving() -> Iterator[None]:
 
 @contextmanager
 def outcome_told(outcome: Callable[[], str]) -> Iterator[None]:
-    """While the block writes a session: whoever ends it is told `outcome()`, and the exit code is the signal's."""
+    """If a signal or Ctrl-C ends the block, which writes a session, print `outcome()`, exit with its code."""
     try:
         with leaving():
             yield
@@ -47,7 +47,7 @@ def outcome_told(outcome: Callable[[], str]) -> Iterator[None]:
 
 
 def session_written(parent: "SessionPath", new_id: str) -> str:
-    """Say whether the session `new_id`, which is made of `parent`, is there: it is there whole or not at all."""
+    """Say whether the session `new_id`, made from `parent`, was written; it is there whole or not at all."""
     from foldmark.sessions.places import session_path
     from foldmark.sessions.resuming import resume_command
 

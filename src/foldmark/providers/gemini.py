@@ -113,7 +113,7 @@ def parse(message: dict[str, Any]) -> tuple[Piece, ...]:
 
 
 def _is_other(part: dict[str, Any]) -> bool:
-    """Whether a part is of a kind that is not known here, as code that the API ran, and can be sent again."""
+    """Whether a part is of an unknown kind, such as code that the API ran, and can be sent again."""
     others = part.keys() - _SAID
     if not others or others & _PICTURES or not all(isinstance(part[name], dict) for name in others) or "text" in part:
         return False

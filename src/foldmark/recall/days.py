@@ -1,4 +1,4 @@
-"""The days that a message speaks of: "last week" depends on when it was said [SPEC 7]. English words."""
+"""Dates in messages and queries: "last week" is resolved against the time of the message [SPEC 7]. English only."""
 
 import re
 from collections.abc import Iterator
@@ -72,7 +72,7 @@ def _day(told: str) -> date | None:
 
 @lru_cache(maxsize=1000)
 def _name(first: date, last: date | None = None) -> frozenset[str]:
-    """What several days have in common: a year, perhaps a month, perhaps the day."""
+    """The stems of the year, month and day that all days of a period share, as far as they share them."""
     ends = (first, last or first)
     day = str(first.day) if first == ends[1] else ""
     month = " ".join(MONTHS[each.month - 1] for each in ends) if (ends[1] - first).days <= 31 else ""
@@ -80,7 +80,7 @@ def _name(first: date, last: date | None = None) -> frozenset[str]:
 
 
 def _spans(text: str, said: date) -> Iterator[tuple[date, date]]:
-    """The first and the last of the days that each expression means."""
+    """The period that each expression in a text means: its first and its last day."""
     for match in _relative().finditer(text):
         unit, steps = "day", -1 if match["before"] else 1
         if match["unit"]:
@@ -95,7 +95,7 @@ def _spans(text: str, said: date) -> Iterator[tuple[date, date]]:
 
 
 def _span(unit: str, steps: int, said: date) -> tuple[date, date]:
-    """The day, week, month or year that is so many steps away from a day, or the weekday next to it."""
+    """The period `steps` units after `said` (negative: before it), or the nearest such weekday."""
     if unit in _WEEKDAYS:
         away = (_WEEKDAYS.index(unit) - said.weekday()) % 7
         unit, steps = "day", away - 7 if steps < 0 else away or 7 * steps

@@ -29,19 +29,19 @@ PASSAGE = 0.4
 """What a term weighs that stands anywhere in the passage."""
 
 BESIDE = 1
-"""How far from one that holds a telling term a message may stand that holds none and still answer a question."""
+"""A message without a word of the query can answer a question if one this many places away holds a telling word."""
 
 ASKING = 0.5
 """How much less a message counts that only asks, where the query is a question: an answer tells."""
 
 ANSWERING = 0.3
-"""How much of what a message holds that only asks counts for the next one besides, where the query is a question."""
+"""The share of a message's own score that its successor gets, where the message asks and the query is a question."""
 
 TIMED = 0.4
-"""How much more a message counts that tells a time, where the query asks for one."""
+"""By how much a message that tells a time counts more, where the query asks for one."""
 
 NAMED = 0.1
-"""How much more a message counts that begins with the name of who speaks, where the query has this name."""
+"""By how much a message that begins with its speaker's name counts more, where the query has this name."""
 
 LONGEST, NEIGHBOUR = 100_000, 2000
 """Characters that are read of a message, and of one beside it."""

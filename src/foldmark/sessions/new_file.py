@@ -88,7 +88,7 @@ def _beside(path: Path, mode: int) -> Iterator[tuple[IO[bytes], str]]:
 
 
 def _temporary(folder: Path) -> tuple[int, str]:
-    """Return a new locked file: its descriptor and its name. Raises OSError."""
+    """Create a temporary file, lock it, and return its descriptor and its name. Raises OSError."""
     while True:
         descriptor, name = tempfile.mkstemp(SUFFIX, PREFIX, folder)
         # Before it is locked, another process may take it for one that was left, and remove it.

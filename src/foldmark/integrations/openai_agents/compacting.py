@@ -94,7 +94,7 @@ def add(agent: Agent, items: Sequence[Any]) -> None:
 
 
 def take_back(agent: Agent, event: Event) -> bool:
-    """Take back a compaction that was added by itself: what it stands for is there again. False for anything else."""
+    """Restore what a compaction replaced if it was added as a single item. Return False for any other event."""
     if not is_inline(event) or event.agent_id != agent.id:
         return False
     agent.operate(lambda _: Restore(event.id), actor="system")

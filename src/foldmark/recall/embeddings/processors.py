@@ -27,7 +27,7 @@ def one_thread_each() -> None:
 
 @contextmanager
 def undivided() -> Iterator[None]:
-    """The same for NumPy if it is imported meanwhile; for who starts no program meanwhile."""
+    """While the block runs, NumPy is imported with one thread for its matrices. No program may be started meanwhile."""
     own = [name for name in _THREADS if name not in os.environ]
     os.environ.update(dict.fromkeys(own, "1"))
     try:

@@ -179,7 +179,7 @@ class _Import:
         return index(self._first_pass(*begin), carried, known)
 
     def _end_of(self, note: Note) -> tuple[int, int]:
-        """Where the lines begin that came behind what was read: how many lines lie before, and the offset."""
+        """Where the unread part of the file begins: the number of lines before it, and its offset in bytes."""
         if note.size and self._session.raw(note.size - 1) != b"\n":
             rest = self._session.raw(note.size)
             if not rest.strip():  # the end of a line that was complete but for it

@@ -1,6 +1,6 @@
 """Where Codex's databases and a rollout differ, and what becomes of it [SPEC 8].
 
-What it means was found out with Codex 0.169: sessions were changed, moved and archived, then resumed and listed.
+The findings describe Codex 0.169, whose sessions were changed, moved and archived, then resumed and listed.
 """
 
 import os
@@ -36,7 +36,7 @@ def databases_compared(session: SessionPath) -> Iterator[Finding]:
 
 
 def _elsewhere(known: Thread) -> Finding:
-    """Codex takes the rollout that its list of sessions names, wherever another one lies."""
+    """Report a rollout that lies elsewhere: Codex reads only the file that its list of sessions names."""
     name, path = known.database.name, one_line(str(known.path))
     if known.path.exists():
         told = f"Codex's {name} names another file for this session, {path}: Codex goes on with that one"
@@ -46,7 +46,7 @@ def _elsewhere(known: Thread) -> Finding:
 
 
 def _shown(session: SessionPath, shown: History) -> Iterator[Finding]:
-    """What Codex shows is copied from the rollout up to a byte; what is changed before that is not copied again."""
+    """Report what Codex shows wrongly: it copied the rollout up to some byte, and does not copy changes before that."""
     name, size = shown.database.name, session.path.stat().st_size
     anew = f"close Codex and move {name} away: Codex makes it anew from the rollouts"
     if shown.end > size:
