@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from refusals import refused
 
 from foldmark import Agent, CommandError
 from foldmark.conversation.asking import Asking
@@ -36,14 +37,6 @@ def sent(agent: Agent) -> dict[int | None, tuple[str, str]]:
     """What is sent of each result: how, and the text."""
     parts = agent.request(provider="openai", model="gpt-5").manifest.parts
     return {part.event: (part.how, part.text) for part in parts if part.kind == "tool_result"}
-
-
-def refused(agent: Agent, line: str) -> str:
-    before = agent.standing().newest
-    with pytest.raises(CommandError) as caught:
-        agent.do(line)
-    assert agent.standing().newest == before
-    return str(caught.value)
 
 
 def test_a_placeholder_stands_in_place_of_the_result(agent: Agent) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from refusals import refused
 
-from foldmark import Agent, CommandError
+from foldmark import Agent
 from foldmark.conversation.doctor import examine
 
 
@@ -24,14 +25,6 @@ def sent(agent: Agent) -> list[str]:
     parts = agent.request(provider="openai", model="gpt-5").manifest.parts
     found = [part for part in parts if part.event is not None and part.kind in ("user", "summary")]
     return [part.text if part.kind == "user" else f"summary {part.event}" for part in found]
-
-
-def refused(agent: Agent, line: str) -> str:
-    before = agent.standing().newest
-    with pytest.raises(CommandError) as caught:
-        agent.do(line)
-    assert agent.standing().newest == before
-    return str(caught.value)
 
 
 def test_a_summary_stands_where_what_it_replaced_began(agent: Agent) -> None:

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_logs import image
+from test_window_laws import MODELS as ALL
 
 import foldmark
 from deeds import OPERATING, SAYING, do, family, ids
@@ -30,14 +31,8 @@ from foldmark.core.events import OPERATION_KINDS
 from foldmark.core.request import Request
 from foldmark.core.segments import Segment
 
-MODELS = {
-    "anthropic": "claude-sonnet-4-5",
-    "openai": "gpt-5",
-    "openai_responses": "gpt-5",
-    "gemini": "gemini-3-pro-preview",
-    "gemini_gca": "gemini-2.5-pro",
-    "offline": "offline",
-}
+# Where no tools are offered, as here, DeepSeek's models get `reasoning_content` from the first call on, everywhere.
+MODELS = {provider: model for provider, model in ALL.items() if provider != "ollama"}
 DIALECTS = {"openai_responses": "openai", "offline": None}
 BUDGET = 10_000
 TEXT = "Where does the parser keep the names of files? "
