@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 from archive_place import Home
 from session_records import user
+from unprivileged import bound, obey_modes
 
 import foldmark
 from foldmark.core.lineage import CodingSession
 from foldmark.interfaces.cli import run
 from foldmark.sessions.archive.storing import put
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
+pytestmark = [pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked"), bound]
 
-NOBODY = 65534
 COMMANDS = (
     ["search", "schema", "--json"],
     ["sessions", "--json"],
@@ -37,15 +37,13 @@ def printed(words: list[str]) -> tuple[int, str, str]:
     return code, out.getvalue(), err.getvalue()
 
 
-def as_nobody(work: Callable[[], object]) -> object:
+def bound_by_modes(work: Callable[[], object]) -> object:
     """What a process returns that has no more rights than the files' modes give."""
     read, write = os.pipe()
     child = os.fork()
     if not child:
         try:
-            if os.geteuid() == 0:
-                os.setgid(NOBODY)
-                os.setuid(NOBODY)
+            obey_modes()
             told = json.dumps(work())
         except BaseException as error:
             told = json.dumps(repr(error))
@@ -74,9 +72,6 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
     for name, value in {**home.environment, "FOLDMARK_DB": str(database)}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(folder)
-    if os.geteuid() == 0:
-        for path in (home.folder, *home.folder.rglob("*")):
-            os.chown(path, NOBODY, NOBODY)
     yield home
     for path in (home.folder, *home.folder.rglob("*")):
         path.chmod(0o755)
@@ -105,7 +100,7 @@ def test_what_may_only_be_read_is_searched(home: Home, places: tuple[str, ...], 
             beside.unlink()
         protect(home.folder / name, files=files)
     for words, (_, out, _) in zip(COMMANDS, before, strict=True):
-        code, told, err = as_nobody(lambda words=words: printed(words))  # type: ignore[misc]
+        code, told, err = bound_by_modes(lambda words=words: printed(words))  # type: ignore[misc]
         assert (code, told) == (0, out), err
         cannot_catch_up = "--read" not in words and "archive" in places and (files or not left)
         assert err.startswith("foldmark: what was archived last may be missing: " if cannot_catch_up else "")
@@ -120,7 +115,7 @@ def test_what_was_not_indexed_is_told_to_be_missing(home: Home) -> None:
     path = put(home.session("bb22", user("The newest schema", "v1")), home.archive).path
     path.chmod(0o644)
     protect(home.archive, files=True)
-    code, out, err = as_nobody(lambda: printed(COMMANDS[0]))  # type: ignore[misc]
+    code, out, err = bound_by_modes(lambda: printed(COMMANDS[0]))  # type: ignore[misc]
     assert (code, "migrate" in out, "newest" in out) == (0, True, False)
     assert "what was archived last may be missing" in err
     for path in (home.archive, *home.archive.rglob("*")):
@@ -133,10 +128,7 @@ def test_somebody_who_writes_meanwhile(home: Home) -> None:
     printed(COMMANDS[1])
     with foldmark.open(os.environ["FOLDMARK_DB"]) as log:
         log.agent("talk").append("user", "A third schema")
-        for path in (home.folder / "data").iterdir():
-            if os.geteuid() == 0:
-                os.chown(path, NOBODY, NOBODY)
         (home.folder / "data").chmod(0o555)
-        code, out, err = as_nobody(lambda: printed(COMMANDS[0]))  # type: ignore[misc]
+        code, out, err = bound_by_modes(lambda: printed(COMMANDS[0]))  # type: ignore[misc]
     assert (code, err) == (0, "")
     assert "A third schema" in out

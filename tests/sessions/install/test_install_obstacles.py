@@ -7,13 +7,13 @@ import re
 import shutil
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from install_trees import PROGRAM, WANTED, environment, places, tree
 from msgspec.structs import replace
+from unprivileged import bound, obey_modes
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.sessions.install.changes import InstallError, alone
@@ -22,7 +22,6 @@ from foldmark.sessions.install.installing import install, uninstall
 resource = pytest.importorskip("resource", reason="limits of a process are set")
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
 
-NOBODY = 65534
 WRITING = {"os.mkdir", "os.rename", "os.link", "os.remove", "os.rmdir", "os.chmod"}
 
 
@@ -204,19 +203,12 @@ def test_obstacles(home: Path, obstacle: Callable[[Path], None], why: str) -> No
 
 
 @pytest.fixture
-def open_home(home: Path) -> Iterator[Path]:
-    """A home folder that any user reaches, and owns if we may give it away."""
-    folder = Path(tempfile.mkdtemp())
-    folder.chmod(0o755)
-    open_home = Path(shutil.move(home, folder / "home"))
-    if os.geteuid() == 0:
-        for path in (open_home, *open_home.rglob("*")):
-            os.chown(path, NOBODY, NOBODY)
-    yield open_home
-    for path in open_home.rglob("*"):
+def protected(home: Path) -> Iterator[Path]:
+    """A home folder whose modes may be changed."""
+    yield home
+    for path in home.rglob("*"):
         if path.is_dir():
             path.chmod(0o755)
-    shutil.rmtree(folder)
 
 
 @pytest.mark.parametrize(
@@ -229,22 +221,21 @@ def open_home(home: Path) -> Iterator[Path]:
         (".", 0o555, "Permission denied"),
     ],
 )
-def test_what_is_not_permitted(open_home: Path, name: str, mode: int, why: str) -> None:
-    before = tree(open_home)
-    usual = (open_home / name).stat().st_mode
-    (open_home / name).chmod(mode)
+@bound
+def test_what_is_not_permitted(protected: Path, name: str, mode: int, why: str) -> None:
+    before = tree(protected)
+    usual = (protected / name).stat().st_mode
+    (protected / name).chmod(mode)
 
     def work() -> None:
-        if os.geteuid() == 0:
-            os.setgid(NOBODY)
-            os.setuid(NOBODY)
-        install(places(open_home), WANTED, environment(open_home))
+        obey_modes()
+        install(places(protected), WANTED, environment(protected))
 
     told = in_a_child(work)
-    (open_home / name).chmod(usual)
+    (protected / name).chmod(usual)
     assert re.search(why, told)
     assert told.endswith("nothing was changed")
-    assert tree(open_home) == before
+    assert tree(protected) == before
 
 
 def test_a_file_that_changes_meanwhile_is_not_overwritten(home: Path) -> None:
