@@ -154,14 +154,22 @@ def test_state_blocks(agent: Agent) -> None:
     turn = agent.append("user", "three")
     second = agent.record("state", "Goal: two")
     agent.end_turn()
-    assert why(agent, first) == f"It is not in the context: a newer state block, event {second}, is in force."
+    assert why(agent, first).startswith("It is in the request")
+    waits = "It is not in the context: it is the state block in force; the next turn takes it along."
+    assert why(agent, second) == waits
+    said(agent, "four")
     assert why(agent, second) == in_force
+    newer = f"not in the context: a newer state block, event {second}, is in force"
+    assert why(agent, first) == f"It is in the request, {newer}; sent whole in layer 'state'."  # it grows only
+    agent.configure("context_policy", "eager")
+    assert why(agent, first) == f"It is {newer}."
     drop = agent.do(f"/context drop {turn}").event_id
     assert f"taken out by drop {drop}" in why(agent, second)
     assert why(agent, first) == in_force
 
 
 def test_scratchpads(agent: Agent) -> None:
+    agent.configure("context_policy", "eager")
     first = agent.do("/scratchpad edit one").data["event"]
     assert "it is the scratchpad in force; sent whole in layer 'scratchpad'" in why(agent, first)
     second = agent.do("/scratchpad edit two").data["event"]
@@ -222,6 +230,7 @@ def test_not_inherited(log: Log, agent: Agent) -> None:
 )
 def test_behind_the_window(agent: Agent, line: str, detail: str) -> None:
     agent.configure("tools", "slash, filter_context")
+    agent.configure("context_policy", "eager")
     one, two = said(agent, "one " * 500, "two " * 400)
     agent.do(line)
     expected = f"the window begins at event {two}, behind it ({detail.format(one=one)}); `/pin {one}` keeps it."
@@ -250,6 +259,8 @@ def test_truncation(agent: Agent) -> None:
     result = tools(agent, "x" * 9000)[2]
     assert "sent truncated (5,000 of 9,000 characters) in layer 'window'" in why(agent, result)
     said(agent, "next")
+    assert "sent truncated (5,000 of 9,000 characters) in layer 'window'" in why(agent, result)
+    agent.configure("context_policy", "eager")
     assert "sent truncated (300 of 9,000 characters) in layer 'window'" in why(agent, result)
     agent.do("/config set truncation=off")
     assert "sent whole" in why(agent, result)

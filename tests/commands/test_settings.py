@@ -259,11 +259,16 @@ def test_the_scratchpad(agent: Agent, command: str) -> None:
     assert agent.do(f"{command} edit  first\n  second ").text == "Scratchpad changed."
     assert agent.do(command).text == agent.do(f"{command} read").text == "first\n  second"
     assert agent.do(f"{command} edit").data["edit"]["text"] == "first\n  second"
+    agent.append("user", "Now.")
     assert "first\\n  second" in agent.request().bytes.decode()
     agent.do("/clear")
     assert agent.do(command).data == {"scratchpad": "first\n  second"}
     assert agent.do(f"{command} clear").text == "Scratchpad cleared."
     assert agent.do(command).text == "The scratchpad is empty."
+    agent.end_turn()
+    agent.append("user", "And now.")
+    assert "### SCRATCHPAD\\n(empty)" in agent.request().bytes.decode()
+    agent.do("/clear")
     assert "SCRATCHPAD" not in agent.request().bytes.decode()
 
 

@@ -80,7 +80,7 @@ def test_it_stands_in_front_of_the_persons_newest_message_and_not_in_the_system_
     delegate(parent)
     parent.append("user", "What is next?")
     for policy in ("eager", "steady"):
-        parent.configure("sliding_context_low_water", 1.0 if policy == "eager" else 0.8)
+        parent.configure("context_policy", policy)
         system, *messages = parent.request().body["messages"]
         assert "Your children" not in system["content"]
         assert [message["content"] for message in messages][-2:] == [line(parent), "What is next?"]
@@ -102,11 +102,15 @@ def test_within_a_turn_it_stays_as_it_was_sent(parent: Agent) -> None:
     assert second.body["messages"][: len(begun)] == begun
     assert len(second.body["messages"]) > len(begun)
     parent.do("/fork M")
+    assert parent.request().bytes == second.bytes
+    parent.configure("context_policy", "eager")
     assert "40000000" in line(parent), "a person's fork is told at once"
     assert "Mail has come" in line(parent)
+    parent.configure("context_policy", "steady")
     parent.end_turn()
     parent.append("user", "And now?")
     assert "30000000" in line(parent)
+    assert "40000000" in line(parent)
 
 
 def test_a_summary_made_within_the_turn_does_not_bring_it_up_to_date(parent: Agent) -> None:

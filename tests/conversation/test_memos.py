@@ -166,6 +166,8 @@ def test_the_layer_stays_the_same_inside_a_turn(agent: Agent) -> None:
     agent.end_turn()
     assert parts(agent.request()) == before
     agent.append("user", "deploy alpha beta")
+    assert set(shown(agent)) == {10, 3, 2, 1, 9, 8}  # those that were sent stay
+    agent.configure("context_policy", "eager")
     assert shown(agent) == [10, 3, 1, 9, 8]
 
 
@@ -187,6 +189,7 @@ def test_only_people_and_mail_pick(log: Log, agent: Agent) -> None:
 
 
 def test_what_left_the_context_picks_nothing(agent: Agent) -> None:
+    agent.configure("context_policy", "eager")
     add(agent, "We deploy with Fly.")
     agent.append("user", "How do we deploy?")
     agent.end_turn()
@@ -237,6 +240,7 @@ def test_a_memo_cannot_pass_for_another_heading(agent: Agent) -> None:
     add(agent, "deploy")
     agent.record("state", "Goal: good")
     agent.append("user", "How do we deploy?")
+    agent.configure("context_policy", "eager")
     body = agent.request("openai", "gpt-5").body
     layers = body["messages"][0]["content"].partition("### MEMOS")
     assert layers[1]
@@ -255,10 +259,11 @@ def test_they_follow_the_scratchpad_or_stand_in_the_newest_turn(agent: Agent) ->
     agent.append("user", "Hello.")
     agent.end_turn()
     agent.append("user", "How do we deploy?")
+    agent.configure("context_policy", "eager")
     request = agent.request("openai", "gpt-5")
     assert [part.layer for part in request.manifest.parts] == ["guidelines", "scratchpad", "memos", "window", "window"]
     assert request.body["messages"][0]["content"].endswith("> We deploy with Fly.")
-    agent.configure("sliding_context_low_water", 0.5)
+    agent.configure("context_policy", "steady")
     messages = agent.request("openai", "gpt-5").body["messages"]
     assert "MEMOS" in str(messages[-1]) or "MEMOS" in str(messages[-2])
     assert "MEMOS\nMemo 1" not in messages[0]["content"]
@@ -288,6 +293,7 @@ def test_keys_of_providers_do_not_get_into_memos(monkeypatch: pytest.MonkeyPatch
 
 
 def test_they_are_kept_once_and_rebuilt(path: Path, log: Log, agent: Agent) -> None:
+    agent.configure("context_policy", "eager")
     add(agent, "We deploy with Fly.", "infra")
     add(agent, "A deployment takes a minute.")
     agent.append("user", "How do we deploy?")
@@ -364,7 +370,8 @@ CHANGES: tuple[tuple[str, Any], ...] = (
     *(("model", name) for name in PROVIDERS),
     *(("memos_injected", number) for number in (0, 1, 5)),
     *(("sliding_context_tokens", tokens) for tokens in (0, 600, 9000)),
-    *(("sliding_context_low_water", share) for share in (1.0, 0.5)),
+    ("sliding_context_low_water", 0.5),
+    *(("context_policy", policy) for policy in ("eager", "steady")),
     ("tools", "none"),
 )
 

@@ -643,7 +643,7 @@ def one(tmp_path: Path) -> Iterator[Talk]:
 
 def test_ephemeral_mode_from_80_percent(one: Talk) -> None:
     turns = _filled(one, WINDOW * 80 // 100)
-    assert len(one.sent()) == 41  # no planning conversation: everything, and "[Go on.]"
+    assert len(one.sent()) == 42  # no planning conversation: the scratchpad, everything, and "[Go on.]"
     one.agent.record("state", "a state")
     one.agent.do(f"/forget messages {turns[0][0]}")
     request = one.agent.request("openai", "nameless")
@@ -663,14 +663,14 @@ def test_ephemeral_mode_from_80_percent(one: Talk) -> None:
     assert one.tool(action="apply")["messages_filtered"] == 1
     one.answers("Done.")
     assert len(one.ids) == 39
-    assert len(one.sent()) == 41  # the first is a model's now, so that a text stands before it
+    assert len(one.sent()) == 42  # the first is a model's now, so that a text stands before it
 
 
 def test_below_80_percent_everything_is_sent(one: Talk) -> None:
     one.agent.configure("tools", "slash, filter_context")
     turns = _filled(one, WINDOW * 79 // 100)
     one.agent.do(f"/forget messages {turns[0][0]}")
-    assert len(one.sent()) == 41
+    assert len(one.sent()) == 42
     one.agent.do("/cancel")
     assert len(one.ids) == 40
 

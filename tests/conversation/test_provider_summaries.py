@@ -149,7 +149,8 @@ def test_items_messages_and_phases_of_a_response_keep_their_order(agent: Agent) 
     agent.append_answer("openai_responses", response(REASONING, first, WEB_CALL, last))
     agent.end_turn()
     agent.append("user", "And y?")
-    _, one, two, three, _ = sent(agent, *GPT)["input"]
+    _, thought, one, two, three, _ = sent(agent, *GPT)["input"]
+    assert thought["type"] == "reasoning"
     assert (one["phase"], one["content"][0]["text"]) == ("commentary", "I look.")
     assert words(two) == words(WEB_CALL)
     assert (three["phase"], three["content"][0]["annotations"]) == ("final_answer", NOTES)

@@ -48,7 +48,8 @@ MODELS = (
 )
 CHANGES: tuple[tuple[str, Any], ...] = (
     *(("sliding_context_tokens", tokens) for tokens in (0, 600, 900, 9000)),
-    *(("sliding_context_low_water", share) for share in (1.0, 0.5)),
+    ("sliding_context_low_water", 0.5),
+    *(("context_policy", policy) for policy in ("eager", "steady")),
     *(("context_size", turns) for turns in (0, 1, 3)),
     *(("truncate_recent", 10), ("truncate_inactive", 20), ("truncate_shape", "head-tail")),
     *(("truncation", False), ("isolation", False), ("thinking", "high"), ("system", "Be brief.")),
@@ -306,6 +307,7 @@ def test_erasing_moves_no_window(log: Log, agent: Agent) -> None:
     """What was left out for its size stays left out, although there would be room now."""
     agent.configure("tools", "slash, filter_context")
     agent.configure("sliding_context_tokens", 700)
+    agent.configure("context_policy", "eager")
     turns = say(agent, *(f"{number} " * 100 for number in range(5)))
     (_, last) = all_sent(log)[-1]
     agent.do(f"/message remove {turns[3]} --yes")
@@ -424,10 +426,11 @@ def test_other_texts_of_foldmarks_own(log: Log, agent: Agent, monkeypatch: pytes
 
 
 def test_other_truncation(log: Log, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent.configure("context_policy", "eager")
     do(agent, "tools", 60)
     do(agent, "say", 1)
     send(agent, Model())
-    assert rebuilt(agent, 1).sent.makings.truncated == {4: 300}
+    assert rebuilt(agent, 1).sent.makings.truncated == {5: 300}
     monkeypatch.setattr(view, "shorten", lambda text, limit, *_: view.Shortened(text[:7], 7))
     found = rebuilt(agent, 1)
     assert found.verdict == "differs"

@@ -72,6 +72,7 @@ def agent(log: Log, model: Model) -> Agent:
     agent.configure("tools", "none")
     agent.configure("sliding_context_tokens", BUDGET)
     agent.configure("window_summary", True)
+    agent.configure("context_policy", "eager")
     say(agent, *range(30))
     return agent
 
@@ -166,7 +167,7 @@ def test_its_place_among_the_layers(agent: Agent) -> None:
     made(agent)
     names = list(dict.fromkeys(part.layer for part in opened(agent).manifest.parts))
     assert names == ["system", "guidelines", "state", "scratchpad", "window_summary", "pinned", "window"]
-    agent.configure("sliding_context_low_water", 0.5)
+    agent.configure("context_policy", "steady")
     system, *_, anchors, asked = agent.request("openai", "gpt-5").body["messages"]
     body = json.dumps([anchors, asked])
     assert "Summary 1." not in json.dumps(system)
@@ -382,8 +383,8 @@ def test_records_of_somebody_else_are_passed_over(agent: Agent) -> None:
 def test_the_request_is_rebuilt_byte_for_byte(agent: Agent) -> None:
     made(agent)
     requests = []
-    for low in (1.0, 0.5):
-        agent.configure("sliding_context_low_water", low)
+    for policy in ("eager", "steady"):
+        agent.configure("context_policy", policy)
         requests.append(opened(agent))
         record_sent(agent, requests[-1])
         agent.end_turn()
@@ -470,8 +471,8 @@ DEEDS = st.lists(
 
 
 @settings(max_examples=settings().max_examples // 4)
-@given(deeds=DEEDS, low=st.sampled_from([1.0, 0.6]))
-def test_whatever_happens(deeds: list[tuple[str, int, int]], low: float) -> None:
+@given(deeds=DEEDS, policy=st.sampled_from(["eager", "steady"]))
+def test_whatever_happens(deeds: list[tuple[str, int, int]], policy: str) -> None:
     """What is sent is of nothing in the window and of all that is visible, up to where it ends; inside a turn it stays;
     requests keep to the budget and are made the same twice; nothing of this shows with the setting off."""
     with foldmark.open(":memory:", settings={}) as log:
@@ -479,7 +480,7 @@ def test_whatever_happens(deeds: list[tuple[str, int, int]], low: float) -> None
         log.complete = model.complete
         root.configure("tools", "none")
         root.configure("sliding_context_tokens", 400)
-        root.configure("sliding_context_low_water", low)
+        root.configure("context_policy", policy)
         root.configure("window_summary", True)
         covers: dict[int, list[int]] = {}
         for deed, number, who in deeds:
@@ -527,3 +528,19 @@ def test_in_another_process_the_same(tmp_path: Path) -> None:
     with foldmark.open(path, settings={}) as log:
         assert log.agent("root").request().bytes == request.bytes
     assert len(sent(request)) == 1
+
+
+def test_a_request_that_only_grows_has_it_in_front_of_the_next_turn(agent: Agent) -> None:
+    agent.configure("context_policy", "steady")
+    before = opened(agent)
+    agent.append("assistant", "Well.")
+    agent.end_turn()
+    summary = made(agent)
+    request = opened(agent)
+    *begun, last = before.body["messages"]
+    *grown, layer, asked = request.body["messages"]
+    assert grown[: len(begun) + 1] == [*begun, last]
+    assert (sent(request), asked["content"]) == ([summary], "And now?")
+    assert layer["content"].startswith("### EARLIER")
+    record_sent(agent, request)
+    assert rebuilt(agent, agent.log.store.newest_sent(agent.id, 1)[0].id).verdict == "identical"

@@ -77,6 +77,7 @@ DONE = st.tuples(
 STEPS = st.lists(st.one_of(SAID, SAID, SAID, DONE), min_size=1, max_size=50)
 CONFIGS = st.builds(
     Config,
+    context_policy=st.just("eager"),
     system=st.sampled_from(["", "Be brief.", "Answer in verse. " * 40]),
     sliding_context_tokens=st.integers(1, 4000),
     context_size=st.sampled_from([0, 0, 0, 1, 4]),
@@ -86,7 +87,9 @@ CONFIGS = st.builds(
     truncation=st.booleans(),
     isolation=st.booleans(),
 )
-LOW = st.sampled_from([1.0, 1.0, 0.9, 0.5, 0.01])
+WATERS = st.sampled_from(
+    [{}, {}, *({"context_policy": "steady", "sliding_context_low_water": low} for low in (1.0, 0.5, 0.01))]
+)
 PLAN = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0xLjQK"}}
 PNG = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
 
@@ -139,18 +142,23 @@ def asked(at: Standing, config: Config, provider: str, *, tools: bool = True, **
 
 def windowing(at: Standing, config: Config, provider: str) -> Windowing:
     target = Target(provider, WIRES[provider], MODELS[provider], (READ,), PLAIN)
-    return Windowing(Sources(at, config, tools=("query_db", "save_memo")), config, target, None, anchors_last=False)
+    return Windowing(Sources(at, config, tools=("query_db", "save_memo")), config, target, None)
 
 
 # Tokens
 
 
-@given(STEPS, CONFIGS, LOW, PROVIDERS, st.booleans(), st.sampled_from([0.0, 1.0, 2.7, 9.0]))
+@given(STEPS, CONFIGS, WATERS, PROVIDERS, st.booleans(), st.sampled_from([0.0, 1.0, 2.7, 9.0]))
 def test_tokens_are_the_bytes_over_the_ratio(
-    steps: list[tuple[str, str, int]], config: Config, low: float, provider: str, tools: bool, measured: float
+    steps: list[tuple[str, str, int]],
+    config: Config,
+    water: dict[str, Any],
+    provider: str,
+    tools: bool,
+    measured: float,
 ) -> None:
     calibration = {f"{provider}/{MODELS[provider]}": measured} if measured else {}
-    config = msgspec.structs.replace(config, sliding_context_low_water=low, calibration=calibration)
+    config = msgspec.structs.replace(config, calibration=calibration, **water)
     with foldmark.open(":memory:") as log:
         agent = log.agent("test")
         play(agent, steps)
@@ -240,8 +248,8 @@ with foldmark.open(sys.argv[1], create=False) as log:
             print(hashlib.sha256(prepare(agent.standing(), config, provider, model).bytes).hexdigest())
 """
 ASKED = [
-    {"sliding_context_tokens": budget, "sliding_context_low_water": low}
-    for budget, low in [(0, 1.0), (600, 1.0), (2500, 1.0), (9500, 0.8), (9500, 0.5)]
+    *({"sliding_context_tokens": budget, "context_policy": "eager"} for budget in (0, 600, 2500)),
+    *({"sliding_context_tokens": 9500, "sliding_context_low_water": low} for low in (0.8, 0.5)),
 ]
 
 
@@ -326,7 +334,7 @@ def test_a_calibration_moves_the_ratio(tmp_path: Path) -> None:
             after = agent.request(provider, model)
             assert after.bytes == before.bytes
             assert (before.tokens, after.tokens) == (ceil(len(before.bytes) / 2.5), ceil(len(before.bytes) / 1.25))
-            tight = {"sliding_context_tokens": before.tokens}
+            tight = {"sliding_context_tokens": before.tokens, "context_policy": "eager"}
             config = msgspec.structs.replace(agent.standing().config, **tight)
             narrow = prepare(agent.standing(), config, provider, model)
             assert narrow.tokens <= before.tokens < after.tokens
@@ -376,6 +384,7 @@ def test_the_low_water_cut_never_goes_back_and_seldom_moves(
     turns: list[tuple[int, list[tuple[int, int]], str, int]], low: float, provider: str
 ) -> None:
     config = Config(sliding_context_tokens=BUDGET, sliding_context_low_water=low, system="Be brief.")
+    config = msgspec.structs.replace(config, truncate_recent=300)  # a turn weighs from the start what it will weigh
     step, ratio = round((1 - low) * BUDGET), uncalibrated(provider, MODELS[provider])
     dialect = WIRES[provider].dialect
     weighed: list[float] = []  # of all turns, in uncalibrated tokens, when each request was made
@@ -454,7 +463,7 @@ def test_the_sum_of_the_turns_is_the_whole_request(
                 agent.append("assistant", char * answered + ".")
                 agent.end_turn()
             agent.append("user", "Now.")
-        made = windowing(agent.standing(), Config(sliding_context_tokens=10**9), provider)
+        made = windowing(agent.standing(), Config(sliding_context_tokens=10**9, context_policy="eager"), provider)
         units = made._sources.units
         count = units.all()
         parts = sum(made._rough(units[index]) for index in range(1, count))
@@ -467,7 +476,9 @@ def test_no_turn_takes_more_than_it_weighs(steps: list[tuple[str, str, int]], pr
     with foldmark.open(":memory:") as log:
         agent = log.agent("test")
         play(agent, steps, images=True)
-        made = windowing(agent.standing(), Config(sliding_context_tokens=10**9, isolation=False), provider)
+        made = windowing(
+            agent.standing(), Config(sliding_context_tokens=10**9, context_policy="eager", isolation=False), provider
+        )
         units = made._sources.units
         for index in range(units.all()):
             unit = units[index]
@@ -485,6 +496,6 @@ def test_a_weight_is_not_far_above_what_a_message_takes(provider: str) -> None:
             agent.append_tool_result(f"toolu_01{number:022}", "def parse(line):\n    return line.split()\n" * 30)
             agent.append("assistant", "It fails since the line is read twice; the second time it is empty. " * 6)
             agent.end_turn()
-        made = windowing(agent.standing(), Config(sliding_context_tokens=10**9), provider)
+        made = windowing(agent.standing(), Config(sliding_context_tokens=10**9, context_policy="eager"), provider)
         weighs = log.store.weight(agent.context().segments)
         assert 0.75 * weighs < made._measured(made._sources.units.all()) < weighs + 1000

@@ -71,7 +71,7 @@ def test_every_key_stands_in_files_and_environment(place: Place, key: str) -> No
         "model": "openai/gpt-5",
         "system": "Be brief.",
         "sliding_context_low_water": "0.5",
-        "context_policy": "steady",
+        "context_policy": "eager",
         "truncate_shape": "head-tail",
         "truncation": "off",
         "isolation": "off",

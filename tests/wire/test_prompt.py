@@ -33,7 +33,7 @@ def agent() -> Iterator[Agent]:
 
 
 def made(agent: Agent, config: Config | None = None, provider: str = "openai", **more: Any) -> Request:
-    return prepare(agent.standing(), config or Config(), provider, "some-model", **more)
+    return prepare(agent.standing(), config or Config(context_policy="eager"), provider, "some-model", **more)
 
 
 def system_of(request: Request) -> str | None:
@@ -47,7 +47,7 @@ def test_the_layers_stand_in_order_and_each_is_named(agent: Agent) -> None:
     agent.append("assistant", "Hi.")
     state = agent.record("state", "Goal: greet")
     pad = agent.record("scratchpad", "1. greet")
-    request = made(agent, Config(system="Be kind."), tools=[READ])
+    request = made(agent, Config(system="Be kind.", context_policy="eager"), tools=[READ])
     expected = [
         "Be kind.",
         "Imported rule.",
@@ -75,7 +75,7 @@ def test_the_layers_stand_in_order_and_each_is_named(agent: Agent) -> None:
 )
 def test_every_provider_has_a_field_for_the_layers(agent: Agent, provider: str, field: str) -> None:
     agent.append("user", "Hello.")
-    body = made(agent, Config(system="Be kind."), provider).body
+    body = made(agent, Config(system="Be kind.", context_policy="eager"), provider).body
     assert "Be kind." in str(body.get("request", body)[field])
     assert field not in made(agent, Config(), provider).body.get("request", made(agent, Config(), provider).body)
 
@@ -253,8 +253,8 @@ def test_planning_has_no_anchors_wherever_they_would_stand(agent: Agent) -> None
     agent.record("scratchpad", "notes")
     agent.append("user", "Two.")
     only = (Segment(agent.id, first, first),)
-    for low in (0.8, 1.0):
-        request = made(agent, Config(sliding_context_low_water=low), only=only, purpose="match")
+    for policy in ("steady", "eager"):
+        request = made(agent, Config(context_policy=policy), only=only, purpose="match")
         assert [entry["content"] for entry in request.body["messages"]] == ["One."]
 
 
@@ -266,8 +266,9 @@ def test_anchors_do_not_stand_between_calls_and_their_results(agent: Agent) -> N
     agent.append_tool_call("read_file", {}, call_id="c2")
     agent.record("state", "Other goal")
     agent.append_tool_result("c2", "done")
+    agent.configure("turn_steps", 49)
     for provider in WIRES:
-        body = made(agent, Config(sliding_context_low_water=0.8), provider).body
+        body = made(agent, Config(), provider).body
         assert violations(provider, "some-model", body) == []
         assert str(body).count("Other goal") == 1
         assert OMITTED not in str(body)

@@ -40,7 +40,7 @@ def talk(agent: Agent, turns: int, size: int = 200) -> list[int]:
 
 def made(agent: Agent, budget: int = 0, turns: int = 0, provider: str = "openai", **more: Any) -> Request:
     settings_ = {key: more.pop(key) for key in list(more) if key.startswith(("truncate", "system"))}
-    config = Config(sliding_context_tokens=budget, context_size=turns, **settings_)
+    config = Config(sliding_context_tokens=budget, context_size=turns, context_policy="eager", **settings_)
     return prepare(agent.standing(), config, provider, "some-model", **more)
 
 

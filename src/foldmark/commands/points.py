@@ -69,7 +69,7 @@ def _in_request(manifest: Manifest, found: Explanation) -> tuple[bool, str]:
             how = part.how if not part.detail else f"{part.how} ({part.detail})"
             return True, f"{found.text}; sent {how} in layer '{part.layer}'"
     if not found.in_context:
-        return False, found.text
+        return False, f"{found.text}; the next turn takes it along" if found.reason == "in force" else found.text
     for left in manifest.left_out:
         if left.event == event.id:
             return False, f"{left.why}: {left.detail}"

@@ -169,15 +169,7 @@ def replay(
         now = moment.moment if pauses else float(number)
         for place, ledger in enumerate(ledgers):
             policy = ledger.policy
-            request = prepare(
-                moment.at,
-                policy.applied(config),
-                provider,
-                model,
-                tools=tools,
-                limit=limit,
-                anchors_last=policy.anchors_last,
-            )
+            request = prepare(moment.at, policy.applied(config), provider, model, tools=tools, limit=limit)
             ledger.add(request, moment.turn, now, rules.lifetime if rules and pauses else None)
             if progress:
                 progress(number * len(ledgers) + place + 1, len(moments) * len(ledgers))

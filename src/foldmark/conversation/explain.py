@@ -34,8 +34,8 @@ from foldmark.core.wording import one_line
 
 class Explanation(Struct, frozen=True):
     """Whether an event is in the context; the operations that keep it out, each by itself, oldest first; and why in
-    words. `reason` is `visible`, `evicted`, `operation`, `metadata`, `erased`, `elsewhere` or `not inherited`. `did` is
-    what the event did, if it is an operation."""
+    words. `reason` is `visible`, `evicted`, `operation`, `in force` (a state, a scratchpad), `metadata`, `erased`,
+    `elsewhere` or `not inherited`. `did` is what the event did, if it is an operation."""
 
     event: Event
     in_context: bool
@@ -68,7 +68,7 @@ def _explain(at: Standing, event_id: int) -> Explanation:
         return _elsewhere(at, event)
     visible = contains(at.visible, event.agent_id, event_id)
     if event.kind not in ROLES and (visible or event.kind != "state"):
-        return Explanation(event, False, "metadata", _metadata(at, event))
+        return Explanation(event, False, *_metadata(at, event))
     if visible and event_id in at.fold.evicted:
         return _evicted(at, event)
     if visible:
@@ -99,21 +99,23 @@ def _evicted(at: Standing, event: Event) -> Explanation:
     return Explanation(event, True, "evicted", text, tuple(because))
 
 
-def _metadata(at: Standing, event: Event) -> str:
+def _metadata(at: Standing, event: Event) -> tuple[str, str]:
+    """The reason and the text of an event that is no message."""
     match event.kind:
         case "state":
             newest, what = at.store.newest("state", at.visible), "state block"
         case "scratchpad" if event.agent_id == at.record.id:
             newest, what = at.store.newest("scratchpad", (Segment(at.record.id, 1, at.newest),)), "scratchpad"
         case "window_summary":
-            return "a summary of what the window has passed: sent while it is true and the window begins behind it"
+            text = "a summary of what the window has passed: sent while it is true and the window begins behind it"
+            return "metadata", text
         case kind if kind in OPERATION_KINDS:
-            return "an operation itself is never sent"
+            return "metadata", "an operation itself is never sent"
         case _:
-            return f"a {_kind(event)} event is never sent to a model"
+            return "metadata", f"a {_kind(event)} event is never sent to a model"
     if newest is None or newest.id == event.id:
-        return f"it is the {what} in force"
-    return f"a newer {what}, event {newest.id}, is in force"
+        return "in force", f"it is the {what} in force"
+    return "metadata", f"a newer {what}, event {newest.id}, is in force"
 
 
 def _elsewhere(at: Standing, event: Event) -> Explanation:

@@ -124,7 +124,11 @@ class _Remake:
 
         sent, makings, hashes = self._sent, self._makings, self._makings.hashes
         wire = wire_of(makings.speaks)
-        config = config_of(msgspec.json.decode(self._store.kept_text(hashes["config"])))
+        settings = msgspec.json.decode(self._store.kept_text(hashes["config"]))
+        if "context_policy" not in settings:  # recorded when the low water alone decided where the anchors stand
+            in_steps = settings.get("sliding_context_low_water", 1) < 1
+            settings["context_policy"] = "steady" if in_steps else "eager"
+        config = config_of(settings)
         self.commands = config.model_commands
         config = replace(config, isolation=False) if sent.provider == "offline" else config
         kept = self._store.kept_text(hashes["tools"]) if "tools" in hashes else "[]"
@@ -137,14 +141,14 @@ class _Remake:
         lines = {
             at: children_layer(each, lambda e: self._event(e).content, unique, config) for at, each in told.items()
         }
-        layers += [] if makings.edge.settled else lines.pop(0, [])
+        grown = config.steady and makings.edge.why != "planning"
+        layers += [] if grown else lines.pop(0, [])
         later = {at: self._layers(ids, config, opened_by(self._event(at))) for at, ids in makings.later.items()}
         later = {at: [*later.get(at, ()), *lines.get(at, ())] for at in {**later, **lines}}
-        layers += [prompts.summed_up(self._event(each)) for each in makings.layers.get("window_summary", ())]
         pinned = sorted(map(self._event, makings.pinned), key=lambda event: (event.turn_id or 0, event.id))
         evicted = {event: by for event, by in makings.evicted.items() if event not in self.erased}
         edge = makings.edge
-        settled = edge.settled or END
+        settled = edge.settled if grown else END
         shown = view(
             [*pinned, *window],
             wire.dialect,
@@ -155,8 +159,7 @@ class _Remake:
             settled=settled,
             oldest=edge.oldest,
         )
-        last = config.low_water < 1
-        prompt = prompts.assemble(layers, shown, self._instruction(), anchors_last=last, later=later)
+        prompt = prompts.assemble(layers, shown, self._instruction(), anchors_last=config.steady, later=later)
         body = wire.encode(sent.model, prompt, tuple(unique.values()), Options(makings.output, config.thinking))
         known = {left.event for left in prompt.left_out}
         others = [
@@ -204,6 +207,7 @@ class _Remake:
         """The layers of these events and memos; the first ones only with a system prompt."""
         from foldmark.core import prompt as prompts
 
+        later = ids is not self._makings.layers
         found = prompts.layers(
             config,
             system,
@@ -211,8 +215,10 @@ class _Remake:
             state=self._state(ids.get("state", ())),
             scratchpad=self._scratchpad(ids.get("scratchpad", ())),
             memos=memos.again(asked, [(each, self._memo(each)) for each in ids.get("memos", ())]),
+            later=later,
         )
-        return found if ids is self._makings.layers else found[1:]
+        found += [prompts.summed_up(self._event(each)) for each in ids.get("window_summary", ())]
+        return found[1:] if later else found
 
     def _state(self, ids: Iterable[int]) -> Event | None:
         for event_id in ids:

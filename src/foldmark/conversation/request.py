@@ -15,6 +15,7 @@ from foldmark.core.request import PLAIN, Manifest, Options, Request, ToolSpec
 from foldmark.core.segments import Segments
 from foldmark.core.wire import tool_name
 from foldmark.providers.wires import wire_of
+from foldmark.tokens.counting import ruler
 
 
 def prepare(
@@ -28,7 +29,6 @@ def prepare(
     purpose: str = "answer",
     instruction: str | None = None,
     limit: int | None = None,
-    anchors_last: bool | None = None,
     output: int = PLAIN.output,
 ) -> Request:
     """The request to `model` of `provider` for the context of `at`, with its manifest. Reads, and writes nothing.
@@ -36,9 +36,8 @@ def prepare(
     `only` restricts the messages to these segments and leaves out state, scratchpad, pins and budget, for planning
     [SPEC 4.2]. `instruction` is a last user message that the log does not hold. `limit` is the tokens that the model
     takes: where the budget's window would pass it because the newest turn grew, older turns go [SPEC 5.3]. Guidelines
-    are sent with `tools` only. `anchors_last` puts state, scratchpad and memos into the newest turn, by default where
-    `sliding_context_low_water` is below 1. `output` is the most tokens of an answer, where that has to be said. Raises
-    CommandError for an unknown provider, StoreError.
+    are sent with `tools` only. `output` is the most tokens of an answer, where that has to be said. Raises CommandError
+    for an unknown provider, StoreError.
     """
     name = "gemini" if provider == "google" else provider
     wire = wire_of(name, at.given.dialects)
@@ -46,7 +45,6 @@ def prepare(
     unique = on_the_wire(tools)
     # The built-in model reads calls in Foldmark's own form, whoever's they were.
     config = msgspec.structs.replace(config, isolation=False) if name == "offline" else config
-    last = config.low_water < 1 if anchors_last is None else anchors_last
     target = Target(name, wire, model, tuple(unique.values()), Options(output, config.thinking))
     answers = purpose == "answer"
     made: Steady | Sources
@@ -55,7 +53,7 @@ def prepare(
         windowing, (prompt, edge) = made.windowing, made.windowed(limit)
     else:
         made = Sources(at, config, tools=unique, answers=answers)
-        windowing = Windowing(made, config, target, instruction, anchors_last=last)
+        windowing = Windowing(made, config, target, instruction)
         prompt, edge = windowing.planning(only) if only is not None else windowing.windowed(limit)
     body, data, size = windowing.encoded(prompt)
     told = made.told if any(part.layer == CHILDREN for part in prompt.parts) else {}
@@ -65,7 +63,7 @@ def prepare(
         dialect=wire.dialect,
         body=body,
         bytes=data,
-        tokens=windowing.ruler.tokens(size),
+        tokens=ruler(name, model, config).tokens(size),  # a newer calibration than that by which it was cut counts
         manifest=Manifest(prompt.parts, prompt.left_out, edge, told),
         purpose=purpose,
         size=size,

@@ -95,7 +95,9 @@ class Sources:
         """What is put in front of a message that opened a turn, as far as it is new: a state, a scratchpad, and the
         memos that the message picks, but for those whose ids are `known`."""
         memos = picked(self._store, opened_by(opener), self._config.memos_injected, known)
-        found = prompts.layers(self._config, (), guidelines=None, state=state, scratchpad=scratchpad, memos=memos)
+        found = prompts.layers(
+            self._config, (), guidelines=None, state=state, scratchpad=scratchpad, memos=memos, later=True
+        )
         return found[1:]  # without the system prompt
 
     @property
@@ -103,12 +105,12 @@ class Sources:
         """The layers that stay the same for long."""
         return self._layers(self._at, anchors=False)
 
-    def summary(self, before: int) -> Layer | None:
-        """The summary of what stands before event `before`, if that is asked for: of those that were there when the
-        newest turn was opened, the one in force."""
+    def summary(self, before: int, since: int, recorded: int) -> Layer | None:
+        """The summary of what stands before event `before`, if that is asked for: of those up to event `recorded` the
+        one in force, if it came after event `since`."""
         if not self._config.window_summary:
             return None
-        found = in_force(self._at, before, self.settled)
+        found = in_force(self._at, before, since, recorded)
         return None if found is None else prompts.summed_up(found.event)
 
     @property

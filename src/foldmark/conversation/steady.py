@@ -8,14 +8,13 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 import msgspec
 
 from foldmark.conversation.children import told_at
-from foldmark.conversation.decide import recorded
 from foldmark.conversation.sources import Sources, children_layer
 from foldmark.conversation.standing import Standing
 from foldmark.conversation.windowing import Target, Windowing, first_of
 from foldmark.core import prompt as prompts
 from foldmark.core.birth import Family
 from foldmark.core.config import Config
-from foldmark.core.events import Event, Mark
+from foldmark.core.events import Event
 from foldmark.core.growth import Reach, followed, lowered
 from foldmark.core.ports import Store
 from foldmark.core.prompt import Layer, Prompt
@@ -27,12 +26,12 @@ from foldmark.tokens.counting import BytesRuler
 
 def boundary(at: Standing, opened: int) -> int:
     """The newest boundary that the log names: event `opened`, or an operation, a setting or a `system` message since
-    then. An operation that is only thought of counts as recorded last."""
+    then. A mark and a fork change nothing that is sent. An operation that is only thought of counts as the last."""
     if at.fold.at > at.newest:
         return at.newest
     own = Segment(at.record.id, opened + 1, at.newest)
-    found = recorded(at.store.operations(at.record.id, after=opened))
-    shaping = [event for event, operation in found if not isinstance(operation, Mark)]
+    operations = at.store.operations(at.record.id, after=opened, until=at.newest)
+    shaping = [event.id for event in operations if event.kind not in ("mark", "fork")]
     return max([opened, at.record.fork_event, *shaping, *at.store.of_kind("system", (own,)), *_set(at, opened)])
 
 
@@ -78,11 +77,11 @@ class Steady:
         self._at, self._target, self._instruction, self._tools, self._answers = at, target, instruction, tools, answers
         self._config = config
         self._now = self._sources(at)
-        then = as_of(at, boundary(at, Windowing(self._now, config, target, None, anchors_last=True).opened()))
+        then = as_of(at, boundary(at, Windowing(self._now, config, target, None).opened()))
         # A calibration waits for the next boundary.
         self._config = msgspec.structs.replace(config, calibration=then.config.calibration)
         self._then = self._sources(then)
-        self.windowing = Windowing(self._then, self._config, target, None, anchors_last=True)
+        self.windowing = Windowing(self._then, self._config, target, None)
         self.told: dict[int, Family] = {}
 
     def windowed(self, limit: int | None) -> tuple[Prompt, Edge]:
@@ -90,14 +89,14 @@ class Steady:
         begun, edge = self.windowing.windowed(limit)
         settled = self._then.settled
         since = [event for event in self._at.store.messages(self._since(settled)) if event.kind != "system"]
-        events, reach = [*self._window(edge.first), *since], Reach(0, settled)
+        events, reach = [*self._window(edge.before), *since], Reach(0, settled)
         most = min(filter(None, (self._config.sliding_context_tokens, limit)), default=None)
         if most is not None and since:
             encoded, room = self.windowing.encoded(begun), most * self._ratio
             size = self.windowing.plain.size(encoded.body, encoded.data, begun.media)
             reach = followed(events, reach, size, room, self._config, self._lowered(room))
         prompt = self._prompt(events[reach.cut :], reach)
-        if limit is not None and self.windowing.tokens(prompt) > limit:
+        if limit is not None and len(events) > reach.cut and self.windowing.tokens(prompt) > limit:
             further, _ = self._lowered(limit * self._ratio)(events[reach.cut :])
             reach = further._replace(cut=reach.cut + further.cut)
             prompt = self._prompt(events[reach.cut :], reach)
@@ -118,13 +117,12 @@ class Steady:
         # What is told of children stands where it was told first: see `_news`.
         return Sources(at, self._config, tools=self._tools, answers=False)
 
-    def _window(self, first: int | None) -> list[Event]:
-        """The messages of the window as it began at the boundary."""
-        units, count = self._then.units, 0
-        while first is not None and units.reach(count + 1):
+    def _window(self, before: int) -> list[Event]:
+        """The messages of the window as it began at the boundary, with so many `before` it."""
+        units, count, left = self._then.units, 0, self._then.count - before
+        while left > 0 and units.reach(count + 1):
+            left -= len(units[count].events)
             count += 1
-            if first in (event.id for event in units[count - 1].events):
-                break
         return units.newest(count)
 
     @property
@@ -136,7 +134,7 @@ class Steady:
         def lower(events: Sequence[Event]) -> tuple[Reach, int]:
             bare = prompts.assemble(self._then.now, view((), self._target.wire.dialect, self._config))
             fixed = len(self.windowing.encoded(bare).data)
-            return lowered(events, room * self._config.low_water, fixed, self._config)
+            return lowered(events, room * self._config.sliding_context_low_water, fixed, self._config)
 
         return lower
 
@@ -155,14 +153,17 @@ class Steady:
             settled=reach.settled,
             oldest=reach.oldest,
         )
-        layers = [*at.now, *filter(None, [at.summary(first) if first else None])]
-        later = self._news(at.now, events, reach.settled)
+        layers = [*at.now, *filter(None, [at.summary(first, 0, at.settled) if first else None])]
+        later = self._news(at.now, events, reach.settled, first)
         prompt = prompts.assemble(layers, window, self._instruction, anchors_last=True, later=later)
         return prompt._replace(left_out=(*gone, *prompt.left_out))
 
-    def _news(self, layers: Sequence[Layer], events: Sequence[Event], settled: int) -> dict[int, list[Layer]]:
+    def _news(
+        self, layers: Sequence[Layer], events: Sequence[Event], settled: int, first: int
+    ) -> dict[int, list[Layer]]:
         """What has changed since the boundary, in front of the message that opened the first turn since the change: a
-        state, a scratchpad, memos that were not picked before; and what was told of children and mail when."""
+        state, a scratchpad, memos that were not picked before, a summary of what stands before the window's `first`
+        message; and what was told of children and mail when."""
         store, at = self._at.store, self._at
         openers = [each for each in events if each.id == each.turn_id and each.kind == "user" and each.id > settled]
         self.told = told_at(at, settled, openers[-1].id if openers else 0) if self._answers else {}
@@ -179,7 +180,8 @@ class Steady:
             state, scratchpad = (_last(store, ids, before, opener.id) for ids in (states, notes))
             news = self._then.news(opener, state, scratchpad, memos)
             memos.update(layer.memo for layer in news if layer.memo is not None)
-            found[opener.id] = [*news, *found.get(opener.id, ())]
+            summary = self._then.summary(first, before, opener.id)
+            found[opener.id] = [*news, *filter(None, [summary]), *found.get(opener.id, ())]
             before = opener.id
         return {place: each for place, each in found.items() if each}
 

@@ -61,12 +61,13 @@ class Due(NamedTuple):
     earlier: Summary | None
 
 
-def in_force(at: Standing, before: int, recorded: int) -> Summary | None:
-    """The newest summary up to event `recorded` that is true and covers only what stands before event `before`."""
+def in_force(at: Standing, before: int, since: int, recorded: int) -> Summary | None:
+    """The newest summary up to event `recorded` that is true and covers only what stands before event `before`; None if
+    that came by event `since`."""
     there = until(at.lineage, recorded)
     for _ in range(LOOKED_AT):
         event = at.store.newest("window_summary", there)
-        if event is None:
+        if event is None or event.id <= since:
             break
         try:
             covered = msgspec.convert(event.data, Covered)
@@ -90,7 +91,7 @@ def due(agent: "Agent") -> Due | None:
     edge = agent.request().manifest.edge
     if edge.first is None or edge.why in (None, "planning"):
         return None
-    earlier = in_force(at, edge.first, at.newest)
+    earlier = in_force(at, edge.first, 0, at.newest)
     new = until(at.visible, edge.first - 1)
     if earlier is not None:
         new = subtract(new, until(at.visible, earlier.covered.until))

@@ -16,12 +16,14 @@ from foldmark.core.prompt import Layer, Prompt
 from foldmark.core.request import Edge, LeftOut, Options, ToolSpec
 from foldmark.core.segments import Segments
 from foldmark.core.view import Calls, Said, Used, active_from, view
+from foldmark.core.weight import weight
 from foldmark.core.window import Cut, Steps, Unit
 from foldmark.providers.wires import Wire
 from foldmark.tokens.counting import BytesRuler, ruler, uncalibrated
 
 RESERVE = 8192
-"""Tokens that a window which goes in steps leaves for state, scratchpad, memos and the newest message."""
+"""Tokens that a window which goes in steps leaves for state, scratchpad, memos and the newest message; of a small
+budget a quarter."""
 
 
 class Target(NamedTuple):
@@ -46,8 +48,8 @@ class Encoded(NamedTuple):
 class Windowing:
     """Makes prompts of one context for one model, of as many turns as fit.
 
-    `instruction` is a last user message that the log does not hold. With `anchors_last` the anchors stand in the newest
-    turn. `summary` is that of what the window cut, where there is one.
+    `instruction` is a last user message that the log does not hold. `summary` is that of what the window cut, where
+    there is one.
     """
 
     def __init__(
@@ -57,13 +59,12 @@ class Windowing:
         target: Target,
         instruction: str | None,
         *,
-        anchors_last: bool,
         summary: Layer | None = None,
     ) -> None:
         self._sources, self._config, self._target = sources, config, target
-        self._instruction, self._anchors_last, self._summary = instruction, anchors_last, summary
-        self._low = config.low_water < 1
+        self._instruction, self._summary = instruction, summary
         self._newest: tuple[Prompt, Encoded] | None = None
+        self._made: tuple[int, Prompt, list[Event]] | None = None
         self.ruler = ruler(target.provider, target.model, config)
 
     def planning(self, only: Segments) -> tuple[Prompt, Edge]:
@@ -80,11 +81,11 @@ class Windowing:
         pins had to go, it goes without.
         """
         prompt, edge = self._windowed(limit)
-        summary = None if edge.first is None or edge.why is None else self._sources.summary(edge.first)
+        recorded = self._sources.settled if edge.first is not None and edge.why is not None else 0
+        summary = self._sources.summary(edge.first or 0, 0, recorded)
         if edge.first is None or summary is None:
             return prompt, edge
-        to, last = self._target, self._anchors_last
-        again = Windowing(self._sources, self._config, to, self._instruction, anchors_last=last, summary=summary)
+        again = Windowing(self._sources, self._config, self._target, self._instruction, summary=summary)
         shown, beside = again._windowed(limit)
         return (prompt, edge) if (beside.first or 0) < edge.first else (shown, beside)
 
@@ -107,12 +108,12 @@ class Windowing:
             return units[0].opener
         if not self._config.sliding_context_tokens:
             return 0
-        room, step, total = self._steps.room, self._steps.step, self._before(1)
+        room, step, total = self._steps.room, self._steps.step, self._upto_opener(1)
         if total <= room:
             return 0
         least = room + (total - room - 1) // step * step
         count = 1
-        while units.reach(count + 1) and self._before(count + 1) > least:
+        while units.reach(count + 1) and self._upto_opener(count + 1) > least:
             count += 1
         return units[count - 1].opener
 
@@ -131,7 +132,7 @@ class Windowing:
         units, turns = self._sources.units, self._config.context_size
         if not self._config.sliding_context_tokens or not units.reach(1):
             return window.choose(units, turns, None, self._measured, self._rough)
-        if self._low:
+        if self._config.steady:
             return self._stepped(lambda count: self._fits(self._measured(count)))
         return window.choose(units, turns, self._fits, self._measured, self._rough)
 
@@ -141,7 +142,7 @@ class Windowing:
     @cached_property
     def _steps(self) -> Steps:
         budget = self._config.sliding_context_tokens
-        step = max(1, round((1 - self._config.low_water) * budget))
+        step = max(1, round((1 - self._config.sliding_context_low_water) * budget))
         return Steps(step, budget - self._reserved, self.plain.tokens(self._sources.weight))
 
     @property
@@ -149,10 +150,18 @@ class Windowing:
         """System, tools and guidelines, as when the newest turn was opened, and what is kept free."""
         stable = [layer for layer in self._sources.then if layer.layer not in prompts.ANCHORS]
         prompt = prompts.assemble(stable, view((), self._target.wire.dialect, self._config))
-        return self.plain.tokens(len(self.encoded(prompt).data)) + RESERVE
+        return self.plain.tokens(len(self.encoded(prompt).data)) + min(
+            RESERVE, self._config.sliding_context_tokens // 4
+        )
 
     def _before(self, count: int) -> int:
         return self.plain.tokens(self._sources.weight_before(count))
+
+    def _upto_opener(self, count: int) -> int:
+        """The turns' tokens when the oldest of the newest `count` units was opened."""
+        first = self._sources.units[count - 1].events[0]
+        opener = weight(first.kind, first.content, first.data, first.interrupted, first.id)
+        return self.plain.tokens(self._sources.weight_before(count) + opener)
 
     @property
     def plain(self) -> BytesRuler:
@@ -166,7 +175,7 @@ class Windowing:
         def fits(number: int) -> bool:
             return number < count and self.tokens(self._final(number)[0]) <= limit
 
-        if self._low and self._config.sliding_context_tokens:
+        if self._config.steady and self._config.sliding_context_tokens:
             return self._stepped(fits).units
         low, high = 1, count
         while high - low > 1:
@@ -201,6 +210,11 @@ class Windowing:
         return _in_front(self._kept, here), gone
 
     def _final(self, count: int) -> tuple[Prompt, list[Event]]:
+        if self._made is None or self._made[0] != count:
+            self._made = count, *self._newly(count)
+        return self._made[1:]
+
+    def _newly(self, count: int) -> tuple[Prompt, list[Event]]:
         events = self._sources.units.newest(count)
         pins, gone = self.pinned(self._turns(count))
         prompt = self._prompt(self._sources.now, [*pins, *events], first_of(events))
@@ -216,12 +230,13 @@ class Windowing:
         uncut, evicted = sources.preview, sources.evicted
         shown = view(events, wire.dialect, self._config, first, active, uncut, evicted, reader=wire.reads)
         layers = layers if self._summary is None else [*layers, self._summary]
-        return prompts.assemble(layers, shown, self._instruction, anchors_last=self._anchors_last)
+        return prompts.assemble(layers, shown, self._instruction, anchors_last=self._config.steady)
 
     # As it was when the newest turn was opened: this is what the window is measured by
 
     def _measured(self, count: int) -> int:
-        return self._size(self._measure(count, self._kept))
+        # Under `steady` that is as it is: of it no newer moment is asked.
+        return self._size(self._final(count)[0] if self._config.steady else self._measure(count, self._kept))
 
     def _measure(self, count: int, pins: Sequence[Pinned]) -> Prompt:
         events = self._sources.units.newest(count)
@@ -256,7 +271,7 @@ class Windowing:
             return f"context_size is {self._config.context_size}"
         if why != "budget":
             return ""
-        if self._low:
+        if self._config.steady:
             return (
                 f"low water: older turns leave in steps of {self._steps.step:,} tokens, so that the request stays "
                 f"within {budget:,} and begins the same for as long as a step lasts"

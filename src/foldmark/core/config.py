@@ -13,16 +13,14 @@ from foldmark.core.wording import listing
 MOST = 10**9
 """No count of tokens, turns or characters is larger."""
 
-STEADY_LOW_WATER = 0.8
-"""The low water of `steady` if none is set: at 1 every turn would be a boundary."""
-
 
 class Config(Struct, frozen=True):
     """What an agent runs with; every field can be set per agent, the rest is the default [SPEC 10].
 
-    `model` is `offline` or `provider/model`; `system` the system prompt; `context_policy` is `eager` or `steady` [SPEC
-    5.7]; `sliding_context_tokens` the window's budget (0: off), `context_size` its most turns (0: all); the limits
-    `truncate_*` are characters of a tool result, by age.
+    `model` is `offline` or `provider/model`; `system` the system prompt; `context_policy` is `steady` or `eager` [SPEC
+    5.7]; `sliding_context_tokens` the window's budget (0: off), of which `sliding_context_low_water` is the share that
+    `steady` reduces a full window to; `context_size` its most turns (0: all); the limits `truncate_*` are characters of
+    a tool result, by age.
     `truncation` and `isolation` can be switched off [SPEC 5]. `model_commands` are those that the model may run.
     `token_counting` is `bytes` or `tokenizer`, which counts with a model's own one where that is public [SPEC 5.4];
     `thinking` how much the model is to think; the three thresholds are percent of the model's window at which it is
@@ -36,9 +34,9 @@ class Config(Struct, frozen=True):
     model: str = "offline"
     system: str = ""
     sliding_context_tokens: int = 100_000
-    sliding_context_low_water: float = 1.0
+    sliding_context_low_water: float = 0.8
     context_size: int = 0
-    context_policy: str = "eager"
+    context_policy: str = "steady"
     truncate_recent: int = 5000
     truncate_recent_count: int = 5
     truncate_active: int = 1000
@@ -71,12 +69,6 @@ class Config(Struct, frozen=True):
         return self.context_policy == "steady"
 
     @property
-    def low_water(self) -> float:
-        """The share of the budget to which a full window is reduced; 1 if it moves turn by turn."""
-        low = self.sliding_context_low_water
-        return STEADY_LOW_WATER if self.steady and low == 1 else low
-
-    @property
     def caches_prompts(self) -> bool:
         """Whether the provider keeps the beginning of a prompt and charges less for it."""
         return self.provider != "offline"
@@ -93,7 +85,7 @@ THINKING = ("default", "off", "low", "medium", "high")
 
 _CHOICES = {
     "truncate_shape": ("head", "head-tail"),
-    "context_policy": ("eager", "steady"),
+    "context_policy": ("steady", "eager"),
     "truncation": ("on", "off"),
     "isolation": ("on", "off"),
     "token_counting": ("bytes", "tokenizer"),

@@ -111,10 +111,12 @@ def layers(
     state: Event | None,
     scratchpad: Event | str | None,
     memos: Sequence[Layer] = (),
+    later: bool = False,
 ) -> list[Layer]:
     """The layers in front of the messages, in order; `system` are the visible `system` messages.
 
     `scratchpad` is its event, or its text where it was handed down; `memos` are the layers of those that were picked.
+    With `later` an earlier scratchpad may stand in the request, so one that was emptied says so.
     """
     found = [Layer("system", "system", config.system)]
     found += [Layer("system", "system", event.content, event.id, event.turn_id) for event in system]
@@ -122,8 +124,8 @@ def layers(
         found.append(Layer("guidelines", "guidelines", guidelines))
     if state is not None and state.content.strip():
         found.append(Layer("state", "state", _headed(_STATE, state.content), state.id, state.turn_id))
-    if isinstance(scratchpad, Event) and scratchpad.content.strip():
-        text = _headed(_SCRATCHPAD, scratchpad.content)
+    if isinstance(scratchpad, Event) and (later or scratchpad.content.strip()):
+        text = _headed(_SCRATCHPAD, scratchpad.content if scratchpad.content.strip() else "(empty)")
         found.append(Layer("scratchpad", "scratchpad", text, scratchpad.id, scratchpad.turn_id))
     elif isinstance(scratchpad, str) and scratchpad.strip():
         found.append(Layer("scratchpad", "scratchpad", _headed(_SCRATCHPAD, scratchpad)))
@@ -185,7 +187,7 @@ def assemble(
         settled, earlier = settled + 1, earlier + 1
         steps.insert(0, Said("user", OMITTED))
         parts.insert(0, _synthetic("omitted", OMITTED, "the first message must be a user's", parts[0].layer))
-    news = [structs.replace(_part(layer), before=event) for event, each in later.items() for layer in each]
+    news = [structs.replace(_part(layer), before=event) for event in sorted(later) for layer in later[event]]
     return Prompt(
         _joined(stable),
         tuple(steps),
