@@ -63,7 +63,8 @@ def lowered(events: Sequence[Event], low: float, fixed: int, config: Config) -> 
     sizes = {e.id: _size(e, config, limits.get(e.id), _is_active(e, since)) for e in events}
     total, units = fixed + sum(sizes.values()), Units(reversed(events))
     count, cut = units.all(), 0
-    while count > 1 and total > low and not any(_is_active(e, since) for e in units[count - 1].events):
+    # Where nobody opened a turn, all are active, and only the newest has to stay.
+    while count > 1 and total > low and not (since and any(_is_active(e, since) for e in units[count - 1].events)):
         count -= 1
         cut += len(units[count].events)
         total -= sum(sizes[event.id] for event in units[count].events)
