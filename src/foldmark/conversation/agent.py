@@ -297,7 +297,8 @@ class Agent(Timeline):
         if not isinstance(provider, str | None) or not isinstance(model, str | None):
             raise CommandError(f"a provider and a model are texts, not {provider!r} and {model!r}")
         at = self.standing() if at is None else at
-        own = at.config.model.partition("/")
+        config = at.config
+        own = config.model.partition("/")
         provider, model = provider or own[0], model or own[2] or provider or own[0]
         known, planned = self.log.model_named(f"{provider}/{model}"), talk(at)
         window, output = known.window, known.answer
@@ -308,8 +309,8 @@ class Agent(Timeline):
             size = self._store.size(until(fold.segments, at.newest))
             at = msgspec.structs.replace(at, fold=fold, size=size)
         # With the budget off the request is the context and nothing else, whatever the model takes [SPEC 5].
-        most = limit if limit is not None else window - output if at.config.sliding_context_tokens else None
-        made = partial(prepare, at, at.config, provider, model, tools=self.tools(), limit=most, output=output)
+        most = limit if limit is not None else window - output if config.sliding_context_tokens else None
+        made = partial(prepare, at, config, provider, model, tools=self.tools(), limit=most, output=output)
         request = made(only=planned if planned and full else None)
         if planned and not full and is_ephemeral(request.tokens, window):
             return made(only=planned)
@@ -319,10 +320,11 @@ class Agent(Timeline):
         """The tools that this agent's model is offered: those of its setting `tools`, what an open planning
         conversation needs, and `slash` with the commands of `model_commands` only, `evict` unless these are none."""
         at, there = self.standing(), self.log.tools()
-        if (wanted := at.config.tools) != "all":
+        config = at.config
+        if (wanted := config.tools) != "all":
             names = {*wanted.split(", "), *(["filter_context"] if talk(at) else [])}
             there = [spec for spec in there if spec.name in names]
-        commands = at.config.model_commands
+        commands = config.model_commands
         if commands == "none":
             return [spec for spec in there if spec.name not in ("slash", "evict")]
         return there if commands == "all" else [_with_commands(spec, commands.split(", ")) for spec in there]

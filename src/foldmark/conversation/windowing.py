@@ -148,7 +148,7 @@ class Windowing:
     @property
     def _reserved(self) -> int:
         """System, tools and guidelines, as when the newest turn was opened, and what is kept free."""
-        stable = [layer for layer in self._sources.then if layer.layer not in prompts.ANCHORS]
+        stable = [layer for layer in self._sources.stable if layer.layer not in prompts.ANCHORS]
         prompt = prompts.assemble(stable, view((), self._target.wire.dialect, self._config))
         return self.plain.tokens(len(self.encoded(prompt).data)) + min(
             RESERVE, self._config.sliding_context_tokens // 4
