@@ -184,7 +184,7 @@ class _Remake:
         event = self._store.event(event_id)
         if event is None:
             raise CommandError(f"event {event_id}, which was sent, is not in this database")
-        return self._without(event) if self._store.erased_by(event_id) is not None else event
+        return self._without(event) if self._erased_since(event) else event
 
     def _without(self, event: Event) -> Event:
         self.erased.add(event.id)
@@ -193,16 +193,14 @@ class _Remake:
     def _messages(self, named: Named) -> list[Event]:
         if named.ids:
             return [self._event(each) for each in named.ids]
-        gone = map(self._without, filter(self._was_there, self._store.tombstones(named.ranges)))
+        gone = map(self._without, filter(self._erased_since, self._store.tombstones(named.ranges)))
         return sorted((*self._store.messages(named.ranges), *gone), key=lambda event: event.id)
 
-    def _was_there(self, event: Event) -> bool:
-        """Whether an erased message was still there when the request was sent."""
+    def _erased_since(self, event: Event) -> bool:
+        """Whether a message was erased after the request was sent."""
         by, sent = self._store.erased_by(event.id), self._sent
-        if by is None or by.id <= sent.event:
-            return by is None
         # Where another agent erased it, the numbers of events do not tell.
-        return by.agent_id == sent.agent or by.created_at >= sent.created_at
+        return by is not None and by.id > sent.event and (by.agent_id == sent.agent or by.created_at >= sent.created_at)
 
     def _layers(
         self,

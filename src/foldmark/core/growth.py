@@ -41,11 +41,20 @@ def followed(
     `size` is the bytes of the request at event `reach.settled`, `most` what it may have; `lower` brings messages to low
     water (`lowered`).
     """
+    waiting: set[int] = set()
+    answering = False
     for index, event in enumerate(events):
+        if event.kind in ANSWER_KINDS and not answering:
+            waiting.clear()  # what got no result by now is over
+        answering = event.kind in ANSWER_KINDS
+        if event.kind == "tool_call":
+            waiting.add(event.id)
+        waiting.discard(event.answers or 0)
         if event.id <= reach.settled:
             continue
         size += entered(event, config)
-        if size > most and _asks(events, index):
+        # Nothing that comes later moves this: also where the answer never came, the model was asked.
+        if size > most and not answering and not waiting:
             further, size = lower(events[reach.cut : index + 1])
             reach = further._replace(cut=reach.cut + further.cut)
     return reach
@@ -95,10 +104,3 @@ def _size(event: Event, config: Config, kept: int | None, active: bool) -> int:
 
 def _is_active(event: Event, since: int) -> bool:
     return event.turn_id is not None and event.turn_id >= since
-
-
-def _asks(events: Sequence[Event], index: int) -> bool:
-    """Whether the model was asked after this message, or is now: what follows is its answer, or nothing."""
-    if events[index].kind in ANSWER_KINDS:
-        return False
-    return index + 1 == len(events) or events[index + 1].kind in ANSWER_KINDS
