@@ -271,6 +271,8 @@ class History:
         most = min(self.budget, self.limit or self.budget)
         if self.policy == "steady":
             assert request.tokens <= most or one_turn(request), (request.tokens, request.manifest.edge)
+            put_in = [(p.layer, p.event, p.memo) for p in request.manifest.parts if p.layer in ("state", "memos")]
+            assert len(set(put_in)) == len(put_in), "nothing is put in twice"
         sent = record_sent(agent, request)
         if number % 6 == 0:
             assert rebuilt(agent, sent).verdict == "identical"
