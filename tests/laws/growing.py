@@ -49,6 +49,9 @@ TALKING = (
 )
 """What is no boundary."""
 
+QUIET = ("state", "scratchpad", "told", "child", "memo", "calibrate", "usage", "mark")
+"""What adds no message: nobody asks a model because of it, and a look shows the request of before."""
+
 BOUNDARIES = ("set", "system", "model", "unmemo", "compact", "redact", "evict", "evict", *OPERATING)
 
 DEEDS = st.lists(
@@ -124,7 +127,8 @@ class History:
         with suppress(CommandError):
             self._done(agent, deed, number)
         self.seen["steps"] += 1
-        if not self.open.get(agent.id) or number % 16 == 0:
+        asks = number % 2 if deed in QUIET else not self.open.get(agent.id)
+        if asks or number % 16 == 0:
             self._ask(agent, number)
 
     def _done(self, agent: Agent, deed: str, number: int) -> None:

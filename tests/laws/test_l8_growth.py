@@ -10,6 +10,7 @@ change. `FOLDMARK_DEEP=1` runs more of all.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
@@ -17,7 +18,7 @@ from itertools import pairwise
 import pytest
 from growing import BUDGETS, DEEDS, KEEPS, LIMITS, SMALL, Deed, History
 from growing import of as sent
-from hypothesis import Phase, given, note, settings
+from hypothesis import Phase, given, note, seed, settings
 from hypothesis import strategies as st
 from random_logs import TARGETS
 from test_window_laws import MODELS as ALL
@@ -33,6 +34,7 @@ from foldmark.core.request import Request
 MODELS = {provider: model for provider, model in ALL.items() if provider != "ollama"}
 DIALECTS = {"openai_responses": "openai", "offline": None}
 TEXT = "Where does the parser keep the names of files? "
+DEEP = os.environ.get("FOLDMARK_DEEP") == "1"
 MANY, SOME = settings().max_examples * 3 // 5, settings().max_examples // 8
 
 
@@ -58,8 +60,8 @@ def prepared(log: foldmark.Log, budget: int = 10_000) -> Agent:
     return agent
 
 
-def histories(policy: str, budgets: st.SearchStrategy[int], examples: int) -> Counter[str]:
-    """Play random histories, and count what came up in them."""
+def histories(policy: str, budgets: st.SearchStrategy[int], examples: int, part: int = 0) -> Counter[str]:
+    """Play random histories, others in each part, and count what came up in them."""
     seen: Counter[str] = Counter()
 
     @settings(max_examples=examples, phases=(Phase.explicit, Phase.reuse, Phase.generate))  # to shrink takes minutes
@@ -75,16 +77,17 @@ def histories(policy: str, budgets: st.SearchStrategy[int], examples: int) -> Co
             history.log.close()
         seen.update(history.seen)
 
-    play()
+    (play if DEEP else seed(part)(play))()
     return seen
 
 
-def test_l8_a_request_begins_with_the_one_before() -> None:
-    seen = histories("steady", BUDGETS, MANY)
-    assert seen["steps"] >= 8_500
-    assert seen["grown"] >= 3_500
-    assert seen["window steps"] >= 300
-    assert seen["budget steps"] >= 50
+@pytest.mark.parametrize("part", range(3))
+def test_l8_a_request_begins_with_the_one_before(part: int) -> None:
+    seen = histories("steady", BUDGETS, MANY // 3, part)
+    assert seen["steps"] >= 2_800
+    assert seen["grown"] >= 1_000
+    assert seen["window steps"] >= 50
+    assert seen["budget steps"] >= 5
 
 
 def test_l8_under_eager_only_what_is_shortened_changes() -> None:
@@ -146,6 +149,7 @@ def test_a_fork_is_no_boundary_of_its_parent(log: foldmark.Log) -> None:
         agent.append_tool_call("read_file", {"path": str(number)}, call_id=f"c{number}", dialect="openai")
         agent.append_tool_result(f"c{number}", "x" * 2000, dialect="openai")
     before = agent.request("openai", "gpt-5")
+    record_sent(agent, before)
     agent.do("/mark here")
     agent.do("/fork here")
     assert agent.request("openai", "gpt-5").bytes == before.bytes

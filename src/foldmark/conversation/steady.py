@@ -21,6 +21,7 @@ from foldmark.core.prompt import Layer, Prompt
 from foldmark.core.request import Edge
 from foldmark.core.segments import Segment, Segments, subtract, until
 from foldmark.core.view import view
+from foldmark.core.weight import weight
 from foldmark.tokens.counting import BytesRuler
 
 
@@ -94,7 +95,9 @@ class Steady:
         if most is not None and since:
             encoded, room = self.windowing.encoded(begun), most * self._ratio
             size = self.windowing.plain.size(encoded.body, encoded.data, begun.media)
-            reach = followed(events, reach, size, room, self._config, self._lowered(room))
+            news = self._news(self._then.now, events, settled)
+            beside = {at: sum(weight("user", layer.text, None, False, 0) for layer in news[at]) for at in news}
+            reach = followed(events, reach, size, room, self._config, self._lowered(room), beside)
         prompt = self._prompt(events[reach.cut :], reach)
         if limit is not None and len(events) > reach.cut and self.windowing.tokens(prompt) > limit:
             further, _ = self._lowered(limit * self._ratio)(events[reach.cut :])

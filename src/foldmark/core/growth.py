@@ -6,7 +6,8 @@ one step, at the first moment at which the model was asked with too much; from t
 stands is found by going through what came since the newest boundary that the log names, in order.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -35,11 +36,12 @@ def followed(
     most: float,
     config: Config,
     lower: Callable[[Sequence[Event]], tuple[Reach, int]],
+    beside: Mapping[int, int] = MappingProxyType({}),
 ) -> Reach:
     """Where the request stands after `events`, the visible messages in order from where it began at the boundary.
 
     `size` is the bytes of the request at event `reach.settled`, `most` what it may have; `lower` brings messages to low
-    water (`lowered`).
+    water (`lowered`); `beside` is the bytes of what is put in front of a message, by its event.
     """
     waiting: set[int] = set()
     answering = False
@@ -52,7 +54,7 @@ def followed(
         waiting.discard(event.answers or 0)
         if event.id <= reach.settled:
             continue
-        size += entered(event, config)
+        size += entered(event, config) + beside.get(event.id, 0)
         # Nothing that comes later moves this: also where the answer never came, the model was asked.
         if size > most and not answering and not waiting:
             further, size = lower(events[reach.cut : index + 1])
