@@ -46,7 +46,7 @@ def followed(
     waiting: set[int] = set()
     answering = False
     for index, event in enumerate(events):
-        if event.kind in ANSWER_KINDS and not answering:
+        if event.id == event.turn_id or (event.kind in ANSWER_KINDS and not answering):
             waiting.clear()  # what got no result by now is over
         answering = event.kind in ANSWER_KINDS
         if event.kind == "tool_call":
