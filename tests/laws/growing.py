@@ -299,6 +299,10 @@ class History:
         if grown:
             self.seen["grown"] += 1
             return
+        if self.limit and any(part.layer == "children" for part in before.request.manifest.parts):
+            # What is told of children is not weighed; where it alone passes the limit, the step is not found again.
+            self.seen["told too much"] += 1
+            return
         assert edge.settled > was.settled
         if self._stepped(agent, before, now):
             self.seen["window steps"] += 1

@@ -96,7 +96,9 @@ class Steady:
             encoded, room = self.windowing.encoded(begun), most * self._ratio
             size = self.windowing.plain.size(encoded.body, encoded.data, begun.media)
             news = self._news(self._then.now, events, settled)
-            beside = {at: sum(weight("user", layer.text, None, False, 0) for layer in news[at]) for at in news}
+            # What is told of children is short, and follows from what was sent: no step may hang on it.
+            notes = {place: [each.text for each in news[place] if each.layer != prompts.CHILDREN] for place in news}
+            beside = {place: sum(weight("user", text, None, False, 0) for text in notes[place]) for place in notes}
             reach = followed(events, reach, size, room, self._config, self._lowered(room), beside)
         prompt = self._prompt(events[reach.cut :], reach)
         if limit is not None and len(events) > reach.cut and self.windowing.tokens(prompt) > limit:
