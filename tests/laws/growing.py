@@ -274,7 +274,8 @@ class History:
             return
         most = min(self.budget, self.limit or self.budget)
         if self.policy == "steady":
-            assert request.tokens <= most or one_turn(request), (request.tokens, request.manifest.edge)
+            told = any(part.layer == "children" for part in request.manifest.parts)  # which is not weighed
+            assert request.tokens <= most or told or one_turn(request), (request.tokens, request.manifest.edge)
             put_in = [(p.layer, p.event, p.memo) for p in request.manifest.parts if p.layer in ("state", "memos")]
             assert len(set(put_in)) == len(put_in), "nothing is put in twice"
         sent = record_sent(agent, request)
@@ -299,7 +300,11 @@ class History:
         if grown:
             self.seen["grown"] += 1
             return
-        if self.limit and any(part.layer == "children" for part in before.request.manifest.parts):
+        if (
+            self.limit
+            and edge.settled < was.settled
+            and any(part.layer == "children" for part in before.request.manifest.parts)
+        ):
             # What is told of children is not weighed; where it alone passes the limit, the step is not found again.
             self.seen["told too much"] += 1
             return

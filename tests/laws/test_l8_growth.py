@@ -35,7 +35,7 @@ MODELS = {provider: model for provider, model in ALL.items() if provider != "oll
 DIALECTS = {"openai_responses": "openai", "offline": None}
 TEXT = "Where does the parser keep the names of files? "
 DEEP = os.environ.get("FOLDMARK_DEEP") == "1"
-MANY, SOME = settings().max_examples * 3 // 5, settings().max_examples // 8
+MANY, SOME = settings().max_examples * 16 // 25, settings().max_examples // 8
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def histories(policy: str, budgets: st.SearchStrategy[int], examples: int, part:
 @pytest.mark.parametrize("part", range(3))
 def test_l8_a_request_begins_with_the_one_before(part: int) -> None:
     seen = histories("steady", BUDGETS, MANY // 3, part)
-    assert seen["steps"] >= 2_800
+    assert seen["steps"] >= 2_830
     assert seen["grown"] >= 1_000
     assert seen["window steps"] >= 50
     assert seen["budget steps"] >= 5
