@@ -68,9 +68,9 @@ DEEDS = st.lists(
 THOUGHTS = {dialect: [each for each in kept if "srvtoolu_1" not in str(each)] for dialect, kept in KEPT.items()}
 """What a model keeps beside its text; what it looked up itself has an id of its own each time."""
 
-BUDGETS = st.sampled_from((9_500, 10_500, 10_500, 20_000))
+BUDGETS = st.sampled_from((3_000, 5_000, 5_000, 12_000))
 SMALL = st.sampled_from((1_500, 4_000))
-LIMITS = st.sampled_from((None, None, None, 4000))
+LIMITS = st.sampled_from((None, None, None, 2500))
 KEEPS = st.sampled_from((900, 900, 4000))
 
 
@@ -275,7 +275,8 @@ class History:
         most = min(self.budget, self.limit or self.budget)
         if self.policy == "steady":
             told = any(part.layer == "children" for part in request.manifest.parts)  # which is not weighed
-            assert request.tokens <= most or told or one_turn(request), (request.tokens, request.manifest.edge)
+            # Since the boundary messages are counted by their weights, which no frame of DeepSeek's thinking is in.
+            assert request.tokens <= most * 1.05 or told or one_turn(request), (request.tokens, request.manifest.edge)
             put_in = [(p.layer, p.event, p.memo) for p in request.manifest.parts if p.layer in ("state", "memos")]
             assert len(set(put_in)) == len(put_in), "nothing is put in twice"
         sent = record_sent(agent, request)
@@ -319,13 +320,13 @@ class History:
         """Whether the turns in front of the newest weigh a step more than they did [SPEC 5.3]."""
         provider, model = self._target(agent)
         ratio, visible = uncalibrated(provider, model), agent.context().segments
-        low = agent.standing().config.low_water
+        low = agent.standing().config.sliding_context_low_water
         step = max(1, round((1 - low) * self.budget))
         fixed = [part.text for part in now.request.manifest.parts if part.layer in ("system", "guidelines")]
         prompt = Prompt("\n\n".join(fixed), (Said("user", EMPTY),))
         options = Options(self.log.model_named(f"{provider}/{model}").answer, agent.standing().config.thinking)
         empty = len(msgspec.json.encode(WIRES[provider].encode(model, prompt, agent.tools(), options)))
-        room = self.budget - ceil(empty / ratio) - RESERVE
+        room = self.budget - ceil(empty / ratio) - min(RESERVE, self.budget // 4)
 
         def left(request: Request) -> int:
             parts = [part for part in request.manifest.parts if part.layer == "window" and part.event]

@@ -95,7 +95,7 @@ class Steady:
         if most is not None and since:
             encoded, room = self.windowing.encoded(begun), most * self._ratio
             size = self.windowing.plain.size(encoded.body, encoded.data, begun.media)
-            news = self._news(self._then.now, events, settled)
+            news = self._news(self._then.now, events, settled, first_of(events))
             # What is told of children is short, and follows from what was sent: no step may hang on it.
             notes = {place: [each.text for each in news[place] if each.layer != prompts.CHILDREN] for place in news}
             beside = {place: sum(weight("user", text, None, False, 0) for text in notes[place]) for place in notes}
