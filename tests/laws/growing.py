@@ -270,7 +270,7 @@ class History:
         if before is not None and answered(before.request) <= answered(request):
             self.seen["compared"] += 1
             (self._grown if self.policy == "steady" else self._afresh)(agent, before, now)
-        if not is_sent(request):
+        if not is_sent(request) or self.open.get(agent.id):
             return
         most = min(self.budget, self.limit or self.budget)
         if self.policy == "steady" and not self.limit:
