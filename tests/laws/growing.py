@@ -273,7 +273,7 @@ class History:
         if not is_sent(request) or self.open.get(agent.id):
             return
         most = min(self.budget, self.limit or self.budget)
-        if self.policy == "steady" and not self.limit:
+        if self.policy == "steady" and not self.limit and not agent.standing().config.calibration:
             told = any(part.layer == "children" for part in request.manifest.parts)  # which is not weighed
             # Since the boundary messages are counted by their weights, which no frame of DeepSeek's thinking is in.
             assert request.tokens <= most * 1.05 or told or one_turn(request), (request.tokens, request.manifest.edge)
