@@ -331,7 +331,7 @@ class History:
         def left(request: Request) -> int:
             parts = [part for part in request.manifest.parts if part.layer == "window" and part.event]
             newest = min((part.event or 0 for part in parts if part.turn == parts[-1].turn), default=now.newest)
-            total = ceil(self.log.store.weight(until(visible, newest - 1)) / ratio)
+            total = ceil(self.log.store.weight(until(visible, newest)) / ratio)
             return max(0, ceil((total - room) / step))
 
         return left(now.request) > left(before.request)
