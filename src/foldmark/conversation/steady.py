@@ -154,6 +154,7 @@ class Steady:
             reader=self._target.wire.reads,
             settled=reach.settled,
             oldest=reach.oldest,
+            thoughts=self.windowing.thoughts,
         )
         layers = [*at.now, *filter(None, [at.summary(first) if first else None])]
         later = self._news(at.now, events, reach.settled)
