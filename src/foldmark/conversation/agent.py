@@ -214,8 +214,8 @@ class Agent(Timeline):
         return Outcome(operation, fold, changed, prefix, evicted, whole, self._thoughts(at, there, operation))
 
     def _thoughts(self, at: Standing, there: Standing, operation: Operation) -> Thoughts:
-        """What `operation` does to the model's thinking; a mark is no boundary."""
-        if at.config.provider == "offline" or isinstance(operation, Mark):
+        """What `operation` does to the model's thinking; a mark or a fork is no boundary."""
+        if at.config.provider == "offline" or isinstance(operation, Fork | Mark):
             return Thoughts()
         from foldmark.conversation.thinking import changed  # 20 ms, and only some models need it
 

@@ -15,7 +15,7 @@ from foldmark.conversation.windowing import Target, Windowing, first_of
 from foldmark.core import prompt as prompts
 from foldmark.core.birth import Family
 from foldmark.core.config import Config
-from foldmark.core.events import Event, Mark
+from foldmark.core.events import Event, Fork, Mark
 from foldmark.core.growth import Reach, followed, lowered
 from foldmark.core.ports import Store
 from foldmark.core.prompt import Layer, Prompt
@@ -27,12 +27,12 @@ from foldmark.tokens.counting import BytesRuler
 
 def boundary(at: Standing, opened: int) -> int:
     """The newest boundary that the log names: event `opened`, or an operation, a setting or a `system` message since
-    then. An operation that is only thought of counts as recorded last."""
+    then. Marks and forks change nothing that is sent. An operation that is only thought of counts as recorded last."""
     if at.fold.at > at.newest:
         return at.newest
     own = Segment(at.record.id, opened + 1, at.newest)
     found = recorded(at.store.operations(at.record.id, after=opened))
-    shaping = [event for event, operation in found if not isinstance(operation, Mark)]
+    shaping = [event for event, operation in found if not isinstance(operation, Fork | Mark)]
     return max([opened, at.record.fork_event, *shaping, *at.store.of_kind("system", (own,)), *_set(at, opened)])
 
 
