@@ -282,3 +282,19 @@ def test_nothing_that_is_kept_beside_a_block_is_sent() -> None:
         assert blocks
         assert all(set(block["bound"]) == {"model", "prefix", "after"} for block in blocks)
         assert '"bound"' not in json.dumps([received.body for received in play.server.asked])
+
+
+def test_an_answer_that_the_library_is_given_is_bound_to_the_request() -> None:
+    with played() as play:
+        agent = play.agent
+        agent.append("user", "Question 0: 0 calls.")
+        agent.request()
+        thought = {"type": "thinking", "thinking": "Hm.", "signature": "signed"}
+        answer = {"content": [thought, {"type": "text", "text": "Answer."}], "stop_reason": "end_turn", "model": "m"}
+        agent.append_answer("anthropic", answer)
+        agent.end_turn()
+        agent.append("user", "And?")
+        assert thought in agent.request().body["messages"][1]["content"]
+        assert thought not in agent.request("anthropic", "claude-fable-5-1", limit=1).body["messages"][0]["content"]
+        agent.do("/system edit Be brief.")
+        assert agent.request().thinking == frozenset()

@@ -84,7 +84,10 @@ class Agent(Timeline):
                 f"an answer is a provider's name and a mapping, as of .model_dump(), not {type(answer).__name__}"
             )
         wire = wire_of(provider, self.log.given.dialects)
-        pieces = wire.bind(lambda: self.request().body, wire.parse({str(key): value for key, value in answer.items()}))
+        own, model = self.standing().config.model.partition("/"), answer.get("model")
+        named = (None, None) if own[0] == provider else (provider, model if isinstance(model, str) else None)
+        parsed = wire.parse({str(key): value for key, value in answer.items()})
+        pieces = wire.bind(lambda: self.request(*named).body, parsed)
         if not pieces:
             raise ProviderError(
                 "answer", f"this is no answer of {provider}'s API, or an empty one; nothing was recorded"
