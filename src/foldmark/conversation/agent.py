@@ -85,9 +85,9 @@ class Agent(Timeline):
             )
         wire = wire_of(provider, self.log.given.dialects)
         own, model = self.standing().config.model.partition("/"), answer.get("model")
-        named = (None, None) if own[0] == provider else (provider, model if isinstance(model, str) else None)
+        asked = (None, None) if own[0] == provider else (provider, model if isinstance(model, str) else None)
         parsed = wire.parse({str(key): value for key, value in answer.items()})
-        pieces = wire.bind(lambda: self.request(*named).body, parsed)
+        pieces = wire.bind(lambda: self.request(*asked).body, parsed)
         if not pieces:
             raise ProviderError(
                 "answer", f"this is no answer of {provider}'s API, or an empty one; nothing was recorded"
