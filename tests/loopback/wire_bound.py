@@ -50,6 +50,7 @@ class BoundWire(AnthropicWire):
         self.taken: list[set[str]] = []
         self.made: list[set[str]] = []
         self.entries: list[list[dict[str, str]]] = []
+        self._prefix = ""
 
     def sign(self, body: dict[str, Any]) -> str:
         """A signature for one more thinking block of the answer to a request."""
@@ -57,7 +58,7 @@ class BoundWire(AnthropicWire):
         own = self.made[-1]
         before = max(own, key=lambda each: int(each.partition(".")[0])) if own else sent[-1] if sent else None
         made = f"{len(self.known)}.{'x' * 40}"
-        self.known[made] = Signed(body["model"], _prefixes(body)[-1], before)
+        self.known[made] = Signed(body["model"], self._prefix, before)
         own.add(made)
         return made
 
@@ -78,6 +79,7 @@ class BoundWire(AnthropicWire):
     def _checked(self, body: dict[str, Any]) -> tuple[set[str], list[dict[str, str]]]:
         taken, entries, before, failed = set[str](), list[dict[str, str]](), None, False
         prefixes = _prefixes(body)
+        self._prefix = prefixes[-1]
         for index, message in enumerate(body["messages"]):
             for place, block in enumerate(message["content"]):
                 if not _thought(block):

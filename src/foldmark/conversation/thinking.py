@@ -35,8 +35,9 @@ def stays(config: Config, options: Options) -> bool:
 
 def sent(wire: Wire, model: str, prompt: Prompt, body: Mapping[str, Any]) -> frozenset[str]:
     """The thinking blocks of a request that its model reads, by their marks."""
-    found = wire.thinking(prompt, body).items()
-    return frozenset(each for each, maker in found if not maker or reads(wire.dialect, model, maker))
+    found = wire.thinking(prompt, body)
+    read = {maker for maker in set(found.values()) if not maker or reads(wire.dialect, model, maker)}
+    return frozenset(each for each, maker in found.items() if maker in read)
 
 
 def changed(agent: "Agent", at: "Standing", there: "Standing") -> Thoughts:
