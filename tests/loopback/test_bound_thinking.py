@@ -239,6 +239,8 @@ def test_a_model_that_does_not_bind_is_told_nothing() -> None:
         play.say(1)
         assert "thinking" not in play.agent.do("/undo").data
         assert "thinking" not in play.agent.do("/config set truncate_recent=4000").data
+        play.agent.configure("model", "nobody/claude-fable-5-1")
+        assert "thinking" not in play.agent.do("/clear").data
 
 
 def usages(agent: Agent) -> list[Event]:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from foldmark.conversation.receipts import Thoughts
 from foldmark.core.config import Config
+from foldmark.core.errors import CommandError
 from foldmark.core.prompt import Prompt
 from foldmark.core.request import Options
 from foldmark.providers.anthropic_thinking import binds
@@ -43,13 +44,15 @@ def sent(wire: Wire, model: str, prompt: Prompt, body: Mapping[str, Any]) -> fro
 def changed(agent: "Agent", at: "Standing", there: "Standing") -> Thoughts:
     """What becomes of the thinking in the agent's next request when it stands `there` instead of `at`; nothing for
     models that do not bind it. It takes both requests, so it costs what the window holds."""
-    bound = any(_binds(wire_of(name, at.given.dialects), model) for name, model in map(_model, (at, there)))
-    if not bound or at.store.newest("usage", at.lineage) is None:  # no model has answered
+    if not (_bound(at) or _bound(there)) or at.store.newest("usage", at.lineage) is None:  # no model has answered
         return Thoughts()
     before, after = agent.request(at=at).thinking, agent.request(at=there).thinking
     return Thoughts(len(before - after), len(after - before))
 
 
-def _model(at: "Standing") -> tuple[str, str]:
+def _bound(at: "Standing") -> bool:
     provider, _, model = at.config.model.partition("/")
-    return provider, model
+    try:
+        return _binds(wire_of(provider, at.given.dialects), model)
+    except CommandError:  # a provider that is configured no more
+        return False
