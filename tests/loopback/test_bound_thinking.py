@@ -21,6 +21,7 @@ from foldmark import Agent, Event
 from foldmark.conversation.asking import Asking
 from foldmark.conversation.rebuilding import rebuilt
 from foldmark.core.answer import Waiting
+from foldmark.core.request import Request
 from foldmark.interfaces.render import result_text
 from foldmark.runtime.loop import turn
 
@@ -299,3 +300,14 @@ def test_an_answer_that_the_library_is_given_is_bound_to_the_request() -> None:
         assert thought not in agent.request("anthropic", "claude-fable-5-1", limit=1).body["messages"][0]["content"]
         agent.do("/system edit Be brief.")
         assert agent.request().thinking == frozenset()
+
+
+def test_a_summary_is_asked_for_without_thinking() -> None:
+    """The request has no tools, so nothing that was thought behind them fits."""
+    with played() as play:
+        play.say(1)
+        asked: list[Request] = []
+        play.agent.log.complete = lambda request: asked.append(request) or "A summary."  # type: ignore[func-returns-value]
+        play.agent.do("/summarize")
+        assert [request.thinking for request in asked] == [frozenset()]
+        assert b'"thinking"' not in asked[0].bytes

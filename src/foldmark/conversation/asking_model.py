@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from foldmark.conversation.sent import quoting, record_sent
-from foldmark.core.errors import ContextOverflowError, FoldmarkError, ProviderError
+from foldmark.core.errors import ContextOverflowError, FoldmarkError
 from foldmark.core.events import Event
 from foldmark.core.request import Request
 from foldmark.core.segments import Segments
@@ -37,7 +37,7 @@ def ask(
     Blocks, and writes nothing but what was sent. Raises CommandError for a model that cannot be asked, FoldmarkError if
     it says nothing.
     """
-    from foldmark.conversation.request import prepare, without_thinking
+    from foldmark.conversation.request import prepare
 
     at = agent.standing()
     provider, _, model = at.config.model.partition("/")
@@ -59,12 +59,7 @@ def ask(
 
     def told(request: Request) -> str:
         record_sent(agent, request, question, quoted)
-        try:
-            return agent.log.complete(request).strip()
-        except ProviderError as error:
-            if error.kind != "bound" or request.thoughtless:
-                raise
-            return told(without_thinking(request, at.given.dialects))
+        return agent.log.complete(request).strip()
 
     request = made(known.window - known.answer)
     if segments and request.tokens > known.window:
