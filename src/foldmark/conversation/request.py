@@ -1,9 +1,10 @@
 """From where an agent stands to the request that would go out [SPEC 5]: pure, and without any provider's SDK."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from foldmark.conversation import thinking
 from foldmark.conversation.natives import read_as, read_by
 from foldmark.conversation.sources import Sources
 from foldmark.conversation.standing import Standing
@@ -11,7 +12,7 @@ from foldmark.conversation.steady import Steady
 from foldmark.conversation.windowing import Target, Windowing
 from foldmark.core.config import Config
 from foldmark.core.prompt import CHILDREN
-from foldmark.core.request import PLAIN, Manifest, Options, Request, ToolSpec
+from foldmark.core.request import PLAIN, Manifest, Request, ToolSpec
 from foldmark.core.segments import Segments
 from foldmark.core.wire import tool_name
 from foldmark.providers.wires import wire_of
@@ -45,7 +46,7 @@ def prepare(
     unique = on_the_wire(tools)
     # The built-in model reads calls in Foldmark's own form, whoever's they were.
     config = msgspec.structs.replace(config, isolation=False) if name == "offline" else config
-    target = Target(name, wire, model, tuple(unique.values()), Options(output, config.thinking))
+    target = Target(name, wire, model, tuple(unique.values()), thinking.options(wire, model, config, output))
     answers = purpose == "answer"
     made: Steady | Sources
     if only is None and config.steady:
@@ -68,7 +69,16 @@ def prepare(
         purpose=purpose,
         size=size,
         names={own: tool.name for own, tool in unique.items() if own != tool.name},
+        thinking=thinking.sent(wire, model, prompt, body),
     )
+
+
+def without_thinking(request: Request, configured: Mapping[str, str]) -> Request:
+    """The same request without the thinking of earlier answers, which the provider has refused; `configured` as for
+    `wire_of`."""
+    body = wire_of(request.provider, configured).without_thinking(request.body)
+    data = msgspec.json.encode(body)
+    return msgspec.structs.replace(request, body=body, bytes=data, thinking=frozenset(), thoughtless=True)
 
 
 def on_the_wire(tools: Iterable[ToolSpec]) -> dict[str, ToolSpec]:

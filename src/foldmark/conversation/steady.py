@@ -156,6 +156,7 @@ class Steady:
             reader=self._target.wire.reads,
             settled=reach.settled,
             oldest=reach.oldest,
+            thoughts=self.windowing.thoughts,
         )
         layers = [*at.now, *filter(None, [at.summary(first, 0, at.settled) if first else None])]
         news, told = self._news(at.now, events, reach.settled, first), self._children(events, reach.settled)

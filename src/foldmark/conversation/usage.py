@@ -39,7 +39,7 @@ def snapshot_of(data: dict[str, Any] | None) -> Snapshot | None:
 
 
 def usage_data(provider: str, model: str, usage: Usage, stopped: Stopped | None) -> dict[str, Any]:
-    """What a usage event holds of what a provider said that an answer cost."""
+    """What a usage event holds of what a provider said that an answer cost, and what it altered of the request."""
     return {
         "provider": provider,
         "model": model,
@@ -48,6 +48,7 @@ def usage_data(provider: str, model: str, usage: Usage, stopped: Stopped | None)
         "cache_write": usage.cache_write,
         "output": usage.output,
         "stopped": stopped.said if stopped else "",
+        **({"altered": list(usage.altered)} if usage.altered else {}),
     }
 
 
