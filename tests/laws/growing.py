@@ -349,7 +349,8 @@ class History:
         shown = sum(PAGE * 4 + DOCUMENT if "source" in block else len(str(block)) for block in beside)
         put_in = sum(len(part.text) + 200 for part in now.request.manifest.parts if part.before is not None)
         total = len(request.bytes) + 400 * len(parts) + said + shown + put_in
-        return total / (request.size / request.tokens)
+        # A calibration since the boundary does not count yet.
+        return total / min(request.size / request.tokens, uncalibrated(*self._target(agent)))
 
     # Policy eager
 
