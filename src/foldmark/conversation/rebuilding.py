@@ -157,7 +157,8 @@ class _Remake:
         )
         last = config.low_water < 1
         prompt = prompts.assemble(layers, shown, self._instruction(), anchors_last=last, later=later)
-        body = wire.encode(sent.model, prompt, tuple(unique.values()), Options(makings.output, config.thinking))
+        options = Options(makings.output, config.thinking, makings.cache_ttl)
+        body = wire.encode(sent.model, prompt, tuple(unique.values()), options)
         known = {left.event for left in prompt.left_out}
         others = [
             LeftOut(event, None, why, "")
@@ -175,6 +176,8 @@ class _Remake:
             manifest=Manifest(tuple(map(self._part, prompt.parts)), (*others, *prompt.left_out), makings.edge, told),
             purpose=makings.purpose,
             names={own: tool.name for own, tool in unique.items() if own != tool.name},
+            cache_ttl=makings.cache_ttl,
+            cache_key=sent.agent,
         )
 
     def _event(self, event_id: int) -> Event:

@@ -22,6 +22,7 @@ from foldmark.core.prompt import Layer, Prompt
 from foldmark.core.request import Edge
 from foldmark.core.segments import Segment, Segments, subtract, until
 from foldmark.core.view import view
+from foldmark.core.window import Units
 from foldmark.tokens.counting import BytesRuler
 
 
@@ -84,6 +85,11 @@ class Steady:
         self._then = self._sources(then)
         self.windowing = Windowing(self._then, self._config, target, None, anchors_last=True)
         self.told: dict[int, Family] = {}
+
+    @property
+    def units(self) -> Units:
+        """The visible turns, newest first."""
+        return self._now.units
 
     def windowed(self, limit: int | None) -> tuple[Prompt, Edge]:
         """The prompt, and where it begins. Where it would pass `limit` in spite of all, older turns go [SPEC 5.3]."""

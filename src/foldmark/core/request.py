@@ -26,11 +26,13 @@ class ToolCall(Struct, frozen=True):
 
 
 class Options(Struct, frozen=True):
-    """How an answer is asked for: its most tokens, and how much the model is to think: `default` (as it does by
-    itself), `off`, `low`, `medium` or `high`."""
+    """How an answer is asked for: its most tokens; how much the model is to think: `default` (as it does by itself),
+    `off`, `low`, `medium` or `high`; and how long the provider keeps the request in its cache, `5m` or `1h`, where it
+    can be told."""
 
     output: int = 8192
     thinking: str = "default"
+    cache_ttl: str = "5m"
 
 
 PLAIN = Options()
@@ -98,7 +100,8 @@ class Request(Struct, frozen=True):
 
     `purpose` is what the answer is for: `answer` (the conversation goes on), `match` (which messages does a filter
     mean), `summary` or `state`. `names` holds the tools whose name on the wire differs from their own, by wire name.
-    `size` is what the tokens are estimated from, before any calibration.
+    `size` is what the tokens are estimated from, before any calibration. `cache_ttl` is that of its `Options`;
+    `cache_key` is the same for all requests of an agent, for a cache that is to find them.
     """
 
     provider: str
@@ -111,3 +114,5 @@ class Request(Struct, frozen=True):
     purpose: str = "answer"
     size: int = 0
     names: dict[str, str] = {}
+    cache_ttl: str = "5m"
+    cache_key: str = ""
