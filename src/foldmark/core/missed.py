@@ -1,0 +1,141 @@
+"""Why a provider's cache did not have what the request before held [SPEC 5.7]. Pure functions.
+
+A request is compared with the one before it that was answered: what went into each is recorded (`core.sent`), and what
+was read from the cache and written to it the provider says. What changed on purpose in between explains a miss: another
+model, an operation, a setting. Only where there is none of these it is looked at what policy changed by itself.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from foldmark.core.answer import Usage
+from foldmark.core.caching import Rules
+from foldmark.core.sent import Makings, SentRequest
+from foldmark.core.wording import count, listing
+
+NEGLIGIBLE = 256
+"""Tokens that may be missing without a reason: caches keep beginnings in steps, and counts are a little off."""
+
+
+class Answered(Struct, frozen=True):
+    """A request that was answered: when it was sent (seconds), what it cost, and the agent's settings then."""
+
+    sent: SentRequest
+    moment: float
+    usage: Usage
+    settings: Mapping[str, Any]
+
+
+class Reason(Struct, frozen=True):
+    """Why something was not read. `why` is `first`, `pause`, `model`, `operation`, `settings`, `system`, `tools`,
+    `planning`, `window`, `results`, `layers`, `turn` or `provider`; `event` is the operation's."""
+
+    why: str
+    text: str
+    event: int | None = None
+
+
+class Missed(Struct, frozen=True):
+    """How many tokens the cache did not have of the `held` that it was to have, and why; no reasons if it had them."""
+
+    held: int
+    tokens: int
+    reasons: tuple[Reason, ...] = ()
+
+
+def missed(
+    before: Answered | None,
+    now: Answered,
+    rules: Rules,
+    lifetime: float,
+    operations: Iterable[tuple[int, str]],
+) -> Missed:
+    """Return what the cache missed of `now`, and why. `before` is the request before it, None if there is none.
+
+    `rules` are the cache's, `lifetime` the seconds that it keeps a request. `operations` are those recorded between the
+    two requests that change what is sent: their events, and what they did in words.
+    """
+    if before is None:
+        return Missed(0, 0, (Reason("first", "the first request"),))
+    held = min(_held(before.usage, rules), now.usage.input)
+    tokens = held - now.usage.cache_read
+    if tokens <= max(NEGLIGIBLE, held // 20):
+        return Missed(held, 0)
+    pause = now.moment - before.moment
+    found = [] if pause <= lifetime else [Reason("pause", _pause(pause, lifetime))]
+    found += _chosen(before, now, operations)
+    found = found or list(_policy(before, now))
+    return Missed(held, tokens, tuple(found) or (Reason("provider", "nothing changed; the provider did not keep it"),))
+
+
+def _held(usage: Usage, rules: Rules) -> int:
+    """Return the tokens of a request that the cache had once it was answered."""
+    if rules.step:
+        return usage.input if usage.input >= rules.least else 0
+    return usage.cache_read + usage.cache_write
+
+
+def _pause(seconds: float, lifetime: float) -> str:
+    minutes, hours = round(seconds / 60), round(seconds / 3600)
+    long = f"{minutes} min" if minutes < 120 else f"{hours} h" if hours < 48 else f"{round(hours / 24)} days"
+    return f"a pause of {long}, longer than the {round(lifetime / 60)} min that it is kept"
+
+
+def _chosen(before: Answered, now: Answered, operations: Iterable[tuple[int, str]]) -> Iterator[Reason]:
+    """Yield what somebody changed on purpose."""
+    was, then = before.sent.makings, now.sent.makings
+    to = f"{before.sent.provider}/{before.sent.model}"
+    if to != f"{now.sent.provider}/{now.sent.model}":
+        yield Reason("model", f"another model: the request before went to {to}")
+    for event, words in operations:
+        yield Reason("operation", f"{words} (event {event})", event)
+    if was.planning != then.planning:
+        yield Reason("planning", f"{'only' if then.planning else 'no longer only'} a planning conversation is sent")
+    if changed := _changed(before.settings, now.settings):
+        yield Reason("settings", f"changed settings: {listing(changed)}")
+    if _names(was, "system") != _names(then, "system") or _hash(was, "guidelines") != _hash(then, "guidelines"):
+        yield Reason("system", "another system prompt or other guidelines")
+    if _hash(was, "tools") != _hash(then, "tools"):
+        yield Reason("tools", "other tools")
+
+
+def _changed(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return the settings with another value; not those that one version of Foldmark has and another has not."""
+    both = was.keys() & now.keys() - {"calibration", "model"}
+    return sorted(key for key in both if was[key] != now[key])
+
+
+def _policy(before: Answered, now: Answered) -> Iterator[Reason]:
+    """Yield what changed without anybody's doing, by policy."""
+    was, then = before.sent.makings, now.sent.makings
+    if then.edge.first != was.edge.first:
+        yield Reason("window", f"a step of the window: it begins at event {then.edge.first}, not {was.edge.first}")
+    elif then.edge.settled != was.edge.settled:
+        yield Reason("window", f"a step of the window as of event {then.edge.settled}")
+    if then.edge.settled != was.edge.settled:
+        return  # the rest is part of the step
+    old = [each for each in {*was.truncated, *then.truncated} if each <= before.sent.event]
+    if cut := [each for each in old if was.truncated.get(each) != then.truncated.get(each)]:
+        yield Reason("results", f"{count(len(cut), 'older tool result')} cut to another length")
+    if other := [name for name in _LAYERS if _names(was, name) != _names(then, name)]:
+        yield Reason("layers", f"a new {listing(_LAYERS[name] for name in other)}")
+    if before.sent.turn != now.sent.turn and now.settings.get("context_policy") == "eager":
+        yield Reason("turn", "a new turn: the policy eager sends the turn before it otherwise from then on")
+
+
+_LAYERS = {
+    "state": "state block",
+    "scratchpad": "scratchpad",
+    "memos": "choice of memos",
+    "window_summary": "summary of what the window passed",
+}
+
+
+def _names(makings: Makings, layer: str) -> Sequence[int]:
+    return makings.layers.get(layer, ())
+
+
+def _hash(makings: Makings, name: str) -> str | None:
+    return makings.hashes.get(name)
