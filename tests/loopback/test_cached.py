@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from plan import Fail, Reply, Say, Use, Wire
+from plan import Fail, Reply, Say, Think, Use, Wire
 from server import Loopback
 from talking import Seen, connect, conversation
 from wire_anthropic import AnthropicWire
@@ -64,8 +64,10 @@ class Talk:
 
 
 @contextmanager
-def talk(wire: Wire, *, calls: int = 0, **settings: object) -> Iterator[Talk]:
-    """`calls` is how many steps of each turn call a tool."""
+def talk(
+    wire: Wire, *, calls: int = 0, look: str = WORDS, thought: str = "", said: str = "", **settings: object
+) -> Iterator[Talk]:
+    """In each turn so many `calls` of the tool `look`, with a `thought` in front; `said` is in each answer."""
     bodies: list[Any] = []
     steps = {"left": 0}
 
@@ -79,11 +81,12 @@ def talk(wire: Wire, *, calls: int = 0, **settings: object) -> Iterator[Talk]:
         usage = Usage(bill.fresh, bill.read, bill.write, 20)
         if steps["left"] < calls:
             steps["left"] += 1
-            return Reply((Use(f"c{len(bodies)}", "look", {}),), "calls", usage)
+            thoughts = (Think(thought, "c2lnbmF0dXJl"),) if thought else ()
+            return Reply((*thoughts, Use(f"c{len(bodies)}", "look", {})), "calls", usage)
         steps["left"] = 0
-        return Reply((Say((f"Answer {len(bodies)}.",)),), "end", usage)
+        return Reply((Say((f"Answer {len(bodies)}. {said}",)),), "end", usage)
 
-    with conversation(wire, {"look": lambda _: WORDS}) as agent, Loopback(wire, answer) as server:
+    with conversation(wire, {"look": lambda _: look}) as agent, Loopback(wire, answer) as server:
         for key, value in {"context_policy": "steady", **settings}.items():
             agent.do(f"/config set {key}={value}")
         there = Talk(agent, wire, server, bodies)
@@ -122,6 +125,14 @@ def test_nothing_changed_and_yet_it_was_not_kept() -> None:
         assert it.why() == [("provider", None)]
 
 
+def test_thinking_leaves_with_its_turn() -> None:
+    with talk(AnthropicWire(), calls=1, look="Yes.", thought=WORDS, said=WORDS, context_policy="eager") as it:
+        it.say("Look.")
+        it.say("And now?")
+        first = it.row(1)["cache"]
+        assert ([each["why"] for each in first["reasons"]], first["missed"] > 0) == (["older"], True)
+
+
 def test_another_model_and_other_tools() -> None:
     with talk(OpenAIWire()) as it:
         it.say(WORDS * 3)
@@ -140,7 +151,7 @@ def test_what_policy_changes(policy: str) -> None:
             it.say(WORDS)
         rows = it.agent.do("/context sent").data["sent"]
         causes = {each["why"] for row in rows for each in row["cache"]["reasons"]}
-        assert causes == ({"results", "turn"} if policy == "eager" else {"window"})
+        assert causes == ({"results"} if policy == "eager" else {"window"})
         missed = [row for row in rows if row["cache"]["missed"]]
         assert len(missed) > 5 if policy == "eager" else 0 < len(missed) <= 5
         # The same of one request as of a list, however old it is.

@@ -1,6 +1,7 @@
 """What providers' caches had of an agent's requests, and why they missed the rest [SPEC 5.7]."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -9,9 +10,10 @@ from msgspec import Struct
 from foldmark.conversation.decide import recorded
 from foldmark.conversation.exchanges import until_next
 from foldmark.conversation.operations import words
+from foldmark.conversation.rebuilding import rebuilt
 from foldmark.conversation.usage import usage_of
 from foldmark.core.answer import Usage
-from foldmark.core.caching import Rules
+from foldmark.core.caching import Rules, shared
 from foldmark.core.codec import stored_time
 from foldmark.core.events import ANSWER_KINDS, Mark
 from foldmark.core.lifetime import LIFETIMES
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
 BEFORE = 10
 """Requests among which the answered one before another is looked for."""
+
+SAME = 0.95
+"""The share of a request with which the next one has to begin. The rest may be what Foldmark put at its end."""
 
 
 class Cached(Struct, frozen=True):
@@ -110,6 +115,7 @@ def _cached(agent: "Agent", sent: Sequence[SentRequest], until: int, *, complete
         return {}
     store, found = agent.log.store, dict[int, Cached]()
     usages = _usages(agent, answers, until)
+    changes = _operations(agent, answers[0].event, answers[-1].event)
     texts: dict[str, dict[str, Any]] = {}
     before: Answered | None = None
     for each in answers:
@@ -122,8 +128,10 @@ def _cached(agent: "Agent", sent: Sequence[SentRequest], until: int, *, complete
         rules = _rules(agent, each)
         result = None
         if rules is not None and (before is not None or complete):
-            between = _operations(agent, before.sent.event, each.event) if before is not None else ()
-            result = missed(before, now, rules, _lifetime(rules, before.sent if before else each), between)
+            first = before.sent if before is not None else each
+            between = [change for change in changes if first.event < change[0] <= each.event]
+            begins = partial(_begins, agent, first.id, each.id)
+            result = missed(before, now, rules, _lifetime(rules, first), between, begins)
         found[each.id] = Cached(now.usage, result)
         before = now
     return found
@@ -158,8 +166,13 @@ def _lifetime(rules: Rules, sent: SentRequest) -> float:
     return max(rules.lifetime, LIFETIMES[sent.makings.cache_ttl])
 
 
-def _operations(agent: "Agent", after: int, until: int) -> Iterator[tuple[int, str]]:
+def _begins(agent: "Agent", before: int, now: int) -> bool:
+    """Whether one request begins with the whole of another, as far as a cache sees it."""
+    first, second = (rebuilt(agent, sent_id).request for sent_id in (before, now))
+    return shared(first.dialect, first.body, second.body) >= SAME
+
+
+def _operations(agent: "Agent", after: int, until: int) -> list[tuple[int, str]]:
     """The agent's operations between two events that change what is sent."""
-    for event, operation in recorded(agent.log.store.operations(agent.id, after=after, until=until)):
-        if not isinstance(operation, Mark):
-            yield event, words(operation)
+    found = recorded(agent.log.store.operations(agent.id, after=after, until=until))
+    return [(event, words(operation)) for event, operation in found if not isinstance(operation, Mark)]

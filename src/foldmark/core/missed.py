@@ -2,10 +2,10 @@
 
 A request is compared with the one before it that was answered: what went into each is recorded (`core.sent`), and what
 was read from the cache and written to it the provider says. What changed on purpose in between explains a miss: another
-model, an operation, a setting. Only where there is none of these it is looked at what policy changed by itself.
+model, an operation, a setting. Where there is none of these, policy may have changed something by itself.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -19,6 +19,10 @@ NEGLIGIBLE = 256
 """Tokens that may be missing without a reason: caches keep beginnings in steps, and counts are a little off."""
 
 
+NAMED = 3
+"""Operations that are named one by one; of earlier ones their number is told."""
+
+
 class Answered(Struct, frozen=True):
     """A request that was answered: when it was sent (seconds), what it cost, and the agent's settings then."""
 
@@ -30,7 +34,7 @@ class Answered(Struct, frozen=True):
 
 class Reason(Struct, frozen=True):
     """Why something was not read. `why` is `first`, `pause`, `model`, `operation`, `settings`, `system`, `tools`,
-    `planning`, `window`, `results`, `layers`, `turn` or `provider`; `event` is the operation's."""
+    `planning`, `window`, `results`, `layers`, `older` or `provider`; `event` is the operation's."""
 
     why: str
     text: str
@@ -50,12 +54,14 @@ def missed(
     now: Answered,
     rules: Rules,
     lifetime: float,
-    operations: Iterable[tuple[int, str]],
+    operations: Sequence[tuple[int, str]],
+    begins: Callable[[], bool],
 ) -> Missed:
     """Return what the cache missed of `now`, and why. `before` is the request before it, None if there is none.
 
     `rules` are the cache's, `lifetime` the seconds that it keeps a request. `operations` are those recorded between the
-    two requests that change what is sent: their events, and what they did in words.
+    two requests that change what is sent: their events, and what they did in words. `begins` says whether the request
+    begins with the whole of the one before; it is asked only where nothing else explains the miss.
     """
     if before is None:
         return Missed(0, 0, (Reason("first", "the first request"),))
@@ -67,7 +73,10 @@ def missed(
     found = [] if pause <= lifetime else [Reason("pause", _pause(pause, lifetime))]
     found += _chosen(before, now, operations)
     found = found or list(_policy(before, now))
-    return Missed(held, tokens, tuple(found) or (Reason("provider", "nothing changed; the provider did not keep it"),))
+    if not found:
+        kept = Reason("provider", "nothing changed; the provider did not keep it")
+        found = [kept if begins() else Reason("older", "older messages were sent otherwise than before")]
+    return Missed(held, tokens, tuple(found))
 
 
 def _held(usage: Usage, rules: Rules) -> int:
@@ -83,13 +92,16 @@ def _pause(seconds: float, lifetime: float) -> str:
     return f"a pause of {long}, longer than the {round(lifetime / 60)} min that it is kept"
 
 
-def _chosen(before: Answered, now: Answered, operations: Iterable[tuple[int, str]]) -> Iterator[Reason]:
+def _chosen(before: Answered, now: Answered, operations: Sequence[tuple[int, str]]) -> Iterator[Reason]:
     """Yield what somebody changed on purpose."""
     was, then = before.sent.makings, now.sent.makings
     to = f"{before.sent.provider}/{before.sent.model}"
     if to != f"{now.sent.provider}/{now.sent.model}":
         yield Reason("model", f"another model: the request before went to {to}")
-    for event, words in operations:
+    if (more := len(operations) - NAMED) > 0:
+        span = f"events {operations[0][0]} to {operations[more - 1][0]}"
+        yield Reason("operation", f"{count(more, 'operation')} ({span})")
+    for event, words in operations[-NAMED:]:
         yield Reason("operation", f"{words} (event {event})", event)
     if was.planning != then.planning:
         yield Reason("planning", f"{'only' if then.planning else 'no longer only'} a planning conversation is sent")
@@ -121,8 +133,6 @@ def _policy(before: Answered, now: Answered) -> Iterator[Reason]:
         yield Reason("results", f"{count(len(cut), 'older tool result')} cut to another length")
     if other := [name for name in _LAYERS if _names(was, name) != _names(then, name)]:
         yield Reason("layers", f"a new {listing(_LAYERS[name] for name in other)}")
-    if before.sent.turn != now.sent.turn and now.settings.get("context_policy") == "eager":
-        yield Reason("turn", "a new turn: the policy eager sends the turn before it otherwise from then on")
 
 
 _LAYERS = {
