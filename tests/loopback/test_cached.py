@@ -37,7 +37,7 @@ class Talk:
         self.now = datetime(2026, 3, 1, 12, tzinfo=UTC)
         agent.log.clock = lambda: f"{self.now:%Y-%m-%dT%H:%M:%S.%fZ}"
 
-    def say(self, text: str, minutes: float = 1, *, fail: bool = False) -> dict[str, Any]:
+    def say(self, text: str | None, minutes: float = 1, *, fail: bool = False) -> dict[str, Any]:
         """A turn so many minutes later; what is told of its last request."""
         self.now += timedelta(minutes=minutes)
         self.fails = fail
@@ -178,13 +178,32 @@ def test_the_detail_of_the_meter() -> None:
         assert it.agent.do("/context show").text.endswith(f"⚪\n{kept.text}")
 
 
-def test_a_request_that_failed_is_nobodys_predecessor() -> None:
+@pytest.mark.parametrize("again", ["Go on.", None])
+def test_a_request_that_failed_is_nobodys_predecessor(again: str | None) -> None:
     with talk(AnthropicWire()) as it:
         it.say(WORDS)
         with pytest.raises(ProviderError):
-            it.say("", fail=True)
+            it.say("And?", fail=True)
         assert it.row()["cache"] is None
-        assert it.say("Go on.")["cache"]["missed"] == 0
+        assert it.say(again)["cache"]["missed"] == 0
+        assert it.row(1)["cache"] is None
+        assert it.agent.do("/context sent 2").data["cache"] is None
+
+
+def test_what_cannot_be_made_again_explains_nothing() -> None:
+    with talk(AnthropicWire(), calls=1, look="Yes.", thought=WORDS, said=WORDS, context_policy="eager") as it:
+        it.say("Look.")
+        turn = it.row()["turn"]
+        it.say("And now?")
+        it.say("And then?")
+        before = it.row(1)["cache"]
+        assert [each["why"] for each in before["reasons"]] == ["older"]
+        it.agent.do(f"/message remove {turn} --yes")
+        after = it.row(1)["cache"]
+        assert [each["why"] for each in after["reasons"]] == ["unknown"]
+        assert after["missed"] == before["missed"]
+        # What the erased turn cost is erased with it: of the one after it nothing is known but its own cost.
+        assert (it.row(3)["cache"]["missed"], it.row(4)["cache"]) == (None, None)
 
 
 # How long it is kept

@@ -17,7 +17,7 @@ from foldmark.core.caching import Rules, shared
 from foldmark.core.codec import stored_time
 from foldmark.core.events import ANSWER_KINDS, Mark
 from foldmark.core.lifetime import LIFETIMES
-from foldmark.core.missed import Answered, Missed, missed
+from foldmark.core.missed import Answered, Between, Missed, missed
 from foldmark.core.segments import END, Segment
 from foldmark.core.sent import SentRequest
 from foldmark.core.wording import count
@@ -113,25 +113,24 @@ def _cached(agent: "Agent", sent: Sequence[SentRequest], until: int, *, complete
     answers = [each for each in reversed(sent) if each.makings.purpose == "answer"]
     if not answers:
         return {}
-    store, found = agent.log.store, dict[int, Cached]()
+    found: dict[int, Cached] = {}
     usages = _usages(agent, answers, until)
     changes = _operations(agent, answers[0].event, answers[-1].event)
-    texts: dict[str, dict[str, Any]] = {}
     before: Answered | None = None
     for each in answers:
         if each.id not in usages:
             continue
-        sha = each.makings.hashes["config"]
-        if sha not in texts:
-            texts[sha] = msgspec.json.decode(store.kept_text(sha))
-        now = Answered(each, stored_time(each.created_at).timestamp(), usages[each.id], texts[sha])
+        now = Answered(each, stored_time(each.created_at).timestamp(), usages[each.id])
         rules = _rules(agent, each)
         result = None
-        if rules is not None and (before is not None or complete):
+        if rules is not None and (before is not None or (complete and each is answers[0])):
             first = before.sent if before is not None else each
-            between = [change for change in changes if first.event < change[0] <= each.event]
-            begins = partial(_begins, agent, first.id, each.id)
-            result = missed(before, now, rules, _lifetime(rules, first), between, begins)
+            between = Between(
+                [change for change in changes if first.event < change[0] <= each.event],
+                partial(_settings, agent, first, each),
+                partial(_begins, agent, first, each),
+            )
+            result = missed(before, now, between, rules, max(rules.lifetime, LIFETIMES[first.makings.cache_ttl]))
         found[each.id] = Cached(now.usage, result)
         before = now
     return found
@@ -149,7 +148,7 @@ def _usages(agent: "Agent", answers: Sequence[SentRequest], until: int) -> dict[
         event = agent.log.store.event(event_id)
         data = (event.data or {}) if event is not None else {}
         usage = usage_of(data)
-        if sent is None or usage is None:
+        if sent is None or event is None or usage is None or sent.turn not in (None, event.turn_id):
             continue
         if (data.get("provider"), data.get("model"), data.get("estimate")) == (sent.provider, sent.model, sent.tokens):
             found[sent.id] = usage
@@ -162,14 +161,20 @@ def _rules(agent: "Agent", sent: SentRequest) -> Rules | None:
     return rules_of(agent.log.model_named(f"{sent.provider}/{sent.model}"))
 
 
-def _lifetime(rules: Rules, sent: SentRequest) -> float:
-    return max(rules.lifetime, LIFETIMES[sent.makings.cache_ttl])
+def _settings(agent: "Agent", before: SentRequest, now: SentRequest) -> list[str]:
+    """The settings with another value; not those that one version of Foldmark has and another has not."""
+    texts = (agent.log.store.kept_text(each.makings.hashes["config"]) for each in (before, now))
+    was, then = map(msgspec.json.decode, texts)
+    return sorted(key for key in was.keys() & then.keys() - {"calibration", "model"} if was[key] != then[key])
 
 
-def _begins(agent: "Agent", before: int, now: int) -> bool:
-    """Whether one request begins with the whole of another, as far as a cache sees it."""
-    first, second = (rebuilt(agent, sent_id).request for sent_id in (before, now))
-    return shared(first.dialect, first.body, second.body) >= SAME
+def _begins(agent: "Agent", before: SentRequest, now: SentRequest) -> bool | None:
+    """Whether one request begins with the whole of another, as far as a cache sees it; None if one cannot be made again
+    as it was."""
+    first, second = (rebuilt(agent, each.id) for each in (before, now))
+    if (first.verdict, second.verdict) != ("identical", "identical"):
+        return None
+    return shared(first.request.dialect, first.request.body, second.request.body) >= SAME
 
 
 def _operations(agent: "Agent", after: int, until: int) -> list[tuple[int, str]]:

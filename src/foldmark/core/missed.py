@@ -5,8 +5,7 @@ was read from the cache and written to it the provider says. What changed on pur
 model, an operation, a setting. Where there is none of these, policy may have changed something by itself.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -24,17 +23,28 @@ NAMED = 3
 
 
 class Answered(Struct, frozen=True):
-    """A request that was answered: when it was sent (seconds), what it cost, and the agent's settings then."""
+    """A request that was answered: when it was sent (seconds), and what it cost."""
 
     sent: SentRequest
     moment: float
     usage: Usage
-    settings: Mapping[str, Any]
+
+
+class Between(Struct, frozen=True):
+    """What lies between two requests. `operations` are those recorded that change what is sent: their events, and what
+    they did in words. The others are called only if needed: `settings` returns those that have another value, `begins`
+    whether the later request begins with the whole of the other, None if one of them cannot be made again as it was.
+    """
+
+    operations: Sequence[tuple[int, str]]
+    settings: Callable[[], Sequence[str]]
+    begins: Callable[[], bool | None]
 
 
 class Reason(Struct, frozen=True):
     """Why something was not read. `why` is `first`, `pause`, `model`, `operation`, `settings`, `system`, `tools`,
-    `planning`, `window`, `results`, `layers`, `older` or `provider`; `event` is the operation's."""
+    `planning`, `window`, `results`, `layers`, `older`,
+    `provider` or `unknown`; `event` is the operation's."""
 
     why: str
     text: str
@@ -49,19 +59,10 @@ class Missed(Struct, frozen=True):
     reasons: tuple[Reason, ...] = ()
 
 
-def missed(
-    before: Answered | None,
-    now: Answered,
-    rules: Rules,
-    lifetime: float,
-    operations: Sequence[tuple[int, str]],
-    begins: Callable[[], bool],
-) -> Missed:
+def missed(before: Answered | None, now: Answered, between: Between, rules: Rules, lifetime: float) -> Missed:
     """Return what the cache missed of `now`, and why. `before` is the request before it, None if there is none.
 
-    `rules` are the cache's, `lifetime` the seconds that it keeps a request. `operations` are those recorded between the
-    two requests that change what is sent: their events, and what they did in words. `begins` says whether the request
-    begins with the whole of the one before; it is asked only where nothing else explains the miss.
+    `rules` are the cache's, `lifetime` the seconds that it keeps a request.
     """
     if before is None:
         return Missed(0, 0, (Reason("first", "the first request"),))
@@ -71,12 +72,16 @@ def missed(
         return Missed(held, 0)
     pause = now.moment - before.moment
     found = [] if pause <= lifetime else [Reason("pause", _pause(pause, lifetime))]
-    found += _chosen(before, now, operations)
-    found = found or list(_policy(before, now))
-    if not found:
-        kept = Reason("provider", "nothing changed; the provider did not keep it")
-        found = [kept if begins() else Reason("older", "older messages were sent otherwise than before")]
+    found += _chosen(before.sent, now.sent, between)
+    found = found or list(_policy(before.sent, now.sent)) or [_AT_LAST[between.begins()]]
     return Missed(held, tokens, tuple(found))
+
+
+_AT_LAST = {
+    True: Reason("provider", "nothing changed; the provider did not keep it"),
+    False: Reason("older", "older messages were sent otherwise than before"),
+    None: Reason("unknown", "not known: what was sent then cannot be made again as it was"),
+}
 
 
 def _held(usage: Usage, rules: Rules) -> int:
@@ -92,12 +97,11 @@ def _pause(seconds: float, lifetime: float) -> str:
     return f"a pause of {long}, longer than the {round(lifetime / 60)} min that it is kept"
 
 
-def _chosen(before: Answered, now: Answered, operations: Sequence[tuple[int, str]]) -> Iterator[Reason]:
+def _chosen(before: SentRequest, now: SentRequest, between: Between) -> Iterator[Reason]:
     """Yield what somebody changed on purpose."""
-    was, then = before.sent.makings, now.sent.makings
-    to = f"{before.sent.provider}/{before.sent.model}"
-    if to != f"{now.sent.provider}/{now.sent.model}":
-        yield Reason("model", f"another model: the request before went to {to}")
+    was, then, operations = before.makings, now.makings, between.operations
+    if (before.provider, before.model) != (now.provider, now.model):
+        yield Reason("model", f"another model: the request before went to {before.provider}/{before.model}")
     if (more := len(operations) - NAMED) > 0:
         span = f"events {operations[0][0]} to {operations[more - 1][0]}"
         yield Reason("operation", f"{count(more, 'operation')} ({span})")
@@ -105,7 +109,7 @@ def _chosen(before: Answered, now: Answered, operations: Sequence[tuple[int, str
         yield Reason("operation", f"{words} (event {event})", event)
     if was.planning != then.planning:
         yield Reason("planning", f"{'only' if then.planning else 'no longer only'} a planning conversation is sent")
-    if changed := _changed(before.settings, now.settings):
+    if _hash(was, "config") != _hash(then, "config") and (changed := between.settings()):
         yield Reason("settings", f"changed settings: {listing(changed)}")
     if _names(was, "system") != _names(then, "system") or _hash(was, "guidelines") != _hash(then, "guidelines"):
         yield Reason("system", "another system prompt or other guidelines")
@@ -113,22 +117,16 @@ def _chosen(before: Answered, now: Answered, operations: Sequence[tuple[int, str
         yield Reason("tools", "other tools")
 
 
-def _changed(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return the settings with another value; not those that one version of Foldmark has and another has not."""
-    both = was.keys() & now.keys() - {"calibration", "model"}
-    return sorted(key for key in both if was[key] != now[key])
-
-
-def _policy(before: Answered, now: Answered) -> Iterator[Reason]:
+def _policy(before: SentRequest, now: SentRequest) -> Iterator[Reason]:
     """Yield what changed without anybody's doing, by policy."""
-    was, then = before.sent.makings, now.sent.makings
+    was, then = before.makings, now.makings
     if then.edge.first != was.edge.first:
         yield Reason("window", f"a step of the window: it begins at event {then.edge.first}, not {was.edge.first}")
     elif then.edge.settled != was.edge.settled:
         yield Reason("window", f"a step of the window as of event {then.edge.settled}")
     if then.edge.settled != was.edge.settled:
         return  # the rest is part of the step
-    old = [each for each in {*was.truncated, *then.truncated} if each <= before.sent.event]
+    old = [each for each in {*was.truncated, *then.truncated} if each <= before.event]
     if cut := [each for each in old if was.truncated.get(each) != then.truncated.get(each)]:
         yield Reason("results", f"{count(len(cut), 'older tool result')} cut to another length")
     if other := [name for name in _LAYERS if _names(was, name) != _names(then, name)]:
