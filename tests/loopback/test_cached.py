@@ -19,6 +19,7 @@ from foldmark import Agent
 from foldmark.conversation.cached import newest_turn
 from foldmark.conversation.cost import rules_of
 from foldmark.conversation.rebuilding import rebuilt
+from foldmark.conversation.request import prepare
 from foldmark.core.answer import Usage
 from foldmark.core.caching import Cache
 from foldmark.core.errors import ProviderError
@@ -224,6 +225,9 @@ def test_an_hour_if_that_is_set() -> None:
         assert it.say(WORDS, minutes=50)["cache"]["missed"] == 0
         assert {each.get("ttl") for body in it.bodies for each in marks(body)} == {"1h"}
         assert it.row()["cache_ttl"] == "1h"
+        at, own = it.agent.standing(), it.agent.standing().config
+        asked = prepare(at, own, "anthropic", it.wire.model, purpose="state", instruction="Write a state block.")
+        assert {each.get("ttl", "5m") for each in marks(asked.body)} == {"5m"}
 
 
 def test_an_hour_once_the_pauses_ask_for_it() -> None:

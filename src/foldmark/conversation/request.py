@@ -59,7 +59,8 @@ def prepare(
         windowing = Windowing(made, config, target, instruction, anchors_last=last)
         prompt, edge = windowing.planning(only) if only is not None else windowing.windowed(limit)
     body, data, size = windowing.encoded(prompt)
-    ttl = _ttl(at, config, name, wire, made)
+    # A question of Foldmark's own is asked once: nothing reads again what it writes.
+    ttl = _ttl(at, config, name, wire, made) if answers else target.options.cache_ttl
     if ttl != target.options.cache_ttl:  # only now: how long it is kept must not move what is sent
         body = wire.encode(model, prompt, target.tools, msgspec.structs.replace(target.options, cache_ttl=ttl))
         data = msgspec.json.encode(body)
