@@ -165,7 +165,9 @@ def _settings(agent: "Agent", before: SentRequest, now: SentRequest) -> list[str
     """The settings with another value; not those that one version of Foldmark has and another has not."""
     texts = (agent.log.store.kept_text(each.makings.hashes["config"]) for each in (before, now))
     was, then = map(msgspec.json.decode, texts)
-    return sorted(key for key in was.keys() & then.keys() - {"calibration", "model"} if was[key] != then[key])
+    return sorted(
+        key for key in was.keys() & then.keys() - {"calibration", "model", "cache_ttl"} if was[key] != then[key]
+    )
 
 
 def _begins(agent: "Agent", before: SentRequest, now: SentRequest) -> bool | None:

@@ -43,7 +43,7 @@ def as_of(at: Standing, event_id: int) -> Standing:
 
 
 def _set(at: Standing, since: int) -> Iterable[int]:
-    """The newest event since `since` that set something, a calibration excepted."""
+    """The newest event since `since` that set something which changes what is sent."""
     there = at.newest
     while True:
         event = at.store.newest("config", (Segment(at.record.id, since + 1, there),))
@@ -56,7 +56,9 @@ def _set(at: Standing, since: int) -> Iterable[int]:
 
 
 def _chosen(settings: object) -> dict[str, object]:
-    return {k: v for k, v in settings.items() if k != "calibration"} if isinstance(settings, dict) else {}
+    """Return the settings that change what is sent when somebody sets them."""
+    kept = ("calibration", "cache_ttl")
+    return {k: v for k, v in settings.items() if k not in kept} if isinstance(settings, dict) else {}
 
 
 class Steady:
