@@ -289,7 +289,7 @@ def show(case: Case) -> None:
     print("| policy | fresh | cache write | cache read | read | cost | price | mean request | moves |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for row in case.rows:
-        tokens = " | ".join(f"{each:,}" for each in row.total)
+        tokens = " | ".join(f"{each:,}" for each in row.total[:3])
         cost = case.tariff.cost(row.total)
         price = f"{cost / max(1, row.total.tokens):.2f}"
         cells = f"{share(row):.0%} | {cost / 1000:,.0f} | {price} | {row.mean:,} | {row.moves}"

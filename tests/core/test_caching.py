@@ -260,3 +260,15 @@ def test_the_same_request_again_writes_nothing(parts: list[dict[str, Any]], toke
     cache = Cache(ANTHROPIC)
     one, two = (cache.bill("anthropic", body(*parts), tokens, 0.0) for _ in "ab")
     assert two == Bill(one.fresh, 0, one.write)
+
+
+def test_what_is_kept_for_an_hour() -> None:
+    """It costs 1.6 times as much to write, and is there after a pause that the rest did not outlive."""
+    hour = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+    for mark, kept in ((MARK, False), (hour, True)):
+        cache, asked = Cache(ANTHROPIC), body(text(100, **mark))
+        first, again = cache.bill("anthropic", asked, 1000, 0.0), cache.bill("anthropic", asked, 1000, 3600.0)
+        assert first == Bill(0, 1000, 0, 1000 if kept else 0)
+        assert first.written == (1600 if kept else 1000)
+        assert again.read == (1000 if kept else 0)
+        assert cache.bill("anthropic", asked, 1000, 7201.0).read == 0

@@ -14,6 +14,7 @@ from foldmark.core.caching import Bill, Cache, Rules, explicit, managed, stepped
 from foldmark.core.codec import stored_time
 from foldmark.core.config import Config
 from foldmark.core.events import ANSWER_KINDS, Drop, Event, Restore
+from foldmark.core.lifetime import LIFETIMES
 from foldmark.core.ports import Progress
 from foldmark.core.request import Request, ToolSpec
 from foldmark.core.segments import Segment, Segments, subtract, until
@@ -48,7 +49,7 @@ class Tariff(NamedTuple):
 
     def cost(self, bill: Bill) -> float:
         """What a bill is worth in fresh tokens."""
-        return bill.fresh + bill.write * self.write + bill.read * self.read
+        return bill.fresh + bill.written * self.write + bill.read * self.read
 
     def shown(self, cost: float) -> str:
         """So many fresh tokens' worth as a person reads it: in dollars where the price is known."""
@@ -75,7 +76,7 @@ class Replayed(Struct, frozen=True):
     def total(self) -> Bill:
         """All requests together."""
         bills = [each.bill for each in self.billed]
-        return Bill(sum(b.fresh for b in bills), sum(b.write for b in bills), sum(b.read for b in bills))
+        return Bill(*map(sum, zip(*bills, strict=True))) if bills else Bill(0, 0, 0)
 
     @property
     def largest(self) -> int:
@@ -170,7 +171,8 @@ def replay(
         for place, ledger in enumerate(ledgers):
             policy = ledger.policy
             request = prepare(moment.at, policy.applied(config), provider, model, tools=tools, limit=limit)
-            ledger.add(request, moment.turn, now, rules.lifetime if rules and pauses else None)
+            lives = max(rules.lifetime, LIFETIMES[request.cache_ttl]) if rules and pauses else None
+            ledger.add(request, moment.turn, now, lives)
             if progress:
                 progress(number * len(ledgers) + place + 1, len(moments) * len(ledgers))
     return [ledger.closed() for ledger in ledgers]

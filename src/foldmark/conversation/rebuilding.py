@@ -146,7 +146,7 @@ class _Remake:
         layers += [] if grown else lines.pop(0, [])
         later = {at: self._layers(ids, config, opened_by(self._event(at))) for at, ids in makings.later.items()}
         later = {at: [*later.get(at, ()), *lines.get(at, ())] for at in {**later, **lines}}
-        asked = options(wire, sent.model, config, makings.output)
+        asked = replace(options(wire, sent.model, config, makings.output), cache_ttl=makings.cache_ttl)
         pinned = sorted(map(self._event, makings.pinned), key=lambda event: (event.turn_id or 0, event.id))
         evicted = {event: by for event, by in makings.evicted.items() if event not in self.erased}
         edge = makings.edge
@@ -182,6 +182,8 @@ class _Remake:
             manifest=Manifest(tuple(map(self._part, prompt.parts)), (*others, *prompt.left_out), makings.edge, told),
             purpose=makings.purpose,
             names={own: tool.name for own, tool in unique.items() if own != tool.name},
+            cache_ttl=makings.cache_ttl,
+            cache_key=sent.agent,
         )
 
     def _event(self, event_id: int) -> Event:

@@ -9,13 +9,14 @@ from foldmark.conversation.natives import read_as, read_by
 from foldmark.conversation.sources import Sources
 from foldmark.conversation.standing import Standing
 from foldmark.conversation.steady import Steady
+from foldmark.conversation.usage import cache_ttl
 from foldmark.conversation.windowing import Target, Windowing
 from foldmark.core.config import Config
 from foldmark.core.prompt import CHILDREN
 from foldmark.core.request import PLAIN, Manifest, Request, ToolSpec
 from foldmark.core.segments import Segments
 from foldmark.core.wire import tool_name
-from foldmark.providers.wires import wire_of
+from foldmark.providers.wires import Wire, wire_of
 from foldmark.tokens.counting import ruler
 
 
@@ -57,6 +58,11 @@ def prepare(
         windowing = Windowing(made, config, target, instruction)
         prompt, edge = windowing.planning(only) if only is not None else windowing.windowed(limit)
     body, data, size = windowing.encoded(prompt)
+    # A question of Foldmark's own is asked once: nothing reads again what it writes.
+    ttl = _ttl(at, config, name, wire, made) if answers else target.options.cache_ttl
+    if ttl != target.options.cache_ttl:  # only now: how long it is kept must not move what is sent
+        body = wire.encode(model, prompt, target.tools, msgspec.structs.replace(target.options, cache_ttl=ttl))
+        data = msgspec.json.encode(body)
     told = made.told if any(part.layer == CHILDREN for part in prompt.parts) else {}
     return Request(
         provider=name,
@@ -70,6 +76,8 @@ def prepare(
         size=size,
         names={own: tool.name for own, tool in unique.items() if own != tool.name},
         thinking=thinking.sent(wire, model, prompt, body),
+        cache_ttl=ttl,
+        cache_key=at.record.id,
     )
 
 
@@ -79,6 +87,16 @@ def without_thinking(request: Request, configured: Mapping[str, str]) -> Request
     body = wire_of(request.provider, configured).without_thinking(request.body)
     data = msgspec.json.encode(body)
     return msgspec.structs.replace(request, body=body, bytes=data, thinking=frozenset(), thoughtless=True)
+
+
+def _ttl(at: Standing, config: Config, name: str, wire: Wire, made: Steady | Sources) -> str:
+    """How long the request is to be kept. Anthropic alone can be told; other servers that speak its dialect may refuse
+    to be, and are told only what a person set."""
+    if wire.dialect != "anthropic" or config.cache_ttl != "auto":
+        return "1h" if wire.dialect == "anthropic" and config.cache_ttl == "1h" else "5m"
+    if name in at.given.dialects or not made.units.reach(1):
+        return "5m"
+    return cache_ttl(at, made.units[0].events[0])
 
 
 def on_the_wire(tools: Iterable[ToolSpec]) -> dict[str, ToolSpec]:

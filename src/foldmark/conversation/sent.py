@@ -76,6 +76,7 @@ def _record(agent: "Agent", request: Request, instruction: str | None, quoted: S
         told=manifest.told,
         later=_later(manifest.parts),
         thoughtless=request.thoughtless,
+        cache_ttl=request.cache_ttl,
     )
     return store.add_sent(
         SentRequest(

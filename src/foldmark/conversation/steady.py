@@ -22,6 +22,7 @@ from foldmark.core.request import Edge
 from foldmark.core.segments import Segment, Segments, subtract, until
 from foldmark.core.view import view
 from foldmark.core.weight import weight
+from foldmark.core.window import Units
 from foldmark.tokens.counting import BytesRuler
 
 
@@ -42,7 +43,7 @@ def as_of(at: Standing, event_id: int) -> Standing:
 
 
 def _set(at: Standing, since: int) -> Iterable[int]:
-    """The newest event since `since` that set something, a calibration excepted."""
+    """The newest event since `since` that set something which changes what is sent."""
     there = at.newest
     while True:
         event = at.store.newest("config", (Segment(at.record.id, since + 1, there),))
@@ -55,7 +56,9 @@ def _set(at: Standing, since: int) -> Iterable[int]:
 
 
 def _chosen(settings: object) -> dict[str, object]:
-    return {k: v for k, v in settings.items() if k != "calibration"} if isinstance(settings, dict) else {}
+    """Return the settings that change what is sent when somebody sets them."""
+    kept = ("calibration", "cache_ttl")
+    return {k: v for k, v in settings.items() if k not in kept} if isinstance(settings, dict) else {}
 
 
 class Steady:
@@ -84,6 +87,11 @@ class Steady:
         self._then = self._sources(then)
         self.windowing = Windowing(self._then, self._config, target, None)
         self.told: dict[int, Family] = {}
+
+    @property
+    def units(self) -> Units:
+        """The visible turns, newest first."""
+        return self._now.units
 
     def windowed(self, limit: int | None) -> tuple[Prompt, Edge]:
         """The prompt, and where it begins. Where it would pass `limit` in spite of all, older turns go [SPEC 5.3]."""

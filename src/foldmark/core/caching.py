@@ -22,6 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from foldmark.core import media
+from foldmark.core.lifetime import LIFETIMES, WRITE
 
 MOST_MARKED = 4
 """Breakpoints of one request that count; the last ones."""
@@ -41,25 +42,32 @@ class Rules(Struct, frozen=True):
 
 
 class Bill(NamedTuple):
-    """The tokens of one request, by what is charged for them."""
+    """The tokens of one request, by what is charged for them; `hour` are those of `write` that are kept for an hour."""
 
     fresh: int
     write: int
     read: int
+    hour: int = 0
 
     @property
     def tokens(self) -> int:
         """All of them."""
         return self.fresh + self.write + self.read
 
+    @property
+    def written(self) -> float:
+        """The tokens of `write`, one that is kept for an hour counted as the 1.6 that it costs as much as."""
+        return self.write + self.hour * (WRITE["1h"] / WRITE["5m"] - 1)
+
 
 class Block(NamedTuple):
-    """A piece of a request that a cache keeps or does not: its bytes, whether a breakpoint stands on it, and what it
-    is where several in a row are one place (calls, results)."""
+    """A piece of a request that a cache keeps or does not: its bytes, whether a breakpoint stands on it, what it is
+    where several in a row are one place (calls, results), and whether it is to be kept for an hour."""
 
     data: bytes
     marked: bool = False
     kind: str = ""
+    hour: bool = False
 
 
 def explicit(least: int) -> Rules:
@@ -88,6 +96,7 @@ class Cache:
     def __init__(self, rules: Rules | None, ratio: float = 4.0) -> None:
         self._rules, self._step = rules, max(1, round(max(1, rules.step if rules else 1) * ratio))
         self._used: dict[bytes, float] = {}
+        self._hours: set[bytes] = set()
 
     def bill(self, dialect: str, body: dict[str, Any], tokens: int, now: float) -> Bill:
         """What is charged for a request of so many tokens, sent at `now` (seconds); then the cache holds it, too.
@@ -103,7 +112,8 @@ class Cache:
             read = self._stepped(rules, found, length, tokens, now)
             return Bill(tokens - read, 0, read)
         read, written = self._marked(rules, found, length, tokens, now)
-        return Bill(tokens - max(read, written), max(written - read, 0), read)
+        new = max(written - read, 0)
+        return Bill(tokens - read - new, new, read, new if any(block.hour for block in found) else 0)
 
     def _stepped(self, rules: Rules, found: list[Block], length: int, tokens: int, now: float) -> int:
         stream = b"".join(block.data for block in found)
@@ -140,6 +150,7 @@ class Cache:
         written = [index for index in marked if covered[index] >= rules.least]
         for index in (*written, *([] if read is None else [read])):
             self._used[keys[index]] = now
+        self._hours.update(keys[index] for index in written if found[index].hour and index != read)
         return (0 if read is None else covered[read]), (covered[written[-1]] if written else 0)
 
     def _longest(self, rules: Rules, keys: list[bytes], places: list[int], marked: list[int], now: float) -> int | None:
@@ -154,7 +165,9 @@ class Cache:
 
     def _alive(self, key: bytes, now: float) -> bool:
         used = self._used.get(key)
-        return used is not None and self._rules is not None and now - used <= self._rules.lifetime
+        if used is None or self._rules is None:
+            return False
+        return now - used <= (LIFETIMES["1h"] if key in self._hours else self._rules.lifetime)
 
 
 def shared(dialect: str, first: dict[str, Any], second: dict[str, Any]) -> float:
@@ -231,13 +244,14 @@ _MARKS = ("cache_control", "prompt_cache_breakpoint")
 
 
 def _block(head: str, value: Any, kind: str = "") -> Block:
-    marked = isinstance(value, dict) and any(value.get(name) for name in _MARKS)
+    marked, hour = isinstance(value, dict) and any(value.get(name) for name in _MARKS), False
     if marked:
+        hour = (value.get("cache_control") or {}).get("ttl") == "1h"
         value = {key: each for key, each in value.items() if key not in _MARKS}
     data = msgspec.json.encode(value)
     if len(data) > media.TOKENS and any(sign in data for sign in _SHOWN):
         data = msgspec.json.encode(_standing_in(value))
-    return Block(head.encode() + data, marked, kind)
+    return Block(head.encode() + data, marked, kind, hour)
 
 
 def _standing_in(value: Any) -> Any:

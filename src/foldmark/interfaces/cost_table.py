@@ -22,7 +22,7 @@ def text(found: Report) -> str:
     table = [head] + [
         [
             row.policy.name,
-            *(f"{tokens:,}" for tokens in row.total),
+            *(f"{tokens:,}" for tokens in row.total[:3]),
             f"{share(row):.0%}",
             tariff.shown(cost),
             f"{price(row, tariff):.2f}",

@@ -31,10 +31,11 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
 
     Cache points stand behind what stays the same: the stable system text (the tools if there is none), the turns before
     the active one, and everything. One more stands where the second of these was a turn ago: the API looks no more than
-    20 blocks back from a point for what it has. What `options.thinking` becomes depends on the model
-    (`anthropic_thinking`). Models that think within a budget refuse to in the middle of calls that they did not think
-    about; then they are not asked to. Where a model does not think, its earlier thinking is not sent: the API refuses
-    it. A model that binds thinking gets what is still valid (`anthropic_binding`).
+    20 blocks back from a point for what it has. All last for `options.cache_ttl`: the API refuses a longer lifetime
+    behind a shorter one. What `options.thinking` becomes depends on the model (`anthropic_thinking`). Models that think
+    within a budget refuse to in the middle of calls that they did not think about; then they are not asked to. Where a
+    model does not think, its earlier thinking is not sent: the API refuses it. A model that binds thinking gets what is
+    still valid (`anthropic_binding`).
     """
     how = asked(model, options.thinking, options.output, options.binds)
     messages, settled = _messages(prompt, how)
@@ -58,7 +59,7 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
     body["messages"] = messages
     stable = system[:1] if prompt.stable.strip() else declared[-1:]
     for block in (*stable, *settled, *_end(messages)):
-        block["cache_control"] = {"type": "ephemeral"}
+        block["cache_control"] = {"type": "ephemeral", **({"ttl": "1h"} if options.cache_ttl == "1h" else {})}
     return body
 
 

@@ -22,7 +22,9 @@ Without = Callable[[Mapping[str, Any]], dict[str, Any]]
 Thinking = Callable[[Prompt, Mapping[str, Any]], dict[str, str]]
 
 _STREAM = 'these bytes, with "stream":true as the last field'
-_CHAT = 'these bytes, with "stream":true and "stream_options":{"include_usage":true} as the last fields'
+_KEYED = ', and "prompt_cache_key", the agent\'s id, behind them if it went to OpenAI itself'
+_CHAT = f'these bytes, with "stream":true and "stream_options":{{"include_usage":true}} as the last fields{_KEYED}'
+_KEPT = f"{_STREAM}{_KEYED}"
 _AGAIN = "the same JSON as the SDK serializes it once more: white space and escapes differ"
 _GCA = "the same JSON with the account's project and a prompt id, as the SDK serializes it once more"
 
@@ -59,7 +61,7 @@ WIRES = {
     ),
     "openai": Wire("openai", openai.encode, openai.parse, "openai_api", _CHAT),
     "openai_responses": Wire(
-        "openai", openai_responses.encode, openai_responses.parse, "openai_responses_api", _STREAM, "openai_responses"
+        "openai", openai_responses.encode, openai_responses.parse, "openai_responses_api", _KEPT, "openai_responses"
     ),
     "gemini": Wire("gemini", gemini.encode, gemini.parse, "gemini_api", _AGAIN),
     "gemini_gca": Wire("gemini_gca", gemini.encode_gca, gemini.parse_gca, "gemini_gca_api", _GCA),
