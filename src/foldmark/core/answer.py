@@ -25,6 +25,10 @@ CARRIED = "carried"
 """The type of a kept block that holds a provider's own block, of whatever type, to be sent back as it came."""
 
 
+BOUND = "bound"
+"""In a kept thinking block, and never sent: what it is bound to."""
+
+
 class Kept(Struct, frozen=True):
     """A block that the provider wants to see again, in its own form: thinking with its signature, what a tool that it
     runs itself was asked and answered, citations.

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from foldmark.core.answer import BOUND
 from foldmark.core.config import Config
 from foldmark.core.events import ANSWER_KINDS, Event
 from foldmark.core.media import media_of
@@ -100,7 +101,8 @@ def _size(event: Event, config: Config, kept: int | None, active: bool) -> int:
     if not blocks or event.kind not in ("assistant", "tool_result"):
         return size
     if event.kind == "assistant":  # what the provider wants to see again
-        return size + len(msgspec.json.encode(blocks))
+        shown = [{k: v for k, v in each.items() if k != BOUND} if isinstance(each, dict) else each for each in blocks]
+        return size + len(msgspec.json.encode(shown))
     return size + sum(map(shown_bytes, media_of(event.data)[0]))
 
 

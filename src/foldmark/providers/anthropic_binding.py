@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from foldmark.core.answer import Compacted, Kept, Piece, behind
+from foldmark.core.answer import BOUND, Compacted, Kept, Piece, behind
 from foldmark.core.prompt import Prompt
 from foldmark.core.request import ToolCall
-from foldmark.providers.anthropic_blocks import BOUND, COMPACTION, THINKING, Block, joined, said
+from foldmark.providers.anthropic_blocks import COMPACTION, THINKING, Block, joined, said
 
 _DIGITS = 32
 

@@ -8,16 +8,13 @@ the citations are kept, of a call what it holds besides its arguments, each with
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from foldmark.core.answer import AFTER, LENGTH, Compacted, Kept, carried, carried_in, place, span
+from foldmark.core.answer import AFTER, BOUND, LENGTH, Compacted, Kept, carried, carried_in, place, span
 from foldmark.core.attached import CONTAINER, IMPORTED
 
 Block = dict[str, Any]
 
 THINKING = {"thinking": ("thinking", "signature"), "redacted_thinking": ("data",)}
 """What a thinking block holds; the last of these is what makes it valid."""
-
-BOUND = "bound"
-"""In a kept thinking block, and never sent: what it is bound to (`anthropic_binding`)."""
 
 COMPACTION = "compaction"
 _USE, _RESULT = "tool_use", "_tool_result"
