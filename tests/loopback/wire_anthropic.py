@@ -16,6 +16,7 @@ from rules_anthropic import anthropic, manual_thinking
 _ANSWER, _COUNT = "/v1/messages", "/v1/messages/count_tokens"
 _STOPS = {"end": "end_turn", "calls": "tool_use", "length": "max_tokens", "refused": "refusal"}
 _BINDING = "thinking-binding-controls-2026-08-01"
+_ASKED = {"context_management": "context-management-2025-06-27", "compaction": "compact-2026-09-04"}
 _TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -69,6 +70,13 @@ class AnthropicWire:
             and _BINDING not in headers.get("anthropic-beta", "")
         ):
             wrong.append(f"thinking.{thinking.get('type')}.block_binding: Extra inputs are not permitted")
+        clears = any(edit["type"].startswith("clear_") for edit in body.get("context_management", {}).get("edits", ()))
+        asked = [name for name in _ASKED if name in body and (name == "compaction" or clears)]
+        wrong += [
+            f"{name}: Extra inputs are not permitted"
+            for name in asked
+            if _ASKED[name] not in headers.get("anthropic-beta", "").split(",")
+        ]
         return error(400, "; ".join(wrong)) if wrong else self._forged(body)
 
     def is_count(self, path: str) -> bool:
@@ -90,7 +98,8 @@ class AnthropicWire:
             yield from self._block(index, part, cut=cut and index == len(reply.parts) - 1)
             yield self.event("content_block_stop", index=index)
         delta = {"stop_reason": _STOPS[reply.stop], "stop_sequence": None}
-        yield self.event("message_delta", delta=delta, usage=usage)
+        edited = {"context_management": {"applied_edits": list(reply.usage.edits)}} if reply.usage.edits else {}
+        yield self.event("message_delta", delta=delta, usage=usage, **edited)
         yield self.event("message_stop")
 
     def unfinished(self, parts: tuple[Part, ...], body: dict[str, Any]) -> Iterator[bytes]:

@@ -11,7 +11,7 @@ from foldmark.conversation.steady import Steady
 from foldmark.conversation.windowing import Target, Windowing
 from foldmark.core.config import Config
 from foldmark.core.prompt import CHILDREN
-from foldmark.core.request import PLAIN, Manifest, Options, Request, ToolSpec
+from foldmark.core.request import PLAIN, Manifest, Request, ToolSpec
 from foldmark.core.segments import Segments
 from foldmark.core.wire import tool_name
 from foldmark.providers.wires import wire_of
@@ -45,7 +45,7 @@ def prepare(
     unique = on_the_wire(tools)
     # The built-in model reads calls in Foldmark's own form, whoever's they were.
     config = msgspec.structs.replace(config, isolation=False) if name == "offline" else config
-    target = Target(name, wire, model, tuple(unique.values()), Options(output, config.thinking))
+    target = Target(name, wire, model, tuple(unique.values()), config.options(output, purpose))
     answers = purpose == "answer"
     made: Steady | Sources
     if only is None and config.steady:

@@ -48,7 +48,19 @@ def usage_data(provider: str, model: str, usage: Usage, stopped: Stopped | None)
         "cache_write": usage.cache_write,
         "output": usage.output,
         "stopped": stopped.said if stopped else "",
+        **({"edits": usage.edits} if usage.edits else {}),
     }
+
+
+def left_out(edits: Sequence[dict[str, Any]]) -> str:
+    """Say what a provider left out of a request by itself, as the setting `provider_editing` asks."""
+    counts: dict[str, int] = {}
+    for edit in edits:
+        for name, number in edit.items():
+            if name.startswith("cleared_") and isinstance(number, int):
+                counts[name] = counts.get(name, 0) + number
+    said = [f"{number:,} {name.removeprefix('cleared_').replace('_', ' ')}" for name, number in sorted(counts.items())]
+    return f"the provider left out of the request: {', '.join(reversed(said)) or 'nothing that it counts'}"
 
 
 def record_usage(agent: "Agent", request: Request, usage: Usage, stopped: Stopped | None) -> None:
@@ -67,7 +79,8 @@ def calibrate(agent: "Agent", request: Request, usage: Usage) -> None:
     from foldmark.tokens.counting import calibration_key, ruler
 
     at = agent.standing()
-    ratio = recalibrated(request.size, usage.input, ruler(request.provider, request.model, at.config).ratio)
+    whole, by = usage.input + usage.cleared, ruler(request.provider, request.model, at.config)
+    ratio = recalibrated(request.size, whole, by.ratio)
     if ratio is not None:
         name = calibration_key(request.provider, request.model, at.config)
         settings = {**at.settings, "calibration": {**at.config.calibration, name: ratio}}

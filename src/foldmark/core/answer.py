@@ -78,12 +78,20 @@ class Compacted(Struct, frozen=True):
 
 class Usage(Struct, frozen=True):
     """What a provider says that a request cost, in tokens. Input is the sum of `fresh`, `cache_read` and `cache_write`,
-    none of them counted twice; `output` includes the model's thinking."""
+    none of them counted twice; `output` includes the model's thinking. `edits` is what the provider left out of the
+    request by itself, in its own words; it is not in the input (`core.editing`)."""
 
     fresh: int = 0
     cache_read: int = 0
     cache_write: int = 0
     output: int = 0
+    edits: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def cleared(self) -> int:
+        """The tokens of the request that the provider left out."""
+        counts = [edit.get("cleared_input_tokens") for edit in self.edits]
+        return sum(count for count in counts if isinstance(count, int) and count > 0)
 
     @property
     def input(self) -> int:

@@ -7,7 +7,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from foldmark.core import editing
 from foldmark.core.errors import CommandError
+from foldmark.core.request import Options
 from foldmark.core.wording import listing
 
 MOST = 10**9
@@ -27,7 +29,8 @@ class Config(Struct, frozen=True):
     reminded, at most once in `check_interval_seconds` [SPEC 5.5]. `tools` are those that the model is
     offered; `tool_approval` says which run without asking the person: `ask`, `always` or `never`, then exceptions, as
     in `ask, bash=always`. `turn_steps` is the most requests of one turn; with `window_summary` the model sums up what
-    the window has passed [SPEC 5.1]. `calibration` is no setting but what was measured:
+    the window has passed [SPEC 5.1]. `provider_editing` is what the
+    provider is asked to leave out by itself (`core.editing`). `calibration` is no setting but what was measured:
     "provider/model" -> bytes that make a token, "tokenizer:provider/model" -> tokens counted that make one.
     """
 
@@ -56,6 +59,7 @@ class Config(Struct, frozen=True):
     tool_approval: str = "ask"
     turn_steps: int = 50
     window_summary: bool = False
+    provider_editing: str = editing.OFF
     calibration: dict[str, float] = {}
 
     @property
@@ -67,6 +71,10 @@ class Config(Struct, frozen=True):
     def steady(self) -> bool:
         """Whether requests only grow between boundaries [SPEC 5.7]; else each is made afresh [S2, S3]."""
         return self.context_policy == "steady"
+
+    def options(self, output: int, purpose: str = "answer") -> Options:
+        """How a request is to be answered. For what Foldmark itself asks nothing is to be left out."""
+        return Options(output, self.thinking, self.provider_editing if purpose == "answer" else editing.OFF)
 
     @property
     def caches_prompts(self) -> bool:
@@ -136,6 +144,8 @@ def takes(key: str) -> str:
         return "'all', 'none' or names of tools"
     if key == "tool_approval":
         return "one of ask, always, never, then tools of which another is true: 'ask, bash=always'"
+    if key == "provider_editing":
+        return editing.TAKEN
     if key == "turn_steps":
         return f"a number from 1 to {_most(key):,}"
     match getattr(Config(), key):
@@ -202,6 +212,11 @@ def parse(key: str, text: str) -> Any:
         case _ if key == "tool_approval":
             try:
                 return _approvals(approvals(text))
+            except ValueError:
+                raise _wrong(key, f"'{text[:40]}'") from None
+        case _ if key == "provider_editing":
+            try:
+                return editing.plain(text)
             except ValueError:
                 raise _wrong(key, f"'{text[:40]}'") from None
         case _ if key == "model" and (not _MODEL.fullmatch(text) or ".." in text):

@@ -27,10 +27,11 @@ class ToolCall(Struct, frozen=True):
 
 class Options(Struct, frozen=True):
     """How an answer is asked for: its most tokens, and how much the model is to think: `default` (as it does by
-    itself), `off`, `low`, `medium` or `high`."""
+    itself), `off`, `low`, `medium` or `high`; `editing` is what the provider is to leave out (`core.editing`)."""
 
     output: int = 8192
     thinking: str = "default"
+    editing: str = "off"
 
 
 PLAIN = Options()

@@ -49,7 +49,10 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
     if system:
         body["system"] = system
     declared = [_tool(tool) for tool in tools]
-    body |= blocks_of.parameters(messages, (block for step in prompt.steps for block in step.kept))
+    edits = blocks_of.edits(options.editing, thinks=how.thinks)
+    body |= blocks_of.parameters(messages, (block for step in prompt.steps for block in step.kept), edits)
+    if "thinking" not in body and any(edit["type"] == blocks_of.CLEAR_THINKING for edit in edits):
+        body["thinking"] = {"type": "adaptive"}  # what these models do by themselves has to be said then
     if tools or any(isinstance(step, Calls) for step in prompt.steps):
         # The API has refused messages with tool blocks where no `tools` were given; an empty list satisfies it.
         body["tools"] = declared
@@ -197,7 +200,8 @@ def parse(message: Mapping[str, Any]) -> tuple[Piece, ...]:
     usage = message.get("usage")
     counts = [_count(usage, each) for each in ("input", "cache_read_input", "cache_creation_input", "output")]
     found = (*_pieces(content), *blocks_of.container_kept(message.get("container")))
-    return (*found, Usage(*counts), Stopped(why, word if isinstance(word, str) else ""))
+    applied = blocks_of.applied(message.get("context_management"))
+    return (*found, Usage(*counts, edits=applied), Stopped(why, word if isinstance(word, str) else ""))
 
 
 def not_understood(what: str) -> ProviderError:
