@@ -15,7 +15,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_logs import image
+from random_logs import image, violations
 from test_window_laws import MODELS as ALL
 
 import foldmark
@@ -54,7 +54,8 @@ def act(agent: Agent, dialect: str | None, deed: str, number: int) -> None:
     match deed:
         case "look" | "picture":
             blocks = {"blocks": [image()]} if deed == "picture" else {}
-            agent.append_tool_call("read_file", {"path": f"{number}"}, call_id=f"r{number}", dialect=dialect)
+            tool = "edit_file" if number % 4 == 1 else "read_file"
+            agent.append_tool_call(tool, {"path": f"{number % 5}"}, call_id=f"r{number}", dialect=dialect)
             agent.append_tool_result(f"r{number}", "line " * 15 * number, dialect=dialect, data=blocks or None)
         case "think":
             thought = {"type": "thinking", "thinking": f"Hm, {number}.", "signature": f"signed {number}"}
@@ -121,9 +122,9 @@ def prepared(log: foldmark.Log, budget: int = BUDGET) -> Agent:
 
 
 @settings(max_examples=settings().max_examples // 2)
-@given(deeds=DEEDS, provider=st.sampled_from(sorted(MODELS)))
-def test_l8_a_request_begins_with_the_one_before(deeds: list[tuple[str, int, int]], provider: str) -> None:
-    with foldmark.open(":memory:", settings={}) as log:
+@given(deeds=DEEDS, provider=st.sampled_from(sorted(MODELS)), stale=st.sampled_from(["on", "off"]))
+def test_l8_a_request_begins_with_the_one_before(deeds: list[tuple[str, int, int]], provider: str, stale: str) -> None:
+    with foldmark.open(":memory:", settings={"evict_superseded": stale == "on"}) as log:
         agent, before, at = prepared(log), None, 0
         for deed, number, who in deeds:
             there = family(agent)
@@ -136,6 +137,7 @@ def test_l8_a_request_begins_with_the_one_before(deeds: list[tuple[str, int, int
             if not asks(request):
                 continue
             edge = request.manifest.edge
+            assert stale == "off" or violations(provider, MODELS[provider], request.body) == []
             assert request.tokens <= BUDGET or _one_turn(request), (request.tokens, edge)
             if before is not None and not named(agent, at):
                 if edge.settled == before.manifest.edge.settled:

@@ -15,6 +15,7 @@ from foldmark.core import prompt as prompts
 from foldmark.core.birth import Family
 from foldmark.core.config import Config
 from foldmark.core.events import Event
+from foldmark.core.eviction import evicted_as_sent
 from foldmark.core.growth import Reach, followed, lowered
 from foldmark.core.ports import Store
 from foldmark.core.prompt import Layer, Prompt
@@ -134,7 +135,8 @@ class Steady:
         def lower(events: Sequence[Event]) -> tuple[Reach, int]:
             bare = prompts.assemble(self._then.now, view((), self._target.wire.dialect, self._config))
             fixed = len(self.windowing.encoded(bare).data)
-            return lowered(events, room * self._config.sliding_context_low_water, fixed, self._config)
+            shown, _ = evicted_as_sent(events, self._then.evicted, self._config, events[-1].id)
+            return lowered(shown, room * self._config.sliding_context_low_water, fixed, self._config)
 
         return lower
 

@@ -29,9 +29,10 @@ class Config(Struct, frozen=True):
     reminded, at most once in `check_interval_seconds` [SPEC 5.5]. `tools` are those that the model is
     offered; `tool_approval` says which run without asking the person: `ask`, `always` or `never`, then exceptions, as
     in `ask, bash=always`. `turn_steps` is the most requests of one turn; with `window_summary` the model sums up what
-    the window has passed [SPEC 5.1]. `provider_editing` is what the
-    provider is asked to leave out by itself (`core.editing`). `calibration` is no setting but what was measured:
-    "provider/model" -> bytes that make a token, "tokenizer:provider/model" -> tokens counted that make one.
+    the window has passed [SPEC 5.1]. With `evict_superseded` results that a later read or write of the same file has
+    made stale are evicted at boundaries [SPEC 5.7]; `provider_editing` is what the provider is asked to leave out by
+    itself (`core.editing`). `calibration` is no setting but what was measured: "provider/model" -> bytes that make a
+    token, "tokenizer:provider/model" -> tokens counted that make one.
     """
 
     model: str = "offline"
@@ -59,6 +60,7 @@ class Config(Struct, frozen=True):
     tool_approval: str = "ask"
     turn_steps: int = 50
     window_summary: bool = False
+    evict_superseded: bool = False
     provider_editing: str = editing.OFF
     calibration: dict[str, float] = {}
 
@@ -99,6 +101,7 @@ _CHOICES = {
     "token_counting": ("bytes", "tokenizer"),
     "thinking": THINKING,
     "window_summary": ("on", "off"),
+    "evict_superseded": ("on", "off"),
 }
 
 _MODEL = re.compile(r"[\w.:/@+~-]{0,200}", re.ASCII)

@@ -198,10 +198,11 @@ def parse(message: Mapping[str, Any]) -> tuple[Piece, ...]:
     elif why == "refused":
         content = [block for block in content if _kind(block) != "tool_use"]
     usage = message.get("usage")
-    counts = [_count(usage, each) for each in ("input", "cache_read_input", "cache_creation_input", "output")]
+    fresh, read, write = (_count(usage, each) for each in ("input", "cache_read_input", "cache_creation_input"))
     found = (*_pieces(content), *blocks_of.container_kept(message.get("container")))
     applied = blocks_of.applied(message.get("context_management"))
-    return (*found, Usage(*counts, edits=applied), Stopped(why, word if isinstance(word, str) else ""))
+    cost = Usage(fresh, read, write, _count(usage, "output"), applied)
+    return (*found, cost, Stopped(why, word if isinstance(word, str) else ""))
 
 
 def not_understood(what: str) -> ProviderError:
