@@ -19,7 +19,7 @@ from foldmark.core.eviction import evicted_as_sent
 from foldmark.core.growth import Reach, followed, lowered
 from foldmark.core.ports import Store
 from foldmark.core.prompt import Layer, Prompt
-from foldmark.core.request import Edge
+from foldmark.core.request import BEGINNING, Edge
 from foldmark.core.segments import Segment, Segments, subtract, until
 from foldmark.core.view import view
 from foldmark.tokens.counting import BytesRuler
@@ -106,7 +106,7 @@ class Steady:
             edge,
             first=first_of(shown) or None,
             before=self._now.count - len(shown),
-            settled=reach.settled,
+            settled=reach.settled or BEGINNING,
             oldest=reach.oldest,
         )
         if not reach.cut:
