@@ -38,7 +38,8 @@ _SAID = {
 
 
 class AnthropicWire:
-    """It knows the thinking that it signed, and refuses it changed."""
+    """It knows the thinking and the compactions that it signed, and refuses them changed. Asked for a compaction, it
+    answers with the text of the reply as one, or with none where the reply stops otherwise."""
 
     provider = "anthropic"
     model = "claude-opus-5-5"
@@ -92,6 +93,9 @@ class AnthropicWire:
             "cache_read_input_tokens": reply.usage.cache_read,
             "output_tokens": reply.usage.output,
         }
+        if "compaction" in body:
+            yield from self._compacted(reply, body)
+            return
         cut = reply.stop == "length" and bool(reply.parts) and isinstance(reply.parts[-1], Use)
         yield self._start({**usage, "output_tokens": 1}, body)
         for index, part in enumerate(reply.parts):
@@ -100,6 +104,22 @@ class AnthropicWire:
         delta = {"stop_reason": _STOPS[reply.stop], "stop_sequence": None}
         edited = {"context_management": {"applied_edits": list(reply.usage.edits)}} if reply.usage.edits else {}
         yield self.event("message_delta", delta=delta, usage=usage, **edited)
+        yield self.event("message_stop")
+
+    def _compacted(self, reply: Reply, body: dict[str, Any]) -> Iterator[bytes]:
+        """The block comes whole, alone and without a delta; what it cost stands in `iterations`."""
+        said = "".join(piece for part in reply.parts if isinstance(part, Say) for piece in part.pieces)
+        made = reply.stop == "end" and bool(said)
+        counts = {"input_tokens": reply.usage.fresh, "output_tokens": reply.usage.output}
+        usage = {"input_tokens": 0, "output_tokens": 0, "iterations": [{"type": "compaction", **counts}]}
+        yield self._start(usage, body)
+        if made:
+            signature = f"signed {len(self._signed)}"
+            self._signed[signature] = said
+            yield self._begin(0, {"type": "compaction", "content": said, "signature": signature})
+            yield self.event("content_block_stop", index=0)
+        stop = "compaction" if made else _STOPS[reply.stop]
+        yield self.event("message_delta", delta={"stop_reason": stop, "stop_sequence": None}, usage=usage)
         yield self.event("message_stop")
 
     def unfinished(self, parts: tuple[Part, ...], body: dict[str, Any]) -> Iterator[bytes]:
@@ -177,10 +197,12 @@ class AnthropicWire:
         return self.event("content_block_delta", index=index, delta={"type": kind, **fields})
 
     def _forged(self, body: dict[str, Any]) -> Http | None:
-        """The refusal of a thinking block that this server signed, and that has changed since."""
+        """The refusal of a block that this server signed, and that has changed since."""
         for at, message in enumerate(body["messages"]):
             for place, block in enumerate(message["content"] if isinstance(message["content"], list) else []):
                 signed = self._signed.get(block.get("signature", ""))
+                if block["type"] == "compaction" and block.get("signature") and signed != block.get("content"):
+                    return error(400, f"messages.{at}.content.{place}: compaction_content_mismatch")
                 if block["type"] == "thinking" and signed not in (None, block["thinking"]):
                     return error(400, f"messages.{at}.content.{place}: Invalid `signature` in `thinking` block")
         return None

@@ -281,7 +281,12 @@ def anthropic(body: dict[str, Any]) -> list[str]:
     found = [*json_value(body), *_BODY(body, "")]
     if isinstance(body, dict):
         messages = rows(body.get("messages"))
-        found += [*_order(messages), *_pairing(messages), *_tools(body, messages), *_cache(body)]
+        found += [
+            *_order(messages, compacts="compaction" in body),
+            *_pairing(messages),
+            *_tools(body, messages),
+            *_cache(body),
+        ]
         found += [*_of_the_server(messages, body), *_edits(body)]
         found += [*_thinking(body), *_effort(body), *_thoughts(body, messages)]
     return found
@@ -292,8 +297,8 @@ def _blocks(message: dict[str, Any] | None, type_: str | None = None) -> list[tu
     return [(position, block) for position, block in found if type_ is None or block.get("type") == type_]
 
 
-def _order(messages: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
-    """First the user, then strictly in turn, the user last."""
+def _order(messages: list[tuple[int, dict[str, Any]]], *, compacts: bool) -> Iterator[str]:
+    """First the user, then strictly in turn, the user last unless only a summary is asked for."""
     before = None
     for index, message in messages:
         role = message.get("role")
@@ -302,7 +307,7 @@ def _order(messages: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
         elif before == role and role in ("user", "assistant"):
             yield f"messages[{index}].role: two {role} messages in a row"
         before = role
-    if not messages or before != "assistant":
+    if not messages or before != "assistant" or compacts:
         return
     index, message = messages[-1]
     yield f"messages[{index}].role: the last message must be the user's"

@@ -2,10 +2,12 @@
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from foldmark.commands.registry import Call, Command
 from foldmark.conversation import Agent, Result, tree
 from foldmark.conversation.standing import Standing
-from foldmark.core.config import KEYS, key_of, parse
+from foldmark.core.config import KEYS, check_together, key_of, parse
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import count, listing
 
@@ -104,7 +106,10 @@ def _checked(call: Call, key: str, value: str) -> tuple[str, Any, str]:
         there = [spec.name for spec in call.agent.log.tools()]
         unknown = [name for name in parse(key, value).split(", ") if name not in there]
     told = f" ({listing(unknown)}: not there now; there is: {listing(there, 40)})" if unknown else ""
-    return key, parse(key, value), f"{key} = {value}{told}"
+    parsed = parse(key, value)
+    if key in ("provider_compaction", "provider_editing"):
+        check_together(replace(call.agent.standing().config, **{key: parsed}))
+    return key, parsed, f"{key} = {value}{told}"
 
 
 def _model(call: Call) -> Result:

@@ -6,18 +6,22 @@ well, so that nothing is shown twice, whichever is taken back.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from foldmark.conversation import decide
 from foldmark.conversation.exchanges import closure, ranges_of
 from foldmark.conversation.standing import Standing
+from foldmark.core.answer import Compacted
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event, Summary
 from foldmark.core.native import blocks_of, forms
 from foldmark.core.replay import advance, counting, taken_back
 from foldmark.core.segments import Segment, Segments, contains, intersect, normal, subtract, until
+
+if TYPE_CHECKING:
+    from foldmark.conversation.agent import Agent
 
 
 def standing_for(at: Standing, form: dict[str, Any] | None, within: Iterable[Segment] | None = None) -> Summary:
@@ -41,6 +45,13 @@ def standing_for(at: Standing, form: dict[str, Any] | None, within: Iterable[Seg
         if isinstance(operation, Summary) and id not in back and contains(ranges, at.record.id, id):
             ranges = normal((*ranges, *operation.ranges))
     return Summary(ranges, None, every.state, form)
+
+
+def form_of(agent: "Agent", made: Compacted, reader: str) -> dict[str, Any] | None:
+    """Return what a provider wrote in the form of `reader`; None without one, and where a key stands in it: without the
+    key it is not what the provider signed."""
+    items, secrets = list(made.items), agent.log.secrets
+    return {reader: items} if reader and (not secrets or secrets.hidden_in(items) == items) else None
 
 
 def all_but(at: Standing, stays: Iterable[int]) -> Segments:

@@ -117,7 +117,7 @@ class _Remake:
         from foldmark.conversation.sources import children_layer
         from foldmark.core import prompt as prompts
         from foldmark.core.config import config_of
-        from foldmark.core.request import LeftOut, ToolSpec
+        from foldmark.core.request import COMPACTION, LeftOut, ToolSpec
         from foldmark.core.view import view
         from foldmark.core.window import opened_by
         from foldmark.providers.wires import wire_of
@@ -160,6 +160,7 @@ class _Remake:
             oldest=edge.oldest,
         )
         prompt = prompts.assemble(layers, shown, self._instruction(), anchors_last=config.steady, later=later)
+        prompt = prompts.before(prompt, makings.upto) if makings.purpose == COMPACTION else prompt
         options = config.options(makings.output, makings.purpose)
         body = wire.encode(sent.model, prompt, tuple(unique.values()), options)
         known = {left.event for left in prompt.left_out}

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from foldmark.core import editing
 from foldmark.core.errors import CommandError
-from foldmark.core.request import Options
+from foldmark.core.request import ANSWER, COMPACTION, Options
 from foldmark.core.wording import listing
 
 MOST = 10**9
@@ -29,7 +29,8 @@ class Config(Struct, frozen=True):
     reminded, at most once in `check_interval_seconds` [SPEC 5.5]. `tools` are those that the model is
     offered; `tool_approval` says which run without asking the person: `ask`, `always` or `never`, then exceptions, as
     in `ask, bash=always`. `turn_steps` is the most requests of one turn; with `window_summary` the model sums up what
-    the window has passed [SPEC 5.1]. With `evict_superseded` results that a later read or write of the same file has
+    the window has passed [SPEC 5.1]. With `provider_compaction` the provider's API writes
+    summaries itself where it can. With `evict_superseded` results that a later read or write of the same file has
     made stale are evicted at boundaries [SPEC 5.7]; `provider_editing` is what the provider is asked to leave out by
     itself (`core.editing`). `calibration` is no setting but what was measured: "provider/model" -> bytes that make a
     token, "tokenizer:provider/model" -> tokens counted that make one.
@@ -60,6 +61,7 @@ class Config(Struct, frozen=True):
     tool_approval: str = "ask"
     turn_steps: int = 50
     window_summary: bool = False
+    provider_compaction: bool = False
     evict_superseded: bool = False
     provider_editing: str = editing.OFF
     calibration: dict[str, float] = {}
@@ -74,9 +76,10 @@ class Config(Struct, frozen=True):
         """Whether requests only grow between boundaries [SPEC 5.7]; else each is made afresh [S2, S3]."""
         return self.context_policy == "steady"
 
-    def options(self, output: int, purpose: str = "answer") -> Options:
+    def options(self, output: int, purpose: str) -> Options:
         """How a request is to be answered. For what Foldmark itself asks nothing is to be left out."""
-        return Options(output, self.thinking, self.provider_editing if purpose == "answer" else editing.OFF)
+        edits = self.provider_editing if purpose == ANSWER else editing.OFF
+        return Options(output, self.thinking, edits, purpose == COMPACTION)
 
     @property
     def caches_prompts(self) -> bool:
@@ -101,6 +104,7 @@ _CHOICES = {
     "token_counting": ("bytes", "tokenizer"),
     "thinking": THINKING,
     "window_summary": ("on", "off"),
+    "provider_compaction": ("on", "off"),
     "evict_superseded": ("on", "off"),
 }
 
@@ -127,6 +131,15 @@ def _fits(key: str, value: Any) -> bool:
     except msgspec.ValidationError:
         return False
     return True
+
+
+def check_together(config: Config) -> None:
+    """Raise CommandError for settings that do not go together: Anthropic's API refuses both in one request."""
+    if config.provider_compaction and config.provider_editing != editing.OFF:
+        raise CommandError(
+            "provider_compaction and provider_editing do not go together, as Anthropic's API refuses both in one "
+            "request; set one of them to off, as in /config set provider_editing=off"
+        )
 
 
 def key_of(name: str) -> str:

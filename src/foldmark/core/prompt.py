@@ -79,6 +79,8 @@ class Prompt(NamedTuple):
 
     `stable` and `anchors` make the system field: what stays the same for long, and what may change with every turn. The
     first `settled` steps are of turns before the active one, the first `earlier` of turns before the newest of those.
+    `turns` are the steps at which turns begin, with what was put in front of their first messages, by the events that
+    opened them; 0 is the end of all.
     """
 
     stable: str
@@ -88,6 +90,7 @@ class Prompt(NamedTuple):
     anchors: str = ""
     settled: int = 0
     earlier: int = 0
+    turns: Mapping[int, int] = MappingProxyType({})
 
     @property
     def system(self) -> str:
@@ -183,8 +186,11 @@ def assemble(
         end: sum(len(injected[place]) for place in injected if place < end) for end in (view.settled, view.earlier)
     }
     settled, earlier = view.settled + moved[view.settled], view.earlier + moved[view.earlier]
+    ends = {**view.openers, 0: len(view.steps)}
+    turns = {event: end + sum(len(injected[each]) for each in injected if each < end) for event, end in ends.items()}
     if not _may_begin(steps[0]):
         settled, earlier = settled + 1, earlier + 1
+        turns = {event: begin + 1 for event, begin in turns.items()}
         steps.insert(0, Said("user", OMITTED))
         parts.insert(0, _synthetic("omitted", OMITTED, "the first message must be a user's", parts[0].layer))
     news = [structs.replace(_part(layer), before=event) for event in sorted(later) for layer in later[event]]
@@ -196,6 +202,31 @@ def assemble(
         "" if anchors_last else _joined(anchors),
         settled,
         earlier,
+        turns,
+    )
+
+
+def before(prompt: Prompt, opener: int) -> Prompt:
+    """The beginning of a prompt: what stands in front of the turn that event `opener` opened, 0 for all messages; what
+    the request itself asks at the end is left out."""
+    end = prompt.turns[opener]
+    steps = prompt.steps[:end]
+    texts = [step.text for step in steps if isinstance(step, Said)]
+    mine = [part.layer in ("window", "pinned") for part in prompt.parts]
+    first = next((i for i, part in enumerate(prompt.parts) if mine[i] and part.event == opener), len(prompt.parts))
+    parts, left = [], []
+    for index, part in enumerate(prompt.parts):
+        if mine[index] and (index >= first or part.kind in ("go_on", "empty")):
+            if part.event is not None:
+                left.append(LeftOut(part.event, part.turn, "kept", "it stays as it is behind the summary"))
+        elif part.layer not in ANCHORS or any(part.text in text for text in (prompt.anchors, *texts)):
+            parts.append(part)
+    return prompt._replace(
+        steps=steps,
+        parts=tuple(parts),
+        left_out=(*prompt.left_out, *left),
+        settled=min(prompt.settled, end),
+        earlier=min(prompt.earlier, end),
     )
 
 

@@ -25,13 +25,19 @@ class ToolCall(Struct, frozen=True):
     signature: str | None = None
 
 
+ANSWER, COMPACTION = "answer", "compaction"
+"""Purposes of a request: the conversation goes on, or the provider sums it up."""
+
+
 class Options(Struct, frozen=True):
     """How an answer is asked for: its most tokens, and how much the model is to think: `default` (as it does by
-    itself), `off`, `low`, `medium` or `high`; `editing` is what the provider is to leave out (`core.editing`)."""
+    itself), `off`, `low`, `medium` or `high`; `editing` is what the provider is to leave out (`core.editing`);
+    `compact` asks it for a summary in its own form instead of an answer."""
 
     output: int = 8192
     thinking: str = "default"
     editing: str = "off"
+    compact: bool = False
 
 
 PLAIN = Options()
@@ -59,8 +65,8 @@ class Part(Struct, frozen=True):
 
 
 class LeftOut(Struct, frozen=True):
-    """A message inside the window (or a pinned turn) that is not sent; `why` is `isolation`, `pairing`, `empty` or
-    `pins`."""
+    """A message inside the window (or a pinned turn) that is not sent; `why` is `isolation`, `pairing`, `empty`, `pins`
+    or `kept` (it stays as it is behind the summary that is asked for)."""
 
     event: int
     turn: int | None
@@ -103,8 +109,9 @@ class Request(Struct, frozen=True):
     """What goes to a provider: `body` as the wire has it, `bytes` the same serialized, `tokens` their estimate.
 
     `purpose` is what the answer is for: `answer` (the conversation goes on), `match` (which messages does a filter
-    mean), `summary` or `state`. `names` holds the tools whose name on the wire differs from their own, by wire name.
-    `size` is what the tokens are estimated from, before any calibration.
+    mean), `summary`, `compaction` (a summary in the provider's own form) or `state`. `names` holds the tools whose name
+    on the wire differs from their own, by wire name. `size` is what the tokens are estimated from, before any
+    calibration.
     """
 
     provider: str

@@ -35,6 +35,7 @@ class Makings(Struct, frozen=True, omit_defaults=True):
     message. Of memos, `layers` has the ids and `hashes` the texts, as `memo 3`, unless one was removed since. `digests`
     are layer -> SHA-256 of the texts sent in it. `told` is what was told of children and mail, as in the manifest
     (`family` in older records: what is `told[0]` now); `later` are the layers that stand in front of a later message.
+    `upto` is the event that opened the turn in front of which a compaction ends, 0 for none.
     """
 
     speaks: str
@@ -54,6 +55,7 @@ class Makings(Struct, frozen=True, omit_defaults=True):
     family: Family | None = None
     told: Mapping[int, Family] = {}
     later: Mapping[int, Mapping[str, tuple[int, ...]]] = {}
+    upto: int = 0
 
     @property
     def planning(self) -> bool:

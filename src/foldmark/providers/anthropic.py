@@ -57,6 +57,8 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
         # The API has refused messages with tool blocks where no `tools` were given; an empty list satisfies it.
         body["tools"] = declared
     body["messages"] = messages
+    if options.compact:
+        body["compaction"] = {"type": "summarize"}
     stable = system[:1] if prompt.stable.strip() else declared[-1:]
     for block in (*stable, *settled, *_end(messages)):
         block["cache_control"] = {"type": "ephemeral"}

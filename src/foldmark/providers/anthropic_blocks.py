@@ -214,6 +214,7 @@ def betas(body: Mapping[str, Any]) -> list[str]:
     """The betas that a request has to name for its blocks and for what it asks."""
     asked = (body.get("context_management") or {}).get("edits", ())
     found = [_EDITING_BETA] if any(edit["type"] in _EDITS.values() for edit in asked) else []
+    found += [_SIGNED_BETA] if COMPACTION in body else []
     for block in _blocks(body["messages"]):
         if block["type"] == COMPACTION and block.get("signature"):
             found.append(_SIGNED_BETA)

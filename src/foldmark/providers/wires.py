@@ -10,6 +10,7 @@ from foldmark.core.prompt import Prompt
 from foldmark.core.request import Options, ToolSpec
 from foldmark.core.wording import listing
 from foldmark.providers import anthropic, gemini, openai, openai_responses
+from foldmark.providers.anthropic_thinking import compacts
 
 Encode = Callable[[str, Prompt, Sequence[ToolSpec], Options], dict[str, Any]]
 
@@ -25,7 +26,8 @@ _GCA = "the same JSON with the account's project and a prompt id, as the SDK ser
 class Wire(NamedTuple):
     """A provider's dialect, what puts a prompt into it and reads its whole answers, the module over its SDK whose
     `connect(model, access)` is the provider, and in words how what goes over the wire differs from `Request.bytes`.
-    `reads` is whose form of a summary it takes as its own (`core.native`), empty for none."""
+    `reads` is whose form of a summary it takes as its own (`core.native`), empty for none; `compacts` says of a model
+    whether the API writes such a summary when it is asked to."""
 
     dialect: str
     encode: Encode
@@ -33,10 +35,19 @@ class Wire(NamedTuple):
     module: str
     on_the_wire: str
     reads: str = ""
+    compacts: Callable[[str], bool] = lambda model: False
 
 
 WIRES = {
-    "anthropic": Wire("anthropic", anthropic.encode, anthropic.parse, "anthropic_api", _STREAM, "anthropic"),
+    "anthropic": Wire(
+        "anthropic",
+        anthropic.encode,
+        anthropic.parse,
+        "anthropic_api",
+        _STREAM,
+        "anthropic",
+        compacts,
+    ),
     "openai": Wire("openai", openai.encode, openai.parse, "openai_api", _CHAT),
     "openai_responses": Wire(
         "openai", openai_responses.encode, openai_responses.parse, "openai_responses_api", _STREAM, "openai_responses"

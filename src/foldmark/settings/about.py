@@ -41,6 +41,9 @@ ABOUT = {
     "tool_approval": About("Which tools run without asking the person. Not in a project's file.", "+"),
     "turn_steps": About("The most requests of one turn.", "+"),
     "window_summary": About("Whether the model sums up what the window has passed.", "S3"),
+    "provider_compaction": About(
+        "Whether summaries are written by the provider's API itself where it can (Anthropic's).", "+"
+    ),
     "evict_superseded": About(
         "Whether results that a later read or write of the same file made stale are evicted, at boundaries.", "+"
     ),
