@@ -13,6 +13,8 @@ from wire_anthropic import AnthropicWire
 
 import foldmark
 from foldmark import Agent, CommandError, FoldmarkError
+from foldmark.conversation.rebuilding import rebuilt
+from foldmark.conversation.sent import record_sent
 from foldmark.conversation.window_summary import due, make
 
 Start = Callable[..., tuple[Agent, Loopback]]
@@ -116,6 +118,72 @@ def test_recent_turns_stay_behind_the_block(start: Start, policy: str) -> None:
     assert messages[0]["content"][0]["type"] == "compaction"
     assert "Answer 1" not in json.dumps(messages)
     assert "Question 2" in json.dumps(messages[1])
+
+
+def test_turns_that_stay_are_sent_as_they_were(start: Start) -> None:
+    """So that the model's thinking in them stays valid: the API takes its summary for what it stands for."""
+    agent, server = start()
+    agent.do(f"/context budget {BUDGET}")  # a boundary, behind which results stay whole
+    for number in range(4, 12):
+        ask(agent, number)
+    before = body(agent)["messages"]
+    done = agent.do(f"/summarize ..{turns(agent)[6]}")
+    asked = unmarked(server.asked[0].body)["messages"]
+    assert before[: len(asked)] == asked
+    behind = [{"role": "assistant", "content": [{"type": "compaction", "content": GIST, "signature": "signed 0"}]}]
+    assert body(agent)["messages"] == [*behind, *before[len(asked) :]]
+    check_rebuilt(agent)
+
+    # It grows from there (L8), and what was summed up with older turns is said once more.
+    ask(agent, 12)
+    agent.append("user", "And now?")
+    after = body(agent)["messages"]
+    assert after[: len(before) - len(asked)] == [*behind, *before[len(asked) : -1]]
+    assert [block["text"] for block in after[len(before) - len(asked)]["content"]] == [
+        "### STATE\nGoal: 11",
+        "Question 12",
+    ]
+    assert after[-1]["content"][0]["text"] == "### STATE\nGoal: 12"
+    check_rebuilt(agent)
+    assert "Question 3" in agent.request("openai", "gpt-5").bytes.decode()
+
+    # A boundary shortens them like all others, and taking the summary back is one.
+    agent.do(f"/pin {turns(agent)[0]}")
+    assert body(agent)["messages"][0] == behind[0]
+    assert "TRUNCATED" in json.dumps(body(agent)["messages"][1:4])
+    check_rebuilt(agent)
+    agent.do(f"/restore {done.event_id}")
+    assert body(agent)["messages"][0]["role"] == "user"
+    check_rebuilt(agent)
+
+
+BUDGET = 20_000
+
+
+def check_rebuilt(agent: Agent) -> None:
+    record = record_sent(agent, agent.request())
+    assert rebuilt(agent, record).verdict == "identical"
+
+
+def test_what_stayed_gives_way_where_the_budget_would_be_passed(start: Start) -> None:
+    agent, _ = start(tools="none")
+    agent.do("/context budget 8000")
+    for number in range(4, 10):
+        ask(agent, number)
+    agent.do(f"/summarize ..{turns(agent)[6]}")
+    settled, sizes = [], []
+    for number in range(10, 40):
+        ask(agent, number)
+        agent.append("user", "Well?")
+        request = agent.request()
+        settled.append(request.manifest.edge.settled)
+        sizes.append(request.tokens)
+        check_rebuilt(agent)
+        agent.append("assistant", "So.")
+        agent.end_turn()
+    assert settled == sorted(settled)
+    assert 2 <= len(set(settled)) <= 12
+    assert max(sizes) <= 8000
 
 
 def test_a_second_one_stands_for_the_first_as_well(start: Start) -> None:

@@ -67,7 +67,9 @@ def compacted(agent: "Agent", decided: Summary) -> Made | None:
         )
     form = form_of(agent, made, wire_of(provider).reads)
     summary = standing_for(at, form, ranges)
-    return Made(replace(summary, state=decided.state, span=decided.span, widened=decided.widened), made.text)
+    return Made(
+        replace(summary, state=decided.state, span=decided.span, widened=decided.widened, kept=upto or None), made.text
+    )
 
 
 def _opens(at: Standing, event_id: int) -> bool:

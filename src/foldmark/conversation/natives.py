@@ -5,7 +5,7 @@ that of the same operations without it, as after `/restore`. A later one stands 
 well, so that nothing is shown twice, whichever is taken back.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,7 +17,7 @@ from foldmark.core.answer import Compacted
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event, Summary
 from foldmark.core.native import blocks_of, forms
-from foldmark.core.replay import advance, counting, taken_back
+from foldmark.core.replay import Recorded, advance, counting, taken_back
 from foldmark.core.segments import Segment, Segments, contains, intersect, normal, subtract, until
 
 if TYPE_CHECKING:
@@ -77,7 +77,21 @@ def read_by(at: Standing, reads: Callable[[Event], bool]) -> Standing:
         if isinstance(operation, Summary) and there and _is_foreign(at, event_id, reads):
             out.add(event_id)
             behind = normal((*behind, *operation.ranges))
-    fold = advance(at.origin, counting(at.record.id, operations, (back | out).__contains__))
+    return _without(at, operations, back | out)
+
+
+def without(at: Standing, event_id: int) -> Standing | None:
+    """Return where the agent would stand without an operation; None where it stands otherwise than by its operations
+    alone, as `read_by` says."""
+    operations = decide.recorded(at.store.operations(at.record.id))
+    back = set(taken_back(operations))
+    if _without(at, operations, back).fold.segments != at.fold.segments:
+        return None
+    return _without(at, operations, {*back, event_id})
+
+
+def _without(at: Standing, operations: Sequence[Recorded], out: Collection[int]) -> Standing:
+    fold = advance(at.origin, counting(at.record.id, operations, out.__contains__))
     fold = msgspec.structs.replace(at.fold, segments=fold.segments)
     return msgspec.structs.replace(at, fold=fold, size=at.store.size(until(fold.segments, at.newest)))
 

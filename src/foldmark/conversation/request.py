@@ -53,7 +53,8 @@ def prepare(
     made: Steady | Sources
     if only is None and config.steady:
         made = Steady(at, config, target, instruction, tools=unique, answers=answers)
-        windowing, (prompt, edge) = made.windowing, made.windowed(limit)
+        prompt, edge = made.windowed(limit)
+        windowing = made.windowing
     else:
         made = Sources(at, config, tools=unique, answers=answers)
         windowing = Windowing(made, config, target, instruction)

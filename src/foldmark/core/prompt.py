@@ -230,6 +230,26 @@ def before(prompt: Prompt, opener: int) -> Prompt:
     )
 
 
+def begun_with(prompt: Prompt, opener: int, summary: View) -> Prompt:
+    """A prompt with a summary in place of all that stands in front of the turn that event `opener` opened."""
+    begin, added = prompt.turns[opener], len(summary.steps)
+    steps = (*summary.steps, *prompt.steps[begin:])
+    texts = [prompt.anchors, *(step.text for step in steps if isinstance(step, Said))]
+    mine = [part.layer in ("window", "pinned") for part in prompt.parts]
+    first = next(i for i, part in enumerate(prompt.parts) if mine[i] and part.event == opener)
+    layers = [part for i, part in enumerate(prompt.parts) if not mine[i]]
+    stays = [part for part in layers if part.layer not in ANCHORS or any(part.text in text for text in texts)]
+    moved = added - begin
+    return prompt._replace(
+        steps=steps,
+        parts=(*stays, *summary.parts, *(part for i, part in enumerate(prompt.parts) if mine[i] and i >= first)),
+        left_out=tuple(left for left in prompt.left_out if left.event >= opener),
+        settled=max(prompt.settled + moved, added),
+        earlier=max(prompt.earlier + moved, added),
+        turns={event: place + moved for event, place in prompt.turns.items() if place >= begin},
+    )
+
+
 def _texts(anchors: Iterable[Layer]) -> list[str]:
     """The texts of layers that stand among the messages; what is told of children is a message of its own."""
     anchors = list(anchors)
