@@ -291,7 +291,6 @@ def test_it_is_refused_together_with_context_editing(start: Start) -> None:
     agent.do("/config set provider_compaction=off")
     with pytest.raises(CommandError, match="do not go together"):
         agent.do("/config set provider_compaction=on")
-    assert agent.do("/config set provider_editing=off").text == "provider_editing = off"
-    assert agent.do("/config set provider_compaction=on").text == "provider_compaction = on"
+    agent.do("/config set provider_editing=off provider_compaction=on")
     with pytest.raises(CommandError, match="do not go together"):
         agent.do("/config set provider_editing=clear_tool_uses")

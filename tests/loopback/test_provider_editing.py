@@ -51,14 +51,14 @@ def test_edits_are_sent_and_what_was_applied_is_recorded() -> None:
             assert "context-management-2025-06-27" in received.headers["anthropic-beta"]
             assert received.body["messages"][0]["content"][0]["text"] == "Look."
         first, second = [event for event in events(agent) if event.kind == "usage"]
-        assert "edits" not in (first.data or {})
-        assert (second.data or {})["edits"] == list(APPLIED)
+        assert "altered" not in (first.data or {})
+        assert (second.data or {})["altered"] == list(APPLIED)
         newest = agent.log.store.newest_sent(agent.id, 1)[0].id
         assert agent.do(f"/context sent {newest}").data["verdict"] == "identical"
         (result,) = [each.id for each in agent.context().messages if each.kind == "tool_result"]
         said = agent.do(f"/context explain {result}").text
         assert "the provider left out of the request: 8 tool uses, 3 thinking turns, 65,000 input tokens" in said
-        (usage,) = [piece for piece in seen.others if isinstance(piece, Usage) and piece.edits]
+        (usage,) = [piece for piece in seen.others if isinstance(piece, Usage) and piece.altered]
         assert usage.cleared == 65000
 
 
@@ -122,7 +122,7 @@ def test_an_answer_recorded_whole_keeps_what_was_applied() -> None:
         applied = {"applied_edits": [*APPLIED, "odd"]}
         agent.append_answer("anthropic", {"content": content, "usage": {}, "context_management": applied})
         (usage,) = [event for event in events(agent) if event.kind == "usage"]
-        assert (usage.data or {})["edits"] == list(APPLIED)
+        assert (usage.data or {})["altered"] == list(APPLIED)
 
 
 @pytest.mark.parametrize(

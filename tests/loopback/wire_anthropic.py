@@ -102,7 +102,7 @@ class AnthropicWire:
             yield from self._block(index, part, cut=cut and index == len(reply.parts) - 1)
             yield self.event("content_block_stop", index=index)
         delta = {"stop_reason": _STOPS[reply.stop], "stop_sequence": None}
-        edited = {"context_management": {"applied_edits": list(reply.usage.edits)}} if reply.usage.edits else {}
+        edited = {"context_management": {"applied_edits": list(reply.usage.altered)}} if reply.usage.altered else {}
         yield self.event("message_delta", delta=delta, usage=usage, **edited)
         yield self.event("message_stop")
 

@@ -52,9 +52,9 @@ def _explain(call: Call) -> Result:
 def _edited(at: Standing) -> str:
     """What the provider left out of its newest request by itself. It does not say which results that were."""
     event = at.store.newest("usage", (Segment(at.record.id, 1, at.newest),))
-    edits = (event.data or {}).get("edits") if event is not None else None
-    known = [edit for edit in edits if isinstance(edit, dict)] if isinstance(edits, list) else []
-    return f"; as provider_editing asks, {left_out(known)}, the oldest first" if known else ""
+    altered = (event.data or {}).get("altered") if event is not None else None
+    known = [entry for entry in altered if isinstance(entry, dict)] if isinstance(altered, list) else []
+    return f"; as provider_editing asks, {told}, the oldest first" if (told := left_out(known)) else ""
 
 
 def _operation(event: Event) -> dict[str, Any]:

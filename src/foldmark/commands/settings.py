@@ -74,6 +74,9 @@ def _set_any(call: Call) -> Result:
     pairs = words if len(words := text.split()) > 1 and all(map(_is_pair, words)) else [text]
     # All are checked before the first is recorded.
     checked = [_checked(call, *_pair(pair)) for pair in pairs]
+    values = {key: value for key, value, _ in checked}
+    if values.keys() & {"provider_compaction", "provider_editing"}:
+        check_together(replace(call.agent.standing().config, **values))
     results = [_set(call, key, value, text) for key, value, text in checked]
     if len(results) == 1:
         return results[0]
@@ -106,10 +109,7 @@ def _checked(call: Call, key: str, value: str) -> tuple[str, Any, str]:
         there = [spec.name for spec in call.agent.log.tools()]
         unknown = [name for name in parse(key, value).split(", ") if name not in there]
     told = f" ({listing(unknown)}: not there now; there is: {listing(there, 40)})" if unknown else ""
-    parsed = parse(key, value)
-    if key in ("provider_compaction", "provider_editing"):
-        check_together(replace(call.agent.standing().config, **{key: parsed}))
-    return key, parsed, f"{key} = {value}{told}"
+    return key, parse(key, value), f"{key} = {value}{told}"
 
 
 def _model(call: Call) -> Result:

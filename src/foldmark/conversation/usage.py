@@ -39,7 +39,7 @@ def snapshot_of(data: dict[str, Any] | None) -> Snapshot | None:
 
 
 def usage_data(provider: str, model: str, usage: Usage, stopped: Stopped | None) -> dict[str, Any]:
-    """What a usage event holds of what a provider said that an answer cost."""
+    """What a usage event holds of what a provider said that an answer cost, and what it altered of the request."""
     return {
         "provider": provider,
         "model": model,
@@ -48,19 +48,19 @@ def usage_data(provider: str, model: str, usage: Usage, stopped: Stopped | None)
         "cache_write": usage.cache_write,
         "output": usage.output,
         "stopped": stopped.said if stopped else "",
-        **({"edits": usage.edits} if usage.edits else {}),
+        **({"altered": list(usage.altered)} if usage.altered else {}),
     }
 
 
-def left_out(edits: Sequence[dict[str, Any]]) -> str:
-    """Say what a provider left out of a request by itself, as the setting `provider_editing` asks."""
+def left_out(altered: Sequence[dict[str, Any]]) -> str:
+    """Say what a provider left out of a request by itself, as the setting `provider_editing` asks; empty if nothing."""
     counts: dict[str, int] = {}
-    for edit in edits:
-        for name, number in edit.items():
+    for entry in altered:
+        for name, number in entry.items():
             if name.startswith("cleared_") and isinstance(number, int):
                 counts[name] = counts.get(name, 0) + number
     said = [f"{number:,} {name.removeprefix('cleared_').replace('_', ' ')}" for name, number in sorted(counts.items())]
-    return f"the provider left out of the request: {', '.join(reversed(said)) or 'nothing that it counts'}"
+    return f"the provider left out of the request: {', '.join(reversed(said))}" if said else ""
 
 
 def record_usage(agent: "Agent", request: Request, usage: Usage, stopped: Stopped | None) -> None:

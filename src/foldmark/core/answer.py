@@ -78,25 +78,25 @@ class Compacted(Struct, frozen=True):
 
 class Usage(Struct, frozen=True):
     """What a provider says that a request cost, in tokens. Input is the sum of `fresh`, `cache_read` and `cache_write`,
-    none of them counted twice; `output` includes the model's thinking. `edits` is what the provider left out of the
-    request by itself, in its own words; it is not in the input (`core.editing`)."""
+    none of them counted twice; `output` includes the model's thinking. `altered` is what the provider took out of the
+    request before its model saw it, in its own words."""
 
     fresh: int = 0
     cache_read: int = 0
     cache_write: int = 0
     output: int = 0
-    edits: tuple[dict[str, Any], ...] = ()
-
-    @property
-    def cleared(self) -> int:
-        """The tokens of the request that the provider left out."""
-        counts = [edit.get("cleared_input_tokens") for edit in self.edits]
-        return sum(count for count in counts if isinstance(count, int) and count > 0)
+    altered: tuple[dict[str, Any], ...] = ()
 
     @property
     def input(self) -> int:
         """All tokens of the request."""
         return self.fresh + self.cache_read + self.cache_write
+
+    @property
+    def cleared(self) -> int:
+        """The tokens that the provider took out of the request; they are not in the input."""
+        counts = [entry.get("cleared_input_tokens") for entry in self.altered]
+        return sum(count for count in counts if isinstance(count, int) and count > 0)
 
 
 class Stopped(Struct, frozen=True):

@@ -100,8 +100,8 @@ class Screen:
             case Stopped() if piece.why in STOPPED:
                 self.blank = False
                 self.line(f"({STOPPED[piece.why]}: {harmless(piece.said)})")
-            case Usage() if piece.edits:
-                self.line(f"({left_out(piece.edits)})")
+            case Usage() if told := left_out(piece.altered):
+                self.line(f"({told})")
             case _:
                 pass
 
