@@ -1,15 +1,16 @@
 """Law L8 (SPEC 3, 5.7): between two boundaries a request begins with the whole of the request before.
 
 Random histories of an agent with the policy `steady`, with tools, thinking, images, memos that are saved, mail,
-children, calibrations and reminders in mid-turn, in every dialect. What makes a boundary is told here from what was
-done, not from the program: an operation but a mark, a setting, a `system` message. A step of the window, which no event
-names, shows in the edge.
+children, calibrations, reminders in mid-turn and summaries that the provider writes, in every dialect. What makes a
+boundary is told here from what was done, not from the program: an operation but a mark, a setting, a `system` message.
+A step of the window, which no event names, shows in the edge.
 `FOLDMARK_DEEP=1` runs more of all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import pairwise
 
 import pytest
@@ -20,12 +21,12 @@ from test_window_laws import MODELS as ALL
 
 import foldmark
 from deeds import OPERATING, SAYING, do, family, ids
-from foldmark import Agent
+from foldmark import Agent, CommandError
 from foldmark.conversation import memos
 from foldmark.conversation.rebuilding import rebuilt
 from foldmark.conversation.sent import record_sent
 from foldmark.conversation.usage import calibrate
-from foldmark.core.answer import Usage
+from foldmark.core.answer import Compacted, Usage
 from foldmark.core.caching import blocks
 from foldmark.core.events import OPERATION_KINDS
 from foldmark.core.request import Request
@@ -37,7 +38,8 @@ DIALECTS = {"openai_responses": "openai", "offline": None}
 BUDGET = 10_000
 TEXT = "Where does the parser keep the names of files? "
 
-ALIKE = ("look", "look", "look", "think", "picture", "memo", "mail", "remind", "calibrate")
+ALIKE = ("look", "look", "look", "think", "picture", "memo", "mail", "remind", "calibrate", "compact")
+COMPACTED = Compacted(({"type": "compaction", "content": "In short.", "signature": "s"},), "In short.")
 DEEDS = st.lists(
     st.tuples(
         st.sampled_from((*SAYING, *ALIKE * 2, *OPERATING, *["say"] * 6, *["tools"] * 6)),
@@ -70,6 +72,10 @@ def act(agent: Agent, dialect: str | None, deed: str, number: int) -> None:
             agent.append(
                 "user", f"[Foldmark: your context is {number}% full.]", data={"reminder": number}, actor="system"
             )
+        case "compact":
+            opened = [each for each in ids(agent) if each in {m.turn_id for m in agent.context().messages}]
+            with suppress(CommandError):
+                agent.do(f"/summarize ..{opened[number % len(opened)]}" if opened else "/summarize")
         case "calibrate":
             request = agent.request("openai", "gpt-5")
             calibrate(agent, request, Usage(fresh=request.size // (2 + number % 4)))
@@ -124,7 +130,9 @@ def prepared(log: foldmark.Log, budget: int = BUDGET) -> Agent:
 @settings(max_examples=settings().max_examples // 2)
 @given(deeds=DEEDS, provider=st.sampled_from(sorted(MODELS)), stale=st.sampled_from(["on", "off"]))
 def test_l8_a_request_begins_with_the_one_before(deeds: list[tuple[str, int, int]], provider: str, stale: str) -> None:
-    with foldmark.open(":memory:", settings={"evict_superseded": stale == "on"}) as log:
+    given = {"evict_superseded": stale == "on", "provider_compaction": True, "model": "anthropic/claude-opus-4-8"}
+    with foldmark.open(":memory:", settings=given) as log:
+        log.complete, log.compact = lambda _: "A summary.", lambda _: [COMPACTED]
         agent, before, at = prepared(log), None, 0
         for deed, number, who in deeds:
             there = family(agent)

@@ -169,13 +169,19 @@ class Steady:
         kept = [event for event in events if event.id >= swap.kept]
         reader = self._target.wire.reads
         summary = view([swap.summary], self._target.wire.dialect, self._config, reader=reader)
-        prompt = prompts.begun_with(self._prompt([*events, *later], reach), swap.kept, summary)
-        full = limit is not None and self.windowing.tokens(prompt) > limit
-        if most is not None:
+        whole = self._prompt([*events, *later], reach)
+        ids = {event.call_id for event in events if event.id < swap.kept and event.kind == "tool_call"}
+        # The window had passed it, or calls are told apart from some that are gone.
+        full = swap.kept not in whole.turns or any(
+            event.call_id in ids for event in (*kept, *later) if event.kind == "tool_call"
+        )
+        prompt = whole if full else prompts.begun_with(whole, swap.kept, summary)
+        if not full and most is not None:
             then = prompts.begun_with(self._prompt(events, reach), swap.kept, summary)
             room, at = most * self._ratio, Reach(0, swap.summary.id)
             size = self._measured(then)
-            full |= followed([*kept, *later], at, size, room, self._config, self._lowered(room)) != at
+            full = followed([*kept, *later], at, size, room, self._config, self._lowered(room)) != at
+        full |= limit is not None and self.windowing.tokens(prompt) > limit
         if full:
             plain = self._plain()
             made = plain.windowed(limit)
@@ -184,6 +190,8 @@ class Steady:
         since = active_from(event for event in events if event.id <= reach.settled)
         gone = [e for e in events if e.id < swap.kept and e.kind == "tool_result" and (e.turn_id or 0) >= since]
         oldest = max(0, reach.oldest - len(gone))
+        first_told = 0 if prompt.anchored >= 0 else swap.kept
+        self.told = {at: each for at, each in self.told.items() if at >= swap.kept or at == first_told}
         first = first_of([*kept, *later]) or None
         return prompt, Edge(first, None, 0, "", reach.settled or BEGINNING, oldest)
 
