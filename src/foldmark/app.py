@@ -12,6 +12,7 @@ from msgspec import structs
 
 from foldmark.conversation import Agent, Log, Result
 from foldmark.conversation.asking import Asking
+from foldmark.core.answer import Piece
 from foldmark.core.codec import timestamp
 from foldmark.core.errors import FoldmarkError, ProviderError, StoreError
 from foldmark.core.ports import Provider
@@ -48,6 +49,7 @@ def open(
     secrets = _secrets(given)
     given = _without_keys(given, secrets) if secrets else given
     log = Log(store, _now, _new_id, _commands, _tools, _call_tool, complete, count, given, secrets)
+    log.compact = partial(_pieces, given)
     log.archive = partial(_archive, given) if own and path != ":memory:" else None
     return log
 
@@ -130,7 +132,12 @@ def _archive(
 
 
 def _complete(given: Settings, request: Request) -> str:
-    """The model's whole answer to a request, text only; blocks. Raises FoldmarkError, also for half an answer."""
+    """The model's whole answer to a request, text only. Raises as `_pieces`."""
+    return "".join(piece for piece in _pieces(given, request) if isinstance(piece, str))
+
+
+def _pieces(given: Settings, request: Request) -> list[Piece]:
+    """The model's whole answer to a request; blocks. Raises FoldmarkError, also for half an answer."""
     import asyncio
     from contextlib import aclosing
 
@@ -138,7 +145,7 @@ def _complete(given: Settings, request: Request) -> str:
     from foldmark.core.answer import Stopped
     from foldmark.providers.closing import streams_closed
 
-    async def whole() -> str:
+    async def whole() -> list[Piece]:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
         with CURRENT.get().ended_by(partial(loop.call_soon_threadsafe, task.cancel)):
@@ -147,20 +154,16 @@ def _complete(given: Settings, request: Request) -> str:
             finally:
                 await streams_closed()
 
-    async def asked() -> str:
-        said, stopped = [], Stopped("end", "")
+    async def asked() -> list[Piece]:
         async with aclosing(provider(_name(request), given, attempts=3).answer(request)) as pieces:
-            async for piece in pieces:
-                if isinstance(piece, str):
-                    said.append(piece)
-                elif isinstance(piece, Stopped):
-                    stopped = piece
+            found = [piece async for piece in pieces]
+        stopped = next((piece for piece in found[::-1] if isinstance(piece, Stopped)), Stopped("end", ""))
         if stopped.why in ("length", "refused"):
             what = "was cut off" if stopped.why == "length" else "is a refusal"
             raise ProviderError(
                 "answer", f"the answer of {_name(request)} {what} ({stopped.said}); nothing was changed"
             )
-        return "".join(said)
+        return found
 
     try:
         return asyncio.run(whole())

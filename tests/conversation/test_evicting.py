@@ -271,3 +271,91 @@ def test_a_model_without_commands_has_no_eviction_either(agent: Agent) -> None:
     assert "evict" in [tool.name for tool in agent.tools()]
     agent.do("/config set model_commands=none")
     assert "evict" not in [tool.name for tool in agent.tools()]
+
+
+# As a policy
+
+
+def evicted(agent: Agent) -> set[int | None]:
+    return {event for event, (how, _) in sent(agent).items() if how == "evicted"}
+
+
+@pytest.fixture
+def stale(agent: Agent) -> Agent:
+    """An agent whose stale results are evicted by themselves, where every request is made afresh."""
+    agent.configure("evict_superseded", True)
+    agent.configure("context_policy", "eager")
+    return agent
+
+
+def test_stale_results_are_evicted_by_themselves_if_that_is_asked_for(agent: Agent) -> None:
+    one, _, three = turn(agent, "a.py", "b.py", "a.py")
+    assert evicted(agent) == set()
+    agent.do("/config set evict_superseded=on")
+    assert evicted(agent) == {one}
+    text = sent(agent)[one][1]
+    assert text == (
+        f'[Evicted: 570 characters. query_db(sql="SELECT content FROM messages WHERE id={one}") shows them; '
+        "a later call read this file again.]"
+    )
+    query = agent.call_tool("query_db", {"sql": f"SELECT content FROM messages WHERE id={one}"})
+    assert "a line of the file" in query
+    said = agent.do(f"/context explain {one}").text
+    call = three - 1
+    assert f"sent evicted (570 characters, since call {call} read a.py again" in said
+    assert "/config set evict_superseded=off sends it again" in said
+    assert agent.do("/context evict --superseded").text.startswith("No tool result of the next request is stale")
+    before = agent.standing().newest
+    agent.request()
+    assert agent.standing().newest == before  # it is no operation: nothing is written
+    assert agent.do("/operations").data["operations"] == []
+    agent.do("/config set evict_superseded=off")
+    assert evicted(agent) == set()
+
+
+def test_where_each_request_is_made_afresh_a_result_goes_once_it_is_stale(stale: Agent) -> None:
+    stale.append("user", "look")
+    one = used(stale)
+    assert evicted(stale) == set()
+    stale.append_tool_call("edit_file", {"path": "a.py"}, call_id="w")
+    assert evicted(stale) == set()  # not before the write has happened
+    stale.append_tool_result("w", "edited")
+    assert evicted(stale) == {one}
+    assert sent(stale)[one][1].endswith("; a later call wrote this file.]")
+
+
+def test_where_requests_only_grow_it_goes_at_the_next_boundary(stale: Agent) -> None:
+    stale.configure("context_policy", "steady")
+    (one,) = turn(stale, "a.py")
+    stale.do("/mark M")
+    (two,) = turn(stale, "a.py")
+    assert evicted(stale) == set()
+    pinned = stale.do(f"/pin {stale.context().messages[0].id}")
+    assert evicted(stale) == {one}
+    turn(stale, "a.py")
+    assert evicted(stale) == {one}
+    stale.do(f"/restore {pinned.event_id}")
+    assert evicted(stale) == {one, two}
+
+
+def test_a_turn_that_would_pass_the_budget_loses_stale_results_in_the_step(stale: Agent) -> None:
+    for key, value in (("context_policy", "steady"), ("sliding_context_tokens", 9000), ("tools", "none")):
+        stale.configure(key, value)
+    stale.append("user", "look")
+    results = []
+    while not (out := evicted(stale)):
+        assert len(results) < 40
+        results.append(used(stale, text=TEXT * 8))
+    assert out == set(results[:-1])
+    assert sent(stale)[results[-1]][0] == "whole"
+    record_sent(stale, stale.request())
+    assert rebuilt(stale, stale.log.store.newest_sent(stale.id, 1)[0].id).verdict == "identical"
+
+
+def test_the_policy_leaves_alone_what_a_failed_call_or_a_short_result_would_gain_nothing(stale: Agent) -> None:
+    stale.append("user", "look")
+    used(stale, text="short")
+    used(stale, "b.py")
+    used(stale, text="short, too")
+    used(stale, "b.py", name="edit_file", is_error=True)
+    assert evicted(stale) == set()

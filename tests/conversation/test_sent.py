@@ -492,3 +492,16 @@ def test_what_is_recorded_holds_no_text_of_messages(log: Log, agent: Agent) -> N
     rows = log.store._db.execute("SELECT data FROM sent").fetchall()
     texts = log.store._db.execute("SELECT text FROM texts").fetchall()
     assert "particular" not in json.dumps([rows, texts])
+
+
+def test_a_request_that_has_grown_from_the_first_event_on_is_rebuilt() -> None:
+    """Where no operation and no setting made a boundary yet."""
+    with foldmark.open(":memory:", settings={"context_policy": "steady"}) as log:
+        agent = log.agent("default")
+        for number in range(3):
+            agent.append("user", "Look.")
+            agent.append_tool_call("look", {}, call_id=f"c{number}")
+            agent.append_tool_result(f"c{number}", "seen " * 300)
+            agent.append("assistant", "Seen.")
+            agent.end_turn()
+        assert rebuilt(agent, record_sent(agent, agent.request())).verdict == "identical"

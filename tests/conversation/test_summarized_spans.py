@@ -41,7 +41,9 @@ def test_a_summary_stands_where_what_it_replaced_began(agent: Agent) -> None:
     assert list(examine(agent.log)) == []
 
 
-def test_up_to_here_and_from_here(agent: Agent) -> None:
+@pytest.mark.parametrize("policy", ["eager", "steady"])
+def test_up_to_here_and_from_here(agent: Agent, policy: str) -> None:
+    agent.configure("context_policy", policy)
     _, two, _, four = turns(agent, "one", "two", "three", "four")
     first = agent.do(f"/summarize ..{two}").event_id
     assert sent(agent) == [f"summary {first}", "three", "four"]

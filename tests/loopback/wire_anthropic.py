@@ -16,6 +16,7 @@ from rules_anthropic import anthropic, manual_thinking
 _ANSWER, _COUNT = "/v1/messages", "/v1/messages/count_tokens"
 _STOPS = {"end": "end_turn", "calls": "tool_use", "length": "max_tokens", "refused": "refusal"}
 _BINDING = "thinking-binding-controls-2026-08-01"
+_ASKED = {"context_management": "context-management-2025-06-27", "compaction": "compact-2026-09-04"}
 _TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -37,7 +38,8 @@ _SAID = {
 
 
 class AnthropicWire:
-    """It knows the thinking that it signed, and refuses it changed."""
+    """It knows the thinking and the compactions that it signed, and refuses them changed. Asked for a compaction, it
+    answers with the text of the reply as one, or with none where the reply stops otherwise."""
 
     provider = "anthropic"
     model = "claude-opus-5-5"
@@ -69,6 +71,13 @@ class AnthropicWire:
             and _BINDING not in headers.get("anthropic-beta", "")
         ):
             wrong.append(f"thinking.{thinking.get('type')}.block_binding: Extra inputs are not permitted")
+        clears = any(edit["type"].startswith("clear_") for edit in body.get("context_management", {}).get("edits", ()))
+        asked = [name for name in _ASKED if name in body and (name == "compaction" or clears)]
+        wrong += [
+            f"{name}: Extra inputs are not permitted"
+            for name in asked
+            if _ASKED[name] not in headers.get("anthropic-beta", "").split(",")
+        ]
         return error(400, "; ".join(wrong)) if wrong else self._forged(body)
 
     def is_count(self, path: str) -> bool:
@@ -84,13 +93,33 @@ class AnthropicWire:
             "cache_read_input_tokens": reply.usage.cache_read,
             "output_tokens": reply.usage.output,
         }
+        if "compaction" in body:
+            yield from self._compacted(reply, body)
+            return
         cut = reply.stop == "length" and bool(reply.parts) and isinstance(reply.parts[-1], Use)
         yield self._start({**usage, "output_tokens": 1}, body)
         for index, part in enumerate(reply.parts):
             yield from self._block(index, part, cut=cut and index == len(reply.parts) - 1)
             yield self.event("content_block_stop", index=index)
         delta = {"stop_reason": _STOPS[reply.stop], "stop_sequence": None}
-        yield self.event("message_delta", delta=delta, usage=usage)
+        edited = {"context_management": {"applied_edits": list(reply.usage.altered)}} if reply.usage.altered else {}
+        yield self.event("message_delta", delta=delta, usage=usage, **edited)
+        yield self.event("message_stop")
+
+    def _compacted(self, reply: Reply, body: dict[str, Any]) -> Iterator[bytes]:
+        """The block comes whole, alone and without a delta; what it cost stands in `iterations`."""
+        said = "".join(piece for part in reply.parts if isinstance(part, Say) for piece in part.pieces)
+        made = reply.stop == "end" and bool(said)
+        counts = {"input_tokens": reply.usage.fresh, "output_tokens": reply.usage.output}
+        usage = {"input_tokens": 0, "output_tokens": 0, "iterations": [{"type": "compaction", **counts}]}
+        yield self._start(usage, body)
+        if made:
+            signature = f"signed {len(self._signed)}"
+            self._signed[signature] = said
+            yield self._begin(0, {"type": "compaction", "content": said, "signature": signature})
+            yield self.event("content_block_stop", index=0)
+        stop = "compaction" if made else _STOPS[reply.stop]
+        yield self.event("message_delta", delta={"stop_reason": stop, "stop_sequence": None}, usage=usage)
         yield self.event("message_stop")
 
     def unfinished(self, parts: tuple[Part, ...], body: dict[str, Any]) -> Iterator[bytes]:
@@ -168,10 +197,12 @@ class AnthropicWire:
         return self.event("content_block_delta", index=index, delta={"type": kind, **fields})
 
     def _forged(self, body: dict[str, Any]) -> Http | None:
-        """The refusal of a thinking block that this server signed, and that has changed since."""
+        """The refusal of a block that this server signed, and that has changed since."""
         for at, message in enumerate(body["messages"]):
             for place, block in enumerate(message["content"] if isinstance(message["content"], list) else []):
                 signed = self._signed.get(block.get("signature", ""))
+                if block["type"] == "compaction" and block.get("signature") and signed != block.get("content"):
+                    return error(400, f"messages.{at}.content.{place}: compaction_content_mismatch")
                 if block["type"] == "thinking" and signed not in (None, block["thinking"]):
                     return error(400, f"messages.{at}.content.{place}: Invalid `signature` in `thinking` block")
         return None

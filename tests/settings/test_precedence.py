@@ -82,7 +82,10 @@ def test_every_key_stands_in_files_and_environment(place: Place, key: str) -> No
         "trim_target_tools": "Read, Bash",
         "tools": "slash, grep",
         "tool_approval": "ask, grep=always",
+        "provider_editing": "clear_tool_uses keep=5",
         "window_summary": "on",
+        "evict_superseded": "on",
+        "provider_compaction": "on",
     }.get(key, "7")
     own = key in PERSONS_OWN
     (place.user_file if own else place.project_file)(f'[context]\n{key} = "{typed}"\n')

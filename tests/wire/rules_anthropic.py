@@ -225,6 +225,31 @@ _THINKING = tagged(
         "disabled": record(_TYPE),
     }
 )
+_TOKENS = record({"type": one_of("input_tokens"), "value": number(0, whole=True)})
+_EDIT = tagged(
+    {
+        "compact_20260112": record(_TYPE, {"trigger": _TOKENS, "pause_after_compaction": boolean}),
+        "clear_thinking_20251015": record(
+            _TYPE,
+            {
+                "keep": lambda value, path: (
+                    iter(())
+                    if value == "all"
+                    else record({"type": one_of("thinking_turns"), "value": number(1, whole=True)})(value, path)
+                )
+            },
+        ),
+        "clear_tool_uses_20250919": record(
+            _TYPE,
+            {
+                "trigger": _TOKENS,
+                "keep": record({"type": one_of("tool_uses"), "value": number(0, whole=True)}),
+                "clear_at_least": _TOKENS,
+                "exclude_tools": list_of(_TOOL_NAME, 1),
+            },
+        ),
+    }
+)
 # `temperature`, `top_p` and `top_k` are rejected since 2026-10-21 ("even at their default values").
 _BODY = record(
     {"model": filled, "max_tokens": number(1, whole=True), "messages": list_of(_message, 1)},
@@ -240,8 +265,10 @@ _BODY = record(
         "service_tier": one_of("auto", "standard_only"),
         "output_config": record({}, {"effort": nullable(_EFFORT), "format": nullable(mapping)}),
         "container": anything,
-        # in beta: compact-2026-01-12
-        "context_management": record({"edits": list_of(mapping)}),
+        # in beta: compact-2026-01-12, context-management-2025-06-27
+        "context_management": record({"edits": list_of(_EDIT, 1)}),
+        # in beta: compact-2026-09-04
+        "compaction": record({"type": one_of("summarize")}, {"instructions": text}),
         "diagnostics": nullable(mapping),
         "inference_geo": nullable(filled),
         "speed": nullable(one_of("standard", "fast")),
@@ -254,8 +281,13 @@ def anthropic(body: dict[str, Any]) -> list[str]:
     found = [*json_value(body), *_BODY(body, "")]
     if isinstance(body, dict):
         messages = rows(body.get("messages"))
-        found += [*_order(messages), *_pairing(messages), *_tools(body, messages), *_cache(body)]
-        found += _of_the_server(messages, body)
+        found += [
+            *_order(messages, compacts="compaction" in body),
+            *_pairing(messages),
+            *_tools(body, messages),
+            *_cache(body),
+        ]
+        found += [*_of_the_server(messages, body), *_edits(body)]
         found += [*_thinking(body), *_effort(body), *_thoughts(body, messages)]
     return found
 
@@ -265,8 +297,8 @@ def _blocks(message: dict[str, Any] | None, type_: str | None = None) -> list[tu
     return [(position, block) for position, block in found if type_ is None or block.get("type") == type_]
 
 
-def _order(messages: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
-    """First the user, then strictly in turn, the user last."""
+def _order(messages: list[tuple[int, dict[str, Any]]], *, compacts: bool) -> Iterator[str]:
+    """First the user, then strictly in turn, the user last unless only a summary is asked for."""
     before = None
     for index, message in messages:
         role = message.get("role")
@@ -275,7 +307,7 @@ def _order(messages: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
         elif before == role and role in ("user", "assistant"):
             yield f"messages[{index}].role: two {role} messages in a row"
         before = role
-    if not messages or before != "assistant":
+    if not messages or before != "assistant" or compacts:
         return
     index, message = messages[-1]
     yield f"messages[{index}].role: the last message must be the user's"
@@ -299,12 +331,29 @@ def _of_the_server(messages: list[tuple[int, dict[str, Any]]], body: dict[str, A
             path, kind_ = f"messages[{index}].content[{position}]", str(block.get("type"))
             if kind_ == "compaction" and (place, position) != (0, 0):
                 yield f"{path}: the compaction block must be the first block of the conversation"
-            elif kind_ == "compaction" and bool(block.get("signature")) == ("context_management" in body):
+            elif kind_ == "compaction" and bool(block.get("signature")) == ("compact_20260112" in _edits_of(body)):
                 yield f"{path}: a compaction that was asked for is signed and goes without the edit, any other with it"
             elif kind_.endswith("_tool_use"):
                 asked.add(block.get("id"))
             elif kind_.endswith("_tool_result") and block.get("tool_use_id") not in asked:
                 yield f"{path}: answers no {kind_.removesuffix('_tool_result')} call before it"
+
+
+def _edits_of(body: dict[str, Any]) -> list[Any]:
+    edits = body.get("context_management")
+    return [edit.get("type") for _, edit in rows(edits.get("edits"))] if isinstance(edits, dict) else []
+
+
+def _edits(body: dict[str, Any]) -> Iterator[str]:
+    """Context editing (build-with-claude/context-editing), and compaction on demand."""
+    edits = _edits_of(body)
+    if edits and "compaction" in body:
+        yield "compaction: cannot be combined with context_management"
+    if "clear_thinking_20251015" in edits[1:]:
+        yield "context_management.edits: clear_thinking_20251015 must be the first edit"
+    if "clear_thinking_20251015" in edits and _mode(body) not in ("enabled", "adaptive"):
+        # "`clear_thinking_20251015` strategy requires `thinking` to be enabled or adaptive"
+        yield "context_management.edits: clear_thinking_20251015 requires thinking to be enabled or adaptive"
 
 
 def _pairing(messages: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from foldmark.commands.operations import listed
 from foldmark.commands.registry import ANYBODY, HUMAN, PREVIEW, Call, Command
 from foldmark.conversation import Agent, Result, decide, tree
 from foldmark.conversation.asking_model import summarized
+from foldmark.conversation.compacting import compacted
 from foldmark.conversation.operations import turns_named, words
 from foldmark.conversation.receipts import Receipt
 from foldmark.conversation.standing import Standing
@@ -116,8 +117,9 @@ def _summarize(call: Call) -> Result:
         return previewed(call, lambda at: decide.summary(at, mark), "; the summary itself is not counted")
     # What comes while the model writes is not what it was shown, and stays.
     decided = decide.summary(call.agent.standing(), mark)
-    text = summarized(call.agent, decided.ranges)
-    receipt = _recorded(call, lambda _: decided, content=text)
+    made = compacted(call.agent, decided)
+    text = summarized(call.agent, decided.ranges) if made is None else made.text
+    receipt = _recorded(call, lambda _: decided if made is None else made.operation, content=text)
     what = words(decided).removeprefix("summary of ")
     told = f"A summary takes the place of {what}:\n\n{text}\n"
     return result(receipt, told, mark=decided.mark, span=decided.span, summary=text, widened=list(decided.widened))

@@ -7,10 +7,12 @@ from foldmark.commands.show import context_json, context_text, message_json, mes
 from foldmark.conversation import Result
 from foldmark.conversation.explain import Explanation, explain
 from foldmark.conversation.operations import Done
+from foldmark.conversation.standing import Standing
+from foldmark.conversation.usage import left_out
 from foldmark.core.events import Event
 from foldmark.core.ports import Size
 from foldmark.core.request import Manifest
-from foldmark.core.segments import Segments, subtract
+from foldmark.core.segments import Segment, Segments, subtract
 from foldmark.core.turns import newest_turns
 from foldmark.core.wording import count, one_line
 
@@ -34,6 +36,8 @@ def _explain(call: Call) -> Result:
         "did": found.did.data() if found.did else None,
     }
     in_request, why = _in_request(call.agent.request().manifest, found)
+    if in_request and found.event.kind == "tool_result":
+        why += _edited(call.agent.standing())
     there = {
         (True, True): "in the context and in the request",
         (True, False): "in the context, not in the request",
@@ -43,6 +47,14 @@ def _explain(call: Call) -> Result:
     did = [_did(found.did)] if found.did else []
     lines = [message_line(found.event), *did, f"It is {there}: {why}."]
     return Result("\n".join(lines), None, {**data, "in_request": in_request, "why": why})
+
+
+def _edited(at: Standing) -> str:
+    """What the provider left out of its newest request by itself. It does not say which results that were."""
+    event = at.store.newest("usage", (Segment(at.record.id, 1, at.newest),))
+    altered = (event.data or {}).get("altered") if event is not None else None
+    known = [entry for entry in altered if isinstance(entry, dict)] if isinstance(altered, list) else []
+    return f"; as provider_editing asks, {told}, the oldest first" if (told := left_out(known)) else ""
 
 
 def _operation(event: Event) -> dict[str, Any]:

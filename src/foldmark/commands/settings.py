@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from foldmark.commands.registry import Call, Command
 from foldmark.conversation import Agent, Result, tree
 from foldmark.conversation.receipts import thoughts_told
 from foldmark.conversation.standing import Standing
-from foldmark.core.config import KEYS, key_of, parse
+from foldmark.core.config import KEYS, check_together, key_of, parse
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import count, listing
 
@@ -77,6 +79,9 @@ def _set_any(call: Call) -> Result:
     pairs = words if len(words := text.split()) > 1 and all(map(_is_pair, words)) else [text]
     # All are checked before the first is recorded.
     checked = [_checked(call, *_pair(pair)) for pair in pairs]
+    values = {key: value for key, value, _ in checked}
+    if values.keys() & {"provider_compaction", "provider_editing"}:
+        check_together(replace(call.agent.standing().config, **values))
     results = [_set(call, key, value, text) for key, value, text in checked]
     if len(results) == 1:
         return results[0]

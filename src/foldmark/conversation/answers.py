@@ -54,9 +54,8 @@ def _said(
 
 
 def _summed_up(agent: "Agent", made: Compacted, reader: str) -> int:
-    from foldmark.conversation.natives import standing_for  # few answers hold one
+    from foldmark.conversation.natives import form_of, standing_for  # few answers hold one
 
-    items, secrets = list(made.items), agent.log.secrets
-    form = {reader: items} if reader and (not secrets or secrets.hidden_in(items) == items) else None
+    form = form_of(agent, made, reader)
     receipt = agent.operate(lambda at: standing_for(at, form), actor="system", content=made.text or OPAQUE)
     return receipt.event_id

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from foldmark.conversation.agent import Agent
 from foldmark.conversation.asking import Asking
 from foldmark.conversation.receipts import Result
+from foldmark.core.answer import Piece
 from foldmark.core.errors import CommandError, DamagedError, StoreError
 from foldmark.core.ports import AgentRecord, Clock, Hit, NewId, Size, Store
 from foldmark.core.recall import ANY, Archived, Filters, Index, Mode, Place, Scope
@@ -58,6 +59,9 @@ CallTool = Callable[[Agent, str, Mapping[str, Any], Asking], str]
 Complete = Callable[[Request], str]
 """Sends a request and waits for the whole answer, text only."""
 
+Compact = Callable[[Request], list[Piece]]
+"""Sends a request and waits for all pieces of the answer."""
+
 Count = Callable[[Request], int]
 """Asks a request's provider how many tokens it is."""
 
@@ -90,6 +94,7 @@ class Log:
         self._tools, self._call_tool = tools, call_tool
         self.added: dict[str, AddedTool] = {}
         self.archive: Archives | None = None
+        self.compact: Compact = lambda request: [complete(request)]
         self._meanings: Meanings | None = None
         self._loading = Lock()
         self.listeners: list[Callable[[Happening, str], None]] = []

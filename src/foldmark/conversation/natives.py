@@ -5,19 +5,23 @@ that of the same operations without it, as after `/restore`. A later one stands 
 well, so that nothing is shown twice, whichever is taken back.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from foldmark.conversation import decide
 from foldmark.conversation.exchanges import closure, ranges_of
 from foldmark.conversation.standing import Standing
+from foldmark.core.answer import Compacted
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event, Summary
 from foldmark.core.native import blocks_of, forms
-from foldmark.core.replay import advance, counting, taken_back
+from foldmark.core.replay import Recorded, advance, counting, taken_back
 from foldmark.core.segments import Segment, Segments, contains, intersect, normal, subtract, until
+
+if TYPE_CHECKING:
+    from foldmark.conversation.agent import Agent
 
 
 def standing_for(at: Standing, form: dict[str, Any] | None, within: Iterable[Segment] | None = None) -> Summary:
@@ -43,6 +47,13 @@ def standing_for(at: Standing, form: dict[str, Any] | None, within: Iterable[Seg
     return Summary(ranges, None, every.state, form)
 
 
+def form_of(agent: "Agent", made: Compacted, reader: str) -> dict[str, Any] | None:
+    """Return what a provider wrote in the form of `reader`; None without one, and where a key stands in it: without the
+    key it is not what the provider signed."""
+    items, secrets = list(made.items), agent.log.secrets
+    return {reader: items} if reader and (not secrets or secrets.hidden_in(items) == items) else None
+
+
 def all_but(at: Standing, stays: Iterable[int]) -> Segments:
     """Return what is visible without these messages, the whole exchanges of these, and `system` messages."""
     kept = [*at.store.lookup(stays), *at.store.lookup(at.store.of_kind("system", at.visible))]
@@ -66,7 +77,21 @@ def read_by(at: Standing, reads: Callable[[Event], bool]) -> Standing:
         if isinstance(operation, Summary) and there and _is_foreign(at, event_id, reads):
             out.add(event_id)
             behind = normal((*behind, *operation.ranges))
-    fold = advance(at.origin, counting(at.record.id, operations, (back | out).__contains__))
+    return _without(at, operations, back | out)
+
+
+def without(at: Standing, event_id: int) -> Standing | None:
+    """Return where the agent would stand without an operation; None where it stands otherwise than by its operations
+    alone, as `read_by` says."""
+    operations = decide.recorded(at.store.operations(at.record.id))
+    back = set(taken_back(operations))
+    if _without(at, operations, back).fold.segments != at.fold.segments:
+        return None
+    return _without(at, operations, {*back, event_id})
+
+
+def _without(at: Standing, operations: Sequence[Recorded], out: Collection[int]) -> Standing:
+    fold = advance(at.origin, counting(at.record.id, operations, out.__contains__))
     fold = msgspec.structs.replace(at.fold, segments=fold.segments)
     return msgspec.structs.replace(at, fold=fold, size=at.store.size(until(fold.segments, at.newest)))
 

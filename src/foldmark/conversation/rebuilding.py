@@ -118,7 +118,7 @@ class _Remake:
         from foldmark.conversation.thinking import options, stays
         from foldmark.core import prompt as prompts
         from foldmark.core.config import config_of
-        from foldmark.core.request import LeftOut, ToolSpec
+        from foldmark.core.request import COMPACTION, LeftOut, ToolSpec
         from foldmark.core.view import view
         from foldmark.core.window import opened_by
         from foldmark.providers.wires import wire_of
@@ -146,7 +146,8 @@ class _Remake:
         layers += [] if grown else lines.pop(0, [])
         later = {at: self._layers(ids, config, opened_by(self._event(at))) for at, ids in makings.later.items()}
         later = {at: [*later.get(at, ()), *lines.get(at, ())] for at in {**later, **lines}}
-        asked = replace(options(wire, sent.model, config, makings.output), cache_ttl=makings.cache_ttl)
+        asked = options(wire, sent.model, config, makings.output, makings.purpose)
+        asked = replace(asked, cache_ttl=makings.cache_ttl)
         pinned = sorted(map(self._event, makings.pinned), key=lambda event: (event.turn_id or 0, event.id))
         evicted = {event: by for event, by in makings.evicted.items() if event not in self.erased}
         edge = makings.edge
@@ -163,6 +164,7 @@ class _Remake:
             thoughts=stays(config, asked),
         )
         prompt = prompts.assemble(layers, shown, self._instruction(), anchors_last=config.steady, later=later)
+        prompt = prompts.before(prompt, makings.upto) if makings.purpose == COMPACTION else prompt
         body = wire.encode(sent.model, prompt, tuple(unique.values()), asked)
         body = wire.without_thinking(body) if makings.thoughtless else body
         known = {left.event for left in prompt.left_out}

@@ -11,9 +11,10 @@ from foldmark.conversation.standing import Standing
 from foldmark.conversation.steady import Steady
 from foldmark.conversation.usage import cache_ttl
 from foldmark.conversation.windowing import Target, Windowing
+from foldmark.core import prompt as prompts
 from foldmark.core.config import Config
 from foldmark.core.prompt import CHILDREN
-from foldmark.core.request import PLAIN, Manifest, Request, ToolSpec
+from foldmark.core.request import ANSWER, COMPACTION, PLAIN, Manifest, Request, ToolSpec
 from foldmark.core.segments import Segments
 from foldmark.core.wire import tool_name
 from foldmark.providers.wires import Wire, wire_of
@@ -28,18 +29,20 @@ def prepare(
     *,
     tools: Sequence[ToolSpec] = (),
     only: Segments | None = None,
-    purpose: str = "answer",
+    purpose: str = ANSWER,
     instruction: str | None = None,
     limit: int | None = None,
     output: int = PLAIN.output,
+    upto: int = 0,
 ) -> Request:
     """The request to `model` of `provider` for the context of `at`, with its manifest. Reads, and writes nothing.
 
     `only` restricts the messages to these segments and leaves out state, scratchpad, pins and budget, for planning
     [SPEC 4.2]. `instruction` is a last user message that the log does not hold. `limit` is the tokens that the model
     takes: where the budget's window would pass it because the newest turn grew, older turns go [SPEC 5.3]. Guidelines
-    are sent with `tools` only. `output` is the most tokens of an answer, where that has to be said. Raises CommandError
-    for an unknown provider, StoreError.
+    are sent with `tools` only. `output` is the most tokens of an answer, where that has to be said. With `purpose`
+    COMPACTION it is asked for a summary of what stands in front of the turn that event `upto` opened, 0 for all. Raises
+    CommandError for an unknown provider, StoreError.
     """
     name = "gemini" if provider == "google" else provider
     wire = wire_of(name, at.given.dialects)
@@ -47,16 +50,18 @@ def prepare(
     unique = on_the_wire(tools)
     # The built-in model reads calls in Foldmark's own form, whoever's they were.
     config = msgspec.structs.replace(config, isolation=False) if name == "offline" else config
-    target = Target(name, wire, model, tuple(unique.values()), thinking.options(wire, model, config, output))
-    answers = purpose == "answer"
+    target = Target(name, wire, model, tuple(unique.values()), thinking.options(wire, model, config, output, purpose))
+    answers = purpose in (ANSWER, COMPACTION)
     made: Steady | Sources
     if only is None and config.steady:
         made = Steady(at, config, target, instruction, tools=unique, answers=answers)
-        windowing, (prompt, edge) = made.windowing, made.windowed(limit)
+        prompt, edge = made.windowed(limit)
+        windowing = made.windowing
     else:
         made = Sources(at, config, tools=unique, answers=answers)
         windowing = Windowing(made, config, target, instruction)
         prompt, edge = windowing.planning(only) if only is not None else windowing.windowed(limit)
+    prompt = prompts.before(prompt, upto) if purpose == COMPACTION else prompt
     body, data, size = windowing.encoded(prompt)
     # A question of Foldmark's own is asked once: nothing reads again what it writes.
     ttl = _ttl(at, config, name, wire, made) if answers else target.options.cache_ttl

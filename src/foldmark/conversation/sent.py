@@ -16,7 +16,7 @@ from foldmark.conversation import memos
 from foldmark.conversation.standing import Standing
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
-from foldmark.core.request import Part, Request
+from foldmark.core.request import ANSWER, COMPACTION, Part, Request
 from foldmark.core.segments import Segment
 from foldmark.core.sent import Makings, Named, SentRequest
 
@@ -27,19 +27,25 @@ _KEPT = re.compile(r"([\d,]+) of ")
 
 
 def record_sent(
-    agent: "Agent", request: Request, instruction: str | None = None, quoted: Sequence[Event] | None = None
+    agent: "Agent",
+    request: Request,
+    instruction: str | None = None,
+    quoted: Sequence[Event] | None = None,
+    upto: int = 0,
 ) -> int:
     """Record that `request`, made for this agent just now, goes to its model; returns the record's id.
 
     `instruction` is the last message if the log does not hold it. With `quoted`, the messages that stand in front of it
-    (`quoting`), it is in a person's words: it is erased with the turn. Raises StoreError, and CommandError if the agent
-    was deleted meanwhile.
+    (`quoting`), it is in a person's words: it is erased with the turn. `upto` is as for `prepare`. Raises StoreError,
+    and CommandError if the agent was deleted meanwhile.
     """
     with agent.log.store.writing():  # a memo that is in it is not removed meanwhile
-        return _record(agent, request, instruction, quoted)
+        return _record(agent, request, instruction, quoted, upto)
 
 
-def _record(agent: "Agent", request: Request, instruction: str | None, quoted: Sequence[Event] | None) -> int:
+def _record(
+    agent: "Agent", request: Request, instruction: str | None, quoted: Sequence[Event] | None, upto: int
+) -> int:
     from foldmark.conversation.natives import read_as, read_by
     from foldmark.providers.wires import speaks, wire_of
 
@@ -48,7 +54,7 @@ def _record(agent: "Agent", request: Request, instruction: str | None, quoted: S
     if (end := store.end(agent.id)) is not None and end.killer is None:
         raise CommandError(f"{end.told}; its model is not asked any more")
     manifest, texts = request.manifest, {"config": msgspec.json.encode(at.config, order="sorted").decode()}
-    if request.purpose == "answer":
+    if request.purpose in (ANSWER, COMPACTION):
         texts["tools"] = msgspec.json.encode(agent.tools()).decode()
     for part in manifest.parts:
         if part.layer == "guidelines":
@@ -77,6 +83,7 @@ def _record(agent: "Agent", request: Request, instruction: str | None, quoted: S
         later=_later(manifest.parts),
         thoughtless=request.thoughtless,
         cache_ttl=request.cache_ttl,
+        upto=upto,
     )
     return store.add_sent(
         SentRequest(

@@ -4,23 +4,29 @@ All of it follows from the log: nothing is written down when a request is made.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+from typing import NamedTuple
 
 import msgspec
 
 from foldmark.conversation.children import told_at
+from foldmark.conversation.decide import recorded
+from foldmark.conversation.natives import without
 from foldmark.conversation.sources import Sources, children_layer
 from foldmark.conversation.standing import Standing
 from foldmark.conversation.windowing import Target, Windowing, first_of
 from foldmark.core import prompt as prompts
 from foldmark.core.birth import Family
 from foldmark.core.config import Config
-from foldmark.core.events import Event
+from foldmark.core.events import Event, Pin, Summary
+from foldmark.core.eviction import evicted_as_sent
 from foldmark.core.growth import Reach, followed, lowered
+from foldmark.core.native import blocks_of
 from foldmark.core.ports import Store
 from foldmark.core.prompt import Layer, Prompt
-from foldmark.core.request import Edge
+from foldmark.core.request import BEGINNING, Edge
 from foldmark.core.segments import Segment, Segments, subtract, until
-from foldmark.core.view import view
+from foldmark.core.view import active_from, view
 from foldmark.core.weight import weight
 from foldmark.core.window import Units
 from foldmark.tokens.counting import BytesRuler
@@ -35,6 +41,31 @@ def boundary(at: Standing, opened: int) -> int:
     operations = at.store.operations(at.record.id, after=opened, until=at.newest)
     shaping = [event.id for event in operations if event.kind not in ("mark", "fork")]
     return max([opened, at.record.fork_event, *shaping, *at.store.of_kind("system", (own,)), *_set(at, opened)])
+
+
+class Swap(NamedTuple):
+    """A summary that the provider was asked for, and where the agent would stand without it: what it stands for was
+    sent, and the turns that stay, from event `kept` on, stay as they were sent behind that."""
+
+    summary: Event
+    kept: int
+    without: Standing
+
+
+def swapped(at: Standing, newest: int, reads: str) -> Swap | None:
+    """The summary that is the newest boundary, if turns stayed behind it and the provider `reads` it."""
+    if at.fold.at > at.newest:
+        return None
+    found = recorded(at.store.operations(at.record.id, after=newest - 1, until=newest))
+    if found and isinstance(found[0][1], Pin) and found[0][1].turn < newest:  # of the summary itself
+        newest = found[0][1].turn
+        found = recorded(at.store.operations(at.record.id, after=newest - 1, until=newest))
+    summary = at.store.event(newest) if found else None
+    operation = found[0][1] if found else None
+    if summary is None or not isinstance(operation, Summary) or not operation.kept or not blocks_of(summary, reads):
+        return None
+    there = without(at, newest)
+    return None if there is None else Swap(summary, operation.kept, there)
 
 
 def as_of(at: Standing, event_id: int) -> Standing:
@@ -77,11 +108,19 @@ class Steady:
         *,
         tools: Collection[str],
         answers: bool,
+        swaps: bool = True,
     ) -> None:
+        self._plain = partial(Steady, at, config, target, instruction, tools=tools, answers=answers, swaps=False)
         self._at, self._target, self._instruction, self._tools, self._answers = at, target, instruction, tools, answers
         self._config = config
-        self._now = self._sources(at)
-        then = as_of(at, boundary(at, Windowing(self._now, config, target, None).opened()))
+        newest = self._boundary(at)
+        self._swap = swapped(at, newest, target.wire.reads) if swaps else None
+        if self._swap is not None:
+            self._at, before = self._swap.without, self._swap.summary.id - 1
+            fold = msgspec.structs.replace(self._at.fold, at=min(self._at.fold.at, before))
+            newest = self._boundary(as_of(msgspec.structs.replace(self._at, fold=fold), before))
+        self._now = self._sources(self._at)
+        then = as_of(self._at, newest)
         # A calibration waits for the next boundary.
         self._config = msgspec.structs.replace(config, calibration=then.config.calibration)
         self._then = self._sources(then)
@@ -93,6 +132,10 @@ class Steady:
         """The visible turns, newest first."""
         return self._now.units
 
+    def _boundary(self, at: Standing) -> int:
+        sources = self._sources(at)
+        return boundary(at, Windowing(sources, self._config, self._target, None).opened())
+
     def windowed(self, limit: int | None) -> tuple[Prompt, Edge]:
         """The prompt, and where it begins. Where it would pass `limit` in spite of all, older turns go [SPEC 5.3]."""
         begun, edge = self.windowing.windowed(limit)
@@ -100,13 +143,19 @@ class Steady:
         since = [event for event in self._at.store.messages(self._since(settled)) if event.kind != "system"]
         events, reach = [*self._window(edge.before), *since], Reach(0, settled)
         most = min(filter(None, (self._config.sliding_context_tokens, limit)), default=None)
+        later: list[Event] = []
+        if self._swap is not None:
+            later = [event for event in events if event.id > self._swap.summary.id]
+            events = [event for event in events if event.id < self._swap.summary.id]
         if most is not None and since:
-            encoded, room = self.windowing.encoded(begun), most * self._ratio
-            size = self.windowing.plain.size(encoded.body, encoded.data, begun.media)
+            room = most * self._ratio
             news = self._news(self._then.now, events, settled, first_of(events))
             # What is told of children is short, and follows from what was sent: no step may hang on it.
             beside = {at: sum(weight("user", layer.text, None, False, 0) for layer in news[at]) for at in news}
-            reach = followed(events, reach, size, room, self._config, self._lowered(room), beside)
+            size, lower = self._measured(begun), self._lowered(room)
+            reach = followed(events, reach, size, room, self._config, lower, beside)
+        if self._swap is not None:
+            return self._behind(self._swap, events[reach.cut :], later, reach, most, limit)
         prompt = self._prompt(events[reach.cut :], reach)
         if limit is not None and len(events) > reach.cut and self.windowing.tokens(prompt) > limit:
             further, _ = self._lowered(limit * self._ratio)(events[reach.cut :])
@@ -117,13 +166,51 @@ class Steady:
             edge,
             first=first_of(shown) or None,
             before=self._now.count - len(shown),
-            settled=reach.settled,
+            settled=reach.settled or BEGINNING,
             oldest=reach.oldest,
         )
         if not reach.cut:
             return prompt, edge
         detail = f"what came since would have passed {most:,} tokens: one step brought it to low water"
         return prompt, msgspec.structs.replace(edge, why="budget", detail=detail)
+
+    def _behind(
+        self, swap: Swap, events: list[Event], later: list[Event], reach: Reach, most: float | None, limit: int | None
+    ) -> tuple[Prompt, Edge]:
+        """The prompt of what stayed behind a summary, as it was sent, with what came `later`. Where that would pass
+        what it may hold, the summary is a boundary like any other."""
+        kept = [event for event in events if event.id >= swap.kept]
+        reader = self._target.wire.reads
+        summary = view([swap.summary], self._target.wire.dialect, self._config, reader=reader)
+        whole = self._prompt([*events, *later], reach)
+        ids = {event.call_id for event in events if event.id < swap.kept and event.kind == "tool_call"}
+        # The window had passed it, or calls are told apart from some that are gone.
+        full = swap.kept not in whole.turns or any(
+            event.call_id in ids for event in (*kept, *later) if event.kind == "tool_call"
+        )
+        prompt = whole if full else prompts.begun_with(whole, swap.kept, summary)
+        if not full and most is not None:
+            then = prompts.begun_with(self._prompt(events, reach), swap.kept, summary)
+            room, at = most * self._ratio, Reach(0, swap.summary.id)
+            size = self._measured(then)
+            full = followed([*kept, *later], at, size, room, self._config, self._lowered(room)) != at
+        full |= limit is not None and self.windowing.tokens(prompt) > limit
+        if full:
+            plain = self._plain()
+            made = plain.windowed(limit)
+            self.windowing, self.told = plain.windowing, plain.told
+            return made
+        since = active_from(event for event in events if event.id <= reach.settled)
+        gone = [e for e in events if e.id < swap.kept and e.kind == "tool_result" and (e.turn_id or 0) >= since]
+        oldest = max(0, reach.oldest - len(gone))
+        first_told = 0 if prompt.anchored >= 0 else swap.kept
+        self.told = {at: each for at, each in self.told.items() if at >= swap.kept or at == first_told}
+        first = first_of([*kept, *later]) or None
+        return prompt, Edge(first, None, 0, "", reach.settled or BEGINNING, oldest)
+
+    def _measured(self, prompt: Prompt) -> int:
+        encoded = self.windowing.encoded(prompt)
+        return self.windowing.plain.size(encoded.body, encoded.data, prompt.media)
 
     def _sources(self, at: Standing) -> Sources:
         # What is told of children stands where it was told first: see `_news`.
@@ -146,7 +233,8 @@ class Steady:
         def lower(events: Sequence[Event]) -> tuple[Reach, int]:
             bare = prompts.assemble(self._then.now, view((), self._target.wire.dialect, self._config))
             fixed = len(self.windowing.encoded(bare).data)
-            return lowered(events, room * self._config.sliding_context_low_water, fixed, self._config)
+            shown, _ = evicted_as_sent(events, self._then.evicted, self._config, events[-1].id)
+            return lowered(shown, room * self._config.sliding_context_low_water, fixed, self._config)
 
         return lower
 
@@ -185,8 +273,12 @@ class Steady:
         states = store.of_kind("state", self._since(settled))
         notes = store.of_kind("scratchpad", (Segment(at.record.id, settled + 1, at.newest),))
         memos = {layer.memo for layer in layers if layer.memo is not None}
-        before, found = settled, dict[int, list[Layer]]()
+        before, anew, found = settled, False, dict[int, list[Layer]]()
         for opener in openers:
+            if self._swap is not None and opener.id > self._swap.summary.id and not anew:
+                # What stood in front of older turns was summed up with them: it is said once more.
+                states, before, anew, memos = store.of_kind("state", at.visible), 0, True, set()
+                notes = store.of_kind("scratchpad", (Segment(at.record.id, 1, at.newest),))
             state, scratchpad = (_last(store, ids, before, opener.id) for ids in (states, notes))
             news = self._then.news(opener, state, scratchpad, memos)
             memos.update(layer.memo for layer in news if layer.memo is not None)

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from foldmark.conversation.receipts import Thoughts
 from foldmark.core.config import Config
 from foldmark.core.errors import CommandError
@@ -17,9 +19,9 @@ if TYPE_CHECKING:
     from foldmark.conversation.standing import Standing
 
 
-def options(wire: Wire, model: str, config: Config, output: int) -> Options:
+def options(wire: Wire, model: str, config: Config, output: int, purpose: str) -> Options:
     """How an answer of at most `output` tokens is asked for, and whether its model binds thinking."""
-    return Options(output, config.thinking, _binds(wire, model))
+    return structs.replace(config.options(output, purpose), binds=_binds(wire, model))
 
 
 def _binds(wire: Wire, model: str) -> bool:

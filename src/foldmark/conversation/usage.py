@@ -59,6 +59,17 @@ def usage_data(provider: str, model: str, usage: Usage, stopped: Stopped | None)
     }
 
 
+def left_out(altered: Sequence[dict[str, Any]]) -> str:
+    """Say what a provider left out of a request by itself, as the setting `provider_editing` asks; empty if nothing."""
+    counts: dict[str, int] = {}
+    for entry in altered:
+        for name, number in entry.items():
+            if name.startswith("cleared_") and isinstance(number, int):
+                counts[name] = counts.get(name, 0) + number
+    said = [f"{number:,} {name.removeprefix('cleared_').replace('_', ' ')}" for name, number in sorted(counts.items())]
+    return f"the provider left out of the request: {', '.join(reversed(said))}" if said else ""
+
+
 def record_usage(agent: "Agent", request: Request, usage: Usage, stopped: Stopped | None) -> None:
     """Record what the provider said that a request cost, beside what it was estimated at."""
     data = usage_data(request.provider, request.model, usage, stopped)
@@ -75,7 +86,8 @@ def calibrate(agent: "Agent", request: Request, usage: Usage) -> None:
     from foldmark.tokens.counting import calibration_key, ruler
 
     at = agent.standing()
-    ratio = recalibrated(request.size, usage.input, ruler(request.provider, request.model, at.config).ratio)
+    whole, by = usage.input + usage.cleared, ruler(request.provider, request.model, at.config)
+    ratio = recalibrated(request.size, whole, by.ratio)
     if ratio is not None:
         name = calibration_key(request.provider, request.model, at.config)
         settings = {**at.settings, "calibration": {**at.config.calibration, name: ratio}}

@@ -5,6 +5,7 @@ last of them. As long as that is visible now, and nothing else, the summary is t
 the summary stale, and one that takes the operation back makes it true again. A stale one is never sent.
 """
 
+from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,7 +13,8 @@ import msgspec
 from msgspec import Struct
 
 from foldmark.conversation.standing import Standing
-from foldmark.core.events import Event
+from foldmark.core.errors import CommandError
+from foldmark.core.events import Event, Pin
 from foldmark.core.segments import Segments, subtract, until
 from foldmark.core.window import Units
 
@@ -111,14 +113,30 @@ def due(agent: "Agent") -> Due | None:
 
 
 def make(agent: "Agent", due: Due) -> int | None:
-    """Ask the model for the summary, record it and return its event's id; None if it is stale by then.
+    """Ask the model for the summary, record it and return its event's id; None if it is stale by then. With
+    `provider_compaction` the provider writes it, where it can: that is an operation, as by `/summarize`, and a pin.
 
     Blocks, and may run while the agent goes on. Raises CommandError for a model that cannot be asked, FoldmarkError if
     it says nothing or is interrupted, ConflictError, StoreError.
     """
+    from foldmark.conversation import decide
     from foldmark.conversation.asking_model import ask
+    from foldmark.conversation.compacting import compacted
 
     covered, earlier = due.covered, due.earlier
+    made = None
+    with suppress(CommandError):  # settings that do not go together: the model is asked as without them
+        made = compacted(agent, decide.summary(agent.standing(), f"{decide.SPAN}{covered.until}"))
+    if made is not None:
+        with agent.log.store.exclusive():
+            if _hash(agent.standing(), covered.until) != covered.covers:
+                return None
+            agent.context()
+            with agent.batch():
+                event_id = agent.operate(lambda _: made.operation, actor="system", content=made.text).event_id
+                # The window passes it like any other turn: it stands in front, so it would be the first to go.
+                agent.operate(lambda _: Pin(event_id), actor="system")
+            return event_id
     question = SUM_UP if earlier is None else f"{SUM_UP}{BEFORE}{earlier.event.content}"
     text = ask(agent, question, "summary", due.segments)
     with agent.log.store.exclusive():

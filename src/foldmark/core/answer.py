@@ -101,6 +101,12 @@ class Usage(Struct, frozen=True):
         """All tokens of the request."""
         return self.fresh + self.cache_read + self.cache_write
 
+    @property
+    def cleared(self) -> int:
+        """The tokens that the provider took out of the request; they are not in the input."""
+        counts = [entry.get("cleared_input_tokens") for entry in self.altered]
+        return sum(count for count in counts if isinstance(count, int) and count > 0)
+
 
 class Stopped(Struct, frozen=True):
     """Why the answer ended. `why` is `end`, `calls` (tools are to be run), `length` (the limit of an answer, or of the

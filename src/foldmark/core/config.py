@@ -7,7 +7,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from foldmark.core import editing
 from foldmark.core.errors import CommandError
+from foldmark.core.request import ANSWER, COMPACTION, Options
 from foldmark.core.wording import listing
 
 MOST = 10**9
@@ -28,8 +30,11 @@ class Config(Struct, frozen=True):
     most once in `check_interval_seconds` [SPEC 5.5]. `tools` are those that the model is offered; `tool_approval` says
     which run without asking the person: `ask`, `always` or `never`, then exceptions, as in `ask, bash=always`.
     `turn_steps` is the most requests of one turn; with `window_summary` the model sums up what the window has passed
-    [SPEC 5.1]. `calibration` is no setting but what was measured: "provider/model" -> bytes that make a token,
-    "tokenizer:provider/model" -> tokens counted that make one.
+    [SPEC 5.1]. With `provider_compaction` the provider's API writes summaries itself where it can. With
+    `evict_superseded` results that a later read or write of the same file has made stale are evicted at boundaries
+    [SPEC 5.7]; `provider_editing` is what the provider is asked to leave out by itself (`core.editing`). `calibration`
+    is no setting but what was measured: "provider/model" -> bytes that make a token, "tokenizer:provider/model" ->
+    tokens counted that make one.
     """
 
     model: str = "offline"
@@ -58,6 +63,9 @@ class Config(Struct, frozen=True):
     tool_approval: str = "ask"
     turn_steps: int = 50
     window_summary: bool = False
+    provider_compaction: bool = False
+    evict_superseded: bool = False
+    provider_editing: str = editing.OFF
     calibration: dict[str, float] = {}
 
     @property
@@ -69,6 +77,11 @@ class Config(Struct, frozen=True):
     def steady(self) -> bool:
         """Whether requests only grow between boundaries [SPEC 5.7]; else each is made afresh [S2, S3]."""
         return self.context_policy == "steady"
+
+    def options(self, output: int, purpose: str) -> Options:
+        """How a request is to be answered. For what Foldmark itself asks nothing is to be left out."""
+        edits = self.provider_editing if purpose == ANSWER else editing.OFF
+        return Options(output, self.thinking, editing=edits, compact=purpose == COMPACTION)
 
     @property
     def caches_prompts(self) -> bool:
@@ -94,6 +107,8 @@ _CHOICES = {
     "thinking": THINKING,
     "cache_ttl": ("5m", "1h", "auto"),
     "window_summary": ("on", "off"),
+    "provider_compaction": ("on", "off"),
+    "evict_superseded": ("on", "off"),
 }
 
 _MODEL = re.compile(r"[\w.:/@+~-]{0,200}", re.ASCII)
@@ -121,6 +136,15 @@ def _fits(key: str, value: Any) -> bool:
     return True
 
 
+def check_together(config: Config) -> None:
+    """Raise CommandError for settings that do not go together: Anthropic's API refuses both in one request."""
+    if config.provider_compaction and config.provider_editing != editing.OFF:
+        raise CommandError(
+            "provider_compaction and provider_editing do not go together, as Anthropic's API refuses both in one "
+            "request; set one of them to off, as in /config set provider_editing=off"
+        )
+
+
 def key_of(name: str) -> str:
     """The setting that a person means; case does not matter, nor the prefix of the environment. Raises CommandError."""
     key = name.lower().removeprefix("foldmark_").removeprefix("ikigai_")
@@ -139,6 +163,8 @@ def takes(key: str) -> str:
         return "'all', 'none' or names of tools"
     if key == "tool_approval":
         return "one of ask, always, never, then tools of which another is true: 'ask, bash=always'"
+    if key == "provider_editing":
+        return editing.TAKEN
     if key == "turn_steps":
         return f"a number from 1 to {_most(key):,}"
     match getattr(Config(), key):
@@ -205,6 +231,11 @@ def parse(key: str, text: str) -> Any:
         case _ if key == "tool_approval":
             try:
                 return _approvals(approvals(text))
+            except ValueError:
+                raise _wrong(key, f"'{text[:40]}'") from None
+        case _ if key == "provider_editing":
+            try:
+                return editing.plain(text)
             except ValueError:
                 raise _wrong(key, f"'{text[:40]}'") from None
         case _ if key == "model" and (not _MODEL.fullmatch(text) or ".." in text):

@@ -191,7 +191,9 @@ class Undo(_Operation, frozen=True):
 class Summary(_Operation, frozen=True):
     """The event, itself an assistant message, takes the place of `ranges`; `state` is the block then in force, which
     stays in force with it. `native` is what another program put in their place, in its own form and under its name
-    [SPEC 5.7]. `span` is what was named, as in "12..M", and `widened` what the closure over exchanges added to it."""
+    [SPEC 5.7]. `span` is what was named, as in "12..M", and `widened` what the closure over exchanges added to it.
+    `kept` opened the first of the turns that follow on what a provider was asked to sum up: they stay as they are.
+    """
 
     ranges: Segments
     mark: str | None = None
@@ -199,6 +201,7 @@ class Summary(_Operation, frozen=True):
     native: dict[str, Any] | None = None
     span: str | None = None
     widened: tuple[int, ...] = ()
+    kept: int | None = None
 
 
 class Restore(_Operation, frozen=True):

@@ -79,6 +79,8 @@ class Prompt(NamedTuple):
 
     `stable` and `anchors` make the system field: what stays the same for long, and what may change with every turn. The
     first `settled` steps are of turns before the active one, the first `earlier` of turns before the newest of those.
+    `turns` are the steps at which turns begin, with what was put in front of their first messages, by the events that
+    opened them; 0 is the end of all. `anchored` is the step at which the anchors stand, -1 in the system field.
     """
 
     stable: str
@@ -88,6 +90,8 @@ class Prompt(NamedTuple):
     anchors: str = ""
     settled: int = 0
     earlier: int = 0
+    turns: Mapping[int, int] = MappingProxyType({})
+    anchored: int = -1
 
     @property
     def system(self) -> str:
@@ -183,8 +187,13 @@ def assemble(
         end: sum(len(injected[place]) for place in injected if place < end) for end in (view.settled, view.earlier)
     }
     settled, earlier = view.settled + moved[view.settled], view.earlier + moved[view.earlier]
+    ends = {**view.openers, 0: len(view.steps)}
+    turns = {event: end + sum(len(injected[each]) for each in injected if each < end) for event, end in ends.items()}
+    anchored = view.active + sum(len(injected[each]) for each in injected if each < view.active)
     if not _may_begin(steps[0]):
         settled, earlier = settled + 1, earlier + 1
+        turns = {event: begin + 1 for event, begin in turns.items()}
+        anchored += 1
         steps.insert(0, Said("user", OMITTED))
         parts.insert(0, _synthetic("omitted", OMITTED, "the first message must be a user's", parts[0].layer))
     news = [structs.replace(_part(layer), before=event) for event in sorted(later) for layer in later[event]]
@@ -196,7 +205,63 @@ def assemble(
         "" if anchors_last else _joined(anchors),
         settled,
         earlier,
+        turns,
+        anchored if anchors_last else -1,
     )
+
+
+def before(prompt: Prompt, opener: int) -> Prompt:
+    """The beginning of a prompt: what stands in front of the turn that event `opener` opened, 0 for all messages; what
+    the request itself asks at the end is left out."""
+    end = prompt.turns[opener]
+    steps = prompt.steps[:end]
+    mine = [part.layer in ("window", "pinned") for part in prompt.parts]
+    first = next((i for i, part in enumerate(prompt.parts) if mine[i] and part.event == opener), len(prompt.parts))
+    parts, left = [], []
+    for index, part in enumerate(prompt.parts):
+        if mine[index] and (index >= first or part.kind in ("go_on", "empty")):
+            if part.event is not None:
+                left.append(LeftOut(part.event, part.turn, "kept", "it stays as it is behind the summary"))
+        elif _among(part, prompt, 0, end):
+            parts.append(part)
+    return prompt._replace(
+        steps=steps,
+        parts=tuple(parts),
+        left_out=(*prompt.left_out, *left),
+        settled=min(prompt.settled, end),
+        earlier=min(prompt.earlier, end),
+    )
+
+
+def begun_with(prompt: Prompt, opener: int, summary: View) -> Prompt:
+    """A prompt with a summary in place of all that stands in front of the turn that event `opener` opened."""
+    begin, added = prompt.turns[opener], len(summary.steps)
+    steps = (*summary.steps, *prompt.steps[begin:])
+    mine = [part.layer in ("window", "pinned") for part in prompt.parts]
+    first = next(i for i, part in enumerate(prompt.parts) if mine[i] and part.event == opener)
+    layers = [part for i, part in enumerate(prompt.parts) if not mine[i]]
+    stays = [part for part in layers if _among(part, prompt, begin, len(prompt.steps))]
+    moved = added - begin
+    return prompt._replace(
+        steps=steps,
+        parts=(*stays, *summary.parts, *(part for i, part in enumerate(prompt.parts) if mine[i] and i >= first)),
+        left_out=tuple(left for left in prompt.left_out if left.event >= opener),
+        settled=max(prompt.settled + moved, added),
+        earlier=max(prompt.earlier + moved, added),
+        turns={event: place + moved for event, place in prompt.turns.items() if place >= begin},
+        anchored=prompt.anchored + moved if prompt.anchored >= begin else -1,
+    )
+
+
+def _among(part: Part, prompt: Prompt, begin: int, end: int) -> bool:
+    """Whether a layer is in the system field or in these steps."""
+    if part.layer not in ANCHORS:
+        return True
+    if part.before:
+        return begin <= prompt.turns.get(part.before, -1) < end
+    if part.layer == CHILDREN and part.before is None:
+        return any(isinstance(step, Said) and part.text in step.text for step in prompt.steps[begin:end])
+    return prompt.anchored < 0 or begin <= prompt.anchored < end
 
 
 def _texts(anchors: Iterable[Layer]) -> list[str]:

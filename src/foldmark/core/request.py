@@ -25,16 +25,23 @@ class ToolCall(Struct, frozen=True):
     signature: str | None = None
 
 
+ANSWER, COMPACTION = "answer", "compaction"
+"""Purposes of a request: the conversation goes on, or the provider sums it up."""
+
+
 class Options(Struct, frozen=True):
     """How an answer is asked for: its most tokens; how much the model is to think: `default` (as it does by itself),
     `off`, `low`, `medium` or `high`; and how long the provider keeps the request in its cache, `5m` or `1h`, where it
     can be told. `binds` is whether the model takes its thinking back only behind what stood in front of it, None where
-    the table of models does not say."""
+    the table of models does not say. `editing` is what the provider is to leave out (`core.editing`); `compact` asks it
+    for a summary in its own form instead of an answer."""
 
     output: int = 8192
     thinking: str = "default"
     binds: bool | None = None
     cache_ttl: str = "5m"
+    editing: str = "off"
+    compact: bool = False
 
 
 PLAIN = Options()
@@ -62,8 +69,8 @@ class Part(Struct, frozen=True):
 
 
 class LeftOut(Struct, frozen=True):
-    """A message inside the window (or a pinned turn) that is not sent; `why` is `isolation`, `pairing`, `empty` or
-    `pins`."""
+    """A message inside the window (or a pinned turn) that is not sent; `why` is `isolation`, `pairing`, `empty`, `pins`
+    or `kept` (it stays as it is behind the summary that is asked for)."""
 
     event: int
     turn: int | None
@@ -71,12 +78,17 @@ class LeftOut(Struct, frozen=True):
     detail: str
 
 
+BEGINNING = -1
+"""The boundary of a request that has grown since the first event."""
+
+
 class Edge(Struct, frozen=True):
     """Where the window begins: `first` is its oldest event; `why` it does not begin earlier is `budget`, `turns` or
     `planning`, None if the window holds the whole context; `before` counts the visible messages in front of it.
 
     Under the policy `steady` what was sent stays as it was at event `settled`, the boundary, where the active turn's
-    `oldest` results, so many, were cut as if the turn were over; 0 where every request is made afresh [SPEC 5.7].
+    `oldest` results, so many, were cut as if the turn were over; 0 where every request is made afresh [SPEC 5.7],
+    `BEGINNING` where there was no boundary yet.
     """
 
     first: int | None
@@ -101,11 +113,11 @@ class Request(Struct, frozen=True):
     """What goes to a provider: `body` as the wire has it, `bytes` the same serialized, `tokens` their estimate.
 
     `purpose` is what the answer is for: `answer` (the conversation goes on), `match` (which messages does a filter
-    mean), `summary` or `state`. `names` holds the tools whose name on the wire differs from their own, by wire name.
-    `size` is what the tokens are estimated from, before any calibration. `thinking` holds the thinking blocks in it
-    that the model reads, by marks of their own. `thoughtless` is whether thinking was left out since the provider
-    refused it. `cache_ttl` is that of its `Options`; `cache_key` is the same for all requests of an agent, for a cache
-    that is to find them.
+    mean), `summary`, `compaction` (a summary in the provider's own form) or `state`. `names` holds the tools whose name
+    on the wire differs from their own, by wire name. `size` is what the tokens are estimated from, before any
+    calibration. `thinking` holds the thinking blocks in it that the model reads, by marks of their own. `thoughtless`
+    is whether thinking was left out since the provider refused it. `cache_ttl` is that of its `Options`; `cache_key` is
+    the same for all requests of an agent, for a cache that is to find them.
     """
 
     provider: str

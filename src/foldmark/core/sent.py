@@ -37,6 +37,7 @@ class Makings(Struct, frozen=True, omit_defaults=True):
     (`family` in older records: what is `told[0]` now); `later` are the layers that stand in front of a later message.
     `thoughtless` is whether thinking was left out since the provider refused it; `cache_ttl` is how long the provider
     was asked to keep it (`Options`).
+    `upto` is the event that opened the turn in front of which a compaction ends, 0 for none.
     """
 
     speaks: str
@@ -58,6 +59,7 @@ class Makings(Struct, frozen=True, omit_defaults=True):
     later: Mapping[int, Mapping[str, tuple[int, ...]]] = {}
     thoughtless: bool = False
     cache_ttl: str = "5m"
+    upto: int = 0
 
     @property
     def planning(self) -> bool:

@@ -66,6 +66,14 @@ def superseded(answered: Iterable[tuple[Event, Event]]) -> list[Superseded]:
     return found[::-1]
 
 
+def stale_at(events: Iterable[Event], settled: int) -> dict[int, Superseded]:
+    """Return the stale results among messages by their ids, as far as that is so at event `settled`."""
+    there = [event for event in events if event.id <= settled and event.kind in ("tool_call", "tool_result")]
+    calls = {event.id: event for event in there if event.kind == "tool_call"}
+    answered = [(calls[event.answers], event) for event in there if event.answers in calls]
+    return {each.result: each for each in superseded(sorted(answered, key=lambda pair: pair[0].id))}
+
+
 def _replaces(newer: _Use, its_result: Event, older: _Use, result: Event) -> bool:
     if newer.how == "write":
         return True

@@ -22,7 +22,7 @@ from foldmark.core import wire
 from foldmark.core.attached import NOTHING, Attached, attached, family
 from foldmark.core.config import Config
 from foldmark.core.events import Event
-from foldmark.core.eviction import all_as_sent
+from foldmark.core.eviction import evicted_as_sent
 from foldmark.core.media import Medium
 from foldmark.core.native import begins, in_place
 from foldmark.core.request import LeftOut, Part
@@ -124,14 +124,13 @@ def view(
     when its turn is over, too.
     """
     events = in_place(events)
-    lengths = {event.id: len(event.content) for event in events if event.id in evicted}
-    events = list(all_as_sent(events, evicted))
+    events, told = evicted_as_sent(events, evicted, config, settled, uncut)
     since = active_from(each for each in events if each.id <= settled) if active is None else active
     more = attached(events, dialect, config, since, window, reader, thoughts)
     kept, isolated = isolate(events, dialect, foreign=not config.isolation, beside=more)
     groups, unpaired = pair(kept)
-    texts = _results(groups, config, since, window, {uncut, *lengths}, settled, oldest)
-    builder = _Builder(window, since, texts, more, {e.event for e in isolated}, events, lengths)
+    texts = _results(groups, config, since, window, {uncut, *told}, settled, oldest)
+    builder = _Builder(window, since, texts, more, {e.event for e in isolated}, events, told)
     return builder.build(groups, (*isolated, *unpaired))
 
 
@@ -274,7 +273,7 @@ class _Builder:
         beside: Mapping[int, Attached],
         isolated: set[int],
         events: Sequence[Event],
-        evicted: Mapping[int, int],
+        evicted: Mapping[int, str],
     ) -> None:
         self._window, self._since, self._texts, self._beside = window, since, texts, beside
         self._newest, self._evicted = active_from(events), evicted
@@ -345,7 +344,7 @@ class _Builder:
             self._parts.append(Part(layer, None, call.turn_id, "tool_result", "synthetic", detail, text))
             return text, not hidden, ()
         if result.id in self._evicted:
-            self._part(result, result.content, "evicted", f"{self._evicted[result.id]:,} characters")
+            self._part(result, result.content, "evicted", self._evicted[result.id])
             return result.content, (result.data or {}).get("is_error") is True, ()
         text, kept = self._texts[result.id]
         cut, blank = kept < len(result.content), not text.strip()

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from functools import partial
 
 from foldmark.conversation import Result
-from foldmark.core.answer import Piece, Stopped, Waiting
+from foldmark.conversation.usage import left_out
+from foldmark.core.answer import Piece, Stopped, Usage, Waiting
 from foldmark.core.request import ToolCall
 from foldmark.core.wording import count
 from foldmark.interfaces.render import harmless, json_line, result_text
@@ -100,6 +101,8 @@ class Screen:
             case Stopped() if piece.why in STOPPED:
                 self.blank = False
                 self.line(f"({STOPPED[piece.why]}: {harmless(piece.said)})")
+            case Usage() if told := left_out(piece.altered):
+                self.line(f"({told})")
             case _:
                 pass
 

@@ -52,11 +52,16 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
         body["output_config"] = {"effort": how.effort}
     if system:
         body["system"] = system
-    body |= blocks_of.parameters(messages, (block for step in prompt.steps for block in step.kept))
+    edits = blocks_of.edits(options.editing, thinks=how.thinks)
+    body |= blocks_of.parameters(messages, (block for step in prompt.steps for block in step.kept), edits)
+    if "thinking" not in body and any(edit["type"] == blocks_of.CLEAR_THINKING for edit in edits):
+        body["thinking"] = {"type": "adaptive"}  # what these models do by themselves has to be said then
     if tools or any(isinstance(step, Calls) for step in prompt.steps):
         # The API has refused messages with tool blocks where no `tools` were given; an empty list satisfies it.
         body["tools"] = declared
     body["messages"] = messages
+    if options.compact:
+        body["compaction"] = {"type": "summarize"}
     stable = system[:1] if prompt.stable.strip() else declared[-1:]
     for block in (*stable, *settled, *_end(messages)):
         block["cache_control"] = {"type": "ephemeral", **({"ttl": "1h"} if options.cache_ttl == "1h" else {})}
@@ -201,6 +206,7 @@ def parse(message: Mapping[str, Any]) -> tuple[Piece, ...]:
     )
     found = (*_pieces(content), *blocks_of.container_kept(message.get("container")))
     entries = tuple(each for each in altered if isinstance(each, dict)) if isinstance(altered, list) else ()
+    entries = (*entries, *blocks_of.applied(message.get("context_management")))
     return (*found, Usage(fresh, read, write, output, entries), Stopped(why, word if isinstance(word, str) else ""))
 
 

@@ -132,7 +132,7 @@ def _check(key: str) -> None:
 
 def _headers(body: dict[str, Any]) -> dict[str, str]:
     named = [BINDING_BETA] if "block_binding" in body.get("thinking", {}) else []
-    named += betas(body["messages"])
+    named += betas(body)
     return {"anthropic-beta": ",".join(named)} if named else {}
 
 

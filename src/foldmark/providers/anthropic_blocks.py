@@ -8,8 +8,10 @@ the citations are kept, of a call what it holds besides its arguments, each with
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from foldmark.core import editing
 from foldmark.core.answer import AFTER, BOUND, LENGTH, Compacted, Kept, carried, carried_in, place, span
 from foldmark.core.attached import CONTAINER, IMPORTED
+from foldmark.core.wire import tool_name
 
 Block = dict[str, Any]
 
@@ -28,7 +30,9 @@ _BETAS = {
     "fallback": "server-side-fallback-2026-07-01",
 }
 """What a request has to name for blocks that are in beta."""
-_SIGNED_BETA = "compact-2026-09-04"
+_SIGNED_BETA, _EDITING_BETA = "compact-2026-09-04", "context-management-2025-06-27"
+CLEAR_THINKING = "clear_thinking_20251015"
+_EDITS = {"clear_thinking": CLEAR_THINKING, "clear_tool_uses": "clear_tool_uses_20250919"}
 _UNMARKABLE = ("fallback", "mcp_tool_listing", *THINKING)
 
 
@@ -162,9 +166,12 @@ def _compaction_first(messages: list[dict[str, Any]]) -> None:
     messages[0]["content"].insert(0, found[-1])
 
 
-def parameters(messages: Sequence[Mapping[str, Any]], kept: Iterable[Block]) -> dict[str, Any]:
-    """What a body has to hold for its blocks: the newest container, and the edit by which the API takes a compaction
-    that it made by itself; one that was asked for is signed, and refused together with that."""
+def parameters(
+    messages: Sequence[Mapping[str, Any]], kept: Iterable[Block], edits: Sequence[dict[str, Any]] = ()
+) -> dict[str, Any]:
+    """What a body has to hold for its blocks: the newest container, and, behind the `edits` that are asked for, the one
+    by which the API takes a compaction that it made by itself; one that was asked for is signed, and refused together
+    with that."""
     found: dict[str, Any] = {}
     for block in kept:
         about = block.get(CONTAINER) if block.get("type") == CONTAINER else None
@@ -172,14 +179,46 @@ def parameters(messages: Sequence[Mapping[str, Any]], kept: Iterable[Block]) -> 
             found[CONTAINER] = about["id"]
     first = [block for message in messages[:1] for block in message["content"][:1]]
     if any(block["type"] == COMPACTION and not block.get("signature") for block in first):
-        found["context_management"] = {"edits": [{"type": "compact_20260112"}]}
+        edits = [*edits, {"type": "compact_20260112"}]
+    if edits:
+        found["context_management"] = {"edits": [*edits]}
     return found
 
 
-def betas(messages: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The betas that a request has to name for its blocks."""
-    found = []
-    for block in _blocks(messages):
+def edits(asked: str, *, thinks: bool) -> list[dict[str, Any]]:
+    """The edits of `provider_editing` as the API takes them; thinking is cleared only where the model thinks."""
+    try:
+        wanted = editing.edits(asked)
+    except ValueError:  # a newer version's, in the log
+        return []
+    return [_edit(edit) for edit in wanted if thinks or edit.name != "clear_thinking"]
+
+
+def _edit(edit: editing.Edit) -> dict[str, Any]:
+    made: dict[str, Any] = {"type": _EDITS[edit.name]}
+    for name, value in edit.options.items():
+        if isinstance(value, tuple):
+            made["exclude_tools"] = [tool_name(tool) for tool in value]
+        elif isinstance(value, int):
+            of = "input_tokens" if name != "keep" else edit.name.removeprefix("clear_")
+            made[name] = {"type": "thinking_turns" if of == "thinking" else of, "value": value}
+        else:
+            made[name] = value
+    return made
+
+
+def applied(context_management: Any) -> tuple[dict[str, Any], ...]:
+    """The edits that the API says it applied to the request of an answer."""
+    found = context_management.get("applied_edits") if isinstance(context_management, dict) else None
+    return tuple(edit for edit in found if isinstance(edit, dict)) if isinstance(found, list) else ()
+
+
+def betas(body: Mapping[str, Any]) -> list[str]:
+    """The betas that a request has to name for its blocks and for what it asks."""
+    asked = (body.get("context_management") or {}).get("edits", ())
+    found = [_EDITING_BETA] if any(edit["type"] in _EDITS.values() for edit in asked) else []
+    found += [_SIGNED_BETA] if COMPACTION in body else []
+    for block in _blocks(body["messages"]):
         if block["type"] == COMPACTION and block.get("signature"):
             found.append(_SIGNED_BETA)
         elif block["type"] in _BETAS:

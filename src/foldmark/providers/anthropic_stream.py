@@ -120,6 +120,8 @@ class Reading:
             message["container"] = delta["container"]
         if event.get("input_transformations") is not None:
             message["input_transformations"] = event["input_transformations"]
+        if event.get("context_management") is not None:
+            message["context_management"] = event["context_management"]
         if isinstance(usage, dict):
             before = message.get("usage")
             known = {name: value for name, value in usage.items() if value is not None}

@@ -28,6 +28,16 @@ _BINDS = (5, 1)
 _STOPS_BEFORE_TOOLS = {("sonnet", (5, 5))}
 
 
+def compacts(model: str) -> bool:
+    """Whether the API sums up a conversation with this model when it is asked to (build-with-claude/
+    compaction-on-demand): from 4.6 on, of the Haikus from 5.5 on. Of a name without a version that is not known."""
+    name = _NAME.search(model)
+    if name is None:
+        return False
+    family, version = name[1] or name[4] or "", (int(name[2]), int(name[3] or 0))
+    return version >= ((5, 5) if family == "haiku" else (4, 6))
+
+
 class Asked(Struct, frozen=True):
     """What a request says about thinking: its `thinking` parameter and its effort, None for nothing.
 

@@ -10,6 +10,7 @@ from foldmark.core.prompt import Prompt
 from foldmark.core.request import Options, ToolSpec
 from foldmark.core.wording import listing
 from foldmark.providers import anthropic, anthropic_binding, gemini, openai, openai_responses
+from foldmark.providers.anthropic_thinking import compacts
 
 Encode = Callable[[str, Prompt, Sequence[ToolSpec], Options], dict[str, Any]]
 
@@ -34,7 +35,8 @@ class Wire(NamedTuple):
     `connect(model, access)` is the provider, and in words how what goes over the wire differs from `Request.bytes`.
     `reads` is whose form of a summary it takes as its own (`core.native`), empty for none. Where thinking may be bound
     to what stands in front of it, `bind` adds that to the answer to a body, `thinking` says which blocks a body
-    holds, each with the model that made it, and `without_thinking` is a body without them."""
+    holds, each with the model that made it, and `without_thinking` is a body without them. `compacts` says of a model
+    whether the API writes a summary in its own form when it is asked to."""
 
     dialect: str
     encode: Encode
@@ -45,6 +47,7 @@ class Wire(NamedTuple):
     bind: Bind = lambda asked, pieces: tuple(pieces)
     thinking: Thinking = lambda prompt, body: {}
     without_thinking: Without = dict
+    compacts: Callable[[str], bool] = lambda model: False
 
 
 WIRES = {
@@ -58,6 +61,7 @@ WIRES = {
         anthropic_binding.bind,
         anthropic_binding.thinking,
         anthropic_binding.without,
+        compacts,
     ),
     "openai": Wire("openai", openai.encode, openai.parse, "openai_api", _CHAT),
     "openai_responses": Wire(

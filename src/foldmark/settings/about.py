@@ -42,6 +42,13 @@ ABOUT = {
     "tool_approval": About("Which tools run without asking the person. Not in a project's file.", "+"),
     "turn_steps": About("The most requests of one turn.", "+"),
     "window_summary": About("Whether the model sums up what the window has passed.", "S3"),
+    "provider_compaction": About(
+        "Whether summaries are written by the provider's API itself where it can (Anthropic's).", "+"
+    ),
+    "evict_superseded": About(
+        "Whether results that a later read or write of the same file made stale are evicted, at boundaries.", "+"
+    ),
+    "provider_editing": About("What Anthropic's API leaves out of requests by itself, beside what Foldmark does.", "+"),
     "trim_threshold_chars": About("Characters from which `foldmark trim` cuts a result. Not per agent.", "S4"),
     "trim_target_tools": About("The tools whose results it cuts. Not per agent.", "S4"),
     "sync_exclude": About("Folders whose sessions `foldmark sync` passes over. Not in a project's file.", "+"),
