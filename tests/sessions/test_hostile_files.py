@@ -421,7 +421,7 @@ def mutated(draw: st.DrawFn) -> bytes:
     return bytes(content)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(content=st.one_of(mutated(), mutated().map(lambda each: each.decode("latin-1").encode("utf-16"))))
 def test_mutated_sessions_are_imported_or_refused(content, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "mutated.jsonl"
@@ -476,7 +476,6 @@ def repeated(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(records=st.lists(tangled(), min_size=1, max_size=14))
 def test_however_records_hang_together_each_is_imported_once(records, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "tangled.jsonl"

@@ -484,31 +484,44 @@ def test_a_name_that_is_no_text(place: Place) -> None:
 
 KILLED = """
 import os, signal, sys
-left = int(sys.argv.pop(1))
+from foldmark.interfaces.cli import run
+import foldmark.sessions.rollover.rolling, foldmark.interfaces.launching, foldmark.stores.sqlite
 def audit(event, args):
     global left
     if event in ("open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.truncate"):
         left -= 1
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
-from foldmark.interfaces.cli import run
-import foldmark.sessions.rollover.rolling, foldmark.interfaces.launching, foldmark.stores.sqlite
-sys.addaudithook(audit)
-sys.exit(run(sys.argv[1:]))
+for line in sys.stdin:
+    left = int(line)
+    if not (child := os.fork()):
+        nothing = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nothing, 0)
+        os.dup2(nothing, 1)
+        sys.addaudithook(audit)
+        sys.exit(run(sys.argv[1:]))
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
+"""Rolls over in a process of its own for each line, which is killed at the step with that number."""
 
 
 def test_killed_at_any_moment(place: Place) -> None:
     """At every step that touches a file: the old session is as it was, the new one is whole or not there, and the
     lineage has nothing that has no file."""
     before = place.session.read_bytes()
+    words = [sys.executable, "-c", KILLED, "rollover", ID, "--summary-file", str(place.summary)]
+    pipe = subprocess.PIPE
+    program = subprocess.Popen(words, env=place.environment, cwd=place.work, stdin=pipe, stdout=pipe, text=True)
+    assert program.stdin is not None
+    assert program.stdout is not None
     ended, step = 0, 0
     while ended != 1:
         step += 1
-        words = [sys.executable, "-c", KILLED, str(step), "rollover", ID, "--summary-file", str(place.summary)]
-        done = subprocess.run(words, env=place.environment, cwd=place.work, capture_output=True)
-        ended = 1 if done.returncode == 0 else 0
-        assert done.returncode in (0, -signal.SIGKILL), done.stderr
+        program.stdin.write(f"{step}\n")
+        program.stdin.flush()
+        code = int(program.stdout.readline())
+        ended = 1 if code == 0 else 0
+        assert code in (0, -signal.SIGKILL)
         assert place.session.read_bytes() == before
         new = [path for path in place.session.parent.glob("*.jsonl") if path != place.session]
         for path in new:
@@ -516,4 +529,5 @@ def test_killed_at_any_moment(place: Place) -> None:
         known = place.known() if place.db.exists() and place.db.stat().st_size else []
         assert {each.file for each in known if each.session_id != ID} <= set(map(str, new))
         assert len(known) != 1, "the end of one and the beginning of the other are recorded together"
+    program.communicate()
     assert step > 5
