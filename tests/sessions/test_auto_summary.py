@@ -17,13 +17,13 @@ from server import Loopback
 from session_records import REAL_FILES, assistant, call, jsonl, result, user
 from test_handover import GOOD
 from test_rollover import ID, Place, files
-from wire_anthropic import AnthropicWire
+from wire_openai import OpenAIWire
 
 from foldmark.sessions.places import session_path
 from foldmark.sessions.rollover.auto_summary import newest
 from patience import LIMIT
 
-MODEL = ("--auto-summary", "--model", "anthropic/claude-sonnet-4-5")
+MODEL = ("--auto-summary", "--model", "openai/gpt-5")
 
 
 @pytest.fixture
@@ -52,9 +52,9 @@ def asked(place: Place) -> Iterator[list[Loopback]]:
 
 
 def serve(asked: list[Loopback], place: Place, *answers: Answer) -> Loopback:
-    server = Loopback(AnthropicWire(), answers)
+    server = Loopback(OpenAIWire(), answers)
     asked.append(server.__enter__())
-    place.environment |= {"ANTHROPIC_API_KEY": "test-key-1", "ANTHROPIC_BASE_URL": server.url}
+    place.environment |= {"OPENAI_API_KEY": "test-key-1", "OPENAI_BASE_URL": server.url}
     return server
 
 
@@ -90,8 +90,8 @@ def test_a_model_writes_the_summary(place: Place, asked: list[Loopback]) -> None
 
 def test_the_model_of_the_settings(place: Place, asked: list[Loopback]) -> None:
     server = serve(asked, place, says(GOOD))
-    assert place.ran("--auto-summary", FOLDMARK_MODEL="anthropic/claude-haiku-4-5").returncode == 0
-    assert server.asked[0].body["model"] == "claude-haiku-4-5"
+    assert place.ran("--auto-summary", FOLDMARK_MODEL="openai/gpt-5-mini").returncode == 0
+    assert server.asked[0].body["model"] == "gpt-5-mini"
 
 
 def test_an_answer_without_the_headings_warns(place: Place, asked: list[Loopback]) -> None:
