@@ -1,5 +1,6 @@
 """Where an agent stands when something is asked of it."""
 
+from functools import cached_property
 from typing import Any
 
 from msgspec import Struct, structs
@@ -17,7 +18,7 @@ AGREED_AT = "tool_approval_at"
 """Beside the setting `tool_approval`: the machine where a person set it."""
 
 
-class Standing(Struct, frozen=True):
+class Standing(Struct, frozen=True, dict=True):
     """Where an agent stands when it is asked: its row, its fold, what it was born with, how much is visible, the store
     to look things up in, and what was given from outside."""
 
@@ -50,7 +51,7 @@ class Standing(Struct, frozen=True):
         summary that carries one [SPEC 3]."""
         return state_in(self.store, self.visible)
 
-    @property
+    @cached_property
     def settings(self) -> dict[str, Any]:
         """What was set for this agent, key -> value: the newest `config` event holds all, or a fork handed it down."""
         event = self.store.newest("config", (Segment(self.record.id, 1, self.newest),))
@@ -63,7 +64,7 @@ class Standing(Struct, frozen=True):
     def counting(self) -> dict[str, Any]:
         """Those of its settings that count here. What tools may do without asking counts only where a person agreed to
         it: the log may be somebody else's."""
-        own = self.settings
+        own = dict(self.settings)
         if "tool_approval" in own and own.get(AGREED_AT) != machine():
             del own["tool_approval"]
         return own
@@ -74,7 +75,7 @@ class Standing(Struct, frozen=True):
         settings = self._handed_down.get("settings")
         return dict(settings) if isinstance(settings, dict) else {}
 
-    @property
+    @cached_property
     def config(self) -> Config:
         """The settings, and what was given from outside and is built in for all that was not set [SPEC 10]."""
         return self.given.config(self.counting)

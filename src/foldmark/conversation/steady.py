@@ -126,6 +126,7 @@ class Steady:
         self._then = self._sources(then)
         self.windowing = Windowing(self._then, self._config, target, None)
         self.told: dict[int, Family] = {}
+        self._found: tuple[object, dict[int, list[Layer]]] = (None, {})
 
     @property
     def units(self) -> Units:
@@ -265,10 +266,13 @@ class Steady:
     ) -> dict[int, list[Layer]]:
         """What has changed since the boundary, in front of the message that opened the first turn since the change: a
         state, a scratchpad, memos that were not picked before, a summary of what stands before the window's `first`
-        message."""
+        message. It is asked for twice, to weigh it and to put it in."""
         openers = _openers(events, settled)
         if not openers:
             return {}
+        asked = settled, first, tuple(opener.id for opener in openers)
+        if self._found[0] == asked:
+            return self._found[1]
         store, at = self._at.store, self._at
         states = store.of_kind("state", self._since(settled))
         notes = store.of_kind("scratchpad", (Segment(at.record.id, settled + 1, at.newest),))
@@ -285,6 +289,7 @@ class Steady:
             summary = self._then.summary(first, before, opener.id)
             found[opener.id] = [*news, *filter(None, [summary])]
             before = opener.id
+        self._found = asked, found
         return found
 
     def _children(self, events: Sequence[Event], settled: int) -> dict[int, list[Layer]]:
