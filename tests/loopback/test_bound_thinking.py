@@ -111,10 +111,10 @@ def test_no_block_is_lost_between_boundaries(results: str) -> None:
         pytest.skip("the recorded sessions are not here")
     with played(made() if results == "made" else recorded()) as play:
         play.agent.do(f"/context budget {100_000 if results == 'made' else 15_000}")
-        for number in range(60):
+        for number in range(100):
             play.say(2 if number % 4 == 3 else 0)
         wire, at = play.wire, boundaries(play.agent)
-        assert len(at) == len(wire.taken) == 90
+        assert len(at) == len(wire.taken) == 150
         assert not any(wire.entries)
         assert not play.server.refusals
         steps = 0
