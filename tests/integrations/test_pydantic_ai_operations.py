@@ -252,6 +252,7 @@ def test_a_token_budget(log: foldmark.Log) -> None:
 
 def test_old_results_are_shortened_and_come_back(log: foldmark.Log) -> None:
     history = FoldmarkHistory(log, truncation=True)
+    history.do("/config set context_policy=eager")
     played = Played([("read", {}), "done"])
     agent = Agent(played.model, capabilities=[history])
     page = "line\n" * 1000

@@ -86,6 +86,9 @@ def test_thinking_goes_back_while_its_turn_lasts_and_not_later(agent: Agent) -> 
     assert blocks(model.requests[1]) == [["thinking", "text", "tool_use"]]
     assert model.requests[1].body["messages"][1]["content"][0] == THINKING
     model, _ = play(agent, "Next.", ["Yes."])
+    assert blocks(model.requests[0])[0] == ["thinking", "text", "tool_use"]  # requests only grow
+    agent.do("/config set context_policy=eager")
+    model, _ = play(agent, "And next.", ["Yes."])
     assert blocks(model.requests[0])[0] == ["text", "tool_use"]
     agent.do("/model openai/gpt-5")
     assert "thinking" not in str(agent.request().body["messages"])

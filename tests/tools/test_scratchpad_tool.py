@@ -38,7 +38,10 @@ def test_the_model_wrote_it_and_it_is_sent(agent: Agent) -> None:
     event = agent.log.store.event(event_id)
     assert event is not None
     assert (event.kind, event.actor, event.turn_id) == ("scratchpad", "model", event_id - 1)
-    assert "### SCRATCHPAD\n1. plan" in str(agent.request("openai", "gpt-5").body["messages"][0]["content"])
+    agent.end_turn()
+    agent.append("user", "Go on.")
+    *_, told, asked = agent.request("openai", "gpt-5").body["messages"]
+    assert (told["content"], asked["content"]) == ("### SCRATCHPAD\n1. plan", "Go on.")
     assert agent.do("/scratchpad").text == "1. plan"
 
 

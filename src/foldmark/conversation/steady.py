@@ -248,7 +248,7 @@ class Steady:
             self._target.wire.dialect,
             self._config,
             first,
-            uncut=self._then.preview,
+            uncut=self._now.preview,
             evicted=self._then.evicted,
             reader=self._target.wire.reads,
             settled=reach.settled,
