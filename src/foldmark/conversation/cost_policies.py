@@ -1,0 +1,381 @@
+"""Which messages each policy sends, and how, as the simulator replays it [SPEC 5.3, 5.7]: Foldmark's own two and what
+others do.
+
+They decide as `windowing` and `steady` do, by the same pure functions, but from pieces that are measured once, so that
+a request costs what is new in it.
+"""
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain, islice
+
+from foldmark.conversation.cost_history import Group, Item, Moment, Pieces, Span, weigh
+from foldmark.conversation.sources import Sources
+from foldmark.conversation.standing import Standing
+from foldmark.conversation.steady import as_of, boundary
+from foldmark.conversation.windowing import RESERVE
+from foldmark.core import prompt as prompts
+from foldmark.core.events import Event
+from foldmark.core.growth import entered, lowered
+from foldmark.core.native import begins
+from foldmark.core.segments import END, Segment, subtract, until
+from foldmark.core.view import active_from
+from foldmark.core.window import Steps, Unit, Units, in_steps
+
+TRIGGER, KEEP = 100_000, 3
+"""The tokens from which on Anthropic's `clear_tool_uses_20250919` clears tool results, and how many of the newest it
+keeps, by default; the least that it clears is not set. Source: platform.claude.com/docs/en/build-with-claude/
+context-editing, autumn 2026."""
+
+
+class Sender:
+    """Makes a policy's requests of one conversation, as items; `limit` is the tokens that the model takes."""
+
+    def __init__(self, pieces: Pieces, limit: int | None = None) -> None:
+        self.pieces, self.config, self.limit = pieces, pieces.config, limit
+
+    def items(self, now: Moment) -> list[Item]:
+        """The request at a moment, its head first. To be asked at every moment, in order."""
+        raise NotImplementedError
+
+    def request(self, now: Moment) -> list[Item]:
+        """The items with what `prompt.assemble` puts around them for providers to take them."""
+        head, *items = self.items(now)
+        if not items:
+            return [head, self.pieces.note(prompts.EMPTY)]
+        front = [self.pieces.note(prompts.OMITTED)] if items[0].roles[0] == "assistant" else []
+        end = [self.pieces.note(prompts.GO_ON)] if items[-1].roles[1] == "assistant" else []
+        return [head, *front, *items, *end]
+
+    def size(self, items: Sequence[Item], marks: int = 3) -> int:
+        """The bytes of a request, its head the first of the items, with so many breakpoints among its messages."""
+        return self.added(items) + marks * self.pieces.mark - (len(items) > 1)
+
+    def added(self, items: Sequence[Item]) -> int:
+        """The bytes that items which stand together add to a request."""
+        return sum(item.size for item in items) + sum(map(self.pieces.seam, items, items[1:]))
+
+    def sources(self, at: Standing) -> Sources:
+        # What is told of children is not replayed.
+        tools = [tool.name for tool in self.pieces.target.tools]
+        return Sources(at, self.config, tools=tools, answers=False)
+
+    def over(self, groups: Sequence[Group], now: Moment) -> list[Item]:
+        return [self.pieces.over(group, now.at.fold.evicted) for group in groups]
+
+    def shown(
+        self, groups: Sequence[Group], now: Moment, since: int, settled: int = END, oldest: int = 0
+    ) -> Iterator[Item]:
+        """Groups as they are sent at event `settled`: those from turn `since` on with results by age (`view.tiers`)."""
+        active = [group for group in groups if _is_active(group, since)]
+        results = sorted(each for group in active for each in group.results)
+        new = bisect_right(results, settled)
+        recent = results[max(0, new - self.config.truncate_recent_count) :]
+        least, over = (recent[0] if recent else END), results[:oldest]
+        for group in groups:
+            if not _is_active(group, since):
+                yield self.pieces.over(group, now.at.fold.evicted)
+            else:
+                newer, older = sum(each >= least for each in group.results), sum(each in over for each in group.results)
+                yield self.pieces.active(group, now.at.fold.evicted, newer, older)
+
+    def pinned(self, now: Moment, newest: Sequence[Item], turns: Collection[int | None]) -> dict[int, list[Item]]:
+        """The pinned turns that stand in front where they are not in the window, those for which there is room beside
+        the newest turn; `newest` is the request of that alone, `turns` what it holds."""
+        pins = sorted(set(now.at.fold.pins).difference(turns))
+        found = {turn: self.over([g for g in now.groups if g.first.turn_id == turn], now) for turn in pins}
+        size = self.size(newest) + sum(map(self.added, found.values()))
+        for turn in pins:
+            if self.budget and self.pieces.ruler.tokens(size) > self.budget:
+                size -= self.added(found.pop(turn))
+        return found
+
+    @property
+    def budget(self) -> int:
+        return self.config.sliding_context_tokens
+
+
+class Eager(Sender):
+    """Makes each request afresh [S2, S3]: the newest whole turns that fit the budget when the newest one is opened."""
+
+    def __init__(self, pieces: Pieces, limit: int | None = None) -> None:
+        super().__init__(pieces, limit)
+        self._front: list[Item] = []
+        self._turns: dict[int, tuple[list[Item], int]] = {}
+        self._aged: list[Item] = []
+        self._since = 0
+
+    def items(self, now: Moment) -> list[Item]:
+        if now.opened or not now.plain or not now.old:
+            self._cut(now)
+        begin = now.spans[-1].begin if now.spans else 0
+        self._age(now, begin)
+        groups = now.groups[begin + len(self._aged) :]
+        return [*self._front, *self._aged, *self.shown(groups, now, self._since)]
+
+    def _age(self, now: Moment, begin: int) -> None:
+        """Take up what changes no more while the turn lasts: messages in front of the results that are recent."""
+        newest = (each for group in reversed(now.groups[begin:]) for each in reversed(group.results))
+        recent = set(islice(newest, self.config.truncate_recent_count))
+        for group in now.groups[begin + len(self._aged) :]:
+            if not recent.isdisjoint(group.results):
+                break
+            active, evicted = _is_active(group, self._since), now.at.fold.evicted
+            self._aged.append(self.pieces.active(group, evicted, 0) if active else self.pieces.over(group, evicted))
+
+    def _cut(self, now: Moment) -> None:
+        """Find the window. What is over stays as it is for as long as the turn lasts."""
+        self._aged, self._since = [], active_from(now.spans[-1].unit.events) if now.spans else 0
+        if not now.plain or not now.old:
+            self._turns = {}
+        older: list[list[Item]] = []
+        turns, pins = set[int | None](), dict[int, list[Item]]()
+        if not now.spans:
+            head = self.pieces.head(self.sources(now.at).now, anchors=True)
+        else:
+            newest, *rest = reversed(now.spans)
+            settled, end = newest.unit.settled, newest.begin
+            then = [group for group in now.groups[end:] if begins(group.first) <= settled]
+            head = self.pieces.head(self.sources(as_of(now.at, settled)).now, anchors=True)
+            before = [head, *self.shown(then, now, active_from(newest.unit.events))]
+            turns = set(newest.unit.turns)
+            pins = self.pinned(now, before, turns)
+            size, before = self.size(before) + sum(map(self.added, pins.values())), before[1:]
+            for span in rest[: self.config.context_size - 1 if self.config.context_size else None]:
+                items, bytes = self._over(now, span, end)
+                size += bytes + (self.pieces.seam(items[-1], before[0]) if items and before else 0)
+                size -= sum(self.added(pins[turn]) for turn in span.unit.turns if turn in pins)
+                if self.budget and self.pieces.ruler.tokens(size) > self.budget:
+                    break
+                older.append(items)
+                turns |= set(span.unit.turns)
+                before, end = items or before, span.begin
+            if settled < now.at.newest:
+                head = self.pieces.head(self.sources(now.at).now, anchors=True)
+        self._front = [head, *_others(pins, turns), *chain.from_iterable(reversed(older))]
+
+    def _over(self, now: Moment, span: Span, end: int) -> tuple[list[Item], int]:
+        if span.unit.opener not in self._turns:
+            items = self.over(now.groups[span.begin : end], now)
+            self._turns[span.unit.opener] = items, self.added(items)
+        return self._turns[span.unit.opener]
+
+
+class Steady(Sender):
+    """Sends what it sent, and what is new, from one boundary to the next [SPEC 5.7]. With `ends` the end of a turn is a
+    boundary as well."""
+
+    ends = False
+    notes = True
+
+    def __init__(self, pieces: Pieces, limit: int | None = None) -> None:
+        super().__init__(pieces, limit)
+        self._settled = -1
+        self._items: list[Item] = []
+        self._window: list[Event] = []
+        self._pins: dict[int, list[Item]] = {}
+        self._size: float = 0
+        self._reserved, self._quiet = 0, False
+        most = min(filter(None, (self.budget, limit)), default=None)
+        self._most = None if most is None else most * pieces.ruler.ratio
+
+    def items(self, now: Moment) -> list[Item]:
+        same = now.plain and now.old > 0
+        if not same:
+            self._quiet, self._reserved = False, 0
+        opened = (now.turn or 0) if self.ends else self._opened(now) if now.opened or not same else 0
+        if not same or opened > self._settled:
+            settled = boundary(now.at, opened)
+            if settled != self._settled or not now.old:
+                self._begin(now, settled)
+                return self._items
+        self._go_on(now, now.groups[now.old :])
+        return self._items
+
+    def _begin(self, now: Moment, settled: int) -> None:
+        """Make the window as of a boundary, and what came since."""
+        then = [event for event in now.events if event.id <= settled]
+        units, groups = Units(reversed(then)), [group for group in now.groups if group.events[-1].id <= settled]
+        self._settled, self._sources = settled, self.sources(as_of(now.at, settled))
+        count = self._count(now, units, groups)
+        begin = self._first(now, units[count - 1]) if count else len(groups)
+        self._window = units.newest(count)
+        self._make(now, groups[begin:], settled)
+        self._size = self.size(self._items)
+        self._go_on(now, [group for group in now.groups if group.events[-1].id > settled])
+
+    def _first(self, now: Moment, unit: Unit) -> int:
+        """The group with which a turn begins."""
+        found = (now.places[event.id] for event in unit.events if event.id in now.places)
+        return min(found, default=len(now.groups))
+
+    def _make(self, now: Moment, groups: Sequence[Group], settled: int, oldest: int = 0) -> None:
+        turns = {group.first.turn_id for group in groups}
+        since = active_from(event for group in groups for event in group.events if event.id <= settled)
+        layers = self._sources.now
+        self._memos = {layer.memo for layer in layers if layer.memo is not None}
+        anchors = prompts.joined(layer for layer in layers if self.notes and layer.layer in prompts.ANCHORS)
+        active = next((index for index, group in enumerate(groups) if _is_active(group, since)), len(groups))
+        shown = list(self.shown(groups, now, since, settled, oldest))
+        if anchors:
+            shown.insert(active, self.pieces.note(anchors))
+        self._items = [self.pieces.head(layers, anchors=False), *_others(self._pins, turns), *shown]
+        self._told = settled
+
+    def _go_on(self, now: Moment, groups: Sequence[Group]) -> None:
+        for group in groups:
+            first = group.first
+            if self.notes and first.kind == "user" and first.id == first.turn_id and (note := self._news(now, first)):
+                self._items.append(self.pieces.note(note))
+            self._items.append(self.pieces.active(group, now.at.fold.evicted))
+            self._window += group.events
+            self._size += sum(entered(event, self.config) for event in group.events)
+        if self._most is not None and groups and self._size > self._most:
+            self._lower(now, self._most)
+
+    def _lower(self, now: Moment, most: float) -> None:
+        fixed = self.pieces.head(self._sources.now, anchors=True, alone=True).size
+        self._window.sort(key=lambda event: event.id)
+        reach, self._size = lowered(self._window, most * self.config.low_water, fixed, self.config)
+        self._window = self._window[reach.cut :]
+        self._sources = self.sources(as_of(now.at, reach.settled))
+        left = {event.id for event in self._window}
+        groups = [group for group in now.groups if group.first.id in left]
+        self._make(now, groups, reach.settled, reach.oldest)
+
+    def _news(self, now: Moment, opener: Event) -> str:
+        """A state, a scratchpad and memos that came since the last turn was opened."""
+        state = scratchpad = None
+        if not self._quiet:
+            own = (Segment(now.at.record.id, self._told + 1, opener.id),)
+            since = subtract(until(now.at.visible, opener.id), until(now.at.visible, self._told))
+            state, scratchpad = now.at.store.newest("state", since), now.at.store.newest("scratchpad", own)
+        layers = self._sources.news(opener, state, scratchpad, self._memos)
+        self._memos |= {layer.memo for layer in layers if layer.memo is not None}
+        self._told, self._quiet = opener.id, True
+        return prompts.joined(layers)
+
+    # The window, by what turns weigh
+
+    def _steps(self, now: Moment, total: int) -> Steps:
+        step = max(1, round((1 - self.config.low_water) * self.budget))
+        if not self._reserved:
+            stable = [layer for layer in self.sources(now.at).now if layer.layer not in prompts.ANCHORS]
+            self._reserved = (
+                self.pieces.plain.tokens(self.pieces.head(stable, anchors=False, alone=True).size) + RESERVE
+            )
+        return Steps(step, self.budget - self._reserved, self.pieces.plain.tokens(total))
+
+    def _opened(self, now: Moment) -> int:
+        """The turn at which the window's beginning moved last, as `Windowing.opened`."""
+        if not now.spans or not self.budget or self.config.context_size:
+            return now.spans[-1].unit.opener if now.spans and self.config.context_size else 0
+        before = [0, *(span.upto for span in now.spans)]
+        steps, tokens = self._steps(now, before[-1]), self.pieces.plain.tokens
+        if (total := tokens(before[-2])) <= steps.room:
+            return 0
+        least = steps.room + (total - steps.room - 1) // steps.step * steps.step
+        index = len(now.spans) - 1
+        while index and tokens(before[index - 1]) > least:
+            index -= 1
+        return now.spans[index].unit.opener
+
+    def _count(self, now: Moment, units: Units, groups: Sequence[Group]) -> int:
+        """How many units the window has at a boundary."""
+        turns, self._pins = self.config.context_size, {}
+        if not units.reach(1):
+            return 0
+        head, newest = self.pieces.head(self._sources.now, anchors=True), units[0]
+        alone = self.shown(groups[self._first(now, newest) :], now, active_from(newest.events))
+        self._pins = self.pinned(now, [head, *alone], newest.turns)
+        if not self.budget:
+            return min(turns or units.all(), units.all())
+        then = [span for span in now.spans if span.unit.opener <= self._settled]
+        before = [0, *(span.upto for span in then)]
+        before[-1] -= sum(weigh(event) for event in then[-1].unit.events if event.id > self._settled)
+
+        def fits(count: int) -> bool:
+            window = groups[self._first(now, units[count - 1]) :]
+            pins = _others(self._pins, {turn for index in range(count) for turn in units[index].turns})
+            items = [head, *pins, *self.shown(window, now, active_from(units.newest(count)))]
+            return self.pieces.ruler.tokens(self.size(items)) <= self.budget
+
+        def in_front(count: int) -> int:
+            return self.pieces.plain.tokens(before[-count - 1])
+
+        return in_steps(units, turns, self._steps(now, before[-1]), in_front, fits).units
+
+
+class Whole(Steady):
+    """Sends the whole history as it is; nothing is shortened, and state, scratchpad and memos are Foldmark's own."""
+
+    notes = False
+
+
+class Trimmed(Whole):
+    """Keeps the newest messages, `most` of them, whole exchanges only, as many frameworks do; nothing is shortened."""
+
+    most = END
+
+    def items(self, now: Moment) -> list[Item]:
+        found, count, at = super().items(now), 0, len(now.groups)
+        while at and (not count or count + len(now.groups[at - 1].events) <= self.most):
+            at -= 1
+            count += len(now.groups[at].events)
+        left = min(len(now.groups) - at, len(found) - 1)
+        return [found[0], *found[len(found) - left :]]
+
+    def fit(self, budget: int, groups: Sequence[Group]) -> None:
+        """Set the most messages with which every request of these groups stays within the budget, but at least one."""
+        room = budget * self.pieces.ruler.ratio - self.pieces.head([], anchors=False).size
+        first = count = size = 0
+        for group in groups:
+            count, size = count + len(group.events), size + self.pieces.active(group, {}).size
+            while size > room and first < len(groups):
+                gone = groups[first]
+                count, size = count - len(gone.events), size - self.pieces.active(gone, {}).size
+                first += 1
+            if first:
+                self.most = max(1, min(self.most, count))
+
+
+class Cleared(Whole):
+    """The whole history, of which the provider itself clears tool results but the newest [SPEC 5.7]."""
+
+    def __init__(self, pieces: Pieces, limit: int | None = None) -> None:
+        super().__init__(pieces, limit)
+        self._whole: list[Item] = []
+        self._read = self._bytes = 0
+        self._cleared: list[Item] = []
+
+    def items(self, now: Moment) -> list[Item]:
+        found = super().items(now)
+        if found is not self._whole:
+            self._whole, self._cleared, self._read, self._bytes = found, [], 0, 0
+        self._bytes += self.added(found[self._read :])
+        self._read = len(found)
+        if self.pieces.ruler.tokens(self._bytes) <= TRIGGER:
+            return found
+        newest = (each for group in reversed(now.groups) for each in reversed(group.results))
+        keep, cleared = set(islice(newest, KEEP)), self._cleared
+        while len(cleared) < len(found) and keep.isdisjoint(_results(found[len(cleared)])):
+            cleared.append(self._without(found[len(cleared)], now, keep))
+        return [*cleared, *(self._without(item, now, keep) for item in found[len(cleared) :])]
+
+    def _without(self, item: Item, now: Moment, keep: set[int]) -> Item:
+        gone = sum(each not in keep for each in _results(item))
+        return self.pieces.cleared(item.group, now.at.fold.evicted, gone) if item.group and gone else item
+
+
+def _others(pins: Mapping[int, list[Item]], turns: Collection[int | None]) -> list[Item]:
+    """Pinned turns that are not among these."""
+    return [item for turn, items in pins.items() if turn not in turns for item in items]
+
+
+def _results(item: Item) -> tuple[int, ...]:
+    return () if item.group is None else item.group.results
+
+
+def _is_active(group: Group, since: int) -> bool:
+    first = group.first
+    return begins(first) >= first.id and first.turn_id is not None and first.turn_id >= since
