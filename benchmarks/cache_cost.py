@@ -198,7 +198,7 @@ def samples(data: Path | None, quick: bool) -> Iterator[tuple[str, Build]]:
 
 
 def measured(sample: str, agent: foldmark.Agent, model: str, budget: int) -> Case | None:
-    """One conversation under all policies, `steady` also with the end of a turn as a boundary; None without requests."""
+    """One conversation under all policies, `steady` also with turns' ends as boundaries; None without requests."""
     began = time.process_time()
     provider, _, name = model.partition("/")
     known = model_of(provider, name)

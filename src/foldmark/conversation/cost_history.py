@@ -99,36 +99,45 @@ class Moment(Struct):
     turn: int | None = None
     events: list[Event] = []
     groups: list[Group] = []
-    spans: list[Span] = []
     places: dict[int, int] = {}
     old: int = 0
     plain: bool = False
     opened: bool = True
+    _spans: list[Span] = []
+    _new: list[Event] = []
 
     def follow(self, new: list[Event], *, goes_on: bool) -> None:
         """Go on with what is new behind what is there, or else instead of it."""
         calls = {event.id for event in new if event.kind == "tool_call"}
         late = any((e.kind == "tool_result" and e.answers not in calls) or begins(e) < e.id for e in new)
-        self.events = [*self.events, *new] if goes_on else new
-        if not goes_on or late:
-            self.groups, self.places, self.spans = [], {}, []
+        if goes_on and not late:
+            self.events += new
+            self._new += new
+        else:
+            self.events = [*self.events, *new] if goes_on else new
+            self.groups, self.places, self._spans, self._new = [], {}, [], self.events[:]
         self.old = len(self.groups)
         self.groups += groups_of(new if self.old else self.events)
         self.places |= {e.id: i for i in range(self.old, len(self.groups)) for e in self.groups[i].events}
-        last = self.spans[-1] if self.spans else None
-        if last and any(event.turn_id is not None and event.turn_id < last.unit.opener for event in new):
-            self.spans, last = [], None
-        if last:
-            self.spans.pop()
-        at = last.at if last else 0
-        upto = self.spans[-1].upto if self.spans else 0
+
+    @property
+    def spans(self) -> list[Span]:
+        """The turns, oldest first; those that changed are found again when somebody asks."""
+        if not self._new:
+            return self._spans
+        last = self._spans.pop() if self._spans else None
+        if last and any(event.turn_id is not None and event.turn_id < last.unit.opener for event in self._new):
+            self._spans, last = [], None
+        at, upto = last.at if last else 0, self._spans[-1].upto if self._spans else 0
         units = Units(reversed(self.events[at:]))
         for index in reversed(range(units.all())):
             unit = units[index]
             found = [self.places[event.id] for event in unit.events if event.id in self.places]
             upto += sum(map(weigh, unit.events))
-            self.spans.append(Span(unit, at, min(found, default=len(self.groups)), upto))
+            self._spans.append(Span(unit, at, min(found, default=len(self.groups)), upto))
             at += len(unit.events)
+        self._new = []
+        return self._spans
 
 
 def moments(agent: Agent, found: Sequence[Asked], reader: str) -> Iterator[tuple[Asked, Moment]]:

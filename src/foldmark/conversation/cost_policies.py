@@ -103,21 +103,20 @@ class Eager(Sender):
         self._front: list[Item] = []
         self._turns: dict[int, tuple[list[Item], int]] = {}
         self._aged: list[Item] = []
-        self._since = 0
+        self._since = self._active = 0
 
     def items(self, now: Moment) -> list[Item]:
         if now.opened or not now.plain or not now.old:
             self._cut(now)
-        begin = now.spans[-1].begin if now.spans else 0
-        self._age(now, begin)
-        groups = now.groups[begin + len(self._aged) :]
+        self._age(now)
+        groups = now.groups[self._active + len(self._aged) :]
         return [*self._front, *self._aged, *self.shown(groups, now, self._since)]
 
-    def _age(self, now: Moment, begin: int) -> None:
+    def _age(self, now: Moment) -> None:
         """Take up what changes no more while the turn lasts: messages in front of the results that are recent."""
-        newest = (each for group in reversed(now.groups[begin:]) for each in reversed(group.results))
+        newest = (each for group in reversed(now.groups[self._active :]) for each in reversed(group.results))
         recent = set(islice(newest, self.config.truncate_recent_count))
-        for group in now.groups[begin + len(self._aged) :]:
+        for group in now.groups[self._active + len(self._aged) :]:
             if not recent.isdisjoint(group.results):
                 break
             active, evicted = _is_active(group, self._since), now.at.fold.evicted
@@ -125,7 +124,7 @@ class Eager(Sender):
 
     def _cut(self, now: Moment) -> None:
         """Find the window. What is over stays as it is for as long as the turn lasts."""
-        self._aged, self._since = [], active_from(now.spans[-1].unit.events) if now.spans else 0
+        self._aged, self._since, self._active = [], 0, 0
         if not now.plain or not now.old:
             self._turns = {}
         older: list[list[Item]] = []
@@ -135,9 +134,10 @@ class Eager(Sender):
         else:
             newest, *rest = reversed(now.spans)
             settled, end = newest.unit.settled, newest.begin
+            self._since, self._active = active_from(newest.unit.events), end
             then = [group for group in now.groups[end:] if begins(group.first) <= settled]
             head = self.pieces.head(self.sources(as_of(now.at, settled)).now, anchors=True)
-            before = [head, *self.shown(then, now, active_from(newest.unit.events))]
+            before = [head, *self.shown(then, now, self._since)]
             turns = set(newest.unit.turns)
             pins = self.pinned(now, before, turns)
             size, before = self.size(before) + sum(map(self.added, pins.values())), before[1:]
