@@ -299,6 +299,14 @@ def test_only_recorded_thinking_counts_where_there_is_some(agent: foldmark.Agent
     assert row.thoughts == (1, 0, 0)
 
 
+def test_thinking_that_nobody_asked_for_is_passed_over(agent: foldmark.Agent) -> None:
+    block = {"type": "thinking", "thinking": "hm", "signature": "s"}
+    agent.append("assistant", "Hello.", data={"blocks": [block]}, dialect="anthropic")
+    turn(agent, 0, steps=1)
+    (row,) = replayed(agent, FULL)
+    assert row.thoughts == (1, 0, 0)
+
+
 def test_a_result_that_is_shortened_takes_the_thinking_behind_it(agent: foldmark.Agent) -> None:
     turn(agent, 0, steps=8, result=6000)
     steady, eager = replayed(agent, Policy("steady", 10**6), Policy("eager", 10**6))

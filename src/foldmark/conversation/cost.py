@@ -186,7 +186,8 @@ def replay(
     target = Target(name, wire, model, tuple(on_the_wire(tools).values()), Options(thinking=config.thinking))
     known: dict[Any, Item] = {}
     found = asked(agent)
-    thought = thought_about(agent) or {each.answer for each in found}
+    every = {each.answer for each in found}
+    thought = thought_about(agent) & every or every
     ledgers = []
     for policy in policies:
         sender = SENDERS[policy.kind](Pieces(target, policy.applied(config), known), limit)
