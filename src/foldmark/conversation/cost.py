@@ -76,7 +76,6 @@ class Policy(Struct, frozen=True):
         changes: dict[str, Any] = {"context_policy": "eager" if self.kind == "eager" else "steady"}
         if self.kind in ("eager", "steady"):
             changes |= {"sliding_context_tokens": self.budget}
-            changes |= {"sliding_context_low_water": 1.0} if self.kind == "eager" else {}
             changes |= {"sliding_context_low_water": self.low_water} if self.low_water is not None else {}
         else:
             changes |= WHOLE

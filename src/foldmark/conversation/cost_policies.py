@@ -236,7 +236,7 @@ class Steady(Sender):
     def _lower(self, now: Moment, most: float) -> None:
         fixed = self.pieces.head(self._sources.now, anchors=True, alone=True).size
         self._window.sort(key=lambda event: event.id)
-        reach, self._size = lowered(self._window, most * self.config.low_water, fixed, self.config)
+        reach, self._size = lowered(self._window, most * self.config.sliding_context_low_water, fixed, self.config)
         self._window = self._window[reach.cut :]
         self._sources = self.sources(as_of(now.at, reach.settled))
         left = {event.id for event in self._window}
@@ -258,25 +258,23 @@ class Steady(Sender):
     # The window, by what turns weigh
 
     def _steps(self, now: Moment, total: int) -> Steps:
-        step = max(1, round((1 - self.config.low_water) * self.budget))
+        step = max(1, round((1 - self.config.sliding_context_low_water) * self.budget))
         if not self._reserved:
             stable = [layer for layer in self.sources(now.at).now if layer.layer not in prompts.ANCHORS]
-            self._reserved = (
-                self.pieces.plain.tokens(self.pieces.head(stable, anchors=False, alone=True).size) + RESERVE
-            )
+            alone = self.pieces.head(stable, anchors=False, alone=True).size
+            self._reserved = self.pieces.plain.tokens(alone) + min(RESERVE, self.budget // 4)
         return Steps(step, self.budget - self._reserved, self.pieces.plain.tokens(total))
 
     def _opened(self, now: Moment) -> int:
         """The turn at which the window's beginning moved last, as `Windowing.opened`."""
         if not now.spans or not self.budget or self.config.context_size:
             return now.spans[-1].unit.opener if now.spans and self.config.context_size else 0
-        before = [0, *(span.upto for span in now.spans)]
-        steps, tokens = self._steps(now, before[-1]), self.pieces.plain.tokens
-        if (total := tokens(before[-2])) <= steps.room:
+        upto, spans, tokens = [0, *(span.upto for span in now.spans)], now.spans, self.pieces.plain.tokens
+        steps, index = self._steps(now, upto[-1]), len(spans) - 1
+        if (total := tokens(upto[index] + weigh(spans[index].unit.events[0]))) <= steps.room:
             return 0
         least = steps.room + (total - steps.room - 1) // steps.step * steps.step
-        index = len(now.spans) - 1
-        while index and tokens(before[index - 1]) > least:
+        while index and tokens(upto[index - 1] + weigh(spans[index - 1].unit.events[0])) > least:
             index -= 1
         return now.spans[index].unit.opener
 

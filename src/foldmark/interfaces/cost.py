@@ -6,8 +6,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from msgspec import structs
-
 import foldmark
 from foldmark.conversation import Agent, Log
 from foldmark.conversation.cost import (
@@ -107,8 +105,7 @@ def _existing(db: str) -> Iterator[Log | None]:
 def report(agent: Agent, wish: Wish) -> Report:
     """Replay an agent. Raises CommandError for a wrong wish, and where no model was ever asked."""
     config = agent.standing().config
-    own = structs.replace(config, context_policy="steady").low_water
-    lows = [own] if wish.low_water is None else low_waters(wish.low_water)
+    lows = [config.sliding_context_low_water] if wish.low_water is None else low_waters(wish.low_water)
     model = wish.model or (config.model if config.model != "offline" else _fitting(agent))
     agent.log.check_model(model)
     provider, _, name = model.partition("/")
