@@ -135,7 +135,7 @@ def test_answers_weigh_what_was_recorded(agent: foldmark.Agent) -> None:
 
 
 DEEDS = {3: "/pin {1}", 7: "/mark A", 9: "/rewind A", 11: "/context drop {10}", 15: "/unpin {1}"}
-DEEDS[13] = "/config set truncate_active=500"
+DEEDS |= {4: "/mark B", 8: "/config set cache_ttl=1h", 13: "/config set truncate_active=500"}
 """What is done after a turn; in braces the turns, by number."""
 
 
@@ -159,9 +159,18 @@ def long(agent: foldmark.Agent) -> foldmark.Agent:
             if chance.random() < 0.1:
                 agent.record("scratchpad", "notes".ljust(chance.randint(5, 200), "n"))
         agent.append("assistant", "answer ".ljust(chance.randint(10, 1500), "a"))
+        if number in (6, 12):  # as if the model's tokens had been counted
+            settings = agent.standing().settings
+            agent.record(
+                "config", "", data={"settings": {**settings, "calibration": {f"anthropic/{MODEL}": 2.5 + number / 8}}}
+            )
         if chance.random() < 0.5:
             agent.record("state", "Goal: x".ljust(chance.randint(10, 300), "s"))
         agent.end_turn()
+        if number % 4 == 1:  # nobody answers
+            agent.append("user", "Hello? ".ljust(chance.randint(10, 4000), "?"))
+            agent.record("state", "Goal: y".ljust(chance.randint(10, 300), "t"))
+            agent.end_turn()
         if number == 5:
             results = [e.id for e in agent.context().messages if e.kind == "tool_result" and len(e.content) > 500]
             agent.do(f"/context evict {results[-1]}")
@@ -170,12 +179,14 @@ def long(agent: foldmark.Agent) -> foldmark.Agent:
     return agent
 
 
-@pytest.mark.parametrize(("provider", "model"), [("anthropic", MODEL), ("gemini", "gemini-2.5-pro")])
-@pytest.mark.parametrize("kind", ["eager", "steady"])
+@pytest.mark.parametrize(
+    ("provider", "model"), [("anthropic", MODEL), ("anthropic", "claude-sonnet-5-5"), ("gemini", "gemini-2.5-pro")]
+)
+@pytest.mark.parametrize(("kind", "budget"), [("eager", 14_000), ("steady", 14_000), ("steady", 7_000)])
 def test_every_request_is_the_one_that_would_have_been_sent(
-    long: foldmark.Agent, provider: str, model: str, kind: str
+    long: foldmark.Agent, provider: str, model: str, kind: str, budget: int
 ) -> None:
-    config, policy = long.standing().config, Policy(kind, 14_000)
+    config, policy = long.standing().config, Policy(kind, budget)
     tools = long.tools()
     (row,) = replay(long, [policy], provider, model, rules=explicit(100), tools=tools)
     made = [prepare(e.at, policy.applied(config), provider, model, tools=tools).tokens for e in asked(long)]

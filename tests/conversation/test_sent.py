@@ -303,6 +303,17 @@ def test_erased_content_is_shown_as_redacted(path: Path, log: Log, agent: Agent)
     assert [each.verdict for _, each in all_sent(log)] == ["erased", "erased", "identical"]
 
 
+def test_what_was_erased_before_a_request_is_no_loss_of_it(log: Log, agent: Agent) -> None:
+    """Although it stood between the messages that were sent."""
+    first, second = say(agent, "first", "the SECRET plan")
+    agent.do(f"/message remove {second} --yes")
+    say(agent, "third")
+    assert [each.verdict for _, each in all_sent(log)] == ["identical", "erased", "identical"]
+    agent.do(f"/message remove {first} --yes")
+    assert [each.verdict for _, each in all_sent(log)] == ["erased", "erased", "erased"]
+    assert [part.text for part in all_sent(log)[-1][1].request.manifest.parts if part.layer == "window"][-1] == "third"
+
+
 def test_erasing_moves_no_window(log: Log, agent: Agent) -> None:
     """What was left out for its size stays left out, although there would be room now."""
     agent.configure("tools", "slash, filter_context")

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from caches import Sent
 from foldmark.core import media
-from foldmark.core.caching import Beginnings, Bill, Block, Cache, Rules, blocks
+from foldmark.core.caching import Bill, Rules, blocks
 
 ANTHROPIC = Rules(100, look=20)
 OLDER = Rules(1024, step=128)
@@ -30,24 +31,6 @@ def body(*parts: dict[str, Any], system: list[dict[str, Any]] | None = None) -> 
 def chat(*texts: str) -> dict[str, Any]:
     """An OpenAI request of user messages."""
     return {"model": "m", "messages": [{"role": "user", "content": each} for each in texts]}
-
-
-class Sent:
-    """One conversation's requests on their way to a cache."""
-
-    def __init__(self, rules: Rules | None) -> None:
-        self._cache, self._request, self._blocks = Cache(rules), Beginnings(), list[Block]()
-
-    def bill(self, dialect: str, body: dict[str, Any], tokens: int, now: float) -> Bill:
-        """What a request costs."""
-        found = blocks(dialect, body)
-        pairs = enumerate(zip(found, self._blocks, strict=False))
-        same = next(
-            (index for index, (one, other) in pairs if one.data != other.data), min(len(found), len(self._blocks))
-        )
-        self._request.follow(same, found[same:])
-        self._blocks = found
-        return self._cache.bill(self._request, [i for i, block in enumerate(found) if block.marked], tokens, now)
 
 
 def bills(rules: Rules, dialect: str, *bodies: dict[str, Any], tokens: int = 1000) -> list[Bill]:
@@ -279,3 +262,15 @@ def test_the_same_request_again_writes_nothing(parts: list[dict[str, Any]], toke
     cache = Sent(ANTHROPIC)
     one, two = (cache.bill("anthropic", body(*parts), tokens, 0.0) for _ in "ab")
     assert two == Bill(one.fresh, 0, one.write)
+
+
+def test_what_is_kept_for_an_hour() -> None:
+    """It costs 1.6 times as much to write, and is there after a pause that the rest did not outlive."""
+    hour = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+    for mark, kept in ((MARK, False), (hour, True)):
+        cache, asked = Sent(ANTHROPIC), body(text(100, **mark))
+        first, again = cache.bill("anthropic", asked, 1000, 0.0), cache.bill("anthropic", asked, 1000, 3600.0)
+        assert first == Bill(0, 1000, 0, 1000 if kept else 0)
+        assert first.written == (1600 if kept else 1000)
+        assert again.read == (1000 if kept else 0)
+        assert cache.bill("anthropic", asked, 1000, 7201.0).read == 0

@@ -19,6 +19,7 @@ from wire_openai import OpenAIWire
 
 import foldmark
 from foldmark.conversation.doctor import examine
+from foldmark.core.answer import Usage
 
 Start = Callable[..., Terminal]
 Provide = Callable[..., Loopback]
@@ -274,6 +275,21 @@ def test_an_assumed_window_is_said_once(terminal: Start, log: foldmark.Log, monk
         screen.type(CTRL_D)
         assert screen.end() == 0
         assert screen.screen.count("is assumed") == 1
+
+
+def test_what_the_cache_missed_is_said(terminal: Start, provider: Provide) -> None:
+    provider([Reply((Say(("Yes.",)),), usage=Usage(fresh=5000, cache_read=read)) for read in (0, 0, 4992)])
+    with terminal("chat", "--model", "openai/gpt-5") as screen:
+        screen.until(PROMPT)
+        screen.type("first\r")
+        screen.until(PROMPT)
+        screen.type("second\r")
+        screen.until("Request 2 missed 5,000: nothing changed; the provider did not keep it.)\n> ")
+        screen.type("third\r")
+        screen.until(PROMPT)
+        screen.type(CTRL_D)
+        assert screen.end() == 0
+        assert screen.screen.count("missed") == 1
 
 
 # Asking again

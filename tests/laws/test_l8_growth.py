@@ -1,101 +1,41 @@
 """Law L8 (SPEC 3, 5.7): between two boundaries a request begins with the whole of the request before.
 
-Random histories of an agent with the policy `steady`, with tools, thinking, images, memos that are saved, mail,
-children, calibrations and reminders in mid-turn, in every dialect. What makes a boundary is told here from what was
-done, not from the program: an operation but a mark, a setting, a `system` message. A step of the window, which no event
-names, shows in the edge.
-`FOLDMARK_DEEP=1` runs more of all.
+Random histories of agents and their forks, in every dialect and under both policies (`growing.py`): parallel calls
+whose results come one by one, thinking, images and documents, memos that come and go, mail, children, reminders and
+calibrations in mid-turn, operations of every kind. What makes a boundary is told there from what was done and from
+weights, not by the program. The policy `eager` makes each request afresh; of it is demanded that the same log gives the
+same request, that only results change, by being cut shorter, and that a request grows where the manifest shows no
+change. `FOLDMARK_DEEP=1` runs more of all.
 """
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from growing import BUDGETS, DEEDS, KEEPS, LIMITS, SMALL, Deed, History
+from growing import of as sent
+from hypothesis import Phase, given, note, seed, settings
 from hypothesis import strategies as st
-from random_logs import image
+from random_logs import TARGETS
 from test_window_laws import MODELS as ALL
 
 import foldmark
-from deeds import OPERATING, SAYING, do, family, ids
+from deeds import ids
 from foldmark import Agent
 from foldmark.conversation import memos
 from foldmark.conversation.rebuilding import rebuilt
 from foldmark.conversation.sent import record_sent
-from foldmark.conversation.usage import calibrate
-from foldmark.core.answer import Usage
-from foldmark.core.caching import blocks
-from foldmark.core.events import OPERATION_KINDS
 from foldmark.core.request import Request
-from foldmark.core.segments import Segment
 
-# Where no tools are offered, as here, DeepSeek's models get `reasoning_content` from the first call on, everywhere.
 MODELS = {provider: model for provider, model in ALL.items() if provider != "ollama"}
 DIALECTS = {"openai_responses": "openai", "offline": None}
-BUDGET = 10_000
 TEXT = "Where does the parser keep the names of files? "
-
-ALIKE = ("look", "look", "look", "think", "picture", "memo", "mail", "remind", "calibrate")
-DEEDS = st.lists(
-    st.tuples(
-        st.sampled_from((*SAYING, *ALIKE * 2, *OPERATING, *["say"] * 6, *["tools"] * 6)),
-        st.integers(0, 60),
-        st.integers(0, 5),
-    ),
-    min_size=20,
-    max_size=60,
-)
-
-
-def act(agent: Agent, dialect: str | None, deed: str, number: int) -> None:
-    """Do one of `ALIKE`, or what `deeds` has."""
-    match deed:
-        case "look" | "picture":
-            blocks = {"blocks": [image()]} if deed == "picture" else {}
-            agent.append_tool_call("read_file", {"path": f"{number}"}, call_id=f"r{number}", dialect=dialect)
-            agent.append_tool_result(f"r{number}", "line " * 15 * number, dialect=dialect, data=blocks or None)
-        case "think":
-            thought = {"type": "thinking", "thinking": f"Hm, {number}.", "signature": f"signed {number}"}
-            agent.append("assistant", f"I think {number}.", data={"blocks": [thought]}, dialect="anthropic")
-        case "memo":
-            memos.save(agent, f"The parser keeps names in table {number}. " + TEXT * (number // 20), (), "human")
-            agent.append("user", TEXT * (1 + number // 4))
-        case "mail":
-            for child in family(agent)[1:2]:
-                child.do(f"/send {agent.id} Found {number}.")
-        case "remind":
-            agent.append(
-                "user", f"[Foldmark: your context is {number}% full.]", data={"reminder": number}, actor="system"
-            )
-        case "calibrate":
-            request = agent.request("openai", "gpt-5")
-            calibrate(agent, request, Usage(fresh=request.size // (2 + number % 4)))
-        case _:
-            do(agent, deed, number)
-
-
-def sent(request: Request) -> list[bytes]:
-    """What is compared: the content blocks, without what stands behind the newest message."""
-    found = [block.data for block in blocks(request.dialect, request.body)]
-    last = request.manifest.parts[-1] if request.manifest.parts else None
-    return found[:-1] if last is not None and last.how == "synthetic" and last.kind in ("go_on", "empty") else found
-
-
-def asks(request: Request) -> bool:
-    """Whether the model is asked here: every call has its result, and it is not the model that spoke last."""
-    parts = [part for part in request.manifest.parts if part.layer in ("window", "pinned")]
-    open_calls = any(part.how == "synthetic" and part.kind == "tool_result" for part in parts)
-    return bool(parts) and not open_calls and parts[-1].kind in ("user", "tool_result", "tool")
-
-
-def named(agent: Agent, since: int) -> bool:
-    """Whether something that makes a boundary was recorded since an event."""
-    store, own = agent.log.store, Segment(agent.id, since + 1, agent.standing().newest)
-    done = {event.kind for event in store.operations(agent.id, after=since)} & {*OPERATION_KINDS}
-    others = [*store.of_kind("config", (own,)), *store.of_kind("system", (own,))]
-    return bool(done - {"mark"} or others)
+DEEP = os.environ.get("FOLDMARK_DEEP") == "1"
+MANY, SOME = settings().max_examples * 16 // 25, settings().max_examples // 8
 
 
 @pytest.fixture
@@ -104,7 +44,7 @@ def log() -> Iterator[foldmark.Log]:
         yield log
 
 
-def prepared(log: foldmark.Log, budget: int = BUDGET) -> Agent:
+def prepared(log: foldmark.Log, budget: int = 10_000) -> Agent:
     agent = log.agent("root")
     for key, value in {
         "context_policy": "steady",
@@ -120,37 +60,40 @@ def prepared(log: foldmark.Log, budget: int = BUDGET) -> Agent:
     return agent
 
 
-@settings(max_examples=settings().max_examples // 2)
-@given(deeds=DEEDS, provider=st.sampled_from(sorted(MODELS)))
-def test_l8_a_request_begins_with_the_one_before(deeds: list[tuple[str, int, int]], provider: str) -> None:
-    with foldmark.open(":memory:", settings={}) as log:
-        agent, before, at = prepared(log), None, 0
-        for deed, number, who in deeds:
-            there = family(agent)
-            act(there[who % len(there)] if who > 3 else agent, DIALECTS.get(provider, provider), deed, number)
-            request = agent.request(provider, MODELS[provider])
-            assert agent.request(provider, MODELS[provider]).bytes == request.bytes
-            if request.manifest.edge.why == "planning":
-                before = None
-                continue
-            if not asks(request):
-                continue
-            edge = request.manifest.edge
-            assert request.tokens <= BUDGET or _one_turn(request), (request.tokens, edge)
-            if before is not None and not named(agent, at):
-                if edge.settled == before.manifest.edge.settled:
-                    assert sent(request)[: len(sent(before))] == sent(before), (deed, number)
-                    assert before.manifest.edge.first in (edge.first, None)
-                else:
-                    assert edge.settled > before.manifest.edge.settled
-            record_sent(agent, request)
-            assert rebuilt(agent, log.store.newest_sent(agent.id, 1)[0].id).verdict == "identical"
-            before, at = request, agent.standing().newest
+def histories(policy: str, budgets: st.SearchStrategy[int], examples: int, part: int = 0) -> Counter[str]:
+    """Play random histories, others in each part, and count what came up in them."""
+    seen: Counter[str] = Counter()
+
+    @settings(max_examples=examples, phases=(Phase.explicit, Phase.reuse, Phase.generate))  # to shrink takes minutes
+    @given(DEEDS, st.sampled_from(TARGETS), budgets, KEEPS, LIMITS)
+    def play(deeds: list[Deed], target: tuple[str, str], budget: int, keeps: int, limit: int | None) -> None:
+        history = History(policy, target, budget, keeps, limit)
+        note("\n".join(f"{deed}," for deed in deeds if deed[0] != "rest"))
+        try:
+            for deed in deeds:
+                history.play(*deed)
+            history.reopened()
+        finally:
+            history.log.close()
+        seen.update(history.seen)
+
+    (play if DEEP else seed(part)(play))()
+    return seen
 
 
-def _one_turn(request: Request) -> bool:
-    turns = {part.turn for part in request.manifest.parts if part.layer in ("window", "pinned")} - {None}
-    return len(turns) == 1 or bool(request.manifest.edge.oldest)
+@pytest.mark.parametrize("part", range(3))
+def test_l8_a_request_begins_with_the_one_before(part: int) -> None:
+    seen = histories("steady", BUDGETS, MANY // 3, part)
+    assert seen["steps"] >= 2_830
+    assert seen["grown"] >= 1_000
+    assert seen["window steps"] >= 10
+    assert seen["budget steps"] >= 5
+
+
+def test_l8_under_eager_only_what_is_shortened_changes() -> None:
+    seen = histories("eager", SMALL, SOME)
+    assert seen["steps"] >= 1_500
+    assert min(seen["grown"], seen["shortened"]) >= 300
 
 
 @pytest.mark.parametrize("provider", MODELS)
@@ -197,6 +140,52 @@ def test_a_new_state_stands_in_front_of_the_next_question_and_the_old_one_stays(
     agent.do("/mark here")
     agent.do("/clear here")  # an operation is a boundary: what is old goes
     assert "Goal: one" not in agent.request("openai", "gpt-5").bytes.decode()
+
+
+def test_a_fork_is_no_boundary_of_its_parent(log: foldmark.Log) -> None:
+    agent = prepared(log)
+    agent.append("user", "Look.")
+    for number in range(4):
+        agent.append_tool_call("read_file", {"path": str(number)}, call_id=f"c{number}", dialect="openai")
+        agent.append_tool_result(f"c{number}", "x" * 2000, dialect="openai")
+    before = agent.request("openai", "gpt-5")
+    record_sent(agent, before)
+    agent.do("/mark here")
+    agent.do("/fork here")
+    assert agent.request("openai", "gpt-5").bytes == before.bytes
+    agent.append("assistant", "A child looks further.")
+    agent.end_turn()
+    agent.append("user", "And?")
+    assert sent(agent.request("openai", "gpt-5"))[: len(sent(before))] == sent(before)
+
+
+def test_a_step_stays_where_the_model_was_asked_although_no_answer_came(log: foldmark.Log) -> None:
+    agent = prepared(log)
+    agent.configure("truncate_recent", 5000)
+    agent.append("user", "Read all of it.")
+    request = before = agent.request("openai", "gpt-5")
+    for number in range(20):
+        agent.append_tool_call("read_file", {"path": f"{number}"}, call_id=f"c{number}", dialect="openai")
+        agent.append_tool_result(f"c{number}", "line " * 2000, dialect="openai")
+        before, request = request, agent.request("openai", "gpt-5")
+        if before.manifest.edge.settled != request.manifest.edge.settled:
+            break
+    assert request.manifest.edge.settled == agent.standing().newest
+    agent.end_turn(interrupted=True)
+    agent.append("user", "What did you find?")
+    asked = agent.request("openai", "gpt-5")
+    assert asked.manifest.edge.settled == request.manifest.edge.settled
+    assert sent(asked)[: len(sent(request))] == sent(request)
+
+
+def test_where_nobody_opened_a_turn_older_ones_make_room_for_the_newest(log: foldmark.Log) -> None:
+    agent = prepared(log)
+    for number in range(3):
+        agent.append("assistant", f"{number} " + "word " * 2000)
+        agent.end_turn()
+    request = agent.request("openai", "gpt-5", limit=4000)
+    assert request.tokens <= 4000
+    assert request.manifest.edge.first == ids(agent)[-1]
 
 
 def test_results_keep_what_they_entered_with_until_an_operation(log: foldmark.Log) -> None:

@@ -411,6 +411,7 @@ def test_a_request_is_accepted_and_holds_what_it_should(wire: Wire, scenario: Se
 @every_wire
 def test_what_stands_in_front_of_the_messages(wire: Wire) -> None:
     with conversation(wire, TOOLS) as agent, Loopback(wire, [says("Hello.")]) as server:
+        agent.configure("context_policy", "eager")  # which has all of it in the system field
         REQUESTS[1].build(agent)
         heard(wire, server, agent.request())
         body = server.asked[0].body
@@ -471,6 +472,8 @@ def test_a_conversation(wire: Wire, scenario: Talk) -> None:
     answers = [answer for _, each in scenario.turns for answer in each]
     with conversation(wire, TOOLS) as agent, Loopback(wire, answers) as server:
         provider = connect(wire, server.url)
+        if scenario.never:
+            agent.configure("context_policy", "eager")  # which takes the thinking of older turns out
 
         async def talk() -> None:
             for text, _ in scenario.turns:

@@ -73,6 +73,7 @@ def converse(names: Sequence[str]) -> None:
     """A conversation that is led by these providers, one turn each."""
     order = [BY_NAME[name] for name in names]
     with conversation(order[0], TOOLS) as agent:
+        agent.configure("context_policy", "eager")  # each turn has a server of its own, which knows no other's thinking
 
         async def talk() -> None:
             for number, wire in enumerate(order):

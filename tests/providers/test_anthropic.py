@@ -28,8 +28,11 @@ from foldmark.core.view import Calls, Said, Step, Used, View
 from foldmark.providers.access import Access
 from foldmark.providers.anthropic import encode, parse
 from foldmark.providers.anthropic_api import connect
+from foldmark.providers.anthropic_binding import bind, mark
+from foldmark.providers.anthropic_blocks import BOUND
 
 MODEL = "claude-opus-5-5"
+UNBOUND = "claude-opus-5"
 KEY = "sk-ant-7f3a91c2"
 TOOLS = (ToolSpec("look", "Looks.", {"type": "object"}), ToolSpec("seek", "Seeks.", {"type": "object"}))
 POINT = {"type": "ephemeral"}
@@ -55,7 +58,20 @@ def prompt(*steps: Step, stable: str = "Be brief.", anchors: str = "", settled: 
     return Prompt(stable, steps, anchors=anchors, settled=settled)
 
 
-def messages(*steps: Step, name: str = MODEL, thinking: str = "default") -> list[dict[str, Any]]:
+def fitting(*steps: Step, name: str = MODEL, tools: Sequence[ToolSpec] = ()) -> tuple[Step, ...]:
+    """The steps as if the model had thought each block behind what stands in front of it here."""
+    found: list[Step] = []
+    for step in steps:
+        if isinstance(step, Calls) or step.role == "assistant":
+            calls = [ToolCall(call.call_id, call.name, {}) for call in step.calls] if isinstance(step, Calls) else []
+            asked = encode(name, prompt(*found), tools)
+            pieces = bind(lambda asked=asked: asked, (step.text, *map(Kept, step.kept), *calls))  # type: ignore[misc]
+            step = step._replace(kept=tuple(piece.block for piece in pieces if isinstance(piece, Kept)))
+        found.append(step)
+    return tuple(found)
+
+
+def messages(*steps: Step, name: str = UNBOUND, thinking: str = "default") -> list[dict[str, Any]]:
     """The messages as (role, blocks), without cache points."""
     body = encode(name, prompt(*steps), options=Options(thinking=thinking))
     assert violations(body) + manual_thinking(body) == []
@@ -161,7 +177,8 @@ def test_thinking_of_another_conversation_goes_to_models_that_do_not_bind_it() -
     other = {**THOUGHT, "imported": True}
 
     def thinking(model: str) -> list[Any]:
-        steps = user("See?"), Calls("", (used(),), (other, THOUGHT)), Said("assistant", "And", (), (other,))
+        thought = fitting(user("See?"), Calls("", (used(),), (THOUGHT,)), name=model, tools=TOOLS)[1].kept[0]
+        steps = user("See?"), Calls("", (used(),), (other, thought)), Said("assistant", "And", (), (other,))
         body = encode(model, prompt(*steps, user("Go on.")), TOOLS, Options(thinking="low"))
         blocks = [block for message in body["messages"] for block in message["content"]]
         return [block for block in blocks if block["type"] == "thinking"]
@@ -300,16 +317,68 @@ def test_where_a_model_does_not_think_its_earlier_thinking_is_not_sent() -> None
     for name, level in (("claude-sonnet-4-6", "default"), ("claude-sonnet-4-5", "default"), ("claude-opus-5", "off")):
         assert answer_of(step, name=name, thinking=level) == ["B", "look"]
     for name, level in (("claude-sonnet-4-6", "low"), ("claude-opus-5", "default"), ("claude-opus-5-5", "off")):
-        assert answer_of(step, name=name, thinking=level) == ["c2ln", "B", "look"]
+        assert answer_of(*fitting(user("A"), step, name=name)[1:], name=name, thinking=level) == ["c2ln", "B", "look"]
 
 
 def test_models_that_bind_thinking_to_its_past_are_told_to_drop_what_no_longer_fits() -> None:
-    steps = user("A"), Calls("", (used(),), (THOUGHT,))
+    steps = fitting(user("A"), Calls("", (used(),), (THOUGHT,)))
     assert encode(MODEL, prompt(*steps))["thinking"] == {"type": "adaptive", "block_binding": DROP}
     low = encode(MODEL, prompt(*steps), options=Options(thinking="low"))
     assert low["thinking"] == {**ADAPTIVE, "block_binding": DROP}
     assert "thinking" not in encode("claude-opus-5", prompt(*steps))
     assert "thinking" not in encode(MODEL, prompt(user("A"), Calls("", (used(),))))
+
+
+ONE, TWO, THREE = ({"type": "thinking", "thinking": "Hm.", "signature": name} for name in ("one", "two", "three"))
+
+
+def sent_of(*steps: Step, stable: str = "Be brief.", tools: Sequence[ToolSpec] = TOOLS) -> list[str]:
+    """The thinking that is sent of these steps, by its signatures."""
+    body = encode(MODEL, prompt(*steps, stable=stable), tools)
+    assert BOUND not in json.dumps(body)
+    return [b["signature"] for m in body["messages"] for b in m["content"] if b["type"] == "thinking"]
+
+
+def test_thinking_is_sent_while_what_stood_in_front_of_it_does() -> None:
+    steps = user("A"), Calls("", (used(),), (ONE,)), model("B", TWO), user("C"), Calls("", (used("c2"),), (THREE,))
+    fit = fitting(*steps, tools=TOOLS)
+    assert sent_of(*fit) == sent_of(*fit, tools=TOOLS[::-1]) == sent_of(*fit, user("D")) == ["one", "two", "three"]
+    assert sent_of(*fit, stable="Be quick.") == sent_of(*fit, tools=TOOLS[:1]) == sent_of(user("a"), *fit[1:]) == []
+    changed = *fit[:3], user("c"), fit[4]
+    assert sent_of(*changed) == ["one", "two"]
+    # What is thought behind the change knows that there was no third block.
+    again = fitting(*changed[:4], model("D", {**THREE, "signature": "four"}), tools=TOOLS)[4]
+    assert sent_of(*changed[:4], again, user("E")) == ["one", "two", "four"]
+    assert sent_of(*fit[:4], again, user("E")) == ["one", "two"]
+
+
+def test_thinking_may_be_left_out_in_front_of_other_thinking_and_not_between() -> None:
+    steps = user("A"), Calls("", (used(),), (ONE,)), Calls("", (used("c2"),), (TWO,)), model("B", THREE), user("C")
+    a, first, second, third, c = fitting(*steps, tools=TOOLS)
+    assert sent_of(a, first._replace(kept=()), second, third, c) == ["two", "three"]
+    assert sent_of(a, first, second._replace(kept=()), third, c) == ["three"]
+    assert sent_of(a, first, second._replace(kept=(TWO,)), third, c) == ["three"]
+    assert sent_of(a, first, second, third._replace(kept=()), c) == ["one", "two"]
+
+
+def test_what_a_block_is_bound_to_begins_at_a_compaction() -> None:
+    made = {"type": "compaction", "content": "They asked.", "encrypted_content": "b3Bh"}
+    asked = encode(MODEL, prompt(user("A"), model("B"), user("C")), TOOLS)
+    *_, kept = (
+        piece
+        for piece in bind(lambda: asked, ("Now.", Compacted((made,), "They asked.", 0, 0), Kept(ONE)))
+        if isinstance(piece, Kept)
+    )
+    summary = Said("assistant", "", (), (made,), native=True)
+    assert sent_of(summary, Said("assistant", "Now.", (), (kept.block,)), user("D")) == ["one"]
+
+
+def test_a_model_that_is_newer_than_the_table_binds_by_its_version() -> None:
+    step = model("B", ONE)
+    assert answer_of(step, user("C"), name="claude-opus-6") == ["B"]
+    assert answer_of(step, user("C"), name="claude-opus-5") == ["one", "B"]
+    body = encode("claude-opus-6", prompt(user("A"), step, user("C")), options=Options(binds=False))
+    assert ONE in body["messages"][1]["content"]
 
 
 KEPT = st.lists(
@@ -524,7 +593,7 @@ HELLO = block(0, {"type": "text", "text": "He"}, {"type": "text_delta", "text": 
 
 
 def test_the_body_goes_out_as_it_was_encoded_with_stream_behind_it() -> None:
-    asked = request(user("Naïve 🐈?"), Calls("", (used(),), (THOUGHT,)))
+    asked = request(*fitting(user("Naïve 🐈?"), Calls("", (used(),), (THOUGHT,)), tools=TOOLS))
     with Loopback(AnthropicWire(), [Reply((Say(("Hi",)),))]) as server:
         ask(server, asked)
     (received,) = server.asked
@@ -552,6 +621,11 @@ def test_pieces_come_in_order_and_what_is_kept_at_the_end() -> None:
         pieces = ask(server)
     shown = [piece.text if isinstance(piece, Thought) else piece for piece in pieces[:-5]]
     assert shown == ["H", "m.", "I ", "look.", "Ye", "s."]
+    first, second = (piece.block.pop(BOUND) for piece in pieces if isinstance(piece, Kept))
+    assert first["model"] == MODEL
+    assert first["after"] is None
+    assert second["after"] == mark(THOUGHT)
+    assert first["prefix"] != second["prefix"]
     assert pieces[-5:] == [
         Kept(THOUGHT),
         Kept({"type": "thinking", "thinking": "Yes.", "signature": "dHdv", "after": 7}),
@@ -564,10 +638,10 @@ def test_pieces_come_in_order_and_what_is_kept_at_the_end() -> None:
 def test_the_server_takes_its_thinking_back_unchanged_only() -> None:
     wire = AnthropicWire()
     with Loopback(wire, [Reply((Think("Hm.", "c2ln"),)), Reply(()), Reply(())]) as server:
-        ask(server)
-        ask(server, request(user("A"), Calls("", (used(),), (THOUGHT,))))
+        (kept,) = [piece.block for piece in ask(server) if isinstance(piece, Kept)]
+        ask(server, request(user("Hi"), Calls("", (used(),), (kept,))))
         with pytest.raises(ProviderError, match="Invalid `signature` in `thinking` block"):
-            ask(server, request(user("A"), Calls("", (used(),), ({**THOUGHT, "thinking": "Ha."},))))
+            ask(server, request(user("Hi"), Calls("", (used(),), ({**kept, "thinking": "Ha."},))))
 
 
 def test_pings_and_events_that_are_not_known_are_passed_over() -> None:
@@ -588,7 +662,7 @@ def test_pings_and_events_that_are_not_known_are_passed_over() -> None:
         "Hi",
         Kept({"type": "carried", "of": "anthropic", "block": {**search, "input": '{"query"'}}),
         Kept({"type": "carried", "of": "anthropic", "block": {"type": "web_search_tool_result", "content": []}}),
-        Kept({**HIDDEN, "after": 2}),
+        Kept({**HIDDEN, "after": 2, BOUND: found[3].block[BOUND]}),
         Usage(9, 0, 0, 5),
         Stopped("end", "end_turn"),
     ]
@@ -839,9 +913,8 @@ def test_without_the_sdk_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) 
 
 
 def count(server: Loopback) -> int:
-    return asyncio.run(
-        connect(MODEL, Access(KEY, server.url)).count(request(user("A"), Calls("", (used(),), (THOUGHT,))))
-    )
+    steps = fitting(user("A"), Calls("", (used(),), (THOUGHT,)), tools=TOOLS)
+    return asyncio.run(connect(MODEL, Access(KEY, server.url)).count(request(*steps)))
 
 
 def test_counting_sends_what_costs_tokens_and_nothing_else() -> None:

@@ -78,6 +78,7 @@ def test_every_key_stands_in_files_and_environment(place: Place, key: str) -> No
         "model_commands": "mark, fork",
         "token_counting": "tokenizer",
         "thinking": "low",
+        "cache_ttl": "1h",
         "trim_target_tools": "Read, Bash",
         "tools": "slash, grep",
         "tool_approval": "ask, grep=always",

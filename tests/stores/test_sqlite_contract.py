@@ -304,6 +304,9 @@ def test_everything_equals_brute_force(steps: list[tuple[str, str, int]], data: 
     for kind in ("state", "scratchpad", "system"):
         of_kind = [e.id for e in events if e.kind == kind and contains(segments, e.agent_id, e.id)]
         assert sorted(store.of_kind(kind, segments)) == of_kind
+        agent, last, most = data.draw(agents), data.draw(ids | st.just(END)), data.draw(st.integers(1, 3))
+        recent = [e for e in reversed(events) if e.kind == kind and e.agent_id == agent and e.id <= last]
+        assert store.recent(kind, agent, last, most) == recent[:most]
 
     # Single events.
     agent, at = data.draw(agents), data.draw(ids)

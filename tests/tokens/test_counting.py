@@ -169,6 +169,7 @@ def test_the_window_is_cut_by_the_tokenizer_s_count():
     agent = log.agent("a")
     agent.do("/config set token_counting=tokenizer")
     agent.do("/context budget 3000")
+    agent.do("/config set context_policy=eager")
     for number in range(60):
         agent.append("user", f"Question {number}: " + "why is this so, and since when? " * 5)
         agent.append("assistant", "Because it always was. " * 5)

@@ -7,7 +7,7 @@ import pytest
 
 from foldmark.core.errors import CommandError
 from foldmark.providers.wires import WIRES
-from foldmark.tokens.models import _table, model_of
+from foldmark.tokens.models import _table, model_of, reads
 
 
 def test_published_figures():
@@ -115,3 +115,30 @@ def test_wrong_settings_are_named(overrides, said):
 def test_the_table_is_read_only_when_asked_for():
     code = "import sys, foldmark; print('foldmark.tokens.models' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_which_models_bind_thinking_and_whose_they_read() -> None:
+    fable, mythos, fable_2, mythos_2 = (
+        f"claude-{name}" for name in ("fable-5-1", "mythos-5-1", "fable-5-2", "mythos-5-2")
+    )
+    opus, sonnet, haiku = (f"claude-{name}-5-5" for name in ("opus", "sonnet", "haiku"))
+    old, older, odd = "claude-opus-5", "claude-haiku-4-5-20251001", "claude-opus-7"
+    binding = (fable, mythos, fable_2, mythos_2, opus, sonnet, haiku)
+    models = _table().providers["anthropic"].models
+    assert {name for name in models if model_of("anthropic", name).binds} == set(binding)
+    read = {
+        fable: {mythos, opus, old},
+        mythos: {fable, opus, old},
+        fable_2: {mythos_2, old},
+        mythos_2: {fable_2, old},
+        opus: {old},
+        sonnet: set(),
+        haiku: {old},
+        old: set(),
+    }
+    for model, makers in read.items():
+        known = {maker for maker in (*binding, old, older, odd) if reads("anthropic", model, maker)}
+        assert known == makers | {model, older, odd}, model
+    assert reads("anthropic", odd, fable)
+    assert reads("somebody", "a", "b")
+    assert model_of("anthropic", odd).binds is None

@@ -7,6 +7,7 @@ from msgspec import to_builtins
 from foldmark.commands.registry import Call, Command
 from foldmark.commands.show import addressee, request_json, request_text
 from foldmark.conversation import Agent, Result
+from foldmark.conversation.cached import Cached, cached, newest_cached
 from foldmark.conversation.rebuilding import Rebuilt, rebuilt
 from foldmark.core.sent import SentRequest
 from foldmark.core.towards import minute
@@ -26,36 +27,42 @@ def _sent(call: Call) -> Result:
     if call.get("ID") is None:
         return _list(call.agent)
     found = rebuilt(call.agent, call.number("ID"))
-    return Result(_text(call.agent, found), None, {**_row(found.sent), **_json(found)})
+    kept = cached(call.agent, found.sent.id)
+    return Result(_text(call.agent, found, kept), None, {**_row(found.sent, kept), **_json(found)})
 
 
 def _list(agent: Agent) -> Result:
-    found = agent.log.store.newest_sent(agent.id, MOST_LISTED)
+    found, kept = newest_cached(agent, MOST_LISTED)
     if not found:
         return Result("Nothing was sent to a model for this agent yet.", None, {"sent": []})
-    lines = [_line(each) for each in found]
+    lines = [_line(each, kept.get(each.id)) for each in found]
     lines += ["", "/context sent ID rebuilds one and shows it."]
-    return Result("\n".join(lines), None, {"sent": [_row(each) for each in found]})
+    return Result("\n".join(lines), None, {"sent": [_row(each, kept.get(each.id)) for each in found]})
 
 
-def _line(sent: SentRequest) -> str:
+def _line(sent: SentRequest, kept: Cached | None) -> str:
     purpose = f"{sent.makings.purpose}{' (planning)' if sent.makings.planning else ''}"
     turn = f" · turn {sent.turn}" if sent.turn else ""
-    return f"  {sent.id:>6}  {minute(sent.created_at)}  {addressee(sent)} · {_size(sent)} · {purpose}{turn}"
+    parts = f"{addressee(sent)} · {_size(sent)} · {purpose}{turn}{_cost(kept, ' · ')}"
+    return f"  {sent.id:>6}  {minute(sent.created_at)}  {parts}"
+
+
+def _cost(kept: Cached | None, before: str) -> str:
+    return f"{before}{kept.words}" if kept is not None and kept.words else ""
 
 
 def _size(sent: SentRequest) -> str:
     return f"~{count(sent.tokens, 'token')}, {sent.bytes:,} bytes"
 
 
-def _text(agent: Agent, found: Rebuilt) -> str:
+def _text(agent: Agent, found: Rebuilt, kept: Cached | None) -> str:
     sent = found.sent
     opening = (
         f"Request {sent.id}, which went to {addressee(sent)} for {agent.name or agent.id} after event "
         f"{sent.event}, {minute(sent.created_at)}: {_size(sent)}. Purpose: {sent.makings.purpose}.\n"
         f"{VERDICTS[found.verdict]}: {found.said}.\n"
         f"Over the wire went {found.on_the_wire}."
-    )
+    ) + _cost(kept, "\nCache: ")
     context = agent.at(sent.event) if sent.event else agent.context()
     return request_text(opening, context, found.request)
 
@@ -70,7 +77,7 @@ def _json(found: Rebuilt) -> dict[str, Any]:
     }
 
 
-def _row(sent: SentRequest) -> dict[str, Any]:
+def _row(sent: SentRequest, kept: Cached | None) -> dict[str, Any]:
     return {
         "id": sent.id,
         "agent": sent.agent,
@@ -83,6 +90,8 @@ def _row(sent: SentRequest) -> dict[str, Any]:
         "sha256": sent.sha256,
         "purpose": sent.makings.purpose,
         "planning": sent.makings.planning,
+        "cache_ttl": sent.makings.cache_ttl,
+        "cache": None if kept is None else kept.data(),
     }
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from foldmark.commands.registry import Call, Command
 from foldmark.conversation import Agent, Result, tree
+from foldmark.conversation.receipts import thoughts_told
 from foldmark.conversation.standing import Standing
 from foldmark.core.config import KEYS, key_of, parse
 from foldmark.core.errors import CommandError
@@ -17,8 +18,12 @@ def _set(call: Call, key: str, value: Any, text: str) -> Result:
     if agent != call.agent:
         agent.context()
         text = f"{text} (for {tree.label(agent)}, which this agent belongs to)"
+    from foldmark.conversation.thinking import changed  # 20 ms, and few settings need it
+
     event_id = agent.configure(key, value, actor=call.actor)
-    data = {"key": key, "value": value, "event": event_id}
+    thoughts = changed(agent, at, agent.standing()).data()
+    text = ". ".join((text.rstrip("."), *thoughts_told(thoughts))) + "." if thoughts else text
+    data = {"key": key, "value": value, "event": event_id, **thoughts}
     if (over := at.given.overrides.get(key)) is None:
         return Result(text, None, data)
     told = _typed(over.value)

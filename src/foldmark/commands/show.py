@@ -8,6 +8,7 @@ import msgspec
 
 from foldmark.commands.registry import Call, Command
 from foldmark.conversation import Context, Result
+from foldmark.conversation.cached import newest_turn
 from foldmark.conversation.fullness import assumed, fullness, rule
 from foldmark.core.events import Event
 from foldmark.core.request import Part, Request
@@ -47,8 +48,9 @@ def _show(call: Call) -> Result:
         f"~{count(request.tokens, 'token')}, {len(request.bytes):,} bytes. Context: {amount}."
     )
     text = f"{request_text(opening, context, request)}\n\n{fullness(agent, request)}"
-    if (told := assumed(agent)) is not None:
-        text += f"\n{told}"
+    kept, told = newest_turn(agent), assumed(agent)
+    text += "" if kept is None else f"\n{kept.text}"
+    text += "" if told is None else f"\n{told}"
     first = request.manifest.edge.first or 0
     window = takewhile(lambda message: message.id >= first, reversed(context.messages))
     turns = newest_turns(window, len(context.messages) + 1)

@@ -14,7 +14,7 @@ from foldmark.conversation.asking import NOBODY, Asking
 from foldmark.conversation.context import Context
 from foldmark.conversation.decide import recorded
 from foldmark.conversation.planning import passed, talk
-from foldmark.conversation.receipts import Outcome, Receipt, Result, cached_prefix, change, results_changed
+from foldmark.conversation.receipts import Outcome, Receipt, Result, Thoughts, cached_prefix, change, results_changed
 from foldmark.conversation.redaction import Erasure, erasable, heirs
 from foldmark.conversation.standing import AGREED_AT, Standing
 from foldmark.conversation.timeline import Timeline
@@ -22,14 +22,7 @@ from foldmark.conversation.usage import usage_data
 from foldmark.core import codec
 from foldmark.core.answer import Compacted, Kept, Stopped, Usage, distinct
 from foldmark.core.errors import CommandError, ConflictError, ProviderError
-from foldmark.core.events import (
-    Event,
-    Fork,
-    Operation,
-    Redact,
-    Restore,
-    Summary,
-)
+from foldmark.core.events import Event, Fork, Mark, Operation, Redact, Restore, Summary
 from foldmark.core.ports import AgentRecord, Size
 from foldmark.core.pressure import is_ephemeral
 from foldmark.core.replay import Fold, advance, birth, replay
@@ -81,9 +74,8 @@ class Agent(Timeline):
         in front [S2, SPEC 5.7].
 
         `answer` is what its SDK's object is as JSON (`.model_dump(mode="json", exclude_unset=True)`; for Gemini in
-        camelCase). It is read by what
-        `provider` speaks and never guessed at. Raises CommandError for an unknown provider, ProviderError for what is
-        no answer of it.
+        camelCase). It is read by what `provider` speaks and never guessed at, and counts as given to `request()`.
+        Raises CommandError for an unknown provider, ProviderError for what is no answer of it.
         """
         from foldmark.providers.wires import wire_of
 
@@ -92,7 +84,10 @@ class Agent(Timeline):
                 f"an answer is a provider's name and a mapping, as of .model_dump(), not {type(answer).__name__}"
             )
         wire = wire_of(provider, self.log.given.dialects)
-        pieces = wire.parse({str(key): value for key, value in answer.items()})
+        own, model = self.standing().config.model.partition("/"), answer.get("model")
+        asked = (None, None) if own[0] == provider else (provider, model if isinstance(model, str) else None)
+        parsed = wire.parse({str(key): value for key, value in answer.items()})
+        pieces = wire.bind(lambda: self.request(*asked).body, parsed)
         if not pieces:
             raise ProviderError(
                 "answer", f"this is no answer of {provider}'s API, or an empty one; nothing was recorded"
@@ -216,7 +211,18 @@ class Agent(Timeline):
         changed = change(at.visible, seen, at.size, self._store.size)
         out, back = results_changed(at, fold, seen)
         prefix = cached_prefix(at, seen, [*out, *back])
-        return Outcome(operation, fold, changed, prefix, *(Size(len(each), _tokens(each)) for each in (out, back)))
+        evicted, whole = (Size(len(each), _tokens(each)) for each in (out, back))
+        left = msgspec.structs.replace(fold, segments=subtract(fold.segments, erasing))
+        there = msgspec.structs.replace(at, fold=left, size=changed.after)
+        return Outcome(operation, fold, changed, prefix, evicted, whole, self._thoughts(at, there, operation))
+
+    def _thoughts(self, at: Standing, there: Standing, operation: Operation) -> Thoughts:
+        """What `operation` does to the model's thinking; a mark or a fork is no boundary."""
+        if at.config.provider == "offline" or isinstance(operation, Fork | Mark):
+            return Thoughts()
+        from foldmark.conversation.thinking import changed  # 20 ms, and only some models need it
+
+        return changed(self, at, there)
 
     def redact(self, turn_id: int, *, actor: str = "human", reason: str | None = None) -> Receipt:
         """Erase a turn for good, in every agent that inherited it, and return the receipt [SPEC 3].
@@ -297,7 +303,8 @@ class Agent(Timeline):
         if not isinstance(provider, str | None) or not isinstance(model, str | None):
             raise CommandError(f"a provider and a model are texts, not {provider!r} and {model!r}")
         at = self.standing() if at is None else at
-        own = at.config.model.partition("/")
+        config = at.config
+        own = config.model.partition("/")
         provider, model = provider or own[0], model or own[2] or provider or own[0]
         known, planned = self.log.model_named(f"{provider}/{model}"), talk(at)
         window, output = known.window, known.answer
@@ -308,8 +315,8 @@ class Agent(Timeline):
             size = self._store.size(until(fold.segments, at.newest))
             at = msgspec.structs.replace(at, fold=fold, size=size)
         # With the budget off the request is the context and nothing else, whatever the model takes [SPEC 5].
-        most = limit if limit is not None else window - output if at.config.sliding_context_tokens else None
-        made = partial(prepare, at, at.config, provider, model, tools=self.tools(), limit=most, output=output)
+        most = limit if limit is not None else window - output if config.sliding_context_tokens else None
+        made = partial(prepare, at, config, provider, model, tools=self.tools(), limit=most, output=output)
         request = made(only=planned if planned and full else None)
         if planned and not full and is_ephemeral(request.tokens, window):
             return made(only=planned)
@@ -319,10 +326,11 @@ class Agent(Timeline):
         """The tools that this agent's model is offered: those of its setting `tools`, what an open planning
         conversation needs, and `slash` with the commands of `model_commands` only, `evict` unless these are none."""
         at, there = self.standing(), self.log.tools()
-        if (wanted := at.config.tools) != "all":
+        config = at.config
+        if (wanted := config.tools) != "all":
             names = {*wanted.split(", "), *(["filter_context"] if talk(at) else [])}
             there = [spec for spec in there if spec.name in names]
-        commands = at.config.model_commands
+        commands = config.model_commands
         if commands == "none":
             return [spec for spec in there if spec.name not in ("slash", "evict")]
         return there if commands == "all" else [_with_commands(spec, commands.split(", ")) for spec in there]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from foldmark.core.answer import AFTER, Compacted
+from foldmark.core.answer import Compacted, behind
 from foldmark.core.native import OPAQUE
 from foldmark.core.request import ToolCall
 
@@ -31,10 +31,10 @@ def append_answer(
     found, done, before = [], 0, 0
     with agent.batch():
         for each in compacted:
-            found += _said(agent, text[done : each.after], _behind(kept[before : each.kept], done), dialect)
+            found += _said(agent, text[done : each.after], behind(kept[before : each.kept], done), dialect)
             done, before = each.after, each.kept
             found.append(_summed_up(agent, each, reader))
-        found += _said(agent, text[done:], _behind(kept[before:], done), dialect, interrupted=interrupted)
+        found += _said(agent, text[done:], behind(kept[before:], done), dialect, interrupted=interrupted)
         for call in calls:
             signed = {"thought_signature": call.signature} if call.signature else None
             event_id = agent.append_tool_call(call.name, call.args, call_id=call.call_id, dialect=dialect, data=signed)
@@ -51,11 +51,6 @@ def _said(
         return []
     data, own = ({"blocks": kept}, dialect) if kept else (None, None)
     return [agent.append("assistant", text, interrupted=interrupted, data=data, dialect=own)]
-
-
-def _behind(kept: Sequence[dict[str, Any]], done: int) -> list[dict[str, Any]]:
-    """The kept blocks, with their positions counted from character `done` of the text."""
-    return [{**block, AFTER: block[AFTER] - done} if block.get(AFTER) and done else block for block in kept]
 
 
 def _summed_up(agent: "Agent", made: Compacted, reader: str) -> int:

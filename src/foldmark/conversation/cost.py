@@ -21,7 +21,8 @@ from foldmark.conversation.cost_history import (
     own_messages,
 )
 from foldmark.conversation.cost_policies import Cleared, Eager, Sender, Steady, Trimmed, Whole
-from foldmark.conversation.request import on_the_wire
+from foldmark.conversation.request import kept_for, on_the_wire
+from foldmark.conversation.thinking import options
 from foldmark.conversation.windowing import Target
 from foldmark.core.attached import is_thought
 from foldmark.core.bound import Bound, Thoughts
@@ -29,7 +30,7 @@ from foldmark.core.caching import Beginnings, Bill, Cache, Rules, explicit, mana
 from foldmark.core.config import Config
 from foldmark.core.events import ANSWER_KINDS, Event
 from foldmark.core.ports import Progress
-from foldmark.core.request import Options, ToolSpec
+from foldmark.core.request import PLAIN, ToolSpec
 from foldmark.providers.wires import wire_of
 from foldmark.tokens.counting import BYTES_PER_TOKEN, count
 from foldmark.tokens.models import Model
@@ -79,7 +80,8 @@ class Policy(Struct, frozen=True):
             changes |= {"sliding_context_low_water": self.low_water} if self.low_water is not None else {}
         else:
             changes |= WHOLE
-        return structs.replace(config, isolation=False, **changes, **self.changes)
+        # What was summed up is what the window of that time had cut, and no other.
+        return structs.replace(config, isolation=False, window_summary=False, **changes, **self.changes)
 
 
 class Tariff(NamedTuple):
@@ -92,7 +94,7 @@ class Tariff(NamedTuple):
 
     def cost(self, bill: Bill) -> float:
         """What a bill is worth in fresh tokens."""
-        return bill.fresh + bill.write * self.write + bill.read * self.read
+        return bill.fresh + bill.written * self.write + bill.read * self.read
 
     def shown(self, cost: float) -> str:
         """So many fresh tokens' worth as a person reads it: in dollars where the price is known."""
@@ -112,7 +114,7 @@ class Replayed(Struct, frozen=True):
     @property
     def total(self) -> Bill:
         """All requests together."""
-        return Bill(*(sum(part) for part in zip(*self.billed, strict=True))) if self.billed else Bill(0, 0, 0)
+        return Bill(*map(sum, zip(*self.billed, strict=True))) if self.billed else Bill(0, 0, 0)
 
     @property
     def largest(self) -> int:
@@ -182,12 +184,13 @@ def replay(
     """
     name = "gemini" if provider == "google" else provider
     config, wire = agent.standing().config, wire_of(name, agent.log.given.dialects)
-    target = Target(name, wire, model, tuple(on_the_wire(tools).values()), Options(thinking=config.thinking))
+    asks = options(wire, model, config, PLAIN.output)
+    target = Target(name, wire, model, tuple(on_the_wire(tools).values()), asks)
     known: dict[Any, Item] = {}
     found = asked(agent)
     every = {each.answer for each in found}
     thought = thought_about(agent) & every or every
-    ledgers = []
+    ledgers, hour = [], False
     for policy in policies:
         sender = SENDERS[policy.kind](Pieces(target, policy.applied(config), known), limit)
         if isinstance(sender, Steady):
@@ -196,8 +199,11 @@ def replay(
             sender.fit(policy.budget, groups_of(own_messages(agent)))
         ledgers.append(_Ledger(policy, sender, Cache(rules, BYTES_PER_TOKEN.get(provider, 4.0))))
     for number, (each, now) in enumerate(moments(agent, found, wire.reads)):
+        if rules is not None and (now.opened or not now.plain):
+            opener = now.spans[-1].unit.events[0] if now.spans else None
+            hour = kept_for(now.at, config, name, wire, opener) == "1h"
         for place, ledger in enumerate(ledgers):
-            ledger.add(each, now, each.moment if pauses else float(number), thought)
+            ledger.add(each, now, each.moment if pauses else float(number), thought, hour=hour)
             if progress:
                 progress(number * len(ledgers) + place + 1, len(found) * len(ledgers))
     return [ledger.closed() for ledger in ledgers]
@@ -215,8 +221,8 @@ class _Ledger:
         self._billed: list[Bill] = []
         self._rewritten = self._moves = 0
 
-    def add(self, asked: Asked, now: Moment, at: float, thought: Collection[int]) -> None:
-        """Count the request at a moment; `at` is when it is sent, in seconds."""
+    def add(self, asked: Asked, now: Moment, at: float, thought: Collection[int], *, hour: bool) -> None:
+        """Count the request at a moment; `at` is when it is sent, in seconds; `hour` whether it is kept so long."""
         items = self._sender.request(now)
         same = _same(self._items, items)
         self._moves += bool(self._items) and _oldest(self._items) != _oldest(items)
@@ -225,7 +231,7 @@ class _Ledger:
         among = sum(each >= len(items[0].blocks) for each in marks)
         size = self._ends[-1].size + among * self._pieces.mark - (len(items) > 1)
         tokens = self._pieces.ruler.tokens(size)
-        bill = self._cache.bill(self._request, marks, tokens, at)
+        bill = self._cache.bill(self._request, marks, tokens, at, hour=hour)
         self._billed.append(bill)
         self._count(bill, same)
         self._bound.add(self._request, shared, answers, asked.answer if asked.answer in thought else None)

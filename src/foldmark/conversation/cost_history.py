@@ -192,11 +192,8 @@ class Pieces:
 
     def __init__(self, target: Target, config: Config, known: dict[Any, Item]) -> None:
         self.target, self.config, self._known = target, config, known
-        self.plain, found = (
-            BytesRuler(uncalibrated(target.provider, target.model)),
-            ruler(target.provider, target.model, config),
-        )
-        self.ruler = found if isinstance(found, BytesRuler) else self.plain
+        self.plain = BytesRuler(uncalibrated(target.provider, target.model))
+        self.ruler = self.calibrated(config.calibration)
         self._settings = (
             config.truncation,
             config.truncate_shape,
@@ -204,6 +201,11 @@ class Pieces:
             config.truncate_active,
             config.truncate_inactive,
         )
+
+    def calibrated(self, calibration: dict[str, float]) -> BytesRuler:
+        """What measures requests with such a calibration."""
+        found = ruler(self.target.provider, self.target.model, structs.replace(self.config, calibration=calibration))
+        return found if isinstance(found, BytesRuler) else self.plain
 
     def head(self, layers: Sequence[Layer], *, anchors: bool, alone: bool = False) -> Item:
         """What stands in front of the messages: tools and the system field, with its `anchors` or without them; with

@@ -9,6 +9,8 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, islice
 
+from msgspec import Struct
+
 from foldmark.conversation.cost_history import Group, Item, Moment, Pieces, Span, weigh
 from foldmark.conversation.sources import Sources
 from foldmark.conversation.standing import Standing
@@ -16,10 +18,12 @@ from foldmark.conversation.steady import as_of, boundary
 from foldmark.conversation.windowing import RESERVE
 from foldmark.core import prompt as prompts
 from foldmark.core.events import Event
-from foldmark.core.growth import entered, lowered
+from foldmark.core.growth import Reach, entered, followed, lowered
 from foldmark.core.native import begins
+from foldmark.core.prompt import Layer
 from foldmark.core.segments import END, Segment, subtract, until
 from foldmark.core.view import active_from
+from foldmark.core.weight import weight
 from foldmark.core.window import Steps, Unit, Units, in_steps
 
 TRIGGER, KEEP = 100_000, 3
@@ -33,6 +37,7 @@ class Sender:
 
     def __init__(self, pieces: Pieces, limit: int | None = None) -> None:
         self.pieces, self.config, self.limit = pieces, pieces.config, limit
+        self.ruler = pieces.ruler
 
     def items(self, now: Moment) -> list[Item]:
         """The request at a moment, its head first. To be asked at every moment, in order."""
@@ -86,7 +91,7 @@ class Sender:
         found = {turn: self.over([g for g in now.groups if g.first.turn_id == turn], now) for turn in pins}
         size = self.size(newest) + sum(map(self.added, found.values()))
         for turn in pins:
-            if self.budget and self.pieces.ruler.tokens(size) > self.budget:
+            if self.budget and self.ruler.tokens(size) > self.budget:
                 size -= self.added(found.pop(turn))
         return found
 
@@ -176,8 +181,7 @@ class Steady(Sender):
         self._pins: dict[int, list[Item]] = {}
         self._size: float = 0
         self._reserved, self._quiet = 0, False
-        most = min(filter(None, (self.budget, limit)), default=None)
-        self._most = None if most is None else most * pieces.ruler.ratio
+        self._shown, self._weighed = _Told(), _Told()
 
     def items(self, now: Moment) -> list[Item]:
         same = now.plain and now.old > 0
@@ -194,13 +198,17 @@ class Steady(Sender):
 
     def _begin(self, now: Moment, settled: int) -> None:
         """Make the window as of a boundary, and what came since."""
-        then = [event for event in now.events if event.id <= settled]
-        units, groups = Units(reversed(then)), [group for group in now.groups if group.events[-1].id <= settled]
-        self._settled, self._sources = settled, self.sources(as_of(now.at, settled))
+        before = [event for event in now.events if event.id <= settled]
+        units, groups = Units(reversed(before)), [group for group in now.groups if group.events[-1].id <= settled]
+        then = as_of(now.at, settled)
+        self._settled, self._then = settled, self.sources(then)
+        # A calibration waits for the next boundary.
+        self.ruler = self.pieces.calibrated(then.config.calibration)
         count = self._count(now, units, groups)
         begin = self._first(now, units[count - 1]) if count else len(groups)
         self._window = units.newest(count)
         self._make(now, groups[begin:], settled)
+        self._weighed = self._shown.copy()
         self._size = self.size(self._items)
         self._go_on(now, [group for group in now.groups if group.events[-1].id > settled])
 
@@ -212,56 +220,87 @@ class Steady(Sender):
     def _make(self, now: Moment, groups: Sequence[Group], settled: int, oldest: int = 0) -> None:
         turns = {group.first.turn_id for group in groups}
         since = active_from(event for group in groups for event in group.events if event.id <= settled)
-        layers = self._sources.now
-        self._memos = {layer.memo for layer in layers if layer.memo is not None}
+        layers = (self._then if settled == self._settled else self.sources(as_of(now.at, settled))).now
+        self._shown = _Told(settled, {layer.memo for layer in layers if layer.memo is not None})
         anchors = prompts.joined(layer for layer in layers if self.notes and layer.layer in prompts.ANCHORS)
         active = next((index for index, group in enumerate(groups) if _is_active(group, since)), len(groups))
         shown = list(self.shown(groups, now, since, settled, oldest))
         if anchors:
             shown.insert(active, self.pieces.note(anchors))
         self._items = [self.pieces.head(layers, anchors=False), *_others(self._pins, turns), *shown]
-        self._told = settled
 
     def _go_on(self, now: Moment, groups: Sequence[Group]) -> None:
+        new = sorted((e for group in groups for e in group.events if e.id > self._settled), key=lambda event: event.id)
+        settled = self._grow(now, new)
         for group in groups:
-            first = group.first
-            if self.notes and first.kind == "user" and first.id == first.turn_id and (note := self._news(now, first)):
-                self._items.append(self.pieces.note(note))
-            self._items.append(self.pieces.active(group, now.at.fold.evicted))
-            self._window += group.events
-            self._size += sum(entered(event, self.config) for event in group.events)
-        if self._most is not None and groups and self._size > self._most:
-            self._lower(now, self._most)
+            if group.events[-1].id > settled:
+                if _opens(group.first) and (layers := self._news(now, group.first, self._shown)):
+                    self._items.append(self.pieces.note(prompts.joined(layers)))
+                self._items.append(self.pieces.active(group, now.at.fold.evicted))
+        if any(_opens(event) for event in new):
+            self._quiet = now.plain
 
-    def _lower(self, now: Moment, most: float) -> None:
-        fixed = self.pieces.head(self._sources.now, anchors=True, alone=True).size
+    def _grow(self, now: Moment, new: Sequence[Event]) -> int:
+        """Take up messages by what they weigh, in steps as `growth.followed` finds them; the event up to which the
+        request was made anew by that, 0 if it was not."""
+        most = min(filter(None, (self.budget, self.limit)), default=None)
+        if most is None:
+            return 0
+        beside = {event.id: self._beside(now, event) for event in new if _opens(event)}
+        weights, taken, room = [entered(event, self.config) for event in new], 0, most * self.ruler.ratio
+        if self._size + sum(weights) + sum(beside.values()) > room:
+            steps = list[Reach]()
+
+            def lower(events: Sequence[Event]) -> tuple[Reach, int]:
+                nonlocal taken
+                self._window += events[taken:]
+                taken = len(events)
+                reach, self._size = self._lowered(room)
+                steps.append(reach)
+                return reach._replace(cut=0), self._size
+
+            followed(new, Reach(0, self._settled), self._size, room, self.config, lower, beside)
+            if steps:
+                self._remake(now, steps[-1])
+        self._window += new[taken:]
+        self._size += sum(weights[taken:]) + sum(beside.get(event.id, 0) for event in new[taken:])
+        return new[taken - 1].id if taken else 0
+
+    def _lowered(self, room: float) -> tuple[Reach, int]:
+        fixed = self.pieces.head(self._then.now, anchors=True, alone=True).size
         self._window.sort(key=lambda event: event.id)
-        reach, self._size = lowered(self._window, most * self.config.sliding_context_low_water, fixed, self.config)
+        reach, size = lowered(self._window, room * self.config.sliding_context_low_water, fixed, self.config)
         self._window = self._window[reach.cut :]
-        self._sources = self.sources(as_of(now.at, reach.settled))
-        left = {event.id for event in self._window}
-        groups = [group for group in now.groups if group.first.id in left]
-        self._make(now, groups, reach.settled, reach.oldest)
+        return reach, size
 
-    def _news(self, now: Moment, opener: Event) -> str:
+    def _remake(self, now: Moment, reach: Reach) -> None:
+        left = {event.id for event in self._window}
+        self._make(now, [group for group in now.groups if group.first.id in left], reach.settled, reach.oldest)
+
+    def _beside(self, now: Moment, opener: Event) -> int:
+        """The bytes that weigh of what is new in front of a message; that a step took up some of it does not count."""
+        return sum(weight("user", layer.text, None, False, 0) for layer in self._news(now, opener, self._weighed))
+
+    def _news(self, now: Moment, opener: Event, told: "_Told") -> list[Layer]:
         """A state, a scratchpad and memos that came since the last turn was opened."""
+        if not self.notes:
+            return []
         state = scratchpad = None
         if not self._quiet:
-            own = (Segment(now.at.record.id, self._told + 1, opener.id),)
-            since = subtract(until(now.at.visible, opener.id), until(now.at.visible, self._told))
+            own = (Segment(now.at.record.id, told.upto + 1, opener.id),)
+            since = subtract(until(now.at.visible, opener.id), until(now.at.visible, told.upto))
             state, scratchpad = now.at.store.newest("state", since), now.at.store.newest("scratchpad", own)
-        layers = self._sources.news(opener, state, scratchpad, self._memos)
-        self._memos |= {layer.memo for layer in layers if layer.memo is not None}
-        self._told, self._quiet = opener.id, True
-        return prompts.joined(layers)
+        layers = self._then.news(opener, state, scratchpad, told.memos)
+        told.memos |= {layer.memo for layer in layers if layer.memo is not None}
+        told.upto = opener.id
+        return layers
 
     # The window, by what turns weigh
 
     def _steps(self, now: Moment, total: int) -> Steps:
         step = max(1, round((1 - self.config.sliding_context_low_water) * self.budget))
         if not self._reserved:
-            stable = [layer for layer in self.sources(now.at).now if layer.layer not in prompts.ANCHORS]
-            alone = self.pieces.head(stable, anchors=False, alone=True).size
+            alone = self.pieces.head(self.sources(now.at).without_anchors, anchors=False, alone=True).size
             self._reserved = self.pieces.plain.tokens(alone) + min(RESERVE, self.budget // 4)
         return Steps(step, self.budget - self._reserved, self.pieces.plain.tokens(total))
 
@@ -283,7 +322,7 @@ class Steady(Sender):
         turns, self._pins = self.config.context_size, {}
         if not units.reach(1):
             return 0
-        head, newest = self.pieces.head(self._sources.now, anchors=True), units[0]
+        head, newest = self.pieces.head(self._then.now, anchors=True), units[0]
         alone = self.shown(groups[self._first(now, newest) :], now, active_from(newest.events))
         self._pins = self.pinned(now, [head, *alone], newest.turns)
         if not self.budget:
@@ -296,12 +335,22 @@ class Steady(Sender):
             window = groups[self._first(now, units[count - 1]) :]
             pins = _others(self._pins, {turn for index in range(count) for turn in units[index].turns})
             items = [head, *pins, *self.shown(window, now, active_from(units.newest(count)))]
-            return self.pieces.ruler.tokens(self.size(items)) <= self.budget
+            return self.ruler.tokens(self.size(items)) <= self.budget
 
         def in_front(count: int) -> int:
             return self.pieces.plain.tokens(before[-count - 1])
 
         return in_steps(units, turns, self._steps(now, before[-1]), in_front, fits).units
+
+
+class _Told(Struct):
+    """Up to which event was told of what is new, and the memos that were picked."""
+
+    upto: int = 0
+    memos: set[int] = set()
+
+    def copy(self) -> "_Told":
+        return _Told(self.upto, set(self.memos))
 
 
 class Whole(Steady):
@@ -372,6 +421,11 @@ def _others(pins: Mapping[int, list[Item]], turns: Collection[int | None]) -> li
 
 def _results(item: Item) -> tuple[int, ...]:
     return () if item.group is None else item.group.results
+
+
+def _opens(event: Event) -> bool:
+    """Whether a person opened a turn with it."""
+    return event.kind == "user" and event.id == event.turn_id
 
 
 def _is_active(group: Group, since: int) -> bool:

@@ -8,6 +8,7 @@ from msgspec import Struct
 from foldmark.conversation import decide
 from foldmark.conversation.decide import recorded
 from foldmark.conversation.exchanges import behind
+from foldmark.conversation.receipts import Thoughts, thoughts_told
 from foldmark.conversation.standing import Standing
 from foldmark.core.codec import operation_of
 from foldmark.core.events import (
@@ -38,7 +39,8 @@ CRITERIA = 60
 
 class Done(Struct, frozen=True):
     """An operation that was recorded: what it did in words, what left and came back then, and the id of the `restore`
-    in force that took it back (None: it counts). `back` is the command that takes it back, or brings it back."""
+    in force that took it back (None: it counts). `back` is the command that takes it back, or brings it back;
+    `thoughts` is what it did to the model's thinking."""
 
     event: Event
     words: str
@@ -46,12 +48,14 @@ class Done(Struct, frozen=True):
     returned: Size
     by: int | None = None
     back: str | None = None
+    thoughts: Thoughts = Thoughts()
 
     @property
     def took(self) -> str:
         """`2 messages (~71 tokens) left`; empty if nothing left or came back."""
         both = ((self.left, "left"), (self.returned, "came back"))
-        return ", ".join(f"{sized(size)} {how}" for size, how in both if size.messages)
+        messages = [f"{sized(size)} {how}" for size, how in both if size.messages]
+        return ", ".join((*messages, *thoughts_told(self.thoughts.data())))
 
     def data(self) -> dict[str, Any]:
         """As JSON."""
@@ -64,6 +68,7 @@ class Done(Struct, frozen=True):
             "words": self.words,
             "left": self.left._asdict(),
             "returned": self.returned._asdict(),
+            **self.thoughts.data(),
             "in_force": self.by is None,
             "taken_back_by": self.by,
             "back": self.back,
@@ -104,7 +109,7 @@ def done(event: Event, restores: dict[int, int]) -> Done:
     left, returned = (Size(**receipt.get(way, {"messages": 0, "tokens": 0})) for way in ("left", "returned"))
     by = restores.get(event.id)
     back = f"/restore {by or event.id}" if isinstance(operation, RESTORABLE) else None
-    return Done(event, words(operation), left, returned, by, back)
+    return Done(event, words(operation), left, returned, by, back, Thoughts(**receipt.get("thinking", {})))
 
 
 def one(at: Standing, event: Event) -> Done:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from foldmark.conversation.agent import Agent
 from foldmark.conversation.cost import rules_of, tariff_of
 from foldmark.conversation.operations import sized
-from foldmark.conversation.receipts import Outcome
+from foldmark.conversation.receipts import Outcome, thoughts_told
 from foldmark.conversation.standing import Standing
 from foldmark.core.caching import Bill, shared
 from foldmark.core.codec import operation_kind
@@ -62,6 +62,7 @@ class Preview(Struct, frozen=True):
         ]
         moved = moved or ["nothing would leave"]
         lines = [f"{', '.join(moved)} · context {change.before.messages:,} → {sized(change.after)}"]
+        lines += thoughts_told(self.outcome.thoughts.data(), would=True)
         request = f"next request ~{count(cost.tokens, 'token')} instead of ~{cost.without:,}"
         if prefix is None:
             return [*lines, request + self._price()]

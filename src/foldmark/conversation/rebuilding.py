@@ -115,9 +115,10 @@ class _Remake:
         """The request."""
         from foldmark.conversation.request import on_the_wire
         from foldmark.conversation.sources import children_layer
+        from foldmark.conversation.thinking import options, stays
         from foldmark.core import prompt as prompts
         from foldmark.core.config import config_of
-        from foldmark.core.request import LeftOut, Options, ToolSpec
+        from foldmark.core.request import LeftOut, ToolSpec
         from foldmark.core.view import view
         from foldmark.core.window import opened_by
         from foldmark.providers.wires import wire_of
@@ -145,6 +146,7 @@ class _Remake:
         layers += [] if grown else lines.pop(0, [])
         later = {at: self._layers(ids, config, opened_by(self._event(at))) for at, ids in makings.later.items()}
         later = {at: [*later.get(at, ()), *lines.get(at, ())] for at in {**later, **lines}}
+        asked = replace(options(wire, sent.model, config, makings.output), cache_ttl=makings.cache_ttl)
         pinned = sorted(map(self._event, makings.pinned), key=lambda event: (event.turn_id or 0, event.id))
         evicted = {event: by for event, by in makings.evicted.items() if event not in self.erased}
         edge = makings.edge
@@ -158,9 +160,11 @@ class _Remake:
             reader=wire.reads,
             settled=settled,
             oldest=edge.oldest,
+            thoughts=stays(config, asked),
         )
         prompt = prompts.assemble(layers, shown, self._instruction(), anchors_last=config.steady, later=later)
-        body = wire.encode(sent.model, prompt, tuple(unique.values()), Options(makings.output, config.thinking))
+        body = wire.encode(sent.model, prompt, tuple(unique.values()), asked)
+        body = wire.without_thinking(body) if makings.thoughtless else body
         known = {left.event for left in prompt.left_out}
         others = [
             LeftOut(event, None, why, "")
@@ -178,13 +182,15 @@ class _Remake:
             manifest=Manifest(tuple(map(self._part, prompt.parts)), (*others, *prompt.left_out), makings.edge, told),
             purpose=makings.purpose,
             names={own: tool.name for own, tool in unique.items() if own != tool.name},
+            cache_ttl=makings.cache_ttl,
+            cache_key=sent.agent,
         )
 
     def _event(self, event_id: int) -> Event:
         event = self._store.event(event_id)
         if event is None:
             raise CommandError(f"event {event_id}, which was sent, is not in this database")
-        return self._without(event) if self._store.erased_by(event_id) is not None else event
+        return self._without(event) if self._erased_since(event) else event
 
     def _without(self, event: Event) -> Event:
         self.erased.add(event.id)
@@ -193,8 +199,14 @@ class _Remake:
     def _messages(self, named: Named) -> list[Event]:
         if named.ids:
             return [self._event(each) for each in named.ids]
-        gone = map(self._without, self._store.tombstones(named.ranges))
+        gone = map(self._without, filter(self._erased_since, self._store.tombstones(named.ranges)))
         return sorted((*self._store.messages(named.ranges), *gone), key=lambda event: event.id)
+
+    def _erased_since(self, event: Event) -> bool:
+        """Whether a message was erased after the request was sent."""
+        by, sent = self._store.erased_by(event.id), self._sent
+        # Where another agent erased it, the numbers of events do not tell.
+        return by is not None and by.id > sent.event and (by.agent_id == sent.agent or by.created_at >= sent.created_at)
 
     def _layers(
         self,

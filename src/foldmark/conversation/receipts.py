@@ -1,6 +1,6 @@
 """What an operation did to the context, as every interface tells it [SPEC 4]."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -12,6 +12,7 @@ from foldmark.core.events import Event, Operation
 from foldmark.core.ports import Size
 from foldmark.core.replay import RESTORABLE, Fold
 from foldmark.core.segments import Segment, Segments, intersect, normal, subtract, until
+from foldmark.core.wording import count
 
 
 class Result(Struct, frozen=True):
@@ -21,7 +22,8 @@ class Result(Struct, frozen=True):
     it holds `operation`, `actor`, `reason` (None if none was given), `back` (the command that takes it back, None where
     nothing does), and the sizes `left`, `returned`, `before` and `after`, each with `messages` and `tokens`, beside
     what is the operation's own (`child` of a fork, `widened` of a filter); `evicted` and `whole_again`, each with
-    `results` and `tokens`, where a placeholder is sent of tool results from now on, or no more; for a model with a
+    `results` and `tokens`, where a placeholder is sent of tool results from now on, or no more; `thinking` with the
+    blocks `lost` and `returned`, where the model binds them; for a model with a
     prompt cache also `cached_prefix` with `kept` and `of` in tokens and `percent`. `marks` are places in `text`, from
     and up to, that stand out where it is shown.
     """
@@ -56,10 +58,22 @@ class CachedPrefix(Struct, frozen=True):
         return {"kept": self.kept, "of": self.of, "percent": 100 * self.kept // self.of if self.of else 100}
 
 
+class Thoughts(Struct, frozen=True):
+    """The thinking blocks that the next request holds no more, or again, because of an operation or a setting."""
+
+    lost: int = 0
+    returned: int = 0
+
+    def data(self) -> dict[str, Any]:
+        """As JSON, under its name; nothing where nothing changes."""
+        return {"thinking": {"lost": self.lost, "returned": self.returned}} if self.lost or self.returned else {}
+
+
 class Outcome(Struct, frozen=True):
     """What an operation does to a context: the operation, the fold with it, and how the context changes.
 
-    `evicted` are visible tool results that a placeholder takes the place of, `whole_again` those that are sent again.
+    `evicted` are visible tool results that a placeholder takes the place of, `whole_again` those that are sent again;
+    `thoughts` is what becomes of the model's thinking.
     """
 
     operation: Operation
@@ -68,10 +82,11 @@ class Outcome(Struct, frozen=True):
     cached_prefix: CachedPrefix | None
     evicted: Size = Size(0, 0)
     whole_again: Size = Size(0, 0)
+    thoughts: Thoughts = Thoughts()
 
     def data(self) -> dict[str, Any]:
         """The change as JSON."""
-        data: dict[str, Any] = self.change.data()
+        data: dict[str, Any] = {**self.change.data(), **self.thoughts.data()}
         both = (("evicted", self.evicted), ("whole_again", self.whole_again))
         data |= {name: {"results": size.messages, "tokens": size.tokens} for name, size in both if size.messages}
         return data if self.cached_prefix is None else {**data, "cached_prefix": self.cached_prefix.data()}
@@ -110,6 +125,14 @@ class Receipt(Struct, frozen=True):
     def after(self, size: Size) -> "Receipt":
         """The same, with the size of the context as it is once everything was recorded."""
         return replace(self, outcome=replace(self.outcome, change=replace(self.change, after=size)))
+
+
+def thoughts_told(data: Mapping[str, Any], *, would: bool = False) -> list[str]:
+    """What a person is told of the thinking in a receipt, or in a preview of what `would` be; nothing if there is
+    nothing to say."""
+    can, found = "could" if would else "can", data.get("thinking") or {}
+    both = (("lost", "no longer be sent"), ("returned", "be sent again"))
+    return [f"{count(found[way], 'thinking block')} {can} {word}" for way, word in both if found.get(way)]
 
 
 def results_changed(at: Standing, fold: Fold, seen: Segments) -> tuple[list[Event], list[Event]]:

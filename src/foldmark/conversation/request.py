@@ -1,20 +1,23 @@
 """From where an agent stands to the request that would go out [SPEC 5]: pure, and without any provider's SDK."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from foldmark.conversation import thinking
 from foldmark.conversation.natives import read_as, read_by
 from foldmark.conversation.sources import Sources
 from foldmark.conversation.standing import Standing
 from foldmark.conversation.steady import Steady
+from foldmark.conversation.usage import cache_ttl
 from foldmark.conversation.windowing import Target, Windowing
 from foldmark.core.config import Config
+from foldmark.core.events import Event
 from foldmark.core.prompt import CHILDREN
-from foldmark.core.request import PLAIN, Manifest, Options, Request, ToolSpec
+from foldmark.core.request import PLAIN, Manifest, Request, ToolSpec
 from foldmark.core.segments import Segments
 from foldmark.core.wire import tool_name
-from foldmark.providers.wires import wire_of
+from foldmark.providers.wires import Wire, wire_of
 from foldmark.tokens.counting import ruler
 
 
@@ -45,7 +48,7 @@ def prepare(
     unique = on_the_wire(tools)
     # The built-in model reads calls in Foldmark's own form, whoever's they were.
     config = msgspec.structs.replace(config, isolation=False) if name == "offline" else config
-    target = Target(name, wire, model, tuple(unique.values()), Options(output, config.thinking))
+    target = Target(name, wire, model, tuple(unique.values()), thinking.options(wire, model, config, output))
     answers = purpose == "answer"
     made: Steady | Sources
     if only is None and config.steady:
@@ -56,6 +59,13 @@ def prepare(
         windowing = Windowing(made, config, target, instruction)
         prompt, edge = windowing.planning(only) if only is not None else windowing.windowed(limit)
     body, data, size = windowing.encoded(prompt)
+    # A question of Foldmark's own is asked once: nothing reads again what it writes.
+    ttl = target.options.cache_ttl
+    if answers:
+        ttl = kept_for(at, config, name, wire, made.units[0].events[0] if made.units.reach(1) else None)
+    if ttl != target.options.cache_ttl:  # only now: how long it is kept must not move what is sent
+        body = wire.encode(model, prompt, target.tools, msgspec.structs.replace(target.options, cache_ttl=ttl))
+        data = msgspec.json.encode(body)
     told = made.told if any(part.layer == CHILDREN for part in prompt.parts) else {}
     return Request(
         provider=name,
@@ -68,7 +78,28 @@ def prepare(
         purpose=purpose,
         size=size,
         names={own: tool.name for own, tool in unique.items() if own != tool.name},
+        thinking=thinking.sent(wire, model, prompt, body),
+        cache_ttl=ttl,
+        cache_key=at.record.id,
     )
+
+
+def without_thinking(request: Request, configured: Mapping[str, str]) -> Request:
+    """The same request without the thinking of earlier answers, which the provider has refused; `configured` as for
+    `wire_of`."""
+    body = wire_of(request.provider, configured).without_thinking(request.body)
+    data = msgspec.json.encode(body)
+    return msgspec.structs.replace(request, body=body, bytes=data, thinking=frozenset(), thoughtless=True)
+
+
+def kept_for(at: Standing, config: Config, name: str, wire: Wire, opener: Event | None) -> str:
+    """How long a request is to be kept; `opener` is the first message of its newest turn, if there is one. Anthropic
+    alone can be told; other servers that speak its dialect may refuse to be, and are told only what a person set."""
+    if wire.dialect != "anthropic" or config.cache_ttl != "auto":
+        return "1h" if wire.dialect == "anthropic" and config.cache_ttl == "1h" else "5m"
+    if name in at.given.dialects or opener is None:
+        return "5m"
+    return cache_ttl(at, opener)
 
 
 def on_the_wire(tools: Iterable[ToolSpec]) -> dict[str, ToolSpec]:

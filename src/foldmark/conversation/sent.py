@@ -75,6 +75,8 @@ def _record(agent: "Agent", request: Request, instruction: str | None, quoted: S
         quoted=None if quoted is None else _named(at, [event.id for event in quoted], system=True),
         told=manifest.told,
         later=_later(manifest.parts),
+        thoughtless=request.thoughtless,
+        cache_ttl=request.cache_ttl,
     )
     return store.add_sent(
         SentRequest(

@@ -101,6 +101,11 @@ class Sources:
         return found[1:]  # without the system prompt
 
     @property
+    def stable(self) -> list[Layer]:
+        """Those of `then` that stay the same for long, and perhaps others: where `then` is now, memos need no look."""
+        return self.without_anchors if self._config.steady else self.then
+
+    @property
     def without_anchors(self) -> list[Layer]:
         """The layers that stay the same for long."""
         return self._layers(self._at, anchors=False)

@@ -21,6 +21,8 @@ from foldmark.core.prompt import Layer, Prompt
 from foldmark.core.request import Edge
 from foldmark.core.segments import Segment, Segments, subtract, until
 from foldmark.core.view import view
+from foldmark.core.weight import weight
+from foldmark.core.window import Units
 from foldmark.tokens.counting import BytesRuler
 
 
@@ -41,7 +43,7 @@ def as_of(at: Standing, event_id: int) -> Standing:
 
 
 def _set(at: Standing, since: int) -> Iterable[int]:
-    """The newest event since `since` that set something, a calibration excepted."""
+    """The newest event since `since` that set something which changes what is sent."""
     there = at.newest
     while True:
         event = at.store.newest("config", (Segment(at.record.id, since + 1, there),))
@@ -54,7 +56,9 @@ def _set(at: Standing, since: int) -> Iterable[int]:
 
 
 def _chosen(settings: object) -> dict[str, object]:
-    return {k: v for k, v in settings.items() if k != "calibration"} if isinstance(settings, dict) else {}
+    """Return the settings that change what is sent when somebody sets them."""
+    kept = ("calibration", "cache_ttl")
+    return {k: v for k, v in settings.items() if k not in kept} if isinstance(settings, dict) else {}
 
 
 class Steady:
@@ -84,6 +88,11 @@ class Steady:
         self.windowing = Windowing(self._then, self._config, target, None)
         self.told: dict[int, Family] = {}
 
+    @property
+    def units(self) -> Units:
+        """The visible turns, newest first."""
+        return self._now.units
+
     def windowed(self, limit: int | None) -> tuple[Prompt, Edge]:
         """The prompt, and where it begins. Where it would pass `limit` in spite of all, older turns go [SPEC 5.3]."""
         begun, edge = self.windowing.windowed(limit)
@@ -94,7 +103,10 @@ class Steady:
         if most is not None and since:
             encoded, room = self.windowing.encoded(begun), most * self._ratio
             size = self.windowing.plain.size(encoded.body, encoded.data, begun.media)
-            reach = followed(events, reach, size, room, self._config, self._lowered(room))
+            news = self._news(self._then.now, events, settled, first_of(events))
+            # What is told of children is short, and follows from what was sent: no step may hang on it.
+            beside = {at: sum(weight("user", layer.text, None, False, 0) for layer in news[at]) for at in news}
+            reach = followed(events, reach, size, room, self._config, self._lowered(room), beside)
         prompt = self._prompt(events[reach.cut :], reach)
         if limit is not None and len(events) > reach.cut and self.windowing.tokens(prompt) > limit:
             further, _ = self._lowered(limit * self._ratio)(events[reach.cut :])
@@ -152,9 +164,11 @@ class Steady:
             reader=self._target.wire.reads,
             settled=reach.settled,
             oldest=reach.oldest,
+            thoughts=self.windowing.thoughts,
         )
         layers = [*at.now, *filter(None, [at.summary(first, 0, at.settled) if first else None])]
-        later = self._news(at.now, events, reach.settled, first)
+        news, told = self._news(at.now, events, reach.settled, first), self._children(events, reach.settled)
+        later = {place: [*news.get(place, ()), *told.get(place, ())] for place in {**news, **told}}
         prompt = prompts.assemble(layers, window, self._instruction, anchors_last=True, later=later)
         return prompt._replace(left_out=(*gone, *prompt.left_out))
 
@@ -163,30 +177,38 @@ class Steady:
     ) -> dict[int, list[Layer]]:
         """What has changed since the boundary, in front of the message that opened the first turn since the change: a
         state, a scratchpad, memos that were not picked before, a summary of what stands before the window's `first`
-        message; and what was told of children and mail when."""
-        store, at = self._at.store, self._at
-        openers = [each for each in events if each.id == each.turn_id and each.kind == "user" and each.id > settled]
-        self.told = told_at(at, settled, openers[-1].id if openers else 0) if self._answers else {}
-        found = {}
-        for place, family in self.told.items():
-            found[place] = children_layer(family, self._then.text, self._tools, self._config)
+        message."""
+        openers = _openers(events, settled)
         if not openers:
-            return found
+            return {}
+        store, at = self._at.store, self._at
         states = store.of_kind("state", self._since(settled))
         notes = store.of_kind("scratchpad", (Segment(at.record.id, settled + 1, at.newest),))
         memos = {layer.memo for layer in layers if layer.memo is not None}
-        before = settled
+        before, found = settled, dict[int, list[Layer]]()
         for opener in openers:
             state, scratchpad = (_last(store, ids, before, opener.id) for ids in (states, notes))
             news = self._then.news(opener, state, scratchpad, memos)
             memos.update(layer.memo for layer in news if layer.memo is not None)
             summary = self._then.summary(first, before, opener.id)
-            found[opener.id] = [*news, *filter(None, [summary]), *found.get(opener.id, ())]
+            found[opener.id] = [*news, *filter(None, [summary])]
             before = opener.id
-        return {place: each for place, each in found.items() if each}
+        return found
+
+    def _children(self, events: Sequence[Event], settled: int) -> dict[int, list[Layer]]:
+        """What was told of children and mail since the boundary, by the message in front of which it stands."""
+        openers = _openers(events, settled)
+        self.told = told_at(self._at, settled, openers[-1].id if openers else 0) if self._answers else {}
+        content = self._then.text
+        return {at: children_layer(each, content, self._tools, self._config) for at, each in self.told.items()}
 
     def _since(self, event_id: int) -> Segments:
         return subtract(self._at.visible, until(self._at.visible, event_id))
+
+
+def _openers(events: Sequence[Event], settled: int) -> list[Event]:
+    """The messages that opened a turn since an event."""
+    return [each for each in events if each.id == each.turn_id and each.kind == "user" and each.id > settled]
 
 
 def _last(store: Store, ids: Sequence[int], after: int, before: int) -> Event | None:

@@ -7,7 +7,9 @@ from msgspec import Struct
 
 from foldmark.conversation.exchanges import until_next
 from foldmark.core.answer import Stopped, Usage
+from foldmark.core.codec import stored_time
 from foldmark.core.events import ANSWER_KINDS, Event
+from foldmark.core.lifetime import RECENT, Use, lifetime
 from foldmark.core.request import Request
 from foldmark.core.segments import Segment, contains, until
 
@@ -28,18 +30,23 @@ class Snapshot(Struct, frozen=True):
         return self.input + self.output
 
 
-def snapshot_of(data: dict[str, Any] | None) -> Snapshot | None:
-    """The snapshot that a usage event's data stand for; None if they hold none."""
-    data = data or {}
-    parts = [data.get(name) for name in ("fresh", "cache_read", "cache_write", "output")]
+def usage_of(data: dict[str, Any] | None) -> Usage | None:
+    """What a usage event's data say that a request cost; None if they do not."""
+    parts = [(data or {}).get(name) for name in ("fresh", "cache_read", "cache_write", "output")]
     if not all(isinstance(part, int) for part in parts):
         return None
     fresh, read, write, output = (int(part or 0) for part in parts)
-    return Snapshot(fresh + read + write, output)
+    return Usage(fresh, read, write, output)
+
+
+def snapshot_of(data: dict[str, Any] | None) -> Snapshot | None:
+    """The snapshot that a usage event's data stand for; None if they hold none."""
+    usage = usage_of(data)
+    return None if usage is None else Snapshot(usage.input, usage.output)
 
 
 def usage_data(provider: str, model: str, usage: Usage, stopped: Stopped | None) -> dict[str, Any]:
-    """What a usage event holds of what a provider said that an answer cost."""
+    """What a usage event holds of what a provider said that an answer cost, and what it altered of the request."""
     return {
         "provider": provider,
         "model": model,
@@ -48,6 +55,7 @@ def usage_data(provider: str, model: str, usage: Usage, stopped: Stopped | None)
         "cache_write": usage.cache_write,
         "output": usage.output,
         "stopped": stopped.said if stopped else "",
+        **({"altered": list(usage.altered)} if usage.altered else {}),
     }
 
 
@@ -72,6 +80,23 @@ def calibrate(agent: "Agent", request: Request, usage: Usage) -> None:
         name = calibration_key(request.provider, request.model, at.config)
         settings = {**at.settings, "calibration": {**at.config.calibration, name: ratio}}
         agent.record("config", f"calibration of {name}: {ratio}", data={"settings": settings})
+
+
+def cache_ttl(at: "Standing", opener: Event) -> str:
+    """Return how long the provider is to keep the requests of a turn, `5m` or `1h`, by what the agent's own requests
+    before the turn cost and when they were made. `opener` is the turn's first message.
+
+    All requests of a turn get the same. What an imported session cost does not count: its contexts had other sizes.
+    """
+    uses: list[Use] = []
+    for event in reversed(at.store.recent("usage", at.record.id, opener.id, RECENT)):
+        usage = usage_of(event.data)
+        if usage is not None:
+            moment = stored_time(event.created_at).timestamp()
+            uses.append(Use(moment, usage.input, usage.input - usage.cache_read))
+    if uses:  # the pause that the turn itself ended
+        uses.append(Use(stored_time(opener.created_at).timestamp(), uses[-1].tokens, 0))
+    return lifetime(uses)
 
 
 class Weighed(Struct, frozen=True):

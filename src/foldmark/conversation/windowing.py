@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from foldmark.conversation.sources import Pinned, Sources
+from foldmark.conversation.thinking import stays
 from foldmark.core import prompt as prompts
 from foldmark.core import window
 from foldmark.core.config import Config
@@ -148,7 +149,7 @@ class Windowing:
     @property
     def _reserved(self) -> int:
         """System, tools and guidelines, as when the newest turn was opened, and what is kept free."""
-        stable = [layer for layer in self._sources.then if layer.layer not in prompts.ANCHORS]
+        stable = [layer for layer in self._sources.stable if layer.layer not in prompts.ANCHORS]
         prompt = prompts.assemble(stable, view((), self._target.wire.dialect, self._config))
         return self.plain.tokens(len(self.encoded(prompt).data)) + min(
             RESERVE, self._config.sliding_context_tokens // 4
@@ -228,7 +229,10 @@ class Windowing:
     ) -> Prompt:
         wire, sources = self._target.wire, self._sources
         uncut, evicted = sources.preview, sources.evicted
-        shown = view(events, wire.dialect, self._config, first, active, uncut, evicted, reader=wire.reads)
+        kept = self.thoughts
+        shown = view(
+            events, wire.dialect, self._config, first, active, uncut, evicted, reader=wire.reads, thoughts=kept
+        )
         layers = layers if self._summary is None else [*layers, self._summary]
         return prompts.assemble(layers, shown, self._instruction, anchors_last=self._config.steady)
 
@@ -246,13 +250,19 @@ class Windowing:
 
     def _rough(self, unit: Unit) -> int:
         wire, behind, evicted = self._target.wire, unit.events[-1].id + 1, self._sources.evicted
-        shown = view(unit.events, wire.dialect, self._config, 0, behind, evicted=evicted, reader=wire.reads)
+        kept, reader = self.thoughts, wire.reads
+        shown = view(unit.events, wire.dialect, self._config, 0, behind, evicted=evicted, reader=reader, thoughts=kept)
         steps = shown.steps
         return self.encoded(Prompt("", (*_IN_FRONT, *steps)), bare=True).size - self._bare if steps else 0
 
     @cached_property
     def _bare(self) -> int:
         return self.encoded(Prompt("", _IN_FRONT), bare=True).size
+
+    @property
+    def thoughts(self) -> bool:
+        """Whether thinking is sent when its turn is over."""
+        return stays(self._config, self._target.options)
 
     def _size(self, prompt: Prompt) -> int:
         return self.encoded(prompt).size

@@ -1,6 +1,6 @@
 """What a model answers with, piece by piece, in Foldmark's own terms; each dialect's reader makes these of its own."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -23,6 +23,10 @@ LENGTH = "length"
 
 CARRIED = "carried"
 """The type of a kept block that holds a provider's own block, of whatever type, to be sent back as it came."""
+
+
+BOUND = "bound"
+"""In a kept thinking block, and never sent: what it is bound to."""
 
 
 class Kept(Struct, frozen=True):
@@ -52,6 +56,11 @@ def place(block: dict[str, Any], done: int, text: str) -> int:
     return min(max(_number(block, AFTER, done), done), len(text))
 
 
+def behind(kept: Sequence[dict[str, Any]], done: int) -> list[dict[str, Any]]:
+    """Return kept blocks with their positions counted from character `done` of the text."""
+    return [{**block, AFTER: block[AFTER] - done} if block.get(AFTER) and done else block for block in kept]
+
+
 def span(block: dict[str, Any], done: int, text: str) -> tuple[int, int]:
     """Return where the part of an answer's text that a kept block is about begins and ends; by default all of it."""
     begin = place(block, done, text)
@@ -78,12 +87,14 @@ class Compacted(Struct, frozen=True):
 
 class Usage(Struct, frozen=True):
     """What a provider says that a request cost, in tokens. Input is the sum of `fresh`, `cache_read` and `cache_write`,
-    none of them counted twice; `output` includes the model's thinking."""
+    none of them counted twice; `output` includes the model's thinking. `altered` is what the provider took out of the
+    request before its model saw it, in its own words."""
 
     fresh: int = 0
     cache_read: int = 0
     cache_write: int = 0
     output: int = 0
+    altered: tuple[dict[str, Any], ...] = ()
 
     @property
     def input(self) -> int:
@@ -100,7 +111,7 @@ class Stopped(Struct, frozen=True):
 
 
 class Waiting(Struct, frozen=True):
-    """The provider could not answer, and is asked again in so many seconds: shown, not recorded."""
+    """The provider could not answer, and is asked again in so many seconds, 0 for at once: shown, not recorded."""
 
     seconds: float
     reason: str

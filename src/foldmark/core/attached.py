@@ -4,7 +4,7 @@ Images and documents of users and of results are sent in every dialect; those of
 active, if truncation is on. What a provider wants to see again is sent in its own dialect: thinking with its signature
 while its turn is active; tools that the provider ran itself, citations and the like always; the name of a container
 until that expires by the time of the newest message. A summary is sent in the form of its reader, if it has one. Of the
-rest of `data["blocks"]` nothing is sent.
+rest of `data["blocks"]` nothing is sent. Where `thoughts` are asked for, thinking is sent when its turn is over, too.
 """
 
 from collections.abc import Sequence
@@ -40,11 +40,18 @@ NOTHING = Attached()
 
 
 def attached(
-    events: Sequence[Event], dialect: str, config: Config, since: int, window: int, reader: str = ""
+    events: Sequence[Event],
+    dialect: str,
+    config: Config,
+    since: int,
+    window: int,
+    reader: str = "",
+    thoughts: bool = False,
 ) -> dict[int, Attached]:
     """What is sent of events besides their texts, by event, for those that hold more than text.
 
-    `reader` is whose form of a summary the provider reads; empty for none.
+    `reader` is whose form of a summary the provider reads; empty for none. With `thoughts` thinking is sent when its
+    turn is over, too.
     """
     found = {}
     now = max((event.created_at for event in events), default="")
@@ -59,7 +66,7 @@ def attached(
             over = event.kind == "tool_result" and config.truncation and not active
             found[event.id] = _shown(event, dialect, over=over)
         elif event.kind == "assistant":
-            found[event.id] = _answered(event, dialect, active, now)
+            found[event.id] = _answered(event, dialect, active or thoughts, now)
     return found
 
 

@@ -23,6 +23,7 @@ import msgspec
 from msgspec import Struct
 
 from foldmark.core import media
+from foldmark.core.lifetime import LIFETIMES, WRITE
 
 MOST_MARKED = 4
 """Breakpoints of one request that count; the last ones."""
@@ -42,25 +43,32 @@ class Rules(Struct, frozen=True):
 
 
 class Bill(NamedTuple):
-    """The tokens of one request, by what is charged for them."""
+    """The tokens of one request, by what is charged for them; `hour` are those of `write` that are kept for an hour."""
 
     fresh: int
     write: int
     read: int
+    hour: int = 0
 
     @property
     def tokens(self) -> int:
         """All of them."""
         return self.fresh + self.write + self.read
 
+    @property
+    def written(self) -> float:
+        """The tokens of `write`, one that is kept for an hour counted as the 1.6 that it costs as much as."""
+        return self.write + self.hour * (WRITE["1h"] / WRITE["5m"] - 1)
+
 
 class Block(NamedTuple):
-    """A piece of a request that a cache keeps or does not: its bytes, whether a breakpoint stands on it, and what it
-    is where several in a row are one place (calls, results)."""
+    """A piece of a request that a cache keeps or does not: its bytes, whether a breakpoint stands on it, what it is
+    where several in a row are one place (calls, results), and whether it is to be kept for an hour."""
 
     data: bytes
     marked: bool = False
     kind: str = ""
+    hour: bool = False
 
 
 def explicit(least: int) -> Rules:
@@ -130,12 +138,13 @@ class Cache:
         self._rules, self._step = rules, max(1, round(max(1, rules.step if rules else 1) * ratio))
         self._used: dict[int, float] = {}
         self._newest: float | None = None
+        self._hours: set[int] = set()
 
-    def bill(self, request: Beginnings, marks: Sequence[int], tokens: int, now: float) -> Bill:
+    def bill(self, request: Beginnings, marks: Sequence[int], tokens: int, now: float, *, hour: bool = False) -> Bill:
         """What is charged for a request of so many tokens, sent at `now` (seconds); then the cache holds it, too.
 
         `marks` are the blocks on which breakpoints stand, in order. The three sum up to `tokens`: they are shared out
-        by the bytes of the blocks.
+        by the bytes of the blocks. `hour` is whether it is to be kept for an hour.
         """
         rules, before, self._newest = self._rules, self._newest, now
         if rules is None or not request.keys or not request.upto[-1]:
@@ -152,9 +161,12 @@ class Cache:
         written = [index for index in marks if tokens * request.upto[index] // length >= rules.least]
         for index in (*written, *([] if found is None else [found])):
             self._used[request.keys[index]] = now
+        if hour:
+            self._hours.update(request.keys[index] for index in written if index != found)
         read = 0 if found is None else tokens * request.upto[found] // length
         upto = tokens * request.upto[written[-1]] // length if written else 0
-        return Bill(tokens - max(read, upto), max(upto - read, 0), read)
+        new = max(upto - read, 0)
+        return Bill(tokens - read - new, new, read, new if hour else 0)
 
     def _longest(self, rules: Rules, request: Beginnings, marks: Sequence[int], now: float) -> int | None:
         """The last block of the longest beginning that is held and looked for."""
@@ -162,8 +174,9 @@ class Cache:
             for index in range(at, -1, -1):
                 if rules.look and request.places[at] - request.places[index] >= rules.look:
                     break
-                used = self._used.get(request.keys[index])
-                if used is not None and now - used <= rules.lifetime:
+                key = request.keys[index]
+                lives = LIFETIMES["1h"] if key in self._hours else rules.lifetime
+                if key in self._used and now - self._used[key] <= lives:
                     return index
         return None
 
@@ -242,13 +255,14 @@ _MARKS = ("cache_control", "prompt_cache_breakpoint")
 
 
 def _block(head: str, value: Any, kind: str = "") -> Block:
-    marked = isinstance(value, dict) and any(value.get(name) for name in _MARKS)
+    marked, hour = isinstance(value, dict) and any(value.get(name) for name in _MARKS), False
     if marked:
+        hour = (value.get("cache_control") or {}).get("ttl") == "1h"
         value = {key: each for key, each in value.items() if key not in _MARKS}
     data = msgspec.json.encode(value)
     if len(data) > media.TOKENS and any(sign in data for sign in _SHOWN):
         data = msgspec.json.encode(_standing_in(value))
-    return Block(head.encode() + data, marked, kind)
+    return Block(head.encode() + data, marked, kind, hour)
 
 
 def _standing_in(value: Any) -> Any:

@@ -23,12 +23,13 @@ class Config(Struct, frozen=True):
     a tool result, by age.
     `truncation` and `isolation` can be switched off [SPEC 5]. `model_commands` are those that the model may run.
     `token_counting` is `bytes` or `tokenizer`, which counts with a model's own one where that is public [SPEC 5.4];
-    `thinking` how much the model is to think; the three thresholds are percent of the model's window at which it is
-    reminded, at most once in `check_interval_seconds` [SPEC 5.5]. `tools` are those that the model is
-    offered; `tool_approval` says which run without asking the person: `ask`, `always` or `never`, then exceptions, as
-    in `ask, bash=always`. `turn_steps` is the most requests of one turn; with `window_summary` the model sums up what
-    the window has passed [SPEC 5.1]. `calibration` is no setting but what was measured:
-    "provider/model" -> bytes that make a token, "tokenizer:provider/model" -> tokens counted that make one.
+    `thinking` how much the model is to think; `cache_ttl` is how long Anthropic keeps a request in its cache: `5m`,
+    `1h` or `auto` (`core.lifetime`); the three thresholds are percent of the model's window at which it is reminded, at
+    most once in `check_interval_seconds` [SPEC 5.5]. `tools` are those that the model is offered; `tool_approval` says
+    which run without asking the person: `ask`, `always` or `never`, then exceptions, as in `ask, bash=always`.
+    `turn_steps` is the most requests of one turn; with `window_summary` the model sums up what the window has passed
+    [SPEC 5.1]. `calibration` is no setting but what was measured: "provider/model" -> bytes that make a token,
+    "tokenizer:provider/model" -> tokens counted that make one.
     """
 
     model: str = "offline"
@@ -48,6 +49,7 @@ class Config(Struct, frozen=True):
     model_commands: str = "all"
     token_counting: str = "bytes"
     thinking: str = "default"
+    cache_ttl: str = "auto"
     warn_threshold: int = 60
     recommend_threshold: int = 75
     urgent_threshold: int = 85
@@ -90,6 +92,7 @@ _CHOICES = {
     "isolation": ("on", "off"),
     "token_counting": ("bytes", "tokenizer"),
     "thinking": THINKING,
+    "cache_ttl": ("5m", "1h", "auto"),
     "window_summary": ("on", "off"),
 }
 

@@ -44,8 +44,9 @@ class ProviderError(FoldmarkError):
     """A model could not be asked, or its answer broke off.
 
     `kind` says why: `sdk` (its package is not installed), `key` (no key, or a refused one), `rate`, `busy` (overloaded
-    or broken, 5xx), `network`, `request` (refused, as wrong), `overflow` (longer than the model takes) or `answer`
-    (it answered what cannot be understood). `retry_after` is the seconds that the provider asked for.
+    or broken, 5xx), `network`, `request` (refused, as wrong), `bound` (refused for thinking that was thought behind
+    something else), `overflow` (longer than the model takes) or `answer` (it answered what cannot be understood).
+    `retry_after` is the seconds that the provider asked for.
     """
 
     def __init__(self, kind: str, text: str, retry_after: float | None = None) -> None:

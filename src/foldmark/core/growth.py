@@ -6,11 +6,13 @@ one step, at the first moment at which the model was asked with too much; from t
 stands is found by going through what came since the newest boundary that the log names, in order.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
 
+from foldmark.core.answer import BOUND
 from foldmark.core.config import Config
 from foldmark.core.events import ANSWER_KINDS, Event
 from foldmark.core.media import media_of
@@ -35,17 +37,27 @@ def followed(
     most: float,
     config: Config,
     lower: Callable[[Sequence[Event]], tuple[Reach, int]],
+    beside: Mapping[int, int] = MappingProxyType({}),
 ) -> Reach:
     """Where the request stands after `events`, the visible messages in order from where it began at the boundary.
 
     `size` is the bytes of the request at event `reach.settled`, `most` what it may have; `lower` brings messages to low
-    water (`lowered`).
+    water (`lowered`); `beside` is the bytes of what is put in front of a message, by its event.
     """
+    waiting: set[int] = set()
+    answering = False
     for index, event in enumerate(events):
+        if event.id == event.turn_id or (event.kind in ANSWER_KINDS and not answering):
+            waiting.clear()  # what got no result by now is over
+        answering = event.kind in ANSWER_KINDS
+        if event.kind == "tool_call":
+            waiting.add(event.id)
+        waiting.discard(event.answers or 0)
         if event.id <= reach.settled:
             continue
-        size += entered(event, config)
-        if size > most and _asks(events, index):
+        size += entered(event, config) + beside.get(event.id, 0)
+        # Nothing that comes later moves this: also where the answer never came, the model was asked.
+        if size > most and not answering and not waiting:
             further, size = lower(events[reach.cut : index + 1])
             reach = further._replace(cut=reach.cut + further.cut)
     return reach
@@ -63,7 +75,8 @@ def lowered(events: Sequence[Event], low: float, fixed: int, config: Config) -> 
     sizes = {e.id: _size(e, config, limits.get(e.id), _is_active(e, since)) for e in events}
     total, units = fixed + sum(sizes.values()), Units(reversed(events))
     count, cut = units.all(), 0
-    while count > 1 and total > low and not any(_is_active(e, since) for e in units[count - 1].events):
+    # Where nobody opened a turn, all are active, and only the newest has to stay.
+    while count > 1 and total > low and not (since and any(_is_active(e, since) for e in units[count - 1].events)):
         count -= 1
         cut += len(units[count].events)
         total -= sum(sizes[event.id] for event in units[count].events)
@@ -88,16 +101,10 @@ def _size(event: Event, config: Config, kept: int | None, active: bool) -> int:
     if not blocks or event.kind not in ("assistant", "tool_result"):
         return size
     if event.kind == "assistant":  # what the provider wants to see again
-        return size + len(msgspec.json.encode(blocks))
+        shown = [{k: v for k, v in each.items() if k != BOUND} if isinstance(each, dict) else each for each in blocks]
+        return size + len(msgspec.json.encode(shown))
     return size + sum(map(shown_bytes, media_of(event.data)[0]))
 
 
 def _is_active(event: Event, since: int) -> bool:
     return event.turn_id is not None and event.turn_id >= since
-
-
-def _asks(events: Sequence[Event], index: int) -> bool:
-    """Whether the model was asked after this message, or is now: what follows is its answer, or nothing."""
-    if events[index].kind in ANSWER_KINDS:
-        return False
-    return index + 1 == len(events) or events[index + 1].kind in ANSWER_KINDS

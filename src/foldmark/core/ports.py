@@ -225,6 +225,10 @@ class Store(Towards, Leases, Memos, Reading, Sent, Lineage, Vectors, Protocol):
         """The newest event of a kind inside `segments`; none that was erased. The kinds are `state`, `scratchpad`,
         `system`, `config`, `command`, `usage`, `window_summary`, and `summary` for one that carries a state."""
 
+    def recent(self, kind: str, agent_id: str, until: int, limit: int) -> list[Event]:
+        """The agent's own newest events of a kind up to event `until`, newest first, at most `limit`; none that was
+        erased. The kinds are those of `newest`."""
+
     def of_kind(self, kind: str, segments: Segments) -> list[int]:
         """Ids of all events of a kind inside `segments`; kinds as for `newest`."""
 

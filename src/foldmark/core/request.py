@@ -26,11 +26,15 @@ class ToolCall(Struct, frozen=True):
 
 
 class Options(Struct, frozen=True):
-    """How an answer is asked for: its most tokens, and how much the model is to think: `default` (as it does by
-    itself), `off`, `low`, `medium` or `high`."""
+    """How an answer is asked for: its most tokens; how much the model is to think: `default` (as it does by itself),
+    `off`, `low`, `medium` or `high`; and how long the provider keeps the request in its cache, `5m` or `1h`, where it
+    can be told. `binds` is whether the model takes its thinking back only behind what stood in front of it, None where
+    the table of models does not say."""
 
     output: int = 8192
     thinking: str = "default"
+    binds: bool | None = None
+    cache_ttl: str = "5m"
 
 
 PLAIN = Options()
@@ -98,7 +102,10 @@ class Request(Struct, frozen=True):
 
     `purpose` is what the answer is for: `answer` (the conversation goes on), `match` (which messages does a filter
     mean), `summary` or `state`. `names` holds the tools whose name on the wire differs from their own, by wire name.
-    `size` is what the tokens are estimated from, before any calibration.
+    `size` is what the tokens are estimated from, before any calibration. `thinking` holds the thinking blocks in it
+    that the model reads, by marks of their own. `thoughtless` is whether thinking was left out since the provider
+    refused it. `cache_ttl` is that of its `Options`; `cache_key` is the same for all requests of an agent, for a cache
+    that is to find them.
     """
 
     provider: str
@@ -111,3 +118,7 @@ class Request(Struct, frozen=True):
     purpose: str = "answer"
     size: int = 0
     names: dict[str, str] = {}
+    thinking: frozenset[str] = frozenset()
+    thoughtless: bool = False
+    cache_ttl: str = "5m"
+    cache_key: str = ""

@@ -12,7 +12,7 @@ from msgspec import Struct
 from foldmark.core.birth import Family
 from foldmark.core.events import Event
 from foldmark.core.request import Edge
-from foldmark.core.segments import Segments
+from foldmark.core.segments import END, Segments
 
 
 class Named(Struct, frozen=True, omit_defaults=True):
@@ -35,6 +35,8 @@ class Makings(Struct, frozen=True, omit_defaults=True):
     message. Of memos, `layers` has the ids and `hashes` the texts, as `memo 3`, unless one was removed since. `digests`
     are layer -> SHA-256 of the texts sent in it. `told` is what was told of children and mail, as in the manifest
     (`family` in older records: what is `told[0]` now); `later` are the layers that stand in front of a later message.
+    `thoughtless` is whether thinking was left out since the provider refused it; `cache_ttl` is how long the provider
+    was asked to keep it (`Options`).
     """
 
     speaks: str
@@ -54,6 +56,8 @@ class Makings(Struct, frozen=True, omit_defaults=True):
     family: Family | None = None
     told: Mapping[int, Family] = {}
     later: Mapping[int, Mapping[str, tuple[int, ...]]] = {}
+    thoughtless: bool = False
+    cache_ttl: str = "5m"
 
     @property
     def planning(self) -> bool:
@@ -90,8 +94,8 @@ class Sent(Protocol):
     def sent(self, agent_id: str, sent_id: int) -> SentRequest | None:
         """A request that this agent sent, nobody else's."""
 
-    def newest_sent(self, agent_id: str, limit: int) -> list[SentRequest]:
-        """The newest requests that the agent sent, newest first, at most `limit`."""
+    def newest_sent(self, agent_id: str, limit: int, until: int = END) -> list[SentRequest]:
+        """The newest requests that the agent sent, newest first, at most `limit`; none with an id above `until`."""
 
     def answered_last(self, agent_id: str) -> SentRequest | None:
         """The newest request that the agent sent for an answer, not for a summary or a filter."""

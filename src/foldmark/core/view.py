@@ -112,6 +112,7 @@ def view(
     settled: int = END,
     oldest: int = 0,
     reader: str = "",
+    thoughts: bool = False,
 ) -> View:
     """The view of messages in the order of the log, none of them a `system` message.
 
@@ -119,13 +120,14 @@ def view(
     (`active_from`), by default told from the events themselves. Result `uncut` is not truncated. Of results `evicted`,
     each by an operation, a placeholder is sent. `reader` is whose form of a summary the provider reads (`core.native`).
     Results are shortened by what was there at event `settled`; later ones enter as new and stay so [SPEC 5.7]. The
-    `oldest` results of the active turn, so many, are cut as if it were over.
+    `oldest` results of the active turn, so many, are cut as if it were over. With `thoughts` a model's thinking is sent
+    when its turn is over, too.
     """
     events = in_place(events)
     lengths = {event.id: len(event.content) for event in events if event.id in evicted}
     events = list(all_as_sent(events, evicted))
     since = active_from(each for each in events if each.id <= settled) if active is None else active
-    more = attached(events, dialect, config, since, window, reader)
+    more = attached(events, dialect, config, since, window, reader, thoughts)
     kept, isolated = isolate(events, dialect, foreign=not config.isolation, beside=more)
     groups, unpaired = pair(kept)
     texts = _results(groups, config, since, window, {uncut, *lengths}, settled, oldest)

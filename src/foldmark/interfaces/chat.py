@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from foldmark.commands import REGISTRY
 from foldmark.conversation import Agent, Result, tree
 from foldmark.conversation.asking import Asking
+from foldmark.conversation.cached import newest_turn
 from foldmark.conversation.fullness import assumed, fullness
 from foldmark.conversation.offers import question
 from foldmark.conversation.planning import planning
@@ -291,6 +292,9 @@ class _Chat:
             print(moved_to(agent, edge))
         self._edge = edge.first
         self._meter(request)
+        kept = newest_turn(agent)
+        if kept is not None and kept.missed:
+            print(fitted(harmless(f"({kept.text})")), flush=True)
 
     def _until(self, end: "Future[Any]") -> Any:
         """Wait for something in the supervisor's thread, and do meanwhile what it hands over. Raises what that does."""

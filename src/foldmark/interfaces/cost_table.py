@@ -18,7 +18,7 @@ def text(found: Report) -> str:
     table = [[*head, "thinking", "lost"]] + [
         [
             row.policy.name,
-            *(f"{tokens:,}" for tokens in row.total),
+            *(f"{tokens:,}" for tokens in row.total[:3]),
             f"{share(row):.0%}",
             f"{row.rewritten:,}",
             tariff.shown(tariff.cost(row.total)),

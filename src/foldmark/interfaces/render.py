@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from foldmark.conversation import Result
+from foldmark.conversation.receipts import thoughts_told
 from foldmark.core.wording import count, one_line
 
 # Control characters but tab and line feed, and the marks that turn the direction of writing: text from a model, a file
@@ -61,6 +62,7 @@ def receipt(result: Result) -> str:
     ]
     if widened := data.get("widened"):
         parts.append(f"{len(widened)} of them for whole exchanges")
+    parts += thoughts_told(data)
     before, after = data["before"], data["after"]
     if prefix := data.get("cached_prefix"):
         parts.append(f"{prefix['percent']}% of the cached prompt holds")

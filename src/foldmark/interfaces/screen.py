@@ -94,7 +94,8 @@ class Screen:
             case Waiting():
                 self.end_line()
                 reason = harmless(piece.reason).rstrip(".")
-                told = f"({reason}; asking again in {piece.seconds:.0f} s)"
+                when = f" in {piece.seconds:.0f} s" if piece.seconds else ""
+                told = f"({reason}; asking again{when})"
                 print(fitted(told, sys.stderr), file=sys.stderr, flush=True)
             case Stopped() if piece.why in STOPPED:
                 self.blank = False

@@ -14,6 +14,7 @@ from foldmark.core.request import PLAIN, Options, ToolCall, ToolSpec
 from foldmark.core.view import Calls, Used
 from foldmark.core.wire import tool_name
 from foldmark.providers import anthropic_blocks as blocks_of
+from foldmark.providers.anthropic_binding import keep_valid
 from foldmark.providers.anthropic_blocks import THINKING, Block, markable, only_thoughts, said
 from foldmark.providers.anthropic_thinking import Asked, asked
 
@@ -30,25 +31,27 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
 
     Cache points stand behind what stays the same: the stable system text (the tools if there is none), the turns before
     the active one, and everything. One more stands where the second of these was a turn ago: the API looks no more than
-    20 blocks back from a point for what it has. What `options.thinking` becomes depends on the model
-    (`anthropic_thinking`). Models that think within a budget refuse to in the middle of calls that they did not think
-    about; then they are not asked to. Where a model does not think, its earlier thinking is not sent: the API refuses
-    it.
+    20 blocks back from a point for what it has. All last for `options.cache_ttl`: the API refuses a longer lifetime
+    behind a shorter one. What `options.thinking` becomes depends on the model (`anthropic_thinking`). Models that think
+    within a budget refuse to in the middle of calls that they did not think about; then they are not asked to. Where a
+    model does not think, its earlier thinking is not sent: the API refuses it. A model that binds thinking gets what is
+    still valid (`anthropic_binding`).
     """
-    how = asked(model, options.thinking, options.output)
+    how = asked(model, options.thinking, options.output, options.binds)
     messages, settled = _messages(prompt, how)
     if how.strict and _thoughtless(messages):
         how = Asked(thinks=False)
         messages, settled = _messages(prompt, how)
+    system = [*_texts(prompt.stable), *_texts(prompt.anchors)]
+    declared = [_tool(tool) for tool in tools]
+    keep_valid(messages, system, declared, binds=how.bound)
     body: dict[str, Any] = {"model": model, "max_tokens": options.output}
     if parameter := _parameter(how, messages):
         body["thinking"] = parameter
     if how.effort:
         body["output_config"] = {"effort": how.effort}
-    system = [*_texts(prompt.stable), *_texts(prompt.anchors)]
     if system:
         body["system"] = system
-    declared = [_tool(tool) for tool in tools]
     body |= blocks_of.parameters(messages, (block for step in prompt.steps for block in step.kept))
     if tools or any(isinstance(step, Calls) for step in prompt.steps):
         # The API has refused messages with tool blocks where no `tools` were given; an empty list satisfies it.
@@ -56,7 +59,7 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
     body["messages"] = messages
     stable = system[:1] if prompt.stable.strip() else declared[-1:]
     for block in (*stable, *settled, *_end(messages)):
-        block["cache_control"] = {"type": "ephemeral"}
+        block["cache_control"] = {"type": "ephemeral", **({"ttl": "1h"} if options.cache_ttl == "1h" else {})}
     return body
 
 
@@ -69,15 +72,13 @@ def _messages(prompt: Prompt, how: Asked) -> tuple[list[dict[str, Any]], list[Bl
     for index, step in enumerate(prompt.steps):
         if isinstance(step, Calls):
             uses = [_use(call) for call in step.calls]
-            made = said(step.text, step.kept, uses, thinks=how.thinks, bound=how.bound)
+            made = said(step.text, step.kept, uses, thinks=how.thinks)
             _add(messages, "assistant", [*thoughts, *made], how)
             _add(messages, "user", [_result(call) for call in step.calls], how)
             thoughts = []
         elif step.role == "assistant":
             # A compaction is the provider's own; what else a summary could hold is not known.
-            made = (
-                list(step.kept) if step.native else said(step.text, step.kept, (), thinks=how.thinks, bound=how.bound)
-            )
+            made = list(step.kept) if step.native else said(step.text, step.kept, (), thinks=how.thinks)
             made = [*thoughts, *(dict(block) for block in made)]
             thoughts = made if only_thoughts(made) else []
             _add(messages, "assistant", [] if thoughts else made, how)
@@ -194,10 +195,13 @@ def parse(message: Mapping[str, Any]) -> tuple[Piece, ...]:
         content = content[:-1]
     elif why == "refused":
         content = [block for block in content if _kind(block) != "tool_use"]
-    usage = message.get("usage")
-    counts = [_count(usage, each) for each in ("input", "cache_read_input", "cache_creation_input", "output")]
+    usage, altered = message.get("usage"), message.get("input_transformations")
+    fresh, read, write, output = (
+        _count(usage, each) for each in ("input", "cache_read_input", "cache_creation_input", "output")
+    )
     found = (*_pieces(content), *blocks_of.container_kept(message.get("container")))
-    return (*found, Usage(*counts), Stopped(why, word if isinstance(word, str) else ""))
+    entries = tuple(each for each in altered if isinstance(each, dict)) if isinstance(altered, list) else ()
+    return (*found, Usage(fresh, read, write, output, entries), Stopped(why, word if isinstance(word, str) else ""))
 
 
 def not_understood(what: str) -> ProviderError:

@@ -17,6 +17,7 @@ from foldmark.core.request import Request, ToolCall
 from foldmark.providers import anthropic_errors as errors
 from foldmark.providers.access import Access
 from foldmark.providers.anthropic import not_understood, parse
+from foldmark.providers.anthropic_binding import bind
 from foldmark.providers.anthropic_blocks import betas
 from foldmark.providers.anthropic_stream import Reading
 from foldmark.providers.anthropic_thinking import BINDING_BETA
@@ -65,7 +66,7 @@ class Anthropic:
                             yield new
                         if reading.over:
                             break
-        for piece in parse(reading.message()):
+        for piece in bind(lambda: request.body, parse(reading.message())):
             if isinstance(piece, ToolCall):
                 yield replace(piece, name=request.names.get(piece.name, piece.name))
             elif not isinstance(piece, str):

@@ -8,7 +8,7 @@ the citations are kept, of a call what it holds besides its arguments, each with
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from foldmark.core.answer import AFTER, LENGTH, Compacted, Kept, carried, carried_in, place, span
+from foldmark.core.answer import AFTER, BOUND, LENGTH, Compacted, Kept, carried, carried_in, place, span
 from foldmark.core.attached import CONTAINER, IMPORTED
 
 Block = dict[str, Any]
@@ -73,11 +73,9 @@ def _at(after: int) -> Block:
 # Into a request
 
 
-def said(text: str, kept: Sequence[Block], uses: Sequence[Block], *, thinks: bool, bound: bool = False) -> list[Block]:
-    """The blocks of one answer in the order in which the model made them, as far as each can stand there.
-
-    Models that bind thinking get none that was imported: what stood before it was another prompt with other tools.
-    """
+def said(text: str, kept: Sequence[Block], uses: Sequence[Block], *, thinks: bool) -> list[Block]:
+    """The blocks of one answer in the order in which the model made them, as far as each can stand there; thinking with
+    what it is `BOUND` to."""
     blocks: list[Block] = []
     left = {use["id"]: use for use in uses}
     done = 0
@@ -91,7 +89,7 @@ def said(text: str, kept: Sequence[Block], uses: Sequence[Block], *, thinks: boo
             left[block["id"]] = {**left[block["id"]], **_about(block)}
         elif kind in THINKING:
             made = _thought(block)
-            if made is None or not thinks or (bound and block.get(IMPORTED) is True):
+            if made is None or not thinks:
                 continue
             end = place(block, done, text)
             more = uses or text[end:].strip() or any(map(_own, kept[index + 1 :]))
@@ -135,6 +133,11 @@ def settle(messages: list[dict[str, Any]]) -> None:
             stay.append(block)
         if message["role"] == "assistant":
             message["content"] = stay
+    joined(messages)
+
+
+def joined(messages: list[dict[str, Any]]) -> None:
+    """Take out messages without content, and make one of those that then follow on one of the same role."""
     there = [message for message in messages if message["content"]]
     messages.clear()
     for message in there:
@@ -222,7 +225,8 @@ def _thought(block: Block) -> Block | None:
     names = THINKING[block["type"]]
     if not all(isinstance(block.get(name), str) for name in names) or not block[names[-1]].strip():
         return None
-    return {"type": block["type"], **{name: block[name] for name in names}}
+    bound = {BOUND: block[BOUND]} if BOUND in block else {}
+    return {"type": block["type"], **{name: block[name] for name in names}, **bound}
 
 
 def _about(block: Block) -> Block:

@@ -29,11 +29,13 @@ _KINDS = {
 _STATUSES = {401: "key", 402: "key", 403: "key", 408: "busy", 413: "overflow", 429: "rate"}
 _TOO_LONG = re.compile(r"(?:prompt|input) is too long(?:: ([\d,]+) tokens > ([\d,]+))?", re.IGNORECASE)
 _TOGETHER = re.compile(r"input length and `?max_tokens`? exceed context limit: ([\d,]+) \+ ([\d,]+) > ([\d,]+)")
+_BOUND = "bound to a different conversation"
 _NEXT = {
     "key": "Check the key in ANTHROPIC_API_KEY, and what its account may use.",
     "rate": "Wait, then ask again.",
     "busy": "Wait, then ask again.",
     "request": "Change the model or the settings, then ask again.",
+    "bound": "Change the model, then ask again.",
     "overflow": "Make it shorter with /clear, /forget or a smaller /context budget.",
 }
 
@@ -83,12 +85,15 @@ def _refused(error: Any, hidden: str | None) -> ProviderError:
     status = error.status_code if error.status_code >= 400 else None
     inner = error.body.get("error") if isinstance(error.body, dict) else None
     about = inner if isinstance(inner, dict) else {}
-    said = about.get("message") if isinstance(about.get("message"), str) else ""
+    message = about.get("message")
+    said = message if isinstance(message, str) else ""
     words = _words(said or (error.body if isinstance(error.body, str) else ""), hidden)
     kind = _kind(status, about.get("type"))
     tokens, limit = _sizes(words)
     if kind == "request" and (_TOO_LONG.search(words) or tokens):
         kind = "overflow"
+    elif kind == "request" and _BOUND in said:
+        kind = "bound"
     where = f" ({status})" if status else ""
     text = f"{_HEADS[kind]}{where}{': ' + words.rstrip('.') if words else ''}. {_NEXT[kind]}"
     if kind == "overflow":
@@ -101,6 +106,7 @@ _HEADS = {
     "rate": "Anthropic's limit of requests is reached",
     "busy": "Anthropic cannot answer now",
     "request": "Anthropic refused the request",
+    "bound": "Anthropic refused the model's earlier thinking",
     "overflow": "The request is longer than the model takes",
 }
 

@@ -118,6 +118,8 @@ class Reading:
             message["stop_reason"] = delta["stop_reason"]
         if delta.get("container") is not None:
             message["container"] = delta["container"]
+        if event.get("input_transformations") is not None:
+            message["input_transformations"] = event["input_transformations"]
         if isinstance(usage, dict):
             before = message.get("usage")
             known = {name: value for name, value in usage.items() if value is not None}

@@ -1,6 +1,7 @@
 """A model behind OpenAI's Chat Completions, at OpenAI or at any other server that speaks them.
 
-On the wire a request is `request.bytes` with `stream` and `stream_options` as its last fields.
+On the wire a request is `request.bytes` with `stream` and `stream_options` as its last fields, and, at OpenAI itself, a
+key for its cache.
 """
 
 from collections.abc import AsyncGenerator
@@ -31,7 +32,8 @@ class _Chat:
 
     async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
         """Stream the answer. Raises ProviderError, ContextOverflowError."""
-        body = {**request.body, "stream": True, "stream_options": {"include_usage": True}}
+        streamed = {"stream": True, "stream_options": {"include_usage": True}}
+        body = {**request.body, **streamed, **self._server.keyed(request)}
         whole = Whole()
         async with aclosing(self._server.events("/chat/completions", body)) as chunks:
             async for chunk in chunks:

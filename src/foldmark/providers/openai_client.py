@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from foldmark.core.errors import ProviderError
+from foldmark.core.request import Request
 from foldmark.providers.access import Access
 from foldmark.providers.connection import http
 from foldmark.providers.openai_errors import caught, masked, shortened, told
@@ -46,6 +47,12 @@ class Server:
         host = OWN_HOSTS[0] if access.base_url is None else _host(access.base_url)
         self.own = host.partition(":")[0] in OWN_HOSTS
         self.name = "OpenAI" if self.own else host
+
+    def keyed(self, request: Request) -> dict[str, str]:
+        """Return the field that routes all requests of one agent to the machine whose cache has them: OpenAI goes by
+        the first tokens, which agents share, and by this key. Empty for any other server: several refuse it (NVIDIA,
+        Fireworks, Azure)."""
+        return {"prompt_cache_key": request.cache_key} if self.own and request.cache_key else {}
 
     async def events(self, path: str, body: dict[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
         """Ask for a stream and give its events; a server that does not stream gives its whole answer as one.

@@ -1,6 +1,6 @@
 """A model behind OpenAI's Responses API.
 
-On the wire a request is `request.bytes` with `stream` as its last field.
+On the wire a request is `request.bytes` with `stream` as its last field, and, at OpenAI itself, a key for its cache.
 """
 
 from asyncio import get_running_loop, timeout
@@ -38,7 +38,8 @@ class _Responses:
 
     async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
         """Stream the answer. Raises ProviderError, ContextOverflowError."""
-        so_far, stream = _SoFar(), self._server.events("/responses", {**request.body, "stream": True})
+        body = {**request.body, "stream": True, **self._server.keyed(request)}
+        so_far, stream = _SoFar(), self._server.events("/responses", body)
         # Read to the end, which comes at once: leaving a stream in the middle leaves the SDK's generators to the
         # collector, which has no time for them where the program ends.
         try:

@@ -9,15 +9,22 @@ from foldmark.core.errors import CommandError
 from foldmark.core.prompt import Prompt
 from foldmark.core.request import Options, ToolSpec
 from foldmark.core.wording import listing
-from foldmark.providers import anthropic, gemini, openai, openai_responses
+from foldmark.providers import anthropic, anthropic_binding, gemini, openai, openai_responses
 
 Encode = Callable[[str, Prompt, Sequence[ToolSpec], Options], dict[str, Any]]
 
 Parse = Callable[[dict[str, Any]], tuple[Piece, ...]]
 
+Bind = Callable[[Callable[[], Mapping[str, Any]], Sequence[Piece]], tuple[Piece, ...]]
+
+Without = Callable[[Mapping[str, Any]], dict[str, Any]]
+
+Thinking = Callable[[Prompt, Mapping[str, Any]], dict[str, str]]
 
 _STREAM = 'these bytes, with "stream":true as the last field'
-_CHAT = 'these bytes, with "stream":true and "stream_options":{"include_usage":true} as the last fields'
+_KEYED = ', and "prompt_cache_key", the agent\'s id, behind them if it went to OpenAI itself'
+_CHAT = f'these bytes, with "stream":true and "stream_options":{{"include_usage":true}} as the last fields{_KEYED}'
+_KEPT = f"{_STREAM}{_KEYED}"
 _AGAIN = "the same JSON as the SDK serializes it once more: white space and escapes differ"
 _GCA = "the same JSON with the account's project and a prompt id, as the SDK serializes it once more"
 
@@ -25,7 +32,9 @@ _GCA = "the same JSON with the account's project and a prompt id, as the SDK ser
 class Wire(NamedTuple):
     """A provider's dialect, what puts a prompt into it and reads its whole answers, the module over its SDK whose
     `connect(model, access)` is the provider, and in words how what goes over the wire differs from `Request.bytes`.
-    `reads` is whose form of a summary it takes as its own (`core.native`), empty for none."""
+    `reads` is whose form of a summary it takes as its own (`core.native`), empty for none. Where thinking may be bound
+    to what stands in front of it, `bind` adds that to the answer to a body, `thinking` says which blocks a body
+    holds, each with the model that made it, and `without_thinking` is a body without them."""
 
     dialect: str
     encode: Encode
@@ -33,13 +42,26 @@ class Wire(NamedTuple):
     module: str
     on_the_wire: str
     reads: str = ""
+    bind: Bind = lambda asked, pieces: tuple(pieces)
+    thinking: Thinking = lambda prompt, body: {}
+    without_thinking: Without = dict
 
 
 WIRES = {
-    "anthropic": Wire("anthropic", anthropic.encode, anthropic.parse, "anthropic_api", _STREAM, "anthropic"),
+    "anthropic": Wire(
+        "anthropic",
+        anthropic.encode,
+        anthropic.parse,
+        "anthropic_api",
+        _STREAM,
+        "anthropic",
+        anthropic_binding.bind,
+        anthropic_binding.thinking,
+        anthropic_binding.without,
+    ),
     "openai": Wire("openai", openai.encode, openai.parse, "openai_api", _CHAT),
     "openai_responses": Wire(
-        "openai", openai_responses.encode, openai_responses.parse, "openai_responses_api", _STREAM, "openai_responses"
+        "openai", openai_responses.encode, openai_responses.parse, "openai_responses_api", _KEPT, "openai_responses"
     ),
     "gemini": Wire("gemini", gemini.encode, gemini.parse, "gemini_api", _AGAIN),
     "gemini_gca": Wire("gemini_gca", gemini.encode_gca, gemini.parse_gca, "gemini_gca_api", _GCA),

@@ -6,12 +6,15 @@ from contextlib import aclosing
 from typing import Any
 
 from foldmark.conversation import Agent
+from foldmark.conversation.request import without_thinking
 from foldmark.conversation.sent import record_sent
-from foldmark.core.answer import Compacted, Kept, Piece, Stopped, Usage
-from foldmark.core.errors import ContextOverflowError
+from foldmark.core.answer import Compacted, Kept, Piece, Stopped, Usage, Waiting
+from foldmark.core.errors import ContextOverflowError, ProviderError
 from foldmark.core.ports import Provider
 from foldmark.core.request import Request, ToolCall
 from foldmark.core.state import Hiding
+
+_REFUSED = "the provider refused the model's earlier thinking, as bound to a different conversation; it is left out"
 
 
 class Answer:
@@ -88,8 +91,9 @@ async def ask(agent: Agent, provider: Provider, answer: Answer, show: Callable[[
     """Send `answer.request` and gather what comes in `answer`, so that it is there if this is cut short. Each request
     is recorded before it is sent [SPEC 5.6].
 
-    If the provider finds the request too long, it is asked once more with a smaller window; the tokens that it was made
-    for are returned, since the turn's next requests have to stay within them as well. Raises ProviderError, StoreError.
+    If the provider refuses the model's earlier thinking, it is asked once more without, and `show` is told. If it finds
+    the request too long, it is asked once more with a smaller window; the tokens that it was made for are returned,
+    since the turn's next requests have to stay within them as well. Raises ProviderError, StoreError.
     """
     assert answer.request is not None
     try:
@@ -106,6 +110,19 @@ async def ask(agent: Agent, provider: Provider, answer: Answer, show: Callable[[
 
 
 async def _gather(agent: Agent, provider: Provider, answer: Answer, show: Callable[[Piece], None]) -> None:
+    """Send the request; once more without the model's earlier thinking if the provider refuses that."""
+    try:
+        await _sent(agent, provider, answer, show)
+    except ProviderError as error:
+        assert answer.request is not None
+        if error.kind != "bound" or answer.pieces or answer.request.thoughtless:
+            raise
+        show(Waiting(0, _REFUSED))
+        answer.request = without_thinking(answer.request, agent.log.given.dialects)
+        await _sent(agent, provider, answer, show)
+
+
+async def _sent(agent: Agent, provider: Provider, answer: Answer, show: Callable[[Piece], None]) -> None:
     assert answer.request is not None
     record_sent(agent, answer.request)
     hiding, whole = Hiding(), False

@@ -33,6 +33,7 @@ ABOUT = {
     "model_commands": About("The commands that the model may run.", "+"),
     "token_counting": About("How tokens are estimated.", "S3"),
     "thinking": About("How much the model is to think before it answers.", "+"),
+    "cache_ttl": About("How long Anthropic keeps a prompt in its cache; `auto` goes by your pauses.", "+"),
     "warn_threshold": About("Percent of the model's window from which it is reminded.", "S4"),
     "recommend_threshold": About("Percent from which it is told to make room soon.", "S4"),
     "urgent_threshold": About("Percent from which it is told to make room now.", "S4"),

@@ -190,6 +190,9 @@ class SqliteStore(
         bindings = {"kind": kind, "segments": self._keyed(segments)}
         return next(iter(self._events(self._sql["newest"], bindings)), None)
 
+    def recent(self, kind: str, agent_id: str, until: int, limit: int) -> list[Event]:
+        return self._events(self._sql["recent"], (self._key(agent_id), kind, until, limit))
+
     def of_kind(self, kind: str, segments: Segments) -> list[int]:
         bindings = {"kind": kind, "segments": self._keyed(segments)}
         return sorted(id for (id,) in self._all(self._sql["of_kind"], bindings))

@@ -8,7 +8,7 @@ import msgspec
 
 from foldmark.core.errors import DamagedError
 from foldmark.core.events import Event
-from foldmark.core.segments import Segments
+from foldmark.core.segments import END, Segments
 from foldmark.core.sent import Makings, SentRequest
 
 
@@ -54,8 +54,8 @@ class SqliteSent:
     def sent(self, agent_id: str, sent_id: int) -> SentRequest | None:
         return next((_sent(agent_id, row) for row in self._run("sent", self._key(agent_id), sent_id)), None)
 
-    def newest_sent(self, agent_id: str, limit: int) -> list[SentRequest]:
-        return [_sent(agent_id, row) for row in self._run("newest_sent", self._key(agent_id), limit)]
+    def newest_sent(self, agent_id: str, limit: int, until: int = END) -> list[SentRequest]:
+        return [_sent(agent_id, row) for row in self._run("newest_sent", self._key(agent_id), until, limit)]
 
     def answered_last(self, agent_id: str) -> SentRequest | None:
         return next((_sent(agent_id, row) for row in self._run("answered_last", self._key(agent_id))), None)

@@ -30,7 +30,10 @@ class Model(Struct, frozen=True, kw_only=True):
     for this model; `output` is the most that an answer may have. Prices are dollars per
     million tokens; `cache_read` and `cache_write` are factors of `input_price` for what is read from the provider's
     cache and written to it. A prefix is cached from `cache_least` tokens on and grows in steps of `cache_step`.
-    `caching` is `explicit` (the request says up to where), `automatic` or `none`. `source` says where this is from.
+    `caching` is `explicit` (the request says up to where), `automatic` or `none`. `binds` is whether a thinking block
+    counts only behind what stood in front of it when it was made, None where that is not known; `reads` are models that
+    do so whose thinking this one reads beside its own, `unread` others whose thinking it does not read. `source` says
+    where this is from.
     """
 
     window: Tokens
@@ -42,6 +45,9 @@ class Model(Struct, frozen=True, kw_only=True):
     cache_least: Annotated[int, Meta(ge=0, le=10**9)]
     cache_step: Tokens
     caching: Literal["explicit", "automatic", "none"]
+    binds: bool | None = None
+    reads: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
     source: str = ""
     assumed: bool = False
 
@@ -103,6 +109,16 @@ def model_of(
         found |= {**changes, "source": "settings"} if changes else {}
         found |= {"assumed": False} if changes and "window" in changes else {}
     return msgspec.convert(found, Model)
+
+
+def reads(provider: str, model: str, maker: str) -> bool:
+    """Whether `model` reads the thinking of `maker`, as far as that is published; what is not known counts as read."""
+    names = _table().providers.get(_provider(provider), _Provider()).models
+    own, other = _named(model, names), _named(maker, names)
+    if not own or not other or own == other:
+        return True
+    known = names[own]
+    return other in known.get("reads", ()) if names[other].get("binds") else other not in known.get("unread", ())
 
 
 def _published(provider: str, model: str) -> dict[str, Any]:

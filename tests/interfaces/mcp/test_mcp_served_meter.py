@@ -10,6 +10,9 @@ import pytest
 from guest import inside, visit
 
 import foldmark
+from foldmark.conversation.sent import record_sent
+from foldmark.conversation.usage import record_usage
+from foldmark.core.answer import Usage
 from foldmark.sessions.places import project_folder
 
 ONE, TWO = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
@@ -78,3 +81,21 @@ def test_conversations(db: str, log: foldmark.Log) -> None:
     assert meter(db, conversation="default", session=ONE).splitlines()[1] == conversation
     assert "there is no conversation or agent 'x'" in meter(db, conversation="x")
     assert "there is no file and no session 'x'" in meter(db, session="x")
+
+
+def test_what_the_cache_had_of_the_newest_turn(db: str, log: foldmark.Log) -> None:
+    agent = log.agent("default")
+    agent.configure("model", "anthropic/claude-opus-5-5")
+    for usage in (Usage(cache_write=5000), Usage(cache_read=1000, cache_write=4200)):
+        agent.append("user", "hello")
+        agent.configure("context_size", 7)
+        request = agent.request()
+        record_sent(agent, request)
+        agent.append("assistant", "hi")
+        record_usage(agent, request, usage, None)
+        agent.end_turn()
+        agent.configure("truncate_recent", 400)
+    line = "Cache: in the newest turn 1 request read 1,000 tokens and wrote 4,200."
+    assert meter(db, "default", here=False).splitlines()[1] == (
+        f"{line} Request 2 missed 4,000: changed settings: truncate_recent."
+    )

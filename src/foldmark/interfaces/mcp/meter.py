@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from foldmark.conversation.cached import newest_turn
 from foldmark.conversation.fullness import assumed, fullness
 from foldmark.core.errors import CommandError
 from foldmark.core.pressure import meter
@@ -67,9 +68,9 @@ def context_meter(wanted: Wanted, call: "Call") -> str:
 
 def _conversation(named: str | None, call: "Call") -> str:
     with call.conversations.agent(named) as agent:
-        told = assumed(agent)
         line = f"Conversation '{agent.name or agent.id[:8]}': {fullness(agent, agent.request())}"
-        return line if told is None else f"{line}\n{told}"
+        kept, told = newest_turn(agent), assumed(agent)
+        return "\n".join((line, *([] if kept is None else [kept.text]), *([] if told is None else [told])))
 
 
 def _sessions(named: str | None) -> list[str]:

@@ -174,6 +174,13 @@ FROM events WHERE id = (
     )) FROM json_each(:segments) s
 )
 
+-- name: recent
+-- The newest events of an indexed kind that an agent recorded up to an id, newest first; none erased.
+SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers
+FROM events WHERE agent = ?
+AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary') AND kind = ?
+AND id <= ? AND redacted IS NULL ORDER BY id DESC LIMIT ?
+
 -- name: of_kind
 -- The ids of all events of an indexed kind inside segments, JSON [[agent, first, last], ...]; none erased.
 SELECT e.id FROM json_each(:segments) s JOIN events e ON e.agent = s.value ->> 0
@@ -693,9 +700,9 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id
 SELECT id, event, turn, created_at, provider, model, sha256, bytes, tokens, data FROM sent WHERE agent = ? AND id = ?
 
 -- name: newest_sent
--- An agent's newest requests, newest first.
+-- An agent's newest requests up to an id, newest first.
 SELECT id, event, turn, created_at, provider, model, sha256, bytes, tokens, data
-FROM sent WHERE agent = ? ORDER BY id DESC LIMIT ?
+FROM sent WHERE agent = ? AND id <= ? ORDER BY id DESC LIMIT ?
 
 -- name: answered_last
 -- An agent's newest request that was for an answer, not for a summary or a filter.

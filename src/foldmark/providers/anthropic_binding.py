@@ -1,0 +1,151 @@
+"""What a thinking block is bound to, and which blocks a request may hold. Pure.
+
+Newer models take a thinking block only behind what stood in front of it when it was made: the system prompt, the tools,
+in whatever order, and every message. Cache marks and other thinking do not count, but each block knows the one in front
+of it: blocks may be left out at the beginning, and not between others. A compaction block stands for all in front of
+it. So an answer's thinking is kept with a hash of its prefix, and is sent while that is the prefix of the request.
+
+Source: platform.claude.com/docs/en/build-with-claude/preserved-thinking and /preserved-thinking/prefix-checks.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from foldmark.core.answer import BOUND, Compacted, Kept, Piece, behind
+from foldmark.core.prompt import Prompt
+from foldmark.core.request import ToolCall
+from foldmark.providers.anthropic_blocks import COMPACTION, THINKING, Block, joined, said
+
+_DIGITS = 32
+
+
+class _Prefix:
+    """The hash of what stands in front of a block, while a request is gone through."""
+
+    def __init__(self, system: Sequence[Block], tools: Sequence[Block]) -> None:
+        self._fixed = sha256()
+        for block in (*system, *sorted(tools, key=lambda tool: str(tool.get("name")))):
+            self._fixed.update(_canonical(block))
+        self._hash, self._role = self._fixed.copy(), ""
+
+    def add(self, role: str, block: Block) -> None:
+        """A block follows that is no thinking."""
+        if block["type"] == COMPACTION:
+            self._hash, self._role = self._fixed.copy(), ""
+        if role != self._role:
+            self._hash.update(role.encode() + b"\n")
+            self._role = role
+        self._hash.update(_canonical(block))
+
+    def __str__(self) -> str:
+        return self._hash.hexdigest()[:_DIGITS]
+
+
+def bind(asked: Callable[[], Mapping[str, Any]], pieces: Sequence[Piece]) -> tuple[Piece, ...]:
+    """The pieces of an answer, each thinking block with what it is bound to; `asked` gives the request, if it is
+    needed."""
+    if not any(isinstance(piece, Kept) and _is_thought(piece.block) for piece in pieces):
+        return tuple(pieces)
+    body = asked()
+    prefix, before = _Prefix(body.get("system", ()), body.get("tools", ())), None
+    bound: dict[str, dict[str, Any]] = {}
+    for role, block in (*_blocks(body["messages"]), *(("assistant", block) for block in _as_sent(pieces))):
+        if not _is_thought(block):
+            prefix.add(role, block)
+            continue
+        bound[mark(block)] = {"model": body.get("model"), "prefix": str(prefix), "after": before}
+        before = mark(block)
+    return tuple(_with(piece, bound) if isinstance(piece, Kept) else piece for piece in pieces)
+
+
+def _with(kept: Kept, bound: Mapping[str, dict[str, Any]]) -> Kept:
+    known = bound.get(mark(kept.block)) if _is_thought(kept.block) else None
+    return kept if known is None else Kept({**kept.block, BOUND: known})
+
+
+def _as_sent(pieces: Sequence[Piece]) -> Iterator[Block]:
+    """The blocks of an answer in the form and order in which they go back."""
+    text = "".join(piece for piece in pieces if isinstance(piece, str))
+    kept = [piece.block for piece in pieces if isinstance(piece, Kept)]
+    uses = [{"type": "tool_use", "id": piece.call_id} for piece in pieces if isinstance(piece, ToolCall)]
+    done = before = 0
+    for each in (piece for piece in pieces if isinstance(piece, Compacted)):
+        yield from said(text[done : each.after], behind(kept[before : each.kept], done), (), thinks=True)
+        yield each.items[-1]
+        done, before = each.after, each.kept
+    yield from said(text[done:], behind(kept[before:], done), uses, thinks=True)
+
+
+def keep_valid(messages: list[Block], system: Sequence[Block], tools: Sequence[Block], *, binds: bool) -> None:
+    """Take out of the messages of a request the thinking that a model which `binds` it would refuse, and from the rest
+    what it is `BOUND` to.
+
+    What fits stays as far back from the newest as each block stands behind the one in front of it. A block without a
+    hash was made in another program, or recorded before there were hashes.
+    """
+    found = list(_blocks(messages))
+    last = max((index for index, (_, block) in enumerate(found) if _is_thought(block)), default=-1)
+    prefix = _Prefix(system, tools) if binds and last >= 0 else None
+    fitting: list[tuple[Block, Any]] = []
+    for role, block in found[: last + 1]:
+        if not _is_thought(block):
+            if prefix is not None:
+                prefix.add(role, block)
+            continue
+        bound = block.pop(BOUND, None)
+        if prefix is not None and isinstance(bound, dict) and bound.get("prefix") == str(prefix):
+            fitting.append((block, bound.get("after")))
+    if prefix is not None:
+        begin = max(len(fitting) - 1, 0)
+        while begin and fitting[begin][1] == mark(fitting[begin - 1][0]):
+            begin -= 1
+        _only(messages, {id(block) for block, _ in fitting[begin:]})
+
+
+def without(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The same request without the thinking of earlier answers."""
+    messages = [{**message, "content": list(message["content"])} for message in body["messages"]]
+    _only(messages, set())
+    thinking = {name: value for name, value in body.get("thinking", {}).items() if name != "block_binding"}
+    return {**body, **({"thinking": thinking} if thinking else {}), "messages": messages}
+
+
+def thinking(prompt: Prompt, body: Mapping[str, Any]) -> dict[str, str]:
+    """The thinking blocks that a request holds, each by its mark with the model that made it, empty where that is not
+    known; `prompt` is what the request was made of."""
+    made = {}
+    for block in (block for step in prompt.steps for block in step.kept if _is_thought(block)):
+        bound = block.get(BOUND)
+        made[mark(block)] = str(bound.get("model") or "") if isinstance(bound, dict) else ""
+    sent = [mark(block) for _, block in _blocks(body["messages"]) if _is_thought(block)]
+    return {each: made.get(each, "") for each in sent}
+
+
+def mark(block: Mapping[str, Any]) -> str:
+    """What a thinking block is known by."""
+    signed = str(block.get(THINKING[block["type"]][-1]))
+    return sha256(signed.encode(errors="replace")).hexdigest()[:_DIGITS]
+
+
+def _only(messages: list[Block], stay: set[int]) -> None:
+    for message in messages:
+        content = [block for block in message["content"] if not _is_thought(block) or id(block) in stay]
+        message["content"][:] = content
+    joined(messages)
+
+
+def _is_thought(block: Mapping[str, Any]) -> bool:
+    return block.get("type") in THINKING
+
+
+def _blocks(messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Block]]:
+    return ((message["role"], block) for message in messages for block in message["content"])
+
+
+def _canonical(block: Mapping[str, Any]) -> bytes:
+    if "cache_control" in block:
+        block = {name: value for name, value in block.items() if name != "cache_control"}
+    return msgspec.json.encode(block, order="sorted") + b"\n"

@@ -1,0 +1,422 @@
+"""Random histories of agents, and what each of their requests must have in common with the one before (law L8)."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from contextlib import suppress
+from math import ceil
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+from hypothesis import strategies as st
+from random_logs import FOUND, KEPT, READ, SEARCH, TARGETS, document, image
+
+import foldmark
+from deeds import OPERATING, do, family
+from foldmark import Agent, CommandError
+from foldmark.conversation import memos
+from foldmark.conversation.answers import append_answer
+from foldmark.conversation.mail import deliver
+from foldmark.conversation.rebuilding import rebuilt
+from foldmark.conversation.sent import record_sent, truncated
+from foldmark.conversation.usage import calibrate
+from foldmark.conversation.windowing import RESERVE
+from foldmark.core.answer import Compacted, Usage
+from foldmark.core.caching import blocks
+from foldmark.core.events import OPERATION_KINDS
+from foldmark.core.media import PAGE
+from foldmark.core.prompt import EMPTY, Prompt
+from foldmark.core.request import Options, Part, Request, ToolCall, ToolSpec
+from foldmark.core.segments import Segment, intersect, until
+from foldmark.core.view import Said
+from foldmark.core.weight import DOCUMENT
+from foldmark.providers.wires import WIRES
+from foldmark.tokens.counting import uncalibrated
+
+TEXT = "Where does the parser keep the names of files? "
+SLASH = ToolSpec("slash", "Runs a command.", {"type": "object", "properties": {"command": {"type": "string"}}})
+
+TALKING = (
+    *["ask"] * 6,
+    *["work"] * 10,
+    *["result"] * 16,
+    *["answer"] * 4,
+    *("think", "interject", "late", "state", "scratchpad"),
+    *("mail", "mail", "told", "child", "child", "remind", "remind", "memo", "memo", "memo", "calibrate", "calibrate"),
+    *("usage", "mark", "fork"),
+)
+"""What is no boundary."""
+
+QUIET = ("state", "scratchpad", "told", "child", "memo", "calibrate", "usage", "mark")
+"""What adds no message: nobody asks a model because of it, and a look shows the request of before."""
+
+BOUNDARIES = ("set", "system", "model", "unmemo", "compact", "redact", "evict", "evict", *OPERATING)
+
+DEEDS = st.lists(
+    st.tuples(
+        st.sampled_from(("rest", *TALKING * 8, *BOUNDARIES)),
+        st.integers(0, 99),
+        st.sampled_from((0, 0, 0, 0, 0, 0, 1, 2, 3)),
+    ),
+    min_size=90,
+    max_size=110,
+)
+"""What is done, a number that chooses among what there is, and who does it: the root (0) or one of its forks."""
+
+THOUGHTS = {dialect: [each for each in kept if "srvtoolu_1" not in str(each)] for dialect, kept in KEPT.items()}
+"""What a model keeps beside its text; what it looked up itself has an id of its own each time."""
+
+BUDGETS = st.sampled_from((9_500, 10_500, 10_500, 20_000))
+SMALL = st.sampled_from((1_500, 4_000))
+LIMITS = st.sampled_from((None, None, None, 4000))
+KEEPS = st.sampled_from((900, 900, 4000))
+
+
+FOLDER = "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+
+Deed: TypeAlias = tuple[str, int, int]
+
+
+class Seen(NamedTuple):
+    """A request that was sent: what it consisted of, and the newest event there was."""
+
+    request: Request
+    blocks: list[bytes]
+    newest: int
+
+
+class History:
+    """A root agent and its forks, what is done to them and what they ask.
+
+    Counts in `seen` what came up, so that a law that holds of nothing is noticed.
+    """
+
+    def __init__(self, policy: str, target: tuple[str, str], budget: int, keeps: int, limit: int | None) -> None:
+        self.policy, self.target, self.budget, self.limit = policy, target, budget, limit
+        self.log = foldmark.open(":memory:", settings={})
+        self.log.tools = lambda: [READ, SLASH]
+        self.root = self.log.agent("root")
+        for key, value in {
+            "context_policy": policy,
+            "system": "Be brief.",
+            "sliding_context_tokens": budget,
+            "truncate_recent": keeps,
+            "truncate_active": 200,
+            "truncate_inactive": 40,
+            "truncate_recent_count": 2,
+        }.items():
+            self.root.configure(key, value)
+        self.targets: dict[str, tuple[str, str]] = {}
+        self.before: dict[str, Seen | None] = {}
+        self.seen: Counter[str] = Counter()
+        self.open: dict[str, list[str]] = {}
+        self.late: list[str] = []
+        self.erased = False
+
+    # What is done
+
+    def play(self, deed: str, number: int, who: int) -> None:
+        """Do something, and look at the request of whoever did it."""
+        if deed == "rest":  # what a failing history shrinks to
+            return
+        agents = family(self.root)
+        agent = agents[who % len(agents)]
+        with suppress(CommandError):
+            self._done(agent, deed, number)
+        self.seen["steps"] += 1
+        asks = number % 2 if deed in QUIET else not self.open.get(agent.id)
+        if asks or number % 16 == 0:
+            self._ask(agent, number)
+
+    def _done(self, agent: Agent, deed: str, number: int) -> None:
+        provider, model = self._target(agent)
+        dialect = WIRES[provider].dialect
+        kept = self._kept(dialect, number)
+        if deed in ("ask", "work", "answer", "think", "model"):
+            while number % 16 and self.open.get(agent.id):
+                self._result(agent, number)
+            self.late += self.open.pop(agent.id, [])  # interrupted
+        match deed:
+            case "ask":
+                agent.end_turn()
+                agent.append("user", TEXT + "x" * 40 * (number % 25), data=_shown(number) if number % 9 == 0 else None)
+            case "interject":
+                agent.append("user", f"And table {number}?")
+            case "work":
+                calls = [
+                    ToolCall(f"r{number}-{each}", "read_file", {"path": f"{each}"}) for each in range(number % 3 + 1)
+                ]
+                append_answer(agent, f"I look at {number}." * (number % 2), kept, calls, dialect)
+                self.open[agent.id] = [call.call_id for call in calls][:: -1 if number % 4 == 3 else 1]
+            case "result":
+                self._result(agent, number)
+            case "late" if self.late:
+                agent.append_tool_result(self.late.pop(), "late " * number, dialect=dialect)
+            case "think":
+                append_answer(agent, f"I think {number}.", kept, [], dialect)
+            case "answer":
+                state = f"\n### STATE\nGoal: {number}" if number % 3 else ""
+                append_answer(
+                    agent, f"It is in table {number}.{state}", kept, [], dialect, interrupted=number % 10 == 9
+                )
+                agent.end_turn(interrupted=number % 10 == 9)
+            case "mail" | "told":
+                for child in agent.children[:2]:
+                    child.do(f"/send {agent.id} Found {number}.")
+                if deed == "mail":
+                    deliver(agent)
+            case "child":
+                for child in agent.children[:1]:
+                    child.append("user", "Go on.") if number % 2 else child.end_turn()
+            case "remind":
+                text = f"[Foldmark: your context is {number}% full.]"
+                agent.append("user", text, data={"reminder": True}, actor="system")
+            case "memo":
+                memos.save(agent, f"The parser keeps names in table {number}. " + TEXT * (number // 20), (), "human")
+            case "unmemo":
+                for memo in self.log.store.memos(3)[-1:]:
+                    self.log.store.remove_memo(memo.id)
+                    self._cut_for_all()
+            case "calibrate":
+                request = agent.request(provider, model)
+                calibrate(agent, request, Usage(fresh=request.size // (2 + number % 4)))
+            case "usage":
+                agent.record("usage", data={"fresh": number, "cache_read": 0, "cache_write": 0, "output": 1})
+            case "set":
+                key = ("truncate_active", "truncate_recent", "memos_injected", "thinking")[number % 4]
+                value = ("high", 100 + number, 600 + number, number % 5)[(number + 1) % 4]
+                agent.configure(key, value)
+                self.before[agent.id] = None
+            case "system":
+                agent.append("system", f"Rule {number}.")
+                self.before[agent.id] = None
+            case "model":
+                self.targets[agent.id] = TARGETS[number % len(TARGETS)]
+                self.before[agent.id] = None
+            case "compact" if WIRES[provider].reads:
+                item = {"type": "compaction", "content": "All of it."}
+                if provider != "anthropic":
+                    item = {"type": "compaction", "id": "cmp_1", "encrypted_content": "b3BhcXVl"}
+                made = [Compacted((item,), "All of it.")]
+                append_answer(agent, "So.", [], [], dialect, compacted=made, reader=WIRES[provider].reads)
+            case "redact":
+                for turn in [m.turn_id for m in agent.context().messages if m.turn_id][number % 20 :][:1]:
+                    agent.redact(turn)
+                    self._cut_for_all()
+            case _:
+                do(agent, deed, number)
+
+    def _result(self, agent: Agent, number: int) -> None:
+        if waiting := self.open.get(agent.id):
+            text, shown = "line " * 12 * number, _shown(number) if number % 8 == 5 else None
+            dialect = WIRES[self._target(agent)[0]].dialect
+            agent.append_tool_result(waiting.pop(0), text, dialect=dialect, is_error=number % 7 == 6, data=shown)
+
+    def _cut_for_all(self) -> None:
+        """What was erased may have been in anybody's request."""
+        self.before.clear()
+        self.erased = True
+
+    def _kept(self, dialect: str, number: int) -> list[dict[str, Any]]:
+        known = THOUGHTS["gemini" if dialect == "gemini_gca" else dialect]
+        found = [known[number % len(known)], known[number // 2 % len(known)]][: number % 4]
+        if dialect == "anthropic" and number % 5 == 1:
+            self.seen["searches"] += 1
+            one = f"srvtoolu_{self.seen['searches']}"
+            asked, told = {**SEARCH, "id": one}, {**FOUND, "tool_use_id": one}
+            found += [{"type": "carried", "of": "anthropic", "block": each} for each in (asked, told)]
+        return found
+
+    def reopened(self) -> None:
+        """Look at everything once more, from a copy of the database as well."""
+        sent = self.log.store.newest_sent(self.root.id, 60)[::12]
+        verdicts = {rebuilt(self.root, each.id).verdict for each in sent}
+        assert verdicts <= ({"identical", "erased"} if self.erased else {"identical"})
+        agents = family(self.root)
+        requests = [self._request(agent).bytes for agent in agents]
+        db: Any = self.log.store._db  # type: ignore[attr-defined]
+        with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
+            path = Path(folder) / "log.db"
+            path.write_bytes(db.serialize("main"))
+            with foldmark.open(path, create=False, settings={}) as log:
+                log.tools = self.log.tools
+                copies = [log.agent(a.id).request(*self._target(a), limit=self.limit).bytes for a in agents]
+        assert copies == requests
+
+    # What is asked
+
+    def _target(self, agent: Agent) -> tuple[str, str]:
+        return self.targets.get(agent.id, self.target)
+
+    def _request(self, agent: Agent) -> Request:
+        return agent.request(*self._target(agent), limit=self.limit)
+
+    def _ask(self, agent: Agent, number: int) -> None:
+        db: Any = self.log.store._db  # type: ignore[attr-defined]
+        changes = db.total_changes()
+        request = self._request(agent)
+        assert db.total_changes() == changes, "a request writes nothing"
+        if number % 12 == 0:
+            again = self._request(self.log.agent(agent.id))
+            assert (again.bytes, again.manifest) == (request.bytes, request.manifest)
+        self.seen["asked"] += 1
+        now = Seen(request, of(request), agent.standing().newest)
+        before = self.before.get(agent.id)
+        if before is not None and self._named(agent, before.newest):
+            before = None
+        if before is not None and answered(before.request) <= answered(request):
+            self.seen["compared"] += 1
+            (self._grown if self.policy == "steady" else self._afresh)(agent, before, now)
+        if not is_sent(request) or self.open.get(agent.id):
+            return
+        most = min(self.budget, self.limit or self.budget)
+        if self.policy == "steady" and not self.limit and not agent.standing().config.calibration:
+            told = any(part.layer == "children" for part in request.manifest.parts)  # which is not weighed
+            # Since the boundary messages are counted by their weights, which no frame of DeepSeek's thinking is in.
+            assert request.tokens <= most * 1.05 or told or one_turn(request), (request.tokens, request.manifest.edge)
+            put_in = [(p.layer, p.event, p.memo) for p in request.manifest.parts if p.layer in ("state", "memos")]
+            assert len(set(put_in)) == len(put_in), "nothing is put in twice"
+        sent = record_sent(agent, request)
+        if number % 6 == 0:
+            assert rebuilt(agent, sent).verdict == "identical"
+        self.before[agent.id] = now
+
+    def _named(self, agent: Agent, since: int) -> bool:
+        """Whether an operation that hides, shows or shortens was recorded since an event."""
+        done = {event.kind for event in self.log.store.operations(agent.id, after=since)}
+        return bool(done & {*OPERATION_KINDS} - {"mark", "fork"})
+
+    # Policy steady
+
+    def _grown(self, agent: Agent, before: Seen, now: Seen) -> None:
+        """The request begins with the whole of the one before, unless the window or its size made it step."""
+        was, edge = before.request.manifest.edge, now.request.manifest.edge
+        grown = now.blocks[: len(before.blocks)] == before.blocks
+        if edge.settled == was.settled:
+            assert grown
+            assert was.first in (edge.first, None)
+        if grown:
+            self.seen["grown"] += 1
+            return
+        if (
+            self.limit
+            and edge.settled < was.settled
+            and any(part.layer == "children" for part in before.request.manifest.parts)
+        ):
+            # What is told of children is not weighed; where it alone passes the limit, the step is not found again.
+            self.seen["told too much"] += 1
+            return
+        assert edge.settled > was.settled
+        if self._stepped(agent, before, now):
+            self.seen["window steps"] += 1
+        else:
+            self.seen["budget steps"] += 1
+            assert self._would_have(agent, before, now) > min(self.budget, self.limit or self.budget)
+
+    def _stepped(self, agent: Agent, before: Seen, now: Seen) -> bool:
+        """Whether the turns in front of the newest weigh a step more than they did [SPEC 5.3]."""
+        provider, model = self._target(agent)
+        ratio, visible = uncalibrated(provider, model), agent.context().segments
+        low = agent.standing().config.sliding_context_low_water
+        step = max(1, round((1 - low) * self.budget))
+        fixed = [part.text for part in now.request.manifest.parts if part.layer in ("system", "guidelines")]
+        prompt = Prompt("\n\n".join(fixed), (Said("user", EMPTY),))
+        options = Options(self.log.model_named(f"{provider}/{model}").answer, agent.standing().config.thinking)
+        empty = len(msgspec.json.encode(WIRES[provider].encode(model, prompt, agent.tools(), options)))
+        room = self.budget - ceil(empty / ratio) - min(RESERVE, self.budget // 4)
+
+        def left(request: Request) -> int:
+            parts = [part for part in request.manifest.parts if part.layer == "window" and part.event]
+            newest = min((part.event or 0 for part in parts if part.turn == parts[-1].turn), default=now.newest)
+            total = ceil(self.log.store.weight(until(visible, newest)) / ratio)
+            return max(0, ceil((total - room) / step))
+
+        return left(now.request) > left(before.request)
+
+    def _would_have(self, agent: Agent, before: Seen, now: Seen) -> float:
+        """The most tokens that the request could have had, had it only grown: no provider takes more for a message, its
+        frame and an image."""
+        request, kept = before.request, agent.standing().config.truncate_recent + 100
+        parts = {part.event: part for part in request.manifest.parts if part.event}
+        since = (Segment(agent.id, before.newest + 1, now.newest),)
+        new = list(self.log.store.messages(intersect(agent.context().segments, since)))
+        said = sum(400 + min(len(e.content), kept if e.kind == "tool_result" else 10**9) for e in new)
+        every = [*new, *(event for each in parts if (event := self.log.store.event(each)))]
+        beside = [block for event in every for block in (event.data or {}).get("blocks", ())]
+        shown = sum(PAGE * 4 + DOCUMENT if "source" in block else len(str(block)) for block in beside)
+        put_in = sum(len(part.text) + 200 for part in now.request.manifest.parts if part.before is not None)
+        total = len(request.bytes) + 400 * len(parts) + said + shown + put_in
+        # A calibration since the boundary does not count yet.
+        return total / min(request.size / request.tokens, uncalibrated(*self._target(agent)))
+
+    # Policy eager
+
+    def _afresh(self, agent: Agent, before: Seen, now: Seen) -> None:
+        """What stands in both requests is the same, but for results that were shortened; where the manifest tells of no
+        change inside a turn, the request begins with the whole of the one before."""
+        was, parts = before.request.manifest.parts, now.request.manifest.parts
+        shown, shows = (
+            {p.event: p for p in each if p.layer in ("window", "pinned") and p.event} for each in (was, parts)
+        )
+        kept, keeps = truncated(was), truncated(parts)
+        for event, part in shown.items():
+            if event in shows and shows[event].text != part.text:
+                assert part.kind == "tool_result"
+                assert keeps[event] < kept.get(event, 10**9)
+        assert [event for event in shown if event in shows] == [event for event in shows if event in shown]
+        mine, new = ([p for p in each if p.kind not in ("go_on", "empty")] for each in (was, parts))
+        layers, messages = _split(mine)
+        if (layers, messages) != (_split(new)[0], _split(new)[1][: len(messages)]):
+            self.seen["shortened"] += 1
+            return
+        later = _split(new)[1][len(messages) :]
+        moves = any(part.layer == "children" for part in layers) and any(part.kind == "user" for part in later)
+        if messages and not moves and {part.turn for part in later} <= {messages[-1].turn}:
+            assert now.blocks[: len(before.blocks)] == before.blocks
+            self.seen["grown"] += 1
+
+
+def _split(parts: list[Part]) -> tuple[list[Part], list[Part]]:
+    """The layers, and the messages."""
+    messages = [part for part in parts if part.layer in ("window", "pinned")]
+    return [part for part in parts if part not in messages], messages
+
+
+def of(request: Request) -> list[bytes]:
+    """What is compared: the content blocks, without what Foldmark put behind the newest message."""
+    found = [block.data for block in blocks(request.dialect, request.body)]
+    last = request.manifest.parts[-1] if request.manifest.parts else None
+    behind = last is not None and last.how == "synthetic" and last.kind in ("go_on", "empty")
+    return found[:-1] if behind else found
+
+
+def answered(request: Request) -> set[str]:
+    """The calls for which something stands in place of a result."""
+    return {part.detail for part in request.manifest.parts if _is_missing(part)}
+
+
+def _is_missing(part: Part) -> bool:
+    return part.how == "synthetic" and part.kind == "tool_result"
+
+
+def is_sent(request: Request) -> bool:
+    """Whether the model would be asked here: the newest message is a person's or a result."""
+    parts = [part for part in request.manifest.parts if part.layer in ("window", "pinned")]
+    planning = request.manifest.edge.why == "planning"
+    return bool(parts) and not planning and not _is_missing(parts[-1]) and parts[-1].kind in ("user", "tool_result")
+
+
+def one_turn(request: Request) -> bool:
+    """Whether no turn could leave any more: all are the one that a person opened last, or came after it."""
+    parts = [part for part in request.manifest.parts if part.layer == "window" and part.turn]
+    opened = {part.turn for part in parts if part.event != part.turn or part.kind == "user"} - {
+        part.turn for part in parts if part.event == part.turn and part.kind != "user"
+    }
+    return len({part.turn for part in parts}) < 2 or min(part.turn or 0 for part in parts) >= max(opened, default=0) > 0
+
+
+def _shown(number: int) -> dict[str, Any]:
+    return {"blocks": [image() if number % 2 else document()]}

@@ -1,0 +1,313 @@
+"""Thinking that is bound to what stands in front of it (SPEC 5.7), against a server that checks it as documented."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plan import Part, Reply, Say, Think, Use
+from server import Loopback
+from talking import Seen, connect, events, own_tools, use
+from wire_bound import BoundWire
+
+import foldmark
+from foldmark import Agent, Event
+from foldmark.conversation.asking import Asking
+from foldmark.conversation.rebuilding import rebuilt
+from foldmark.core.answer import Waiting
+from foldmark.core.request import Request
+from foldmark.interfaces.render import result_text
+from foldmark.runtime.loop import turn
+
+YES = Asking(lambda question: True)
+RECORDED = Path("/work/shared/data/claude/episodic-memory-large.jsonl")
+_QUESTION = re.compile(r"Question (\d+): ")
+
+
+class Played:
+    """A conversation with a model that thinks before each answer. Each of `results` is what a call brings, in order."""
+
+    def __init__(self, agent: Agent, results: list[str], wire: BoundWire) -> None:
+        self.agent, self.wire, self.asked = agent, wire, 0
+        self._results = iter(results)
+        self.server = Loopback(wire, self._answer)
+        own_tools(agent.log, {"look": lambda args: next(self._results)})
+
+    def say(self, calls: int = 1, text: str = "go on") -> Seen:
+        """A turn with so many calls."""
+        self.asked += 1
+        seen = Seen()
+        said = f"Question {self.asked}: {calls} calls. {text}"
+        asyncio.run(turn(self.agent, connect(self.wire, self.server.url), said, seen.show))
+        return seen
+
+    @property
+    def lost(self) -> set[str]:
+        """What the newest request's model did not see of the thinking that there was before."""
+        return (self.wire.taken[-2] | self.wire.made[-2]) - self.wire.taken[-1]
+
+    def _answer(self, body: Any) -> Reply:
+        texts = [
+            (index, block["text"])
+            for index, message in enumerate(body["messages"])
+            for block in message["content"]
+            if message["role"] == "user" and block["type"] == "text"
+        ]
+        at, question = next((i, text) for i, text in reversed(texts) if _QUESTION.search(text))
+        number, wanted = re.findall(r"\d+", question[question.rindex("Question ") :])[:2]
+        done = sum(block["type"] == "tool_use" for message in body["messages"][at:] for block in message["content"])
+        think = Think(f"Thinking of {number}, step {done}.", self.wire.sign(body))
+        if done >= int(wanted):
+            state = f"\n\n### STATE\nGoal: {number}" if int(number) % 3 == 0 else ""
+            return Reply((think, Say((f"Answer {number}.{state}",))))
+        use_it = Use(f"call-{number}-{done}", "look", {"at": f"{number}.{done}"})
+        if done % 2:
+            return Reply((think, use_it), "calls")
+        more: tuple[Part, ...] = (Say((f"Looking, {number}.",)), Think("On second thoughts.", self.wire.sign(body)))
+        return Reply((think, *more, use_it), "calls")
+
+
+@contextmanager
+def played(results: list[str] | None = None, *, old: bool = False, policy: str = "steady") -> Iterator[Played]:
+    with foldmark.open(":memory:", settings={}) as log:
+        agent, wire = log.agent("default"), BoundWire(old=old)
+        use(agent, wire)
+        agent.do(f"/config set context_policy={policy}")
+        agent.do("/config set tools=slash, look")
+        play = Played(agent, results or [f"Result {number}." for number in range(1000)], wire)
+        with play.server:
+            yield play
+
+
+def recorded() -> list[str]:
+    """The results of the tools in a recorded session."""
+    found = []
+    for line in RECORDED.read_text().splitlines():
+        content = json.loads(line).get("message", {}).get("content")
+        for block in content if isinstance(content, list) else []:
+            if block.get("type") == "tool_result" and isinstance(block["content"], str):
+                found.append(block["content"])
+    return found
+
+
+def boundaries(agent: Agent) -> list[int]:
+    """The boundary that each request stood on, oldest first."""
+    return [sent.makings.edge.settled for sent in reversed(agent.log.store.newest_sent(agent.id, 10**6))]
+
+
+def made() -> list[str]:
+    return [f"Result {number}: " + "some text of it. " * (number % 200) for number in range(400)]
+
+
+@pytest.mark.parametrize("results", ["made", "recorded"])
+def test_no_block_is_lost_between_boundaries(results: str) -> None:
+    if results == "recorded" and not RECORDED.exists():
+        pytest.skip("the recorded sessions are not here")
+    with played(made() if results == "made" else recorded()) as play:
+        play.agent.do(f"/context budget {100_000 if results == 'made' else 15_000}")
+        for number in range(100):
+            play.say(2 if number % 4 == 3 else 0)
+        wire, at = play.wire, boundaries(play.agent)
+        assert len(at) == len(wire.taken) == 150
+        assert not any(wire.entries)
+        assert not play.server.refusals
+        steps = 0
+        for index in range(1, len(at)):
+            lost = (wire.taken[index - 1] | wire.made[index - 1]) - wire.taken[index]
+            steps += at[index] != at[index - 1]
+            assert not lost or at[index] != at[index - 1], index
+        assert bool(steps) == (results == "recorded")
+
+
+HARMLESS = ("/pin {}", "/mark M", "/note Nothing else.", "/scratchpad edit A note.", "/fork")
+DEEDS = (
+    "/pin {}",
+    "/unpin {}",
+    "/context drop {}",
+    "/restore",
+    "/context evict {result}",
+    "/restore",
+    "/mark M",
+    "/note Nothing else.",
+    "/scratchpad edit A note.",
+    "/summarize M",
+    "/restore",
+    "forget {}",
+    "/restore",
+    "remember {}",
+    "/restore",
+    "/model anthropic/claude-sonnet-5-5",
+    "/model anthropic/claude-fable-5-1",
+    "/model openai/gpt-5",
+    "/model anthropic/claude-fable-5-1",
+    "/config set truncate_recent=4000",
+    "/system edit Be brief.",
+    "/config set thinking=low",
+    "/context window 5",
+    "/context window 0",
+    "/message remove {}",
+    "/fork",
+    "/undo",
+    "/rewind M",
+    "/clear",
+    "/restore",
+)
+
+
+def test_each_kind_of_operation_loses_what_it_says() -> None:
+    with played() as play:
+        agent, wire = play.agent, play.wire
+        agent.log.complete = lambda request: "A summary."
+        done, lost = 0, 0
+        for number, deed in enumerate(DEEDS):
+            if not agent.standing().config.model.startswith("openai"):
+                play.say(1)
+            told = act(agent, deed, done)
+            done = max([done, *(event.id for event in agent.log.store.operations(agent.id) if event.kind != "fork")])
+            if agent.standing().config.model.startswith("openai"):
+                assert told["lost"] == len(wire.taken[-1] | wire.made[-1]) > 0
+                continue
+            play.say(0)
+            there = wire.taken[-2] | wire.made[-2]
+            if "gpt" in DEEDS[number - 1]:
+                assert told["returned"] == len(wire.taken[-1]) > 0
+            else:
+                assert told["lost"] == len(there - wire.taken[-1]), deed
+                assert told["returned"] == len(wire.taken[-1] - there), deed
+                assert bool(told["lost"]) == (deed not in HARMLESS), deed
+            lost += told["lost"]
+            assert {entry["reason"] for each in wire.entries for entry in each} <= {"model_binding_mismatch"}, deed
+        assert lost > 50
+        assert not play.server.refusals
+
+
+def act(agent: Agent, deed: str, done: int) -> dict[str, int]:
+    """Do something to an older turn, or take back operation `done`; what is said of the thinking."""
+    turns = [event.id for event in agent.context().messages if event.id == event.turn_id]
+    turn = next(iter(agent.standing().fold.pins), turns[len(turns) // 2] if turns else 0)
+    result = max((event.id for event in events(agent) if event.kind == "tool_result"), default=0)
+    kind, _, _rest = deed.partition(" ")
+    if kind in ("forget", "remember"):
+        ids = [event.id for event in agent.context().messages if (event.turn_id == turn) == (kind == "forget")]
+        found = agent.log.store.event(agent.apply_filter(kind, ids))
+        assert found is not None
+        assert found.data is not None
+        return {"lost": 0, "returned": 0, **found.data["receipt"].get("thinking", {})}
+    line = deed.format(turn, result=result) if kind != "/restore" else f"/restore {done}"
+    is_previewed = line.startswith(PREVIEWED)
+    previewed = agent.do(f"{line} --preview").data.get("thinking") if is_previewed else None
+    said = agent.do(line, asking=YES)
+    if is_previewed:
+        assert said.data.get("thinking") == previewed
+    if lost := said.data.get("thinking", {}).get("lost"):
+        words = f"{lost} thinking block{'s' * (lost > 1)} can no longer be sent"
+        assert words in result_text(said)
+        if said.event_id is not None:
+            assert words in agent.do(f"/context explain {said.event_id}").text
+    return {"lost": 0, "returned": 0, **said.data.get("thinking", {})}
+
+
+PREVIEWED = ("/clear", "/rewind", "/undo", "/restore", "/summarize", "/context drop", "/context evict")
+
+
+def test_after_restore_the_blocks_are_sent_again() -> None:
+    with played() as play:
+        play.say(1)
+        play.say(1)  # the third brings a state block, which stands elsewhere after a boundary
+        first = play.agent.context().messages[0].id
+        dropped = play.agent.do(f"/context drop {first}")
+        assert dropped.data["thinking"] == {"lost": 6, "returned": 0}
+        back = play.agent.do(f"/restore {dropped.event_id} --preview")
+        assert back.data["thinking"] == {"lost": 0, "returned": 6}
+        assert "6 thinking blocks could be sent again" in back.text
+        play.agent.do(f"/restore {dropped.event_id}")
+        play.say(0)
+        assert not play.lost
+        assert len(play.wire.taken[-1]) == 6
+        assert not any(play.wire.entries)
+
+
+def test_a_model_that_does_not_bind_is_told_nothing() -> None:
+    with played() as play:
+        play.agent.do("/model anthropic/claude-opus-5")
+        play.say(1)
+        play.say(1)
+        assert "thinking" not in play.agent.do("/undo").data
+        assert "thinking" not in play.agent.do("/config set truncate_recent=4000").data
+        play.agent.configure("model", "nobody/claude-fable-5-1")
+        assert "thinking" not in play.agent.do("/clear").data
+
+
+def usages(agent: Agent) -> list[Event]:
+    return [event for event in events(agent) if event.kind == "usage"]
+
+
+def test_what_the_provider_dropped_is_recorded() -> None:
+    with played() as play:
+        play.say(0)
+        (signature,) = play.wire.known
+        play.wire.known[signature] = play.wire.known[signature]._replace(prefix="another")
+        play.say(0)
+        entry = {"type": "thinking_dropped", "path": "messages.1.content.0", "reason": "prefix_binding_mismatch"}
+        assert [(event.data or {}).get("altered") for event in usages(play.agent)] == [None, [entry]]
+
+
+def test_refused_thinking_is_left_out_once_and_stays_out() -> None:
+    with played(old=True) as play:
+        play.say(0)
+        (signature,) = play.wire.known
+        play.wire.known[signature] = play.wire.known[signature]._replace(prefix="another")
+        seen = play.say(1)
+        assert [type(piece) for piece in seen.others if isinstance(piece, Waiting)] == [Waiting]
+        assert len(play.server.refusals) == 1
+        assert "bound to a different conversation" in play.server.refusals[0]
+        assert play.say(0).others
+        assert len(play.server.refusals) == 1
+        assert signature not in play.wire.taken[-1]
+        assert len(play.wire.taken[-1]) == 3
+        kept = play.agent.log.store.newest_sent(play.agent.id, 10)
+        assert [sent.makings.thoughtless for sent in kept] == [False, False, True, False, False]
+        assert {rebuilt(play.agent, sent.id).verdict for sent in kept} == {"identical"}
+
+
+def test_nothing_that_is_kept_beside_a_block_is_sent() -> None:
+    with played() as play:
+        play.say(1)
+        play.say(0)
+        blocks = [block for event in events(play.agent) for block in (event.data or {}).get("blocks", ())]
+        assert blocks
+        assert all(set(block["bound"]) == {"model", "prefix", "after"} for block in blocks)
+        assert '"bound"' not in json.dumps([received.body for received in play.server.asked])
+
+
+def test_an_answer_that_the_library_is_given_is_bound_to_the_request() -> None:
+    with played() as play:
+        agent = play.agent
+        agent.append("user", "Question 0: 0 calls.")
+        agent.request()
+        thought = {"type": "thinking", "thinking": "Hm.", "signature": "signed"}
+        answer = {"content": [thought, {"type": "text", "text": "Answer."}], "stop_reason": "end_turn", "model": "m"}
+        agent.append_answer("anthropic", answer)
+        agent.end_turn()
+        agent.append("user", "And?")
+        assert thought in agent.request().body["messages"][1]["content"]
+        assert thought not in agent.request("anthropic", "claude-fable-5-1", limit=1).body["messages"][0]["content"]
+        agent.do("/system edit Be brief.")
+        assert agent.request().thinking == frozenset()
+
+
+def test_a_summary_is_asked_for_without_thinking() -> None:
+    """The request has no tools, so nothing that was thought behind them fits."""
+    with played() as play:
+        play.say(1)
+        asked: list[Request] = []
+        play.agent.log.complete = lambda request: asked.append(request) or "A summary."  # type: ignore[func-returns-value]
+        play.agent.do("/summarize")
+        assert [request.thinking for request in asked] == [frozenset()]
+        assert b'"thinking"' not in asked[0].bytes

@@ -1,0 +1,276 @@
+"""What a provider's cache had of each request and why it missed the rest, told of its own counts (SPEC 5.7)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from plan import Fail, Reply, Say, Think, Use, Wire
+from server import Loopback
+from talking import Seen, connect, conversation
+from wire_anthropic import AnthropicWire
+from wire_openai import OpenAIWire, ResponsesWire
+
+from caches import Sent
+from foldmark import Agent
+from foldmark.conversation.cached import newest_turn
+from foldmark.conversation.cost import rules_of
+from foldmark.conversation.rebuilding import rebuilt
+from foldmark.conversation.request import prepare
+from foldmark.core.answer import Usage
+from foldmark.core.errors import ProviderError
+from foldmark.providers import openai_client
+from foldmark.runtime.loop import turn
+
+WORDS = "what was said of it, and what came of that, " * 150
+
+
+class Talk:
+    """A conversation with a provider that has a cache, at a time of its own."""
+
+    def __init__(self, agent: Agent, wire: Wire, server: Loopback, bodies: list[Any]) -> None:
+        self.agent, self.wire, self.server, self.bodies = agent, wire, server, bodies
+        self.fails, self._caches = False, dict[str, Sent]()
+        self.now = datetime(2026, 3, 1, 12, tzinfo=UTC)
+        agent.log.clock = lambda: f"{self.now:%Y-%m-%dT%H:%M:%S.%fZ}"
+
+    def say(self, text: str | None, minutes: float = 1, *, fail: bool = False) -> dict[str, Any]:
+        """A turn so many minutes later; what is told of its last request."""
+        self.now += timedelta(minutes=minutes)
+        self.fails = fail
+        asyncio.run(turn(self.agent, connect(self.wire, self.server.url), text, Seen().show))
+        assert self.server.refusals == []
+        found: dict[str, Any] = self.row()
+        return found
+
+    def cache(self, model: str) -> Sent:
+        """The provider's cache for a model."""
+        rules = rules_of(self.agent.log.model_named(f"{self.wire.provider}/{model}"))
+        return self._caches.setdefault(model, Sent(rules, 3.0))
+
+    def forget(self) -> None:
+        """Let the provider lose what it kept."""
+        self._caches.clear()
+
+    def row(self, at: int = 0) -> Any:
+        return self.agent.do("/context sent").data["sent"][at]
+
+    def why(self) -> list[tuple[str, int | None]]:
+        """Why the newest request missed what it missed."""
+        return [(each["why"], each["event"]) for each in self.row()["cache"]["reasons"]]
+
+
+@contextmanager
+def talk(
+    wire: Wire, *, calls: int = 0, look: str = WORDS, thought: str = "", said: str = "", **settings: object
+) -> Iterator[Talk]:
+    """In each turn so many `calls` of the tool `look`, with a `thought` in front; `said` is in each answer."""
+    bodies: list[Any] = []
+    steps = {"left": 0}
+
+    def answer(body: Any) -> Reply | Fail:
+        if there.fails:
+            return Fail("request")
+        bodies.append(body)
+        fields = {key: value for key, value in body.items() if key != "prompt_cache_key"}
+        length = len(str(fields)) // 3
+        bill = there.cache(body["model"]).bill(WIRE_DIALECT[wire.provider], fields, length, there.now.timestamp())
+        usage = Usage(bill.fresh, bill.read, bill.write, 20)
+        if steps["left"] < calls:
+            steps["left"] += 1
+            thoughts = (Think(thought, "c2lnbmF0dXJl"),) if thought else ()
+            return Reply((*thoughts, Use(f"c{len(bodies)}", "look", {})), "calls", usage)
+        steps["left"] = 0
+        return Reply((Say((f"Answer {len(bodies)}. {said}",)),), "end", usage)
+
+    with conversation(wire, {"look": lambda _: look}) as agent, Loopback(wire, answer) as server:
+        for key, value in {"context_policy": "steady", **settings}.items():
+            agent.do(f"/config set {key}={value}")
+        there = Talk(agent, wire, server, bodies)
+        yield there
+
+
+WIRE_DIALECT = {"anthropic": "anthropic", "openai": "openai", "openai_responses": "openai"}
+
+
+def test_why_a_request_missed() -> None:
+    with talk(AnthropicWire()) as it:
+        first = it.say(WORDS)["cache"]
+        assert (first["read"], first["missed"], it.why()) == (0, 0, [("first", None)])
+        second = it.say(WORDS)["cache"]
+        assert (second["held"], second["missed"], it.why()) == (first["written"], 0, [])
+        third = it.say("Go on.", minutes=12)["cache"]
+        assert (third["read"], third["missed"]) == (0, second["read"] + second["written"])
+        assert it.why() == [("pause", None)]
+        line = it.agent.do("/context sent").text.splitlines()[0]
+        assert line.endswith(f"missed {third['missed']:,}: a pause of 12 min, longer than the 5 min that it is kept")
+        dropped = it.agent.do(f"/context drop {it.row(-1)['turn']}").event_id
+        assert it.say("And now?")["cache"]["missed"] > 0
+        assert it.why() == [("operation", dropped)]
+        it.agent.do("/mark M")
+        assert (it.say("Go on.")["cache"]["missed"], it.why()) == (0, [])
+        it.agent.do("/config set system=Briefly.")
+        assert it.say("Go on.")["cache"]["missed"] > 0
+        assert it.why() == [("settings", None)]
+
+
+def test_nothing_changed_and_yet_it_was_not_kept() -> None:
+    with talk(AnthropicWire()) as it:
+        it.say(WORDS)
+        it.forget()
+        assert it.say("Go on.")["cache"]["missed"] > 0
+        assert it.why() == [("provider", None)]
+
+
+def test_thinking_leaves_with_its_turn() -> None:
+    with talk(AnthropicWire(), calls=1, look="Yes.", thought=WORDS, said=WORDS, context_policy="eager") as it:
+        it.say("Look.")
+        it.say("And now?")
+        first = it.row(1)["cache"]
+        assert ([each["why"] for each in first["reasons"]], first["missed"] > 0) == (["older"], True)
+
+
+def test_another_model_and_other_tools() -> None:
+    with talk(OpenAIWire()) as it:
+        it.say(WORDS * 3)
+        it.agent.do("/model openai/gpt-5.1")
+        it.say("Go on.")
+        assert it.why() == [("model", None)]
+        it.agent.do("/config set tools=slash")
+        it.say("Go on.")
+        assert [why for why, _ in it.why()] == ["settings", "system", "tools"]
+
+
+@pytest.mark.parametrize("policy", ["eager", "steady"])
+def test_what_policy_changes(policy: str) -> None:
+    with talk(AnthropicWire(), calls=8, context_policy=policy, sliding_context_tokens=20_000) as it:
+        for _ in range(3):
+            it.say(WORDS)
+        rows = it.agent.do("/context sent").data["sent"]
+        causes = {each["why"] for row in rows for each in row["cache"]["reasons"]}
+        assert causes == ({"results"} if policy == "eager" else {"window"})
+        missed = [row for row in rows if row["cache"]["missed"]]
+        assert len(missed) > 5 if policy == "eager" else 0 < len(missed) <= 5
+        # The same of one request as of a list, however old it is.
+        for row in rows:
+            assert it.agent.do(f"/context sent {row['id']}").data["cache"] == row["cache"]
+
+
+def test_the_detail_of_the_meter() -> None:
+    with talk(AnthropicWire(), calls=1) as it:
+        assert newest_turn(it.agent) is None
+        it.say(WORDS)
+        it.say(WORDS)
+        rows = [it.row(at)["cache"] for at in range(2)]
+        read, wrote = (sum(row[way] for row in rows) for way in ("read", "written"))
+        line = f"Cache: in the newest turn 2 requests read {read:,} tokens and wrote {wrote:,}."
+        assert newest_turn(it.agent) == (line, 0)
+        it.say("Go on.", minutes=90)
+        missed = it.row(1)["cache"]["missed"]
+        kept = newest_turn(it.agent)
+        assert kept is not None
+        assert kept.missed == missed
+        why = "a pause of 90 min, longer than the 5 min that it is kept"
+        assert kept.text.endswith(f" Request 5 missed {missed:,}: {why}.")
+        assert it.agent.do("/context show").text.endswith(f"⚪\n{kept.text}")
+
+
+@pytest.mark.parametrize("again", ["Go on.", None])
+def test_a_request_that_failed_is_nobodys_predecessor(again: str | None) -> None:
+    with talk(AnthropicWire()) as it:
+        it.say(WORDS)
+        with pytest.raises(ProviderError):
+            it.say("And?", fail=True)
+        assert it.row()["cache"] is None
+        assert it.say(again)["cache"]["missed"] == 0
+        assert it.row(1)["cache"] is None
+        assert it.agent.do("/context sent 2").data["cache"] is None
+
+
+def test_what_cannot_be_made_again_explains_nothing() -> None:
+    with talk(AnthropicWire(), calls=1, look="Yes.", thought=WORDS, said=WORDS, context_policy="eager") as it:
+        it.say("Look.")
+        turn = it.row()["turn"]
+        it.say("And now?")
+        it.say("And then?")
+        before = it.row(1)["cache"]
+        assert [each["why"] for each in before["reasons"]] == ["older"]
+        it.agent.do(f"/message remove {turn} --yes")
+        after = it.row(1)["cache"]
+        assert [each["why"] for each in after["reasons"]] == ["unknown"]
+        assert after["missed"] == before["missed"]
+        # What the erased turn cost is erased with it: of the one after it nothing is known but its own cost.
+        assert (it.row(3)["cache"]["missed"], it.row(4)["cache"]) == (None, None)
+
+
+# How long it is kept
+
+
+def marks(body: Any) -> list[dict[str, Any]]:
+    """The cache marks of a request to Anthropic."""
+    found = []
+    blocks = [*body.get("tools", ()), *body.get("system", ()), *(b for m in body["messages"] for b in m["content"])]
+    for block in blocks:
+        found += [block["cache_control"]] if "cache_control" in block else []
+    return found
+
+
+def test_an_hour_if_that_is_set() -> None:
+    with talk(AnthropicWire(), cache_ttl="1h") as it:
+        it.say(WORDS)
+        assert it.say(WORDS, minutes=50)["cache"]["missed"] == 0
+        assert {each.get("ttl") for body in it.bodies for each in marks(body)} == {"1h"}
+        assert it.row()["cache_ttl"] == "1h"
+        at, own = it.agent.standing(), it.agent.standing().config
+        asked = prepare(at, own, "anthropic", it.wire.model, purpose="state", instruction="Write a state block.")
+        assert {each.get("ttl", "5m") for each in marks(asked.body)} == {"5m"}
+
+
+def test_an_hour_once_the_pauses_ask_for_it() -> None:
+    """By default; it changes at the beginning of a turn, what is sent stays the same, and the record says it."""
+    with talk(AnthropicWire(), calls=2) as it:
+        it.say(WORDS * 3)
+        for _ in range(4):
+            it.say("Go on.", minutes=12)
+        asked = [{each.get("ttl", "5m") for each in marks(body)} for body in it.bodies]
+        assert asked == [{"5m"}] * 6 + [{"1h"}] * 9
+        rows = it.agent.do("/context sent").data["sent"]
+        assert [row["cache_ttl"] for row in rows] == ["1h"] * 9 + ["5m"] * 6
+        assert [bool(row["cache"]["missed"]) for row in rows[::-1]][2::3] == [False] * 5
+        assert [bool(row["cache"]["missed"]) for row in rows[::-1]][::3] == [False, True, True, False, False]
+        assert {rebuilt(it.agent, row["id"]).verdict for row in rows} == {"identical"}
+        for before, after in zip(it.bodies, it.bodies[1:], strict=False):
+            assert plain(after)[: len(plain(before))] == plain(before)
+        settled = it.agent.request().manifest.edge.settled
+        it.agent.do("/config set cache_ttl=5m")
+        assert it.agent.request().manifest.edge.settled == settled
+        it.say("Go on.")
+        assert it.why() == []
+        assert {each.get("ttl", "5m") for each in marks(it.bodies[-1])} == {"5m"}
+
+
+def plain(body: Any) -> list[Any]:
+    """The blocks of a request without their marks."""
+    blocks = [*body["system"], *(block for message in body["messages"] for block in message["content"])]
+    return [{key: value for key, value in block.items() if key != "cache_control"} for block in blocks]
+
+
+# OpenAI's key
+
+
+@pytest.mark.parametrize("wire", [OpenAIWire(), ResponsesWire()], ids=lambda wire: wire.provider)
+def test_openai_itself_gets_a_key_for_each_agent(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    with talk(wire) as it:
+        it.say("Hello?")
+        monkeypatch.setattr(openai_client, "OWN_HOSTS", ("127.0.0.1",))
+        it.agent.do("/undo")
+        it.say("Hello?")
+        it.say("And now?")
+        other, own, again = it.bodies
+        assert own == {**other, "prompt_cache_key": it.agent.id}
+        assert again["prompt_cache_key"] == it.agent.id
+        assert {rebuilt(it.agent, sent).verdict for sent in (1, 2, 3)} == {"identical"}

@@ -1,0 +1,130 @@
+"""Anthropic's Messages API as it checks what thinking is bound to.
+
+A block counts while the system prompt, the set of tools and every message before its own are as they were, thinking
+and cache marks apart, and while the thinking block before it, if any is sent, is the one that was there then. From the
+first that fails on, all of them do. A block that the model cannot read is dropped in any case.
+
+Source: platform.claude.com/docs/en/build-with-claude/preserved-thinking.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from plan import Http
+from wire_anthropic import AnthropicWire, error
+
+THINKING = ("thinking", "redacted_thinking")
+UNREAD = {"claude-sonnet-5-5": ("claude-fable-5-1",), "claude-opus-5": ("claude-fable-5-1", "claude-sonnet-5-5")}
+"""Model -> models whose thinking it does not read, as far as they are played here."""
+UNCHECKED = ("claude-opus-5",)
+"""Models that check no prefix."""
+
+WORDS = (
+    "Invalid `signature` in `thinking` block. The block is bound to a different conversation. Remove the block, or set "
+    '`thinking.block_binding.prefix_mismatch_behavior` to "drop_block".'
+)
+
+
+class Signed(NamedTuple):
+    """What a signature stands for."""
+
+    model: str
+    prefix: str
+    before: str | None
+
+
+class BoundWire(AnthropicWire):
+    """`taken` are the thinking blocks that each request's model saw, `made` those that were signed so far in answer to
+    it, `entries` its `input_transformations`. An `old` platform does not know `block_binding` and refuses instead."""
+
+    model = "claude-fable-5-1"
+
+    def __init__(self, *, old: bool = False) -> None:
+        super().__init__()
+        self.old = old
+        self.known: dict[str, Signed] = {}
+        self.taken: list[set[str]] = []
+        self.made: list[set[str]] = []
+        self.entries: list[list[dict[str, str]]] = []
+        self._prefix = ""
+
+    def sign(self, body: dict[str, Any]) -> str:
+        """A signature for one more thinking block of the answer to a request."""
+        sent = [_signature(block) for message in body["messages"] for block in message["content"] if _thought(block)]
+        own = self.made[-1]
+        before = max(own, key=lambda each: int(each.partition(".")[0])) if own else sent[-1] if sent else None
+        made = f"{len(self.known)}.{'x' * 40}"
+        self.known[made] = Signed(body["model"], self._prefix, before)
+        own.add(made)
+        return made
+
+    def refuse(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Http | None:
+        refused = super().refuse(path, headers, body)
+        if refused is not None:
+            return refused
+        taken, entries = self._checked(body)
+        binding = body.get("thinking", {}).get("block_binding", {})
+        wrong = [each for each in entries if each["reason"] == "prefix_binding_mismatch"]
+        if wrong and (self.old or binding.get("prefix_mismatch_behavior") != "drop_block"):
+            return error(400, f"{wrong[0]['path']}: {WORDS}")
+        self.taken.append(taken)
+        self.made.append(set())
+        self.entries.append(entries)
+        return None
+
+    def _checked(self, body: dict[str, Any]) -> tuple[set[str], list[dict[str, str]]]:
+        taken, entries, before, failed = set[str](), list[dict[str, str]](), None, False
+        prefixes = _prefixes(body)
+        self._prefix = prefixes[-1]
+        for index, message in enumerate(body["messages"]):
+            for place, block in enumerate(message["content"]):
+                if not _thought(block):
+                    continue
+                signature = _signature(block)
+                signed = self.known[signature]
+                wrong = signed.prefix != prefixes[index] or before not in (None, signed.before)
+                failed, before = failed or (wrong and body["model"] not in UNCHECKED), signature
+                unread = signed.model in UNREAD.get(body["model"], ())
+                if failed or unread:
+                    reason = "model_binding_mismatch" if unread else "prefix_binding_mismatch"
+                    path = f"messages.{index}.content.{place}"
+                    entries.append({"type": "thinking_dropped", "path": path, "reason": reason})
+                else:
+                    taken.add(signature)
+        return taken, entries
+
+    def _start(self, usage: dict[str, Any], body: dict[str, Any]) -> bytes:
+        start = super()._start(usage, body)
+        if "block_binding" not in body.get("thinking", {}):
+            return start
+        event = json.loads(start.split(b"data: ")[1].split(b"\n\n")[0])
+        event["message"]["input_transformations"] = self.entries[-1]
+        return self.event("message_start", message=event["message"])
+
+
+def _thought(block: dict[str, Any]) -> bool:
+    return block["type"] in THINKING
+
+
+def _signature(block: dict[str, Any]) -> str:
+    return str(block.get("signature") or block.get("data"))
+
+
+def _prefixes(body: dict[str, Any]) -> list[str]:
+    """The hash of what stands in front of each message, and of all of it."""
+    tools = sorted(body.get("tools", []), key=lambda tool: str(tool["name"]))
+    hashed = sha256(_written([body.get("system"), tools]))
+    found = [hashed.hexdigest()]
+    for message in body["messages"]:
+        hashed.update(_written([message["role"], [block for block in message["content"] if not _thought(block)]]))
+        found.append(hashed.hexdigest())
+    return found
+
+
+def _written(value: Any) -> bytes:
+    text = json.dumps(value, sort_keys=True)
+    return text.replace('"cache_control": {"type": "ephemeral"}, ', "").encode()
