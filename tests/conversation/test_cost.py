@@ -19,7 +19,7 @@ from foldmark.conversation.cost import (
     thought_about,
 )
 from foldmark.conversation.cost_history import asked
-from foldmark.conversation.cost_policies import TRIGGER
+from foldmark.conversation.cost_others import TRIGGER
 from foldmark.conversation.request import prepare
 from foldmark.core.caching import Bill, Rules, explicit, managed, stepped
 from foldmark.tokens.models import model_of

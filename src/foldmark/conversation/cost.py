@@ -20,7 +20,8 @@ from foldmark.conversation.cost_history import (
     moments,
     own_messages,
 )
-from foldmark.conversation.cost_policies import Cleared, Eager, Sender, Steady, Trimmed, Whole
+from foldmark.conversation.cost_others import Cleared, Trimmed, Whole
+from foldmark.conversation.cost_policies import Eager, Sender, Steady
 from foldmark.conversation.request import kept_for, on_the_wire
 from foldmark.conversation.thinking import options
 from foldmark.conversation.windowing import Target
@@ -246,12 +247,12 @@ class _Ledger:
         blocks, size, shared = self._ends[-1] if self._ends else _End()
         new, seam = items[same:], self._pieces.seam
         self._request.follow(blocks, [block for item in new for block in item.blocks])
-        before, answers = self._items[-1] if self._items else items[0], list[int]()
+        before, answers = next((item for item in reversed(self._items) if item.blocks), items[0]), list[int]()
         for item in new:
-            size += item.size + seam(before, item)
+            size += item.size + (seam(before, item) if item.blocks else 0)
             if item.group is not None and item.group.first.id in thought:
                 answers.append(item.group.first.id)
-            blocks, before = blocks + len(item.blocks), item
+            blocks, before = blocks + len(item.blocks), item if item.blocks else before
             self._ends.append(_End(blocks, size, shared + len(answers)))
         self._items += new
         return shared, answers
