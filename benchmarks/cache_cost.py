@@ -1,17 +1,15 @@
-"""What a window costs where the provider caches prompts: low water 1.0, 0.8 and 0.6, both orders of the layers, and the
-whole history, replayed on real and on made conversations [SPEC 5.1, 5.3].
+"""What each policy costs where the provider caches prompts, how many tokens it keeps in view, and how much thinking it
+loses, replayed on real and on made conversations [SPEC 5.3, 5.7].
 
 Nothing is sent: each request that the model was asked with is made again under each policy, and a model of the
 provider's cache (`foldmark.core.caching`) says what would be billed. Real conversations come from `--data` (Claude Code
 sessions, tau-bench conversations one after the other, a LoCoMo conversation of two people with the second as the
 model); two are made: one with long turns of tool calls, one of short ones, both with a state block at the end of every
-answer and a scratchpad that grows. Every sample is replayed with Anthropic's cache, with that of OpenAI's models up to
-GPT-5.5 and with that of GPT-5.6 and later; with budgets of 30,000 tokens and (Anthropic) of 100,000, as far as it is
-longer than that.
+answer and a scratchpad that grows.
 
-Prints a table for each, then what breaks the beginning of requests, and draws the cases of the first model (needs
-matplotlib: `uv sync --group bench`). Factors are those of the model table; costs are in thousand fresh input tokens'
-worth.
+Prints a table for each, then the sum over the Claude Code sessions and tau-bench, and how `steady` stands to the
+cheapest other policy that keeps as many tokens in view; draws the cases of the first model (needs matplotlib: `uv sync
+--group bench`). Prices are those of the model table.
 """
 
 import argparse
@@ -19,29 +17,26 @@ import json
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import foldmark
-from foldmark.conversation.cost import CAUSES, Policy, Replayed, Tariff, replay, rules_of, tariff_of
-from foldmark.core.caching import Rules
+from foldmark.conversation.cost import Policy, Replayed, Tariff, replay, rules_of, tariff_of
 from foldmark.core.errors import FoldmarkError
-from foldmark.interfaces.cost import policies
+from foldmark.interfaces.cost import KINDS, policies
 from foldmark.interfaces.cost_plot import plot
 from foldmark.interfaces.cost_table import share
 from foldmark.sessions.conversion.importing import import_session
 from foldmark.tokens.models import model_of
 
-MODELS = {"anthropic/claude-sonnet-4-6": (100_000, 30_000), "openai/gpt-5.4": (30_000,), "openai/gpt-5.6": (30_000,)}
-"""Who is asked, and with which budgets."""
+MODELS = ("anthropic/claude-sonnet-5-5", "openai/gpt-5.6", "openai/gpt-5.4")
+"""Who is asked: the newest Sonnet, and OpenAI's models with a cache of either kind."""
 
-LOW_WATERS = [1.0, 0.8, 0.6]
-LEAST_REQUESTS = 10
-"""Samples with fewer requests say nothing."""
-
+BUDGET = 60_000
+LOW_WATERS = [0.8, 0.6, 0.5]
 PROSE = (
     "the parser reads a line and decides which open block goes on while others close what is left opens new ones "
     "nothing looks ahead so an editor can show what it has tests cover the corner cases that releases broke values "
@@ -202,112 +197,69 @@ def samples(data: Path | None, quick: bool) -> Iterator[tuple[str, Build]]:
 # Measuring
 
 
-def measured(
-    sample: str, agent: foldmark.Agent, wanted: list[Policy], model: str, rules: Rules | None
-) -> list[Replayed]:
-    """One conversation under policies."""
-    began = time.perf_counter()
-
-    def told(done: int, total: int) -> None:
-        if done % 100 == 0 or done == total:
-            print(f"\r{sample}, {model}: {done}/{total}", end="", file=sys.stderr, flush=True)
-
+def measured(sample: str, agent: foldmark.Agent, model: str, budget: int) -> Case | None:
+    """One conversation under all policies, `steady` also with turns' ends as boundaries; None without requests."""
+    began = time.process_time()
     provider, _, name = model.partition("/")
-    window = model_of(provider, name).window
-    rows = replay(agent, wanted, provider, name, rules=rules, tools=agent.log.tools(), limit=window, progress=told)
-    print(f" in {time.perf_counter() - began:.1f} s", file=sys.stderr)
-    return rows
-
-
-def measure(sample: str, agent: foldmark.Agent, models: Sequence[str]) -> Iterator[Case]:
-    """All cases of one conversation: the window at each budget that the whole history does not fit."""
-    for model in models:
-        known = model_of(*model.split("/", 1))
-        rules, tariff = rules_of(known), tariff_of(known)
-        whole = measured(sample, agent, policies(0, [], "both"), model, rules)
-        if len(whole[0].billed) < LEAST_REQUESTS:
-            return
-        budgets = [each for each in MODELS.get(model, (30_000,)) if each < whole[0].largest]
-        for budget in budgets:
-            rows = measured(sample, agent, policies(budget, LOW_WATERS, "both")[2:], model, rules)
-            yield Case(
-                sample, model, budget, tariff, [*whole, *rows, *equal(sample, agent, model, budget, rows[-1].mean)]
-            )
-        if not budgets:
-            yield Case(sample, model, 0, tariff, whole)
-
-
-def equal(sample: str, agent: foldmark.Agent, model: str, budget: int, mean: int) -> list[Replayed]:
-    """Low water 1.0 in both orders with a budget at which requests are about as large as `mean` on the average: a
-    smaller window is cheaper by itself, and this tells how much of it that is."""
-    rules = rules_of(model_of(*model.split("/", 1)))
-    for _ in range(3):
-        changes = {"sliding_context_tokens": budget, "sliding_context_low_water": 1.0}
-        wanted = [
-            Policy(f"low water 1, as small as 0.6 · state {where}", changes, where == "last")
-            for where in ("first", "last")
-        ]
-        rows = measured(sample, agent, wanted, model, rules)
-        budget = budget * mean // max(1, rows[0].mean)
-        if abs(rows[0].mean - mean) * 50 < mean:
-            break
-    return rows
-
-
-def breaks(sample: str, agent: foldmark.Agent) -> None:
-    """Print what breaks the beginning of requests, with Anthropic's cache and the larger budget."""
-    model, budget = next(iter(MODELS)), 30_000
-    known = model_of(*model.split("/", 1))
-    rules = rules_of(known)
-    assert rules is not None
-    base = {"sliding_context_tokens": budget, "sliding_context_low_water": 0.8}
-    variants = [
-        Policy("as it is, state first", base, False),
-        Policy("as it is, state last", base, True),
-        Policy("one limit in the active turn", {**base, "truncate_active": 5000}, True),
-        Policy("no truncation", {**base, "truncation": False}, True),
-    ]
-    print(f"\n{sample}: tokens sent before and yet not read, {model}, budget {budget:,}, low water 0.8\n")
-    print(f"| variant | {' | '.join(CAUSES[1:])} | cost |\n| --- | {'---: | ' * len(CAUSES)}".rstrip())
-    tariff = tariff_of(known)
-    for row in measured(sample, agent, variants, model, rules):
-        _breaks_row(row.policy.name, row, tariff)
-    far = Rules(rules.least, look=0, lifetime=rules.lifetime)
-    for row in measured(sample, agent, variants[1:2], model, far):
-        _breaks_row("state last, looked for everywhere", row, tariff)
-
-
-def _breaks_row(name: str, row: Replayed, tariff: Tariff) -> None:
-    again = " | ".join(f"{row.again(cause):,}" for cause in CAUSES[1:])
-    print(f"| {name} | {again} | {tariff.cost(row.total) / 1000:,.0f} |")
+    known = model_of(provider, name)
+    kinds = [kind for kind in KINDS if kind != "clearing" or provider == "anthropic"]
+    ends = [Policy("steady", budget, low, ends=True) for low in LOW_WATERS]
+    wanted = [*policies(budget, LOW_WATERS, kinds), *ends]
+    rows = replay(agent, wanted, provider, name, rules=rules_of(known), tools=agent.tools(), limit=known.window)
+    print(f"{sample}, {model}: {time.process_time() - began:.1f} s of processor time", file=sys.stderr)
+    return Case(sample, model, budget, tariff_of(known), rows) if rows[0].billed else None
 
 
 def show(case: Case) -> None:
-    """Print a case as a table; the price is that of a token on the average, a fresh one being 1."""
-    budget = f"budget {case.budget:,}, " if case.budget else ""
-    print(f"\n{case.sample}: {case.model}, {budget}{len(case.rows[0].billed):,} requests\n")
-    print("| policy | fresh | cache write | cache read | read | cost | price | mean request | moves |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    """Print a case as a table."""
+    print(f"\n{case.sample}: {case.model}, budget {case.budget:,}, {len(case.rows[0].billed):,} requests\n")
+    print("| policy | cost | of eager | in view | largest | read | rewritten | moves | thinking | lost |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for row in case.rows:
-        tokens = " | ".join(f"{each:,}" for each in row.total[:3])
-        cost = case.tariff.cost(row.total)
-        price = f"{cost / max(1, row.total.tokens):.2f}"
-        cells = f"{share(row):.0%} | {cost / 1000:,.0f} | {price} | {row.mean:,} | {row.moves}"
-        print(f"| {row.policy.name} | {tokens} | {cells} |", flush=True)
+        of = f"{cost(case, row) / cost(case, named(case, 'eager')):.0%}"
+        cells = [case.tariff.shown(cost(case, row)), of, f"{row.mean:,}", f"{row.largest:,}", f"{share(row):.0%}"]
+        cells += [f"{row.rewritten:,}", str(row.moves), f"{row.thoughts.share:.0%}", f"{row.thoughts.blocks:,}"]
+        print(f"| {row.policy.name} | {' | '.join(cells)} |", flush=True)
 
 
 def summary(cases: list[Case]) -> None:
-    """Print the cost of every policy in percent of low water 1.0 with the state in front, which is [S3]."""
-    names = [row.policy.name for row in max(cases, key=lambda case: len(case.rows)).rows]
-    print(
-        f"\n| sample | model | budget | {' | '.join(names)} |\n| --- | --- | ---: | {'---: | ' * len(names)}".rstrip()
-    )
+    """Print what each policy costs in sum, the tokens that it keeps in view in percent of `eager`, and its thinking;
+    then how `steady` stands to the cheapest other policy that keeps as many tokens in view, for each conversation."""
+    print(f"\nIn sum, {cases[0].model}, budget {cases[0].budget:,}: {', '.join(case.sample for case in cases)}\n")
+    print("| policy | cost | of eager | in view, of eager | rewritten | thinking | lost |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    names = [row.policy.name for row in cases[0].rows]
+    eager = sum(cost(case, named(case, "eager")) for case in cases)
+    seen = sum(named(case, "eager").total.tokens for case in cases)
+    for name in names:
+        rows = [named(case, name) for case in cases]
+        total = sum(cost(case, row) for case, row in zip(cases, rows, strict=True))
+        kept, lost = sum(row.thoughts.kept for row in rows), sum(row.thoughts.lost for row in rows)
+        cells = [cases[0].tariff.shown(total), f"{total / eager:.0%}"]
+        cells += [f"{sum(row.total.tokens for row in rows) / seen:.0%}", f"{sum(row.rewritten for row in rows):,}"]
+        cells += [f"{kept / max(1, kept + lost):.0%}", f"{sum(row.thoughts.blocks for row in rows):,}"]
+        print(f"| {name} | {' | '.join(cells)} |")
+    print("\n| conversation | policy | cost | of the cheapest other that keeps as many tokens in view | |")
+    print("| --- | --- | ---: | ---: | --- |")
     for case in cases:
-        costs = {row.policy.name: case.tariff.cost(row.total) for row in case.rows}
-        base = costs.get("low water 1 · state first", case.tariff.cost(case.rows[0].total))
-        shown = " | ".join(f"{costs[name] / base:.0%}" if name in costs else "" for name in names)
-        budget = f"{case.budget:,}" if case.budget else "not reached"
-        print(f"| {case.sample} | {case.model.partition('/')[2]} | {budget} | {shown} |")
+        for row in case.rows:
+            if row.policy.kind != "steady" or row.policy.ends:
+                continue
+            others = [each for each in case.rows if each.policy.kind != "steady" and each.mean >= row.mean]
+            best = min(others, key=lambda each: cost(case, each), default=None)
+            of = (f"{cost(case, row) / cost(case, best):.2f}", best.policy.name) if best else ("", "there is none")
+            shown = case.tariff.shown(cost(case, row))
+            print(f"| {case.sample} | {row.policy.name} | {shown} | {' | '.join(of)} |")
+
+
+def cost(case: Case, row: Replayed) -> float:
+    """What a policy costs, in fresh tokens."""
+    return case.tariff.cost(row.total)
+
+
+def named(case: Case, name: str) -> Replayed:
+    """The row of a policy."""
+    return next(row for row in case.rows if row.policy.name == name)
 
 
 def main() -> int:
@@ -315,11 +267,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split(":")[0])
     parser.add_argument("--data", type=Path, help="a folder with claude/, openai/ and locomo-dev.json")
     parser.add_argument("--only", help="samples whose name holds this")
-    parser.add_argument(
-        "--model", action="append", help=f"PROVIDER/MODEL, as often as wanted; otherwise {list(MODELS)}"
-    )
+    parser.add_argument("--model", action="append", help=f"PROVIDER/MODEL, as often as wanted; otherwise {MODELS}")
+    parser.add_argument("--budget", type=int, default=BUDGET, help=f"tokens of the window, {BUDGET:,} by default")
     parser.add_argument("--quick", action="store_true", help="shorter conversations")
-    parser.add_argument("--breaks", action="store_true", help="only what breaks the beginning of requests")
     parser.add_argument("--plot", type=Path, help="where to write the plot, FILE.svg")
     options = parser.parse_args()
     cases: list[Case] = []
@@ -328,22 +278,26 @@ def main() -> int:
             continue
         with foldmark.open(":memory:", settings={}) as log:
             agent = build(log)
-            found = [] if options.breaks else list(measure(name, agent, options.model or list(MODELS)))
-            for case in found:
-                show(case)
-            cases += found
-            if options.breaks or (found and len(found[0].rows[0].billed) > 100):
-                breaks(name, agent)
-    if cases:
-        summary(cases)
+            for model in options.model or MODELS:
+                if (case := measured(name, agent, model, options.budget)) is not None:
+                    show(case)
+                    cases.append(case)
+    for model in options.model or MODELS:
+        if counted := [case for case in cases if case.model == model and case.sample in recorded(options.data)]:
+            summary(counted)
     if options.plot:
-        first = [case for case in cases if case.model == cases[0].model and case.budget]
+        first = [case for case in cases if case.model == cases[0].model]
         try:
             plot([(f"{c.sample}, {c.model}, budget {c.budget:,}", c.rows, c.tariff) for c in first], options.plot)
         except FoldmarkError as error:
             print(error, file=sys.stderr)
             return 1
     return 0
+
+
+def recorded(data: Path | None) -> set[str]:
+    """The samples that count in the sum: Claude Code sessions and tau-bench."""
+    return set() if data is None else {"tau-bench", *(path.stem for path in (data / "claude").glob("*.jsonl"))}
 
 
 if __name__ == "__main__":

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 
 import pytest
 
 import foldmark
-from foldmark.conversation.cost import Policy, Replayed, Tariff, answered, asked, replay, rules_of, tariff_of
+from foldmark.conversation.cost import (
+    Policy,
+    Replayed,
+    Tariff,
+    answered,
+    replay,
+    rules_of,
+    tariff_of,
+    thought_about,
+)
+from foldmark.conversation.cost_history import asked
+from foldmark.conversation.cost_others import TRIGGER
 from foldmark.conversation.request import prepare
 from foldmark.core.caching import Bill, Rules, explicit, managed, stepped
 from foldmark.tokens.models import model_of
 
 MODEL = "claude-sonnet-4-6"
-FULL = Policy("full", {"sliding_context_tokens": 0})
+FULL = Policy("full", 0)
 
 
 @pytest.fixture
@@ -37,10 +49,6 @@ def turn(agent: foldmark.Agent, number: int, steps: int = 0, state: bool = False
     if state:
         agent.record("state", f"Goal: {number}".ljust(600, "s"), created_at=at(clock + steps))
     agent.end_turn(created_at=at(clock + steps))
-
-
-def window(low: float, budget: int = 3000, last: bool | None = None) -> Policy:
-    return Policy(f"{low}", {"sliding_context_tokens": budget, "sliding_context_low_water": low}, last)
 
 
 def replayed(
@@ -126,22 +134,71 @@ def test_answers_weigh_what_was_recorded(agent: foldmark.Agent) -> None:
 # What they cost
 
 
-def test_every_request_is_the_one_that_would_have_been_sent(agent: foldmark.Agent) -> None:
-    for number in range(4):
-        turn(agent, number, steps=number, state=True)
-    policies = [FULL, window(1.0), window(0.6)]
-    config = agent.standing().config
-    for policy, row in zip(policies, replayed(agent, *policies, rules=explicit(100)), strict=True):
-        made = [prepare(each.at, policy.applied(config), "anthropic", MODEL).tokens for each in asked(agent)]
-        assert [each.bill.tokens for each in row.billed] == made
-        assert row.total.tokens == sum(made)
-        assert (row.largest, row.mean) == (max(made), sum(made) // len(made))
+DEEDS = {3: "/pin {1}", 7: "/mark A", 9: "/rewind A", 11: "/context drop {10}", 15: "/unpin {1}"}
+DEEDS |= {4: "/mark B", 8: "/config set cache_ttl=1h", 13: "/config set truncate_active=500"}
+"""What is done after a turn; in braces the turns, by number."""
+
+
+@pytest.fixture
+def long(agent: foldmark.Agent) -> foldmark.Agent:
+    """Turns of all kinds, and operations between them."""
+    chance, opened = random.Random(1), list[int]()
+    agent.append("system", "Be brief.")
+    for number in range(20):
+        opened.append(agent.append("user", f"question {number} ".ljust(chance.randint(10, 900), "q")))
+        for step in range(chance.randint(0, 9)):
+            if chance.random() < 0.4:
+                agent.append("assistant", "Looking.")
+            ids = [f"c{number}.{step}.{each}" for each in range(chance.choice([1, 1, 2]))]
+            for each in ids:
+                agent.append_tool_call("read_file", {"path": each}, call_id=each)
+            for each in ids:
+                agent.append_tool_result(each, "r" * int(min(9000, 100 * chance.paretovariate(0.7))))
+            if chance.random() < 0.1:
+                agent.append("user", "By the way")
+            if chance.random() < 0.1:
+                agent.record("scratchpad", "notes".ljust(chance.randint(5, 200), "n"))
+        agent.append("assistant", "answer ".ljust(chance.randint(10, 1500), "a"))
+        if number in (6, 12):  # as if the model's tokens had been counted
+            settings = agent.standing().settings
+            agent.record(
+                "config", "", data={"settings": {**settings, "calibration": {f"anthropic/{MODEL}": 2.5 + number / 8}}}
+            )
+        if chance.random() < 0.5:
+            agent.record("state", "Goal: x".ljust(chance.randint(10, 300), "s"))
+        agent.end_turn()
+        if number % 4 == 1:  # nobody answers
+            agent.append("user", "Hello? ".ljust(chance.randint(10, 4000), "?"))
+            agent.record("state", "Goal: y".ljust(chance.randint(10, 300), "t"))
+            agent.end_turn()
+        if number == 5:
+            results = [e.id for e in agent.context().messages if e.kind == "tool_result" and len(e.content) > 500]
+            agent.do(f"/context evict {results[-1]}")
+        if number in DEEDS:
+            agent.do(DEEDS[number].format(*opened))
+    return agent
+
+
+@pytest.mark.parametrize(
+    ("provider", "model"), [("anthropic", MODEL), ("anthropic", "claude-sonnet-5-5"), ("gemini", "gemini-2.5-pro")]
+)
+@pytest.mark.parametrize(("kind", "budget"), [("eager", 14_000), ("steady", 14_000), ("steady", 7_000)])
+def test_every_request_is_the_one_that_would_have_been_sent(
+    long: foldmark.Agent, provider: str, model: str, kind: str, budget: int
+) -> None:
+    config, policy = long.standing().config, Policy(kind, budget)
+    tools = long.tools()
+    (row,) = replay(long, [policy], provider, model, rules=explicit(100), tools=tools)
+    made = [prepare(e.at, policy.applied(config), provider, model, tools=tools).tokens for e in asked(long)]
+    assert [each.tokens for each in row.billed] == made
+    assert row.moves > 2
+    assert (row.largest, row.mean) == (max(made), sum(made) // len(made))
 
 
 def test_nothing_is_written(agent: foldmark.Agent) -> None:
     turn(agent, 0, steps=1)
     before = agent.standing().record
-    replayed(agent, FULL, window(1.0))
+    replayed(agent, FULL, Policy("steady", 3000), Policy("eager", 3000))
     assert agent.standing().record == before
 
 
@@ -157,43 +214,127 @@ def test_a_history_that_only_grows_is_read_but_for_what_is_new(agent: foldmark.A
         turn(agent, number)
     (row,) = replayed(agent, FULL, rules=explicit(10))
     assert row.moves == 0
-    assert sum(each.again for each in row.billed) < 10 * 20
+    assert row.rewritten < 10 * 20
     assert row.total.write < row.largest + 10 * 20
 
 
 def test_a_state_in_the_system_field_costs_the_whole_history_with_every_turn(agent: foldmark.Agent) -> None:
     for number in range(12):
         turn(agent, number, state=True)
-    first, last = (Policy("", FULL.changes, order) for order in (False, True))
-    front, behind = replayed(agent, first, last, rules=explicit(10))
-    assert front.total.read < behind.total.read / 2
-    assert front.again("turn") > 5 * behind.again("turn")
+    eager, steady = replayed(agent, Policy("eager", 10**6), Policy("steady", 10**6), rules=explicit(10))
+    assert eager.total.read < steady.total.read / 2
+    assert eager.rewritten > 5 * steady.rewritten
 
 
-def test_results_that_become_older_inside_a_turn_break_it(agent: foldmark.Agent) -> None:
+def test_results_that_become_older_inside_a_turn_are_written_again(agent: foldmark.Agent) -> None:
     turn(agent, 0, steps=20, result=6000)
-    once = Policy("one limit", {**FULL.changes, "truncate_active": 5000})
-    row, steady = replayed(agent, FULL, once, rules=explicit(10))
-    assert row.again("step") > 10_000
-    assert steady.again("step") < 500
+    once = Policy("eager", 10**6, changes={"truncate_active": 5000})
+    row, steady = replayed(agent, Policy("eager", 10**6), once, rules=explicit(10))
+    assert row.rewritten > 10_000
+    assert steady.rewritten < 500
 
 
-def test_below_one_the_window_moves_less_often_and_more_is_read(agent: foldmark.Agent) -> None:
+def test_a_lower_low_water_moves_less_often_and_costs_less(agent: foldmark.Agent) -> None:
     for number in range(60):
         turn(agent, number)
-    always, seldom = replayed(agent, window(1.0, 20_000), window(0.6, 20_000), rules=explicit(10))
-    assert always.moves > 3 * seldom.moves > 0
-    assert always.again("cut") > 2 * seldom.again("cut")
-    assert Tariff(0.1, 1.25).cost(seldom.total) < Tariff(0.1, 1.25).cost(always.total)
+    policies = [Policy("eager", 20_000), Policy("steady", 20_000, 0.8), Policy("steady", 20_000, 0.5)]
+    always, often, seldom = replayed(agent, *policies, rules=explicit(10))
+    assert always.moves > 3 * often.moves > 3 * seldom.moves > 0
+    assert always.rewritten > often.rewritten > seldom.rewritten
+    assert Tariff(0.1, 1.25).cost(seldom.total) < Tariff(0.1, 1.25).cost(often.total)
+
+
+def test_with_the_end_of_a_turn_as_a_boundary_its_results_are_shortened_then(agent: foldmark.Agent) -> None:
+    for number in range(5):
+        turn(agent, number, steps=3)
+    ends, without = replayed(
+        agent, Policy("steady", 10**6, 0.8, ends=True), Policy("steady", 10**6, 0.8), rules=explicit(10)
+    )
+    assert ends.mean < without.mean
+    assert ends.rewritten > without.rewritten
+    assert (without.thoughts.lost, ends.thoughts.lost > 0) == (0, True)
+
+
+# What others do
+
+
+def test_the_newest_messages_are_as_many_as_always_fit(agent: foldmark.Agent) -> None:
+    for number in range(20):
+        turn(agent, number, steps=2)
+    whole, newest = replayed(agent, FULL, Policy("messages", 5000), rules=explicit(10))
+    assert whole.largest > newest.largest
+    assert 4000 < newest.largest <= 5000
+    assert newest.moves > 30
+    assert newest.rewritten > newest.total.tokens / 2
+
+
+def test_where_everything_fits_the_newest_messages_are_all(agent: foldmark.Agent) -> None:
+    for number in range(3):
+        turn(agent, number, steps=2)
+    whole, newest = replayed(agent, FULL, Policy("messages", 10**6), rules=explicit(10))
+    assert whole.billed == newest.billed
+
+
+def test_the_provider_clears_all_results_but_three_above_its_trigger(agent: foldmark.Agent) -> None:
+    for number in range(24):
+        turn(agent, number, steps=2, result=9000)
+    whole, cleared = replayed(agent, FULL, Policy("clearing", 0), rules=explicit(10))
+    below = [each.tokens for each in whole.billed if each.tokens <= TRIGGER]
+    assert [each.tokens for each in cleared.billed][: len(below)] == below
+    assert len(below) < len(whole.billed)
+    above = [each.tokens for each in cleared.billed][len(below) :]
+    assert max(above) < 40_000 + 3 * 3000
+    assert min(above) > 3 * 3000
+
+
+# Thinking
+
+
+def test_thinking_counts_as_if_every_answer_had_begun_with_some_where_none_is_recorded(agent: foldmark.Agent) -> None:
+    turn(agent, 0, steps=3)
+    (row,) = replayed(agent, FULL)
+    assert row.thoughts == (0 + 1 + 2 + 3, 0, 0)
+    assert row.thoughts.share == 1.0
+
+
+def test_only_recorded_thinking_counts_where_there_is_some(agent: foldmark.Agent) -> None:
+    turn(agent, 0)
+    agent.append("user", "go", dialect="anthropic")
+    block = {"type": "thinking", "thinking": "hm", "signature": "s"}
+    first = agent.append("assistant", "Looking.", data={"blocks": [block]}, dialect="anthropic")
+    agent.append_tool_call("read_file", {"path": "x"}, call_id="1", dialect="anthropic")
+    agent.append_tool_result("1", "r", dialect="anthropic")
+    agent.append("assistant", "Done.")
+    assert thought_about(agent) == {first}
+    (row,) = replayed(agent, FULL)
+    assert row.thoughts == (1, 0, 0)
+
+
+def test_thinking_that_nobody_asked_for_is_passed_over(agent: foldmark.Agent) -> None:
+    block = {"type": "thinking", "thinking": "hm", "signature": "s"}
+    agent.append("assistant", "Hello.", data={"blocks": [block]}, dialect="anthropic")
+    turn(agent, 0, steps=1)
+    (row,) = replayed(agent, FULL)
+    assert row.thoughts == (1, 0, 0)
+
+
+def test_a_result_that_is_shortened_takes_the_thinking_behind_it(agent: foldmark.Agent) -> None:
+    turn(agent, 0, steps=8, result=6000)
+    steady, eager = replayed(agent, Policy("steady", 10**6), Policy("eager", 10**6))
+    assert steady.thoughts == (sum(range(9)), 0, 0)
+    # The sixth result shortens the first: what was thought before any result is still valid, and what comes next.
+    assert eager.thoughts.kept < steady.thoughts.kept
+    assert eager.thoughts.kept + eager.thoughts.lost == steady.thoughts.kept
+    assert 0 < eager.thoughts.blocks < 8
 
 
 def test_a_pause_loses_what_was_cached_unless_pauses_are_ignored(agent: foldmark.Agent) -> None:
     turn(agent, 0)
     turn(agent, 6)
-    for pauses, cause in ((True, "pause"), (False, "turn")):
+    for pauses in (True, False):
         (row,) = replayed(agent, FULL, rules=explicit(10), pauses=pauses)
-        assert [each.cause for each in row.billed] == ["first", cause]
-        assert bool(row.billed[1].bill.read) is not pauses
+        assert bool(row.billed[1].read) is not pauses
+        assert bool(row.rewritten) is pauses
 
 
 def test_calls_count_as_made_by_whoever_is_asked(agent: foldmark.Agent) -> None:
@@ -202,7 +343,7 @@ def test_calls_count_as_made_by_whoever_is_asked(agent: foldmark.Agent) -> None:
     agent.append_tool_result("1", "r" * 3000, dialect="openai")
     agent.append("assistant", "Done.")
     (row,) = replayed(agent, FULL)
-    assert row.billed[1].bill.tokens - row.billed[0].bill.tokens > 900
+    assert row.billed[1].tokens - row.billed[0].tokens > 900
 
 
 def test_progress_is_told_and_an_interruption_goes_through(agent: foldmark.Agent) -> None:

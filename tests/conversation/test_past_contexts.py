@@ -10,6 +10,7 @@ from hypothesis import given
 import foldmark
 from deeds import DEEDS, Shown, do, family, shown
 from foldmark import Agent, CommandError, Log
+from foldmark.conversation.request import prepare
 
 
 @pytest.fixture
@@ -162,3 +163,17 @@ def test_during_a_planning_conversation(log: Log) -> None:
     for event_id in (filtered, done):
         assert texts(agent, event_id) == ["about one", "two", "about two"]
     assert texts(agent, after) == ["about one", "two", "about two", "three"]
+
+
+def test_a_steady_request_of_a_past_moment_knows_nothing_of_later_operations(log: Log) -> None:
+    agent = log.agent("root")
+    agent.configure("context_policy", "steady")
+    agent.append("user", "one")
+    then, past = agent.request("anthropic", "claude-sonnet-4-6"), agent.standing().newest
+    agent.append("assistant", "about one")
+    agent.end_turn()
+    said(agent, "two")
+    agent.do("/undo")
+    at = agent.stood(past)
+    again = prepare(at, at.config, "anthropic", "claude-sonnet-4-6", tools=agent.tools())
+    assert again.body["messages"] == then.body["messages"]

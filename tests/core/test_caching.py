@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from caches import Sent
 from foldmark.core import media
-from foldmark.core.caching import Bill, Cache, Rules, blocks
+from foldmark.core.caching import Bill, Rules, blocks
 
 ANTHROPIC = Rules(100, look=20)
 OLDER = Rules(1024, step=128)
@@ -32,9 +33,10 @@ def chat(*texts: str) -> dict[str, Any]:
     return {"model": "m", "messages": [{"role": "user", "content": each} for each in texts]}
 
 
-def bills(cache: Cache, dialect: str, *bodies: dict[str, Any], tokens: int = 1000) -> list[Bill]:
+def bills(rules: Rules, dialect: str, *bodies: dict[str, Any], tokens: int = 1000) -> list[Bill]:
     """A request each second."""
-    return [cache.bill(dialect, each, tokens, float(second)) for second, each in enumerate(bodies)]
+    sent = Sent(rules)
+    return [sent.bill(dialect, each, tokens, float(second)) for second, each in enumerate(bodies)]
 
 
 # The order of a request
@@ -117,7 +119,7 @@ def test_what_one_request_wrote_the_next_one_reads() -> None:
     first = body(text(3000, **MARK))
     second = body(text(3000), text(1000, "y", **MARK))
     third = body(text(3000), text(1000, "y"), text(1000, "z"))
-    one, two, three = bills(Cache(ANTHROPIC), "anthropic", first, second, third)
+    one, two, three = bills(ANTHROPIC, "anthropic", first, second, third)
     assert one == Bill(0, 1000, 0)
     assert two.read > 700
     assert two == Bill(0, 1000 - two.read, two.read)
@@ -129,7 +131,7 @@ def test_one_changed_byte_costs_everything_behind_it() -> None:
     def request(letter: str) -> dict[str, Any]:
         return body(text(3000), text(1, letter), text(3000, **MARK), system=[text(3000, "s", **MARK)])
 
-    one, two = bills(Cache(ANTHROPIC), "anthropic", request("a"), request("b"))
+    one, two = bills(ANTHROPIC, "anthropic", request("a"), request("b"))
     assert one.write == 1000
     assert 300 < two.read < 340
     assert (two.fresh, two.write) == (0, 1000 - two.read)
@@ -140,7 +142,7 @@ def test_twenty_places_are_looked_at_the_breakpoint_among_them() -> None:
     for added, hit in ((19, True), (20, False)):
         longer = [*start, *(text(10, str(number)) for number in range(added))]
         longer[-1] = {**longer[-1], **MARK}
-        _, two = bills(Cache(ANTHROPIC), "anthropic", body({**start[0], **MARK}), body(*longer))
+        _, two = bills(ANTHROPIC, "anthropic", body({**start[0], **MARK}), body(*longer))
         assert bool(two.read) is hit, added
 
 
@@ -150,14 +152,14 @@ def test_calls_in_a_row_are_one_place_and_so_are_results() -> None:
     results[-1] = {**results[-1], **MARK}
     second = body(text(3000))
     second["messages"] += [{"role": "assistant", "content": calls}, {"role": "user", "content": results}]
-    _, two = bills(Cache(ANTHROPIC), "anthropic", body(text(3000, **MARK)), second)
+    _, two = bills(ANTHROPIC, "anthropic", body(text(3000, **MARK)), second)
     assert two.read
 
 
 def test_an_earlier_breakpoint_finds_what_the_last_one_is_too_far_away_for() -> None:
     many = [text(10, "m", number=number) for number in range(40)]
     _, two = bills(
-        Cache(ANTHROPIC),
+        ANTHROPIC,
         "anthropic",
         body(text(3000, **MARK)),
         body(text(3000, **MARK), *many[:-1], {**many[-1], **MARK}),
@@ -168,31 +170,31 @@ def test_an_earlier_breakpoint_finds_what_the_last_one_is_too_far_away_for() -> 
 def test_only_the_last_four_breakpoints_count() -> None:
     parts = [text(3000, letter) for letter in "abcde"]
     marked = [{**part, **MARK} for part in parts]
-    _, two = bills(Cache(ANTHROPIC), "anthropic", body(*marked), body(marked[0], text(10)))
+    _, two = bills(ANTHROPIC, "anthropic", body(*marked), body(marked[0], text(10)))
     assert two.read == 0
-    _, two = bills(Cache(ANTHROPIC), "anthropic", body(*marked), body(*marked[:2], text(10)))
+    _, two = bills(ANTHROPIC, "anthropic", body(*marked), body(*marked[:2], text(10)))
     assert two.read
 
 
 def test_what_is_too_short_is_not_kept() -> None:
     request = body(text(300, **MARK), text(3000))
-    one, two = bills(Cache(ANTHROPIC), "anthropic", request, request)
+    one, two = bills(ANTHROPIC, "anthropic", request, request)
     assert one == two == Bill(1000, 0, 0)
     longer = body(text(3000, **MARK), text(300))
-    one, two = bills(Cache(ANTHROPIC), "anthropic", longer, longer)
+    one, two = bills(ANTHROPIC, "anthropic", longer, longer)
     assert (one.read, two.write) == (0, 0)
     assert one.write == two.read > 0
 
 
 def test_an_entry_lives_five_minutes_after_its_last_use() -> None:
-    cache, request = Cache(ANTHROPIC), body(text(3000, **MARK))
+    cache, request = Sent(ANTHROPIC), body(text(3000, **MARK))
     at = [0.0, 300.0, 600.0, 901.0]
     assert [bool(cache.bill("anthropic", request, 1000, now).read) for now in at] == [False, True, True, False]
 
 
 def test_newer_openai_models_keep_the_end_by_themselves_however_far_back() -> None:
     long = [f"message {number}" * 10 for number in range(100)]
-    _, two, three = bills(Cache(NEWER), "openai", chat(long[0] * 5), chat(long[0] * 5, *long), chat("other", *long))
+    _, two, three = bills(NEWER, "openai", chat(long[0] * 5), chat(long[0] * 5, *long), chat("other", *long))
     assert two.read
     assert two.fresh == 0
     assert three == Bill(0, 1000, 0)
@@ -200,7 +202,7 @@ def test_newer_openai_models_keep_the_end_by_themselves_however_far_back() -> No
 
 def test_newer_openai_models_keep_nothing_in_front_of_an_end_that_changes() -> None:
     stable = "s" * 4000
-    _, two = bills(Cache(NEWER), "openai", chat(stable, "a"), chat(stable, "b"))
+    _, two = bills(NEWER, "openai", chat(stable, "a"), chat(stable, "b"))
     assert two == Bill(0, 1000, 0)
 
 
@@ -211,7 +213,7 @@ def test_older_openai_models_keep_every_128_tokens_from_1024_on_and_charge_no_wr
     def asked(shared: int) -> Bill:
         first, second = chat("s" * shared + "a" * 8000), chat("s" * shared + "b" * 8000)
         tokens = (shared + 8035) // 4
-        return bills(Cache(OLDER), "openai", first, second, tokens=tokens)[1]
+        return bills(OLDER, "openai", first, second, tokens=tokens)[1]
 
     assert asked(3600).read == 0
     for shared in (4700, 5200, 9000):
@@ -222,7 +224,7 @@ def test_older_openai_models_keep_every_128_tokens_from_1024_on_and_charge_no_wr
 
 def test_a_system_field_that_changes_at_its_end_is_read_up_to_there() -> None:
     _, two = bills(
-        Cache(OLDER),
+        OLDER,
         "openai",
         chat("s" * 8000 + "old state", "u" * 8000),
         chat("s" * 8000 + "new", "u" * 8000),
@@ -247,7 +249,7 @@ def pieces() -> st.SearchStrategy[list[dict[str, Any]]]:
 def test_every_token_is_billed_once(
     requests: list[tuple[list[dict[str, Any]], int, float]], rules: Rules | None, dialect: str
 ) -> None:
-    cache, now = Cache(rules), 0.0
+    cache, now = Sent(rules), 0.0
     for parts, tokens, pause in requests:
         now += pause
         bill = cache.bill(dialect, body(*parts), tokens, now)
@@ -257,7 +259,7 @@ def test_every_token_is_billed_once(
 
 @given(parts=pieces(), tokens=st.integers(0, 5000))
 def test_the_same_request_again_writes_nothing(parts: list[dict[str, Any]], tokens: int) -> None:
-    cache = Cache(ANTHROPIC)
+    cache = Sent(ANTHROPIC)
     one, two = (cache.bill("anthropic", body(*parts), tokens, 0.0) for _ in "ab")
     assert two == Bill(one.fresh, 0, one.write)
 
@@ -266,7 +268,7 @@ def test_what_is_kept_for_an_hour() -> None:
     """It costs 1.6 times as much to write, and is there after a pause that the rest did not outlive."""
     hour = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
     for mark, kept in ((MARK, False), (hour, True)):
-        cache, asked = Cache(ANTHROPIC), body(text(100, **mark))
+        cache, asked = Sent(ANTHROPIC), body(text(100, **mark))
         first, again = cache.bill("anthropic", asked, 1000, 0.0), cache.bill("anthropic", asked, 1000, 3600.0)
         assert first == Bill(0, 1000, 0, 1000 if kept else 0)
         assert first.written == (1600 if kept else 1000)

@@ -16,8 +16,9 @@ from foldmark.interfaces import cost
 
 SAMPLE = str(resources("foldmark") / "samples" / "notes-cli.jsonl")
 ROW = re.compile(
-    r"^(full history|low water [\d.]+)(?: · state (first|last))? +([\d,]+) +([\d,]+) +([\d,]+) +(\d+)% +\$([\d.]+)"
+    r"^(full history|steady [\d.]+|eager|newest messages|provider clearing) +([\d,]+) +([\d,]+) +([\d,]+) +\d+%"
 )
+EVERY = ["steady 0.8", "eager", "full history", "newest messages", "provider clearing"]
 
 
 @pytest.fixture
@@ -36,52 +37,62 @@ def agent(log: foldmark.Log) -> foldmark.Agent:
 def rows(text: str) -> dict[str, int]:
     """Policy -> its tokens."""
     found = [match for line in text.splitlines() if (match := ROW.match(line))]
-    return {
-        match[1] + (f" {match[2]}" if match[2] else ""): sum(int(match[n].replace(",", "")) for n in (3, 4, 5))
-        for match in found
-    }
+    return {match[1]: sum(int(match[n].replace(",", "")) for n in (2, 3, 4)) for match in found}
 
 
 def test_a_session_file_is_replayed_in_memory(cli: Cli, tmp_path: Path) -> None:
     before = files(tmp_path)
     done = cli("cost", SAMPLE)
     assert (done.code, done.err) == (0, "")
-    assert re.match(r"notes-cli: \d+ requests to anthropic/claude-sonnet-4-6, budget 100,000 tokens$", done.lines[0])
-    assert list(rows(done.out)) == ["full history", "low water 1", "low water 0.8", "low water 0.6"]
-    assert len(set(rows(done.out).values())) == 1
-    assert done.lines[-1].startswith("The budget was never reached: ")
+    assert re.match(r"notes-cli: \d+ requests to anthropic/claude-sonnet-5-5, budget 100,000 tokens$", done.lines[0])
+    assert list(rows(done.out)) == EVERY
+    assert done.lines[-1].startswith("The budget was never reached. steady 0.8 costs ")
     assert files(tmp_path) == before
 
 
 def test_a_conversation_of_the_database_with_a_small_budget(cli: Cli, agent: foldmark.Agent) -> None:
     newest = agent.standing().newest
-    done = cli("cost", "long", "--budget", "24000", "--low-water", "1, 0.5", "--model", "anthropic/claude-opus-4-8")
+    done = cli("cost", "long", "--budget", "24000", "--low-water", "0.8, 0.5", "--model", "anthropic/claude-opus-4-8")
     assert (done.code, done.err) == (0, "")
     assert done.lines[0] == "long: 40 requests to anthropic/claude-opus-4-8, budget 24,000 tokens"
     tokens = rows(done.out)
-    assert list(tokens) == ["full history", "low water 1", "low water 0.5"]
-    assert tokens["full history"] > tokens["low water 1"] > tokens["low water 0.5"]
+    assert list(tokens) == ["steady 0.8", "steady 0.5", *EVERY[1:]]
+    assert tokens["full history"] > tokens["eager"] > tokens["steady 0.8"] > tokens["steady 0.5"]
     assert re.match(
-        r"Recommended: low water 0\.5, −\d+% on low water 1 for each token that the model saw \(−\d+% in all, with "
-        r"requests \d+% as large\)\. The whole history: [+−]\d+% on that\. "
-        r"To have it: /config set sliding_context_low_water=0\.5$",
+        r"steady 0\.8 costs \d+% of eager\. full history keeps as many tokens in view and costs \d+% less\.$",
         done.lines[-1],
     )
     assert agent.standing().newest == newest
 
 
-def test_both_orders(cli: Cli, agent: foldmark.Agent) -> None:
-    done = cli("cost", "long", "--budget", "24000", "--low-water", "0.5", "--order", "both", "--json")
-    found = json.loads(done.out)["policies"]
-    assert [(each["policy"], each["anchors_last"]) for each in found] == [
-        ("full history · state first", False),
-        ("full history · state last", True),
-        ("low water 0.5 · state first", False),
-        ("low water 0.5 · state last", True),
-    ]
-    for first, last in (found[:2], found[2:]):
-        assert last["read"] > first["read"]
-        assert last["equivalents"] < first["equivalents"]
+def test_only_the_policies_that_are_wanted_in_their_order(cli: Cli, agent: foldmark.Agent) -> None:
+    done = cli("cost", "long", "--budget", "24000", "--policy", "eager", "--policy", "steady", "--json")
+    found = json.loads(done.out)
+    assert [(each["policy"], each["low_water"]) for each in found["policies"]] == [("eager", None), ("steady", 0.8)]
+    eager, steady = found["policies"]
+    assert steady["rewritten"] < eager["rewritten"]
+    assert steady["thinking"]["blocks"] < eager["thinking"]["blocks"]
+
+
+def test_a_cheaper_policy_that_shows_as_much_is_named(cli: Cli, agent: foldmark.Agent) -> None:
+    done = cli("cost", "long", "--budget", "24000", "--policy", "eager", "--policy", "full")
+    assert re.match(r"full history keeps as many tokens in view and costs \d+% less\.$", done.lines[-1])
+    done = cli("cost", "long", "--policy", "steady", "--low-water", "0.5")
+    assert done.lines[-1] == "The budget was never reached."
+
+
+def test_whether_thinking_was_recorded_is_said(cli: Cli, agent: foldmark.Agent) -> None:
+    done = cli("cost", "long", "--policy", "eager")
+    assert "as if every answer had begun with a block, since none is recorded.\n" in done.out
+    with agent.batch():
+        agent.append("user", "go", dialect="anthropic")
+        block = {"type": "thinking", "thinking": "hm", "signature": "s"}
+        agent.append("assistant", "Done.", data={"blocks": [block]}, dialect="anthropic")
+    assert "bound to what stood before it, as recorded.\n" in cli("cost", "long", "--policy", "eager").out
+
+
+def test_only_the_provider_that_clears_results_has_that_row(cli: Cli, agent: foldmark.Agent) -> None:
+    assert list(rows(cli("cost", "long", "--model", "openai/gpt-5.6").out)) == EVERY[:-1]
 
 
 def test_the_model_and_the_budget_are_the_agents_own(cli: Cli, agent: foldmark.Agent) -> None:
@@ -104,7 +115,7 @@ def test_every_row_of_the_json_adds_up(cli: Cli, agent: foldmark.Agent) -> None:
 
 
 def test_without_a_price_the_cost_is_in_tokens(cli: Cli, agent: foldmark.Agent) -> None:
-    done = cli("cost", "long", "--model", "ollama/llama", "--low-water", "1")
+    done = cli("cost", "long", "--model", "ollama/llama")
     assert "cost in fresh input tokens' worth" in done.out
     assert "$" not in done.out
 
@@ -116,7 +127,7 @@ def test_without_a_price_the_cost_is_in_tokens(cli: Cli, agent: foldmark.Agent) 
         (["long", "--model", "gpt-5"], "a model is 'offline' or PROVIDER/MODEL"),
         (["long", "--low-water", "0"], "sliding_context_low_water is a share above 0 and up to 1, not '0'"),
         (["long", "--low-water", "1,x"], "sliding_context_low_water is a share above 0 and up to 1, not 'x'"),
-        (["long", "--order", "middle"], "'middle' is not one of"),
+        (["long", "--policy", "none"], "'none' is not one of"),
         (["long", "--budget", "-1"], "Invalid value for '--budget'"),
     ],
 )
@@ -161,12 +172,12 @@ def test_a_plot(cli: Cli, agent: foldmark.Agent) -> None:
     pytest.importorskip("matplotlib")
     done = cli("cost", "long", "--budget", "24000", "--plot", "cost.svg")
     assert (done.code, done.err) == (0, "")
-    assert "low water 0.6" in Path("cost.svg").read_text()
+    assert "steady 0.8" in Path("cost.svg").read_text()
 
 
 def test_progress_goes_where_somebody_watches(
     agent: foldmark.Agent, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    cost.report(agent, cost.Wish(low_water="1"))
+    cost.report(agent, cost.Wish(policy=["steady", "full"]))
     assert "\rmaking request 80 of 80\n" in capsys.readouterr().err

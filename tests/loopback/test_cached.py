@@ -15,13 +15,13 @@ from talking import Seen, connect, conversation
 from wire_anthropic import AnthropicWire
 from wire_openai import OpenAIWire, ResponsesWire
 
+from caches import Sent
 from foldmark import Agent
 from foldmark.conversation.cached import newest_turn
 from foldmark.conversation.cost import rules_of
 from foldmark.conversation.rebuilding import rebuilt
 from foldmark.conversation.request import prepare
 from foldmark.core.answer import Usage
-from foldmark.core.caching import Cache
 from foldmark.core.errors import ProviderError
 from foldmark.providers import openai_client
 from foldmark.runtime.loop import turn
@@ -34,7 +34,7 @@ class Talk:
 
     def __init__(self, agent: Agent, wire: Wire, server: Loopback, bodies: list[Any]) -> None:
         self.agent, self.wire, self.server, self.bodies = agent, wire, server, bodies
-        self.fails, self._caches = False, dict[str, Cache]()
+        self.fails, self._caches = False, dict[str, Sent]()
         self.now = datetime(2026, 3, 1, 12, tzinfo=UTC)
         agent.log.clock = lambda: f"{self.now:%Y-%m-%dT%H:%M:%S.%fZ}"
 
@@ -47,10 +47,10 @@ class Talk:
         found: dict[str, Any] = self.row()
         return found
 
-    def cache(self, model: str) -> Cache:
+    def cache(self, model: str) -> Sent:
         """The provider's cache for a model."""
         rules = rules_of(self.agent.log.model_named(f"{self.wire.provider}/{model}"))
-        return self._caches.setdefault(model, Cache(rules, 3.0))
+        return self._caches.setdefault(model, Sent(rules, 3.0))
 
     def forget(self) -> None:
         """Let the provider lose what it kept."""

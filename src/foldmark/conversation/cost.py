@@ -1,42 +1,88 @@
 """What a recorded conversation would have cost under another policy: its requests again, billed by a cache that is
-modelled (`foldmark.core.caching`) [SPEC 5.3]. Nothing is sent, and nothing is written."""
+modelled (`foldmark.core.caching`), with the thinking that could still be sent [SPEC 5.3, 5.7]. Nothing is sent, and
+nothing is written."""
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from bisect import bisect_right
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
 
 from msgspec import Struct, structs
 
 from foldmark.conversation.agent import Agent
-from foldmark.conversation.decide import recorded
-from foldmark.conversation.request import prepare
-from foldmark.conversation.standing import Standing
-from foldmark.core.caching import Bill, Cache, Rules, explicit, managed, stepped
-from foldmark.core.codec import stored_time
+from foldmark.conversation.cost_history import (
+    Asked,
+    Item,
+    Moment,
+    Pieces,
+    asked,
+    begins_answer,
+    groups_of,
+    moments,
+    own_messages,
+)
+from foldmark.conversation.cost_others import Cleared, Trimmed, Whole
+from foldmark.conversation.cost_policies import Eager, Sender, Steady
+from foldmark.conversation.request import kept_for, on_the_wire
+from foldmark.conversation.thinking import options
+from foldmark.conversation.windowing import Target
+from foldmark.core.attached import is_thought
+from foldmark.core.bound import Bound, Thoughts
+from foldmark.core.caching import Beginnings, Bill, Cache, Rules, explicit, managed, stepped
 from foldmark.core.config import Config
-from foldmark.core.events import ANSWER_KINDS, Drop, Event, Restore
-from foldmark.core.lifetime import LIFETIMES
+from foldmark.core.events import ANSWER_KINDS, Event
 from foldmark.core.ports import Progress
-from foldmark.core.request import Request, ToolSpec
-from foldmark.core.segments import Segment, Segments, subtract, until
+from foldmark.core.request import PLAIN, ToolSpec
+from foldmark.providers.wires import wire_of
 from foldmark.tokens.counting import BYTES_PER_TOKEN, count
 from foldmark.tokens.models import Model
 
-CAUSES = ("first", "pause", "cut", "turn", "step")
-"""What a request comes after: nothing; a pause that the cache did not outlive; a move of the window's beginning; a
-person's message; a result of its own turn."""
+WHOLE: dict[str, Any] = {"sliding_context_tokens": 0, "context_size": 0, "truncation": False}
+
+SENDERS: dict[str, type[Sender]] = {
+    "steady": Steady,
+    "eager": Eager,
+    "full": Whole,
+    "messages": Trimmed,
+    "clearing": Cleared,
+}
+"""What makes the requests of a policy, by its kind: the two of Foldmark, the whole history, the newest messages, and
+the whole history of which the provider clears tool results."""
 
 
 class Policy(Struct, frozen=True):
-    """How requests are made: `changes` to the agent's settings, and whether state, scratchpad and memos stand behind
-    the history (None: as the settings have it)."""
+    """How requests are made: one of the kinds of `SENDERS`, the `budget` in tokens, and for `steady` the low water and
+    whether the end of a turn is a boundary. `changes` are further changes to the agent's settings."""
 
-    name: str
-    changes: dict[str, float | int | bool | str] = {}
-    anchors_last: bool | None = None
+    kind: str
+    budget: int
+    low_water: float | None = None
+    ends: bool = False
+    changes: dict[str, Any] = {}
+
+    @property
+    def name(self) -> str:
+        """What a person calls it."""
+        match self.kind:
+            case "full":
+                return "full history"
+            case "messages":
+                return "newest messages"
+            case "clearing":
+                return "provider clearing"
+            case "steady" if self.low_water is not None:
+                return f"steady {self.low_water:g}" + (", turns' ends" if self.ends else "")
+        return self.kind
 
     def applied(self, config: Config) -> Config:
-        """The settings with the changes. Calls count as made by whichever model is asked."""
-        return structs.replace(config, isolation=False, **self.changes)
+        """The settings under this policy. Calls count as made by whichever model is asked."""
+        changes: dict[str, Any] = {"context_policy": "eager" if self.kind == "eager" else "steady"}
+        if self.kind in ("eager", "steady"):
+            changes |= {"sliding_context_tokens": self.budget}
+            changes |= {"sliding_context_low_water": self.low_water} if self.low_water is not None else {}
+        else:
+            changes |= WHOLE
+        # What was summed up is what the window of that time had cut, and no other.
+        return structs.replace(config, isolation=False, window_summary=False, **changes, **self.changes)
 
 
 class Tariff(NamedTuple):
@@ -56,75 +102,47 @@ class Tariff(NamedTuple):
         return f"{cost:,.0f}" if self.input is None else f"${cost * self.input / 1e6:,.2f}"
 
 
-class Billed(NamedTuple):
-    """One request: its bill, one of `CAUSES`, and how many tokens of it the request before it held as well but the
-    cache did not."""
-
-    bill: Bill
-    cause: str
-    again: int
-
-
 class Replayed(Struct, frozen=True):
-    """A conversation under one policy. `moves` counts how often the window's beginning moved."""
+    """A conversation under one policy: what each request costs, the tokens that had been sent before and yet were not
+    read from the cache, how often the beginning of the window moved, and what became of thinking."""
 
     policy: Policy
-    billed: tuple[Billed, ...]
+    billed: tuple[Bill, ...]
+    rewritten: int
     moves: int
+    thoughts: Thoughts
 
     @property
     def total(self) -> Bill:
         """All requests together."""
-        bills = [each.bill for each in self.billed]
-        return Bill(*map(sum, zip(*bills, strict=True))) if bills else Bill(0, 0, 0)
+        return Bill(*map(sum, zip(*self.billed, strict=True))) if self.billed else Bill(0, 0, 0)
 
     @property
     def largest(self) -> int:
         """The tokens of the largest request."""
-        return max((each.bill.tokens for each in self.billed), default=0)
+        return max((each.tokens for each in self.billed), default=0)
 
     @property
     def mean(self) -> int:
         """The tokens of a request on the average."""
         return self.total.tokens // max(1, len(self.billed))
 
-    def again(self, cause: str) -> int:
-        """The tokens that were not new and yet not read from the cache, in requests of this cause."""
-        return sum(each.again for each in self.billed if each.cause == cause)
-
-
-class Asked(NamedTuple):
-    """A moment at which the model was asked: where the agent stood, when (seconds), and the turn."""
-
-    at: Standing
-    moment: float
-    turn: int | None
-
-
-def asked(agent: Agent) -> list[Asked]:
-    """Every moment of the agent's own history at which its model was asked: before each answer, and in a turn that
-    calls tools before each of its steps.
-
-    What is no longer visible counts: it was asked. But turns that were dropped behind the last message are left out
-    from the beginning: they are the abandoned branches of an imported session. Time never runs backwards here,
-    whatever the records say. Raises StoreError.
-    """
-    gone = _dropped_at_the_end(agent)
-    earliest = max(1, agent.standing().record.fork_event)
-    found: list[Asked] = []
-    moment = 0.0
-    before: Event | None = None
-    for event in _own(agent, gone):
-        if event.kind in ANSWER_KINDS and _begins(before, event) and event.id > earliest:
-            found.append(Asked(_without(agent.stood(event.id - 1), gone), moment, event.turn_id))
-        moment, before = max(moment, stored_time(event.created_at).timestamp()), event
-    return found
-
 
 def answered(agent: Agent, provider: str, model: str) -> int:
     """The tokens of all that the model answered, thinking excepted: the text and the calls that are recorded."""
-    answers = (event for event in _own(agent, _dropped_at_the_end(agent)) if event.kind in ANSWER_KINDS)
+    answers = (event for event in own_messages(agent) if event.kind in ANSWER_KINDS)
     return sum(count(provider, model, event.content.encode()) for event in answers)
+
+
+def thought_about(agent: Agent) -> frozenset[int]:
+    """The answers for which thinking is recorded, each by the event that it begins with."""
+    found, answer = set[int](), 0
+    before: Event | None = None
+    for event in own_messages(agent):
+        answer, before = event.id if begins_answer(before, event) else answer, event
+        if event.kind in ANSWER_KINDS and any(map(is_thought, (event.data or {}).get("blocks") or ())):
+            found.add(answer)
+    return frozenset(found)
 
 
 def tariff_of(known: Model) -> Tariff:
@@ -162,67 +180,135 @@ def replay(
     """The conversation's requests to a model once more under each policy, and what its cache makes of them.
 
     `limit` is the tokens that the model takes; without `pauses` every request follows on the one before it at once.
+    Thinking counts where some was recorded, else as if every answer had begun with a block; it weighs nothing.
     `progress` is told of requests made, out of all. Raises CommandError for an unknown provider, StoreError.
     """
-    moments, config = asked(agent), agent.standing().config
-    ledgers = [_Ledger(policy, Cache(rules, BYTES_PER_TOKEN.get(provider, 4.0))) for policy in policies]
-    for number, moment in enumerate(moments):
-        now = moment.moment if pauses else float(number)
+    name = "gemini" if provider == "google" else provider
+    config, wire = agent.standing().config, wire_of(name, agent.log.given.dialects)
+    asks = options(wire, model, config, PLAIN.output)
+    target = Target(name, wire, model, tuple(on_the_wire(tools).values()), asks)
+    known: dict[Any, Item] = {}
+    found = asked(agent)
+    every = {each.answer for each in found}
+    thought = thought_about(agent) & every or every
+    ledgers, hour = [], False
+    for policy in policies:
+        sender = SENDERS[policy.kind](Pieces(target, policy.applied(config), known), limit)
+        if isinstance(sender, Steady):
+            sender.ends = policy.ends
+        if isinstance(sender, Trimmed):
+            sender.fit(policy.budget, groups_of(own_messages(agent)))
+        ledgers.append(_Ledger(policy, sender, Cache(rules, BYTES_PER_TOKEN.get(provider, 4.0))))
+    for number, (each, now) in enumerate(moments(agent, found, wire.reads)):
+        if rules is not None and (now.opened or not now.plain):
+            opener = now.spans[-1].unit.events[0] if now.spans else None
+            hour = kept_for(now.at, config, name, wire, opener) == "1h"
         for place, ledger in enumerate(ledgers):
-            policy = ledger.policy
-            request = prepare(moment.at, policy.applied(config), provider, model, tools=tools, limit=limit)
-            lives = max(rules.lifetime, LIFETIMES[request.cache_ttl]) if rules and pauses else None
-            ledger.add(request, moment.turn, now, lives)
+            ledger.add(each, now, each.moment if pauses else float(number), thought, hour=hour)
             if progress:
-                progress(number * len(ledgers) + place + 1, len(moments) * len(ledgers))
+                progress(number * len(ledgers) + place + 1, len(found) * len(ledgers))
     return [ledger.closed() for ledger in ledgers]
 
 
 class _Ledger:
     """Bills of one policy as its requests come."""
 
-    def __init__(self, policy: Policy, cache: Cache) -> None:
-        self.policy, self._cache = policy, cache
-        self._billed: list[Billed] = []
-        self._moves = 0
-        self._before: tuple[int | None, int | None, float, int] | None = None
+    def __init__(self, policy: Policy, sender: Sender, cache: Cache) -> None:
+        self._policy, self._sender, self._pieces, self._cache = policy, sender, sender.pieces, cache
+        self._request, self._bound = Beginnings(), Bound()
+        self._items: list[Item] = []
+        self._ends: list[_End] = []
+        self._seen: set[object] = set()
+        self._billed: list[Bill] = []
+        self._rewritten = self._moves = 0
 
-    def add(self, request: Request, turn: int | None, now: float, lifetime: float | None) -> None:
-        bill = self._cache.bill(request.dialect, request.body, request.tokens, now)
-        first, cause, held = request.manifest.edge.first, "first", 0
-        if self._before is not None:
-            began, in_turn, at, held = self._before
-            moved = began is not None and first != began
-            self._moves += moved
-            late = lifetime is not None and now - at > lifetime
-            cause = "pause" if late else "cut" if moved else "turn" if turn != in_turn else "step"
-        self._billed.append(Billed(bill, cause, max(0, min(held, bill.tokens) - bill.read)))
-        self._before = first, turn, now, bill.tokens
+    def add(self, asked: Asked, now: Moment, at: float, thought: Collection[int], *, hour: bool) -> None:
+        """Count the request at a moment; `at` is when it is sent, in seconds; `hour` whether it is kept so long."""
+        items = self._sender.request(now)
+        same = _same(self._items, items)
+        self._moves += bool(self._items) and _oldest(self._items) != _oldest(items)
+        shared, answers = self._go_on(items, same, thought)
+        marks = self._marks(now.turn)
+        among = sum(each >= len(items[0].blocks) for each in marks)
+        size = self._ends[-1].size + among * self._pieces.mark - (len(items) > 1)
+        tokens = self._pieces.ruler.tokens(size)
+        bill = self._cache.bill(self._request, marks, tokens, at, hour=hour)
+        self._billed.append(bill)
+        self._count(bill, same)
+        self._bound.add(self._request, shared, answers, asked.answer if asked.answer in thought else None)
 
     def closed(self) -> Replayed:
-        return Replayed(self.policy, tuple(self._billed), self._moves)
+        """What was counted."""
+        return Replayed(self._policy, tuple(self._billed), self._rewritten, self._moves, self._bound.thoughts)
+
+    def _go_on(self, items: Sequence[Item], same: int, thought: Collection[int]) -> tuple[int, list[int]]:
+        """Go on to the request of these items; how many answers with thinking both hold, and the others in it."""
+        del self._items[same:], self._ends[same:]
+        blocks, size, shared = self._ends[-1] if self._ends else _End()
+        new, seam = items[same:], self._pieces.seam
+        self._request.follow(blocks, [block for item in new for block in item.blocks])
+        before, answers = next((item for item in reversed(self._items) if item.blocks), items[0]), list[int]()
+        for item in new:
+            size += item.size + (seam(before, item) if item.blocks else 0)
+            if item.group is not None and item.group.first.id in thought:
+                answers.append(item.group.first.id)
+            blocks, before = blocks + len(item.blocks), item if item.blocks else before
+            self._ends.append(_End(blocks, size, shared + len(answers)))
+        self._items += new
+        return shared, answers
+
+    def _count(self, bill: Bill, same: int) -> None:
+        """Count what was sent before and is not read, in tokens."""
+        upto = self._request.upto
+        read = (bill.read + 1) * upto[-1] // max(1, bill.tokens)
+        blocks = bisect_right(upto, read)
+        first = bisect_right(self._ends, blocks, key=lambda end: end.blocks)
+        again = sum(item.size for item in self._items[first:] if _name(item) in self._seen)
+        self._rewritten += self._pieces.ruler.tokens(again)
+        self._seen.update(map(_name, self._items[same:]))
+
+    def _marks(self, turn: int | None) -> list[int]:
+        """Where the breakpoints of the wires stand: behind the system prompt, what was settled a turn ago, what is
+        settled, and everything."""
+        marks = [index for index, block in enumerate(self._items[0].blocks) if block.marked]
+        settled = self._before(len(self._items), turn)
+        turns = [] if settled == 1 else [self._before(settled, _turn(self._items[settled - 1])), settled]
+        for end in (*turns, len(self._items)):
+            if end > 1 and (block := self._ends[end - 1].blocks - 1) not in marks:
+                marks.append(block)
+        return marks
+
+    def _before(self, end: int, turn: int | None) -> int:
+        """How many of the first `end` items stand in front of a turn at their end, the head among them."""
+        while end > 1 and (self._items[end - 1].group is None or _turn(self._items[end - 1]) == turn):
+            end -= 1
+        return end
 
 
-def _own(agent: Agent, gone: Segments) -> Iterator[Event]:
-    now = agent.standing()
-    return now.store.messages(subtract((Segment(agent.id, 1, now.newest),), gone))
+class _End(NamedTuple):
+    """What there is up to the end of an item: blocks, bytes, answers that began with thinking."""
+
+    blocks: int = 0
+    size: int = 0
+    answers: int = 0
 
 
-def _begins(before: Event | None, event: Event) -> bool:
-    return before is None or before.kind not in ANSWER_KINDS or before.turn_id != event.turn_id
+def _same(before: Sequence[Item], items: Sequence[Item]) -> int:
+    """With how many items both begin."""
+    low, high = 0, min(len(before), len(items))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if before[low:middle] == items[low:middle] else (low, middle - 1)
+    return low
 
 
-def _dropped_at_the_end(agent: Agent) -> Segments:
-    now = agent.standing()
-    newest = next(now.store.messages((Segment(agent.id, 1, now.newest),), newest_first=True), None)
-    last = recorded(now.store.operations(agent.id, after=newest.id if newest else 0))
-    restored = {operation.target for _, operation in last if isinstance(operation, Restore)}
-    drops = [each for id, each in last if isinstance(each, Drop) and id not in restored]
-    return tuple(segment for drop in drops for segment in drop.ranges)
+def _turn(item: Item) -> int | None:
+    return None if item.group is None else item.group.first.turn_id
 
 
-def _without(at: Standing, gone: Segments) -> Standing:
-    if not gone:
-        return at
-    fold = structs.replace(at.fold, segments=subtract(at.fold.segments, gone))
-    return structs.replace(at, fold=fold, size=at.store.size(until(fold.segments, at.newest)))
+def _name(item: Item) -> object:
+    return item if item.group is None else item.group.first.id
+
+
+def _oldest(items: Sequence[Item]) -> int | None:
+    return next((item.group.first.id for item in items if item.group is not None), None)

@@ -13,6 +13,7 @@ from foldmark.conversation.usage import cache_ttl
 from foldmark.conversation.windowing import Target, Windowing
 from foldmark.core import prompt as prompts
 from foldmark.core.config import Config
+from foldmark.core.events import Event
 from foldmark.core.prompt import CHILDREN
 from foldmark.core.request import ANSWER, COMPACTION, PLAIN, Manifest, Request, ToolSpec
 from foldmark.core.segments import Segments
@@ -64,7 +65,9 @@ def prepare(
     prompt = prompts.before(prompt, upto) if purpose == COMPACTION else prompt
     body, data, size = windowing.encoded(prompt)
     # A question of Foldmark's own is asked once: nothing reads again what it writes.
-    ttl = _ttl(at, config, name, wire, made) if answers else target.options.cache_ttl
+    ttl = target.options.cache_ttl
+    if answers:
+        ttl = kept_for(at, config, name, wire, made.units[0].events[0] if made.units.reach(1) else None)
     if ttl != target.options.cache_ttl:  # only now: how long it is kept must not move what is sent
         body = wire.encode(model, prompt, target.tools, msgspec.structs.replace(target.options, cache_ttl=ttl))
         data = msgspec.json.encode(body)
@@ -94,14 +97,14 @@ def without_thinking(request: Request, configured: Mapping[str, str]) -> Request
     return msgspec.structs.replace(request, body=body, bytes=data, thinking=frozenset(), thoughtless=True)
 
 
-def _ttl(at: Standing, config: Config, name: str, wire: Wire, made: Steady | Sources) -> str:
-    """How long the request is to be kept. Anthropic alone can be told; other servers that speak its dialect may refuse
-    to be, and are told only what a person set."""
+def kept_for(at: Standing, config: Config, name: str, wire: Wire, opener: Event | None) -> str:
+    """How long a request is to be kept; `opener` is the first message of its newest turn, if there is one. Anthropic
+    alone can be told; other servers that speak its dialect may refuse to be, and are told only what a person set."""
     if wire.dialect != "anthropic" or config.cache_ttl != "auto":
         return "1h" if wire.dialect == "anthropic" and config.cache_ttl == "1h" else "5m"
-    if name in at.given.dialects or not made.units.reach(1):
+    if name in at.given.dialects or opener is None:
         return "5m"
-    return cache_ttl(at, made.units[0].events[0])
+    return cache_ttl(at, opener)
 
 
 def on_the_wire(tools: Iterable[ToolSpec]) -> dict[str, ToolSpec]:

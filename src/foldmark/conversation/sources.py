@@ -162,7 +162,9 @@ class Sources:
 
     @cached_property
     def _memos(self) -> list[Layer]:
-        return picked(self._store, self.units[0], self._config.memos_injected) if self.units.reach(1) else []
+        if not self._store.memos(1) or not self.units.reach(1):  # the turn is not read where there is nothing to pick
+            return []
+        return picked(self._store, self.units[0], self._config.memos_injected)
 
     # What the turns weigh, as of when the newest one was opened
 

@@ -95,7 +95,7 @@ def _answered(event: Event, dialect: str, active: bool, now: str) -> Attached:
         return NOTHING
     if event.dialect is None or family(event.dialect) != family(dialect):
         return Attached(detail=f"without {count(len(every), 'block')} of {event.dialect or 'another format'}")
-    kept = tuple(each for each in every if active or not _is_thought(each))
+    kept = tuple(each for each in every if active or not is_thought(each))
     over = len(every) - len(kept)
     kept = tuple(each for each in kept if each.get("type") != CONTAINER or not _expired(each, now))
     said = [f"with {count(len(kept), 'block')}"] if kept else []
@@ -103,7 +103,8 @@ def _answered(event: Event, dialect: str, active: bool, now: str) -> Attached:
     return Attached((), kept, "; ".join(said))
 
 
-def _is_thought(block: dict[str, Any]) -> bool:
+def is_thought(block: dict[str, Any]) -> bool:
+    """Return True for a kept block of thinking."""
     kind = block.get("type")
     return kind in _THOUGHTS if isinstance(kind, str | None) else False
 

@@ -8,13 +8,14 @@ that breakpoints are set, and looks at 20 places for each; calls that stand toge
 OpenAI's models from GPT-5.6 on set one at the end by themselves, and look as far back as they need.
 
 Stepped: every beginning of so many tokens is kept, in steps, and nothing is charged for it: older OpenAI models and
-Gemini. That a provider really finds what it could is its own affair: this says the best that can come of a request.
+Gemini. Here that is the beginnings of the newest request. That a provider really finds what it could is its own affair:
+this says the best that can come of a request.
 
 Sources: platform.claude.com/docs/en/build-with-claude/prompt-caching, developers.openai.com/api/docs/guides/
 prompt-caching, ai.google.dev/gemini-api/docs/caching, all of autumn 2026.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -87,6 +88,46 @@ def stepped(least: int, step: int) -> Rules:
     return Rules(least, step=max(1, step))
 
 
+class Beginnings:
+    """The beginnings of a conversation's newest request, each up to the end of a block: what tells it from any other
+    beginning, its bytes, and its places. `common` is the bytes with which the request before began as well."""
+
+    def __init__(self) -> None:
+        self.keys: list[int] = []
+        self.upto: list[int] = []
+        self.places: list[int] = []
+        self.common = 0
+        self._blocks: list[Block] = []
+
+    def follow(self, same: int, new: Sequence[Block]) -> None:
+        """Go on to a request that begins with the first `same` blocks of the one before, and then has these."""
+        key, upto, place = (self.keys[same - 1], self.upto[same - 1], self.places[same - 1]) if same else (0, 0, 0)
+        self.common = upto
+        if new and same < len(self._blocks):
+            self.common += _alike(new[0].data, self._blocks[same].data)
+        for each in (self.keys, self.upto, self.places, self._blocks):
+            del each[same:]
+        before = self._blocks[-1].kind if same else ""
+        for block in new:
+            key = hash((key, block.data))
+            upto += len(block.data)
+            place += not (block.kind and block.kind == before)
+            before = block.kind
+            self.keys.append(key)
+            self.upto.append(upto)
+            self.places.append(place)
+        self._blocks.extend(new)
+
+
+def _alike(first: bytes, second: bytes) -> int:
+    """With how many bytes both begin."""
+    low, high = 0, min(len(first), len(second))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if first[:middle] == second[:middle] else (low, middle - 1)
+    return low
+
+
 class Cache:
     """What a provider holds of one conversation's requests so far.
 
@@ -95,79 +136,49 @@ class Cache:
 
     def __init__(self, rules: Rules | None, ratio: float = 4.0) -> None:
         self._rules, self._step = rules, max(1, round(max(1, rules.step if rules else 1) * ratio))
-        self._used: dict[bytes, float] = {}
-        self._hours: set[bytes] = set()
+        self._used: dict[int, float] = {}
+        self._newest: float | None = None
+        self._hours: set[int] = set()
 
-    def bill(self, dialect: str, body: dict[str, Any], tokens: int, now: float) -> Bill:
+    def bill(self, request: Beginnings, marks: Sequence[int], tokens: int, now: float, *, hour: bool = False) -> Bill:
         """What is charged for a request of so many tokens, sent at `now` (seconds); then the cache holds it, too.
 
-        The three sum up to `tokens`: they are shared out by the bytes of the blocks.
+        `marks` are the blocks on which breakpoints stand, in order. The three sum up to `tokens`: they are shared out
+        by the bytes of the blocks. `hour` is whether it is to be kept for an hour.
         """
-        rules = self._rules
-        found = blocks(dialect, body)
-        length = sum(len(block.data) for block in found)
-        if rules is None or not length:
+        rules, before, self._newest = self._rules, self._newest, now
+        if rules is None or not request.keys or not request.upto[-1]:
             return Bill(tokens, 0, 0)
+        length = request.upto[-1]
         if rules.step:
-            read = self._stepped(rules, found, length, tokens, now)
-            return Bill(tokens - read, 0, read)
-        read, written = self._marked(rules, found, length, tokens, now)
-        new = max(written - read, 0)
-        return Bill(tokens - read - new, new, read, new if any(block.hour for block in found) else 0)
+            late = before is None or now - before > rules.lifetime
+            read = 0 if late else tokens * (request.common // self._step * self._step) // length
+            return Bill(tokens - read, 0, read) if read >= rules.least else Bill(tokens, 0, 0)
+        last = len(request.keys) - 1
+        marks = [*marks, last] if rules.last and last not in marks[-1:] else marks
+        marks = marks[-MOST_MARKED:]
+        found = self._longest(rules, request, marks, now)
+        written = [index for index in marks if tokens * request.upto[index] // length >= rules.least]
+        for index in (*written, *([] if found is None else [found])):
+            self._used[request.keys[index]] = now
+        if hour:
+            self._hours.update(request.keys[index] for index in written if index != found)
+        read = 0 if found is None else tokens * request.upto[found] // length
+        upto = tokens * request.upto[written[-1]] // length if written else 0
+        new = max(upto - read, 0)
+        return Bill(tokens - read - new, new, read, new if hour else 0)
 
-    def _stepped(self, rules: Rules, found: list[Block], length: int, tokens: int, now: float) -> int:
-        stream = b"".join(block.data for block in found)
-        read, going = 0, True
-        # Steps of one token would be a hash for every few bytes; nothing is lost by taking as many as OpenAI does.
-        width = self._step if rules.step > 1 else self._step * 128
-        state = blake2b(digest_size=16)
-        for end in range(width, length + 1, width):
-            state.update(stream[end - width : end])
-            key, covered = state.digest(), tokens * end // length
-            going = going and self._alive(key, now)
-            if covered >= rules.least:
-                read = covered if going else read
-            self._used[key] = now
-        return read
-
-    def _marked(self, rules: Rules, found: list[Block], length: int, tokens: int, now: float) -> tuple[int, int]:
-        """The tokens that are read, and those up to the last breakpoint that is long enough to be written."""
-        keys, covered, places = [], [], []
-        state, upto, place, before = blake2b(digest_size=16), 0, 0, ""
-        for block in found:
-            state.update(len(block.data).to_bytes(8, "big") + block.data)
-            upto += len(block.data)
-            place += not (block.kind and block.kind == before)
-            before = block.kind
-            keys.append(state.digest())
-            covered.append(tokens * upto // length)
-            places.append(place)
-        marked = [index for index, block in enumerate(found) if block.marked]
-        if rules.last and (not marked or marked[-1] != len(found) - 1):
-            marked.append(len(found) - 1)
-        marked = marked[-MOST_MARKED:]
-        read = self._longest(rules, keys, places, marked, now)
-        written = [index for index in marked if covered[index] >= rules.least]
-        for index in (*written, *([] if read is None else [read])):
-            self._used[keys[index]] = now
-        self._hours.update(keys[index] for index in written if found[index].hour and index != read)
-        return (0 if read is None else covered[read]), (covered[written[-1]] if written else 0)
-
-    def _longest(self, rules: Rules, keys: list[bytes], places: list[int], marked: list[int], now: float) -> int | None:
+    def _longest(self, rules: Rules, request: Beginnings, marks: Sequence[int], now: float) -> int | None:
         """The last block of the longest beginning that is held and looked for."""
-        for at in reversed(marked):
+        for at in reversed(marks):
             for index in range(at, -1, -1):
-                if rules.look and places[at] - places[index] >= rules.look:
+                if rules.look and request.places[at] - request.places[index] >= rules.look:
                     break
-                if self._alive(keys[index], now):
+                key = request.keys[index]
+                lives = LIFETIMES["1h"] if key in self._hours else rules.lifetime
+                if key in self._used and now - self._used[key] <= lives:
                     return index
         return None
-
-    def _alive(self, key: bytes, now: float) -> bool:
-        used = self._used.get(key)
-        if used is None or self._rules is None:
-            return False
-        return now - used <= (LIFETIMES["1h"] if key in self._hours else self._rules.lifetime)
 
 
 def shared(dialect: str, first: dict[str, Any], second: dict[str, Any]) -> float:

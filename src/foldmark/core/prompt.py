@@ -198,11 +198,11 @@ def assemble(
         parts.insert(0, _synthetic("omitted", OMITTED, "the first message must be a user's", parts[0].layer))
     news = [structs.replace(_part(layer), before=event) for event in sorted(later) for layer in later[event]]
     return Prompt(
-        _joined(stable),
+        joined(stable),
         tuple(steps),
         (*map(_part, (*stable, *anchors, *told)), *news, *parts),
         (*(LeftOut(e.event, e.turn, "empty", "it has no text") for e in blank if e.event is not None), *view.left_out),
-        "" if anchors_last else _joined(anchors),
+        "" if anchors_last else joined(anchors),
         settled,
         earlier,
         turns,
@@ -267,7 +267,7 @@ def _among(part: Part, prompt: Prompt, begin: int, end: int) -> bool:
 def _texts(anchors: Iterable[Layer]) -> list[str]:
     """The texts of layers that stand among the messages; what is told of children is a message of its own."""
     anchors = list(anchors)
-    notes = _joined(layer for layer in anchors if layer.layer != CHILDREN)
+    notes = joined(layer for layer in anchors if layer.layer != CHILDREN)
     return [*filter(None, [notes]), *(layer.text for layer in anchors if layer.layer == CHILDREN)]
 
 
@@ -276,7 +276,8 @@ def _part(layer: Layer) -> Part:
     return Part(layer.layer, *of, detail=layer.detail, text=layer.text, memo=layer.memo)
 
 
-def _joined(layers: Iterable[Layer]) -> str:
+def joined(layers: Iterable[Layer]) -> str:
+    """Return the texts of layers as one."""
     return "\n\n".join(layer.text for layer in layers)
 
 

@@ -295,8 +295,13 @@ def import_(setup: Setup, named: str, name: str | None, as_json: bool) -> None:
 @click.option(
     "--budget", metavar="TOKENS", type=click.IntRange(1, 10**9), help="The window's budget; otherwise its own."
 )
-@click.option("--low-water", default="1.0,0.8,0.6", show_default=True, help="Which ones to compare.")
-@click.option("--order", type=click.Choice(["auto", "first", "last", "both"]), default="auto", show_default=True)
+@click.option(
+    "--policy",
+    multiple=True,
+    type=click.Choice(["steady", "eager", "full", "messages", "clearing"]),
+    help="Which one to compare, as often as wanted; all by default.",
+)
+@click.option("--low-water", metavar="SHARES", help="Of steady, as in 0.8,0.6; otherwise the conversation's own.")
 @click.option("--ignore-pauses", is_flag=True, help="As if no cache ever expired.")
 @click.option("--plot", metavar="FILE.svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw it as well.")
 @_AS_JSON
@@ -304,9 +309,12 @@ def import_(setup: Setup, named: str, name: str | None, as_json: bool) -> None:
 def cost(setup: Setup, /, name: str, plot: Path | None, as_json: bool, **wanted: Any) -> None:
     """Compare what conversation NAME would have cost.
 
-    Makes its requests again, with the whole history and with the window at each low water, and works out what the
-    provider's prompt cache would have held. Nothing is sent, nothing is written. FILE is a session file, read into
-    memory. --order says where state and scratchpad stand: first, in the system field, or last, in the newest turn.
+    Makes its requests again under each policy and works out what the provider's prompt cache would have held and which
+    thinking could still have been sent. Nothing is sent, nothing is written. FILE is a session file, read into memory.
+
+    steady and eager are Foldmark's own (the setting context_policy). full sends the whole history, messages only the
+    newest messages, as many as always fit the budget, clearing the whole history while the provider clears old tool
+    results.
     """
     from foldmark.interfaces import cost_plot, cost_table
     from foldmark.interfaces.cost import Wish, conversation, report

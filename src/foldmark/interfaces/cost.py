@@ -8,31 +8,43 @@ from typing import NamedTuple
 
 import foldmark
 from foldmark.conversation import Agent, Log
-from foldmark.conversation.cost import Policy, Replayed, Tariff, answered, replay, rules_of, tariff_of
+from foldmark.conversation.cost import (
+    SENDERS,
+    Policy,
+    Replayed,
+    Tariff,
+    answered,
+    replay,
+    rules_of,
+    tariff_of,
+    thought_about,
+)
 from foldmark.core.config import Config, checked
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Progress
 
-ORDERS = {"first": (False,), "last": (True,), "both": (False, True), "auto": (None,)}
-"""Where state, scratchpad and memos stand: in the system field, behind the history, each once, or as is the rule."""
+KINDS = tuple(SENDERS)
+"""The policies that can be compared."""
 
-MODELS = {"anthropic": "claude-sonnet-4-6", "openai": "gpt-5.4", "gemini": "gemini-3.1-pro-preview"}
+MODELS = {"anthropic": "claude-sonnet-5-5", "openai": "gpt-5.4", "gemini": "gemini-3.1-pro-preview"}
 """What is asked where a conversation has no model of its own but `offline`: by the dialect of its newest call."""
 
 
 class Wish(NamedTuple):
-    """What is to be compared: `model` is PROVIDER/MODEL, None for the agent's own; `budget` None for its own;
-    `low_water` as in "1.0,0.8"; `order` one of `ORDERS`; with `ignore_pauses` no cache ever expires."""
+    """What is to be compared: `model` is PROVIDER/MODEL, None for the agent's own; `budget` None for its own; `policy`
+    some of `KINDS`, none for all that there are for the model; `low_water` those of `steady` as in "0.8,0.6", None for
+    the agent's own; with `ignore_pauses` no cache ever expires."""
 
     model: str | None = None
     budget: int | None = None
-    low_water: str = "1.0,0.8,0.6"
-    order: str = "auto"
+    policy: Sequence[str] = ()
+    low_water: str | None = None
     ignore_pauses: bool = False
 
 
 class Report(NamedTuple):
-    """What a conversation costs: its name, the model asked, the budget, what the answers weigh, a row a policy."""
+    """What a conversation costs: its name, the model asked, the budget, what the answers weigh, whether thinking was
+    recorded, a row a policy."""
 
     name: str
     provider: str
@@ -40,20 +52,16 @@ class Report(NamedTuple):
     tariff: Tariff
     budget: int
     answered: int
+    thinks: bool
     rows: list[Replayed]
 
 
-def policies(budget: int, low_waters: Sequence[float], order: str) -> list[Policy]:
-    """The whole history, and the window at each low water, with the layers in each order asked for."""
-    windows = [(f"low water {low:g}", budget, low) for low in low_waters]
+def policies(budget: int, low_waters: Sequence[float], kinds: Sequence[str] = KINDS) -> list[Policy]:
+    """The policies of these kinds, `steady` at each low water."""
     return [
-        Policy(
-            name + ("" if last is None else " · state last" if last else " · state first"),
-            {"sliding_context_tokens": tokens, "sliding_context_low_water": low},
-            last,
-        )
-        for name, tokens, low in [("full history", 0, 1.0), *windows]
-        for last in ORDERS[order]
+        Policy(kind, budget, low)
+        for kind in dict.fromkeys(kinds)
+        for low in (low_waters if kind == "steady" else [None])
     ]
 
 
@@ -96,16 +104,19 @@ def _existing(db: str) -> Iterator[Log | None]:
 
 def report(agent: Agent, wish: Wish) -> Report:
     """Replay an agent. Raises CommandError for a wrong wish, and where no model was ever asked."""
-    config, lows = agent.standing().config, low_waters(wish.low_water)
+    config = agent.standing().config
+    lows = [config.sliding_context_low_water] if wish.low_water is None else low_waters(wish.low_water)
     model = wish.model or (config.model if config.model != "offline" else _fitting(agent))
     agent.log.check_model(model)
     provider, _, name = model.partition("/")
     provider, name = "gemini" if provider == "google" else provider, name or provider
     known = agent.log.model_named(model)
     budget = wish.budget or config.sliding_context_tokens or Config().sliding_context_tokens
+    # Only Anthropic's API clears tool results by itself.
+    usual = [kind for kind in KINDS if kind != "clearing" or provider == "anthropic"]
     rows = replay(
         agent,
-        policies(budget, lows, wish.order),
+        policies(budget, lows, wish.policy or usual),
         provider,
         name,
         rules=rules_of(known),
@@ -117,7 +128,8 @@ def report(agent: Agent, wish: Wish) -> Report:
     called = agent.name or agent.id
     if not rows[0].billed:
         raise CommandError(f"nobody asked a model for anything in '{called}' yet: there is nothing to compare")
-    return Report(called, provider, name, tariff_of(known), budget, answered(agent, provider, name), rows)
+    weight = answered(agent, provider, name)
+    return Report(called, provider, name, tariff_of(known), budget, weight, bool(thought_about(agent)), rows)
 
 
 def _fitting(agent: Agent) -> str:

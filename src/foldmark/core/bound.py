@@ -1,0 +1,55 @@
+"""Thinking that is bound to what stood before it: which blocks a later request may still send [SPEC 5.7]. Pure.
+
+Newer Anthropic models accept a thinking block only if system, tools and all messages in front of it, the thinking
+blocks among them, are byte for byte what they were in the request that it answered.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from foldmark.core.caching import Beginnings
+
+
+class Thoughts(NamedTuple):
+    """Thinking blocks of answers in view, summed over all requests: `kept` could be sent, `lost` could not. `blocks` is
+    how many different ones were lost."""
+
+    kept: int = 0
+    lost: int = 0
+    blocks: int = 0
+
+    @property
+    def share(self) -> float:
+        """The share that could be sent; 1 where there was none."""
+        return self.kept / (self.kept + self.lost) if self.kept + self.lost else 1.0
+
+
+class Bound:
+    """Counts the thinking blocks of one conversation's answers."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, tuple[int, int, int]] = {}
+        self._shown: list[tuple[int, int]] = []  # for each answer in view: what is sent up to there, and how much
+        self._gone: set[int] = set()
+        self._kept = self._lost = 0
+
+    def add(self, request: Beginnings, same: int, shown: Sequence[int], answer: int | None) -> None:
+        """Count a request. In view are the first `same` answers with thinking of the request before, which stand in
+        what both begin with, then those `shown`; `answer` is the one that it gets, None for one without thinking."""
+        del self._shown[same:]
+        sent, kept = self._shown[-1] if self._shown else (0, 0)
+        for each in shown:
+            length, key, before = self._made[each]
+            if length <= len(request.keys) and request.keys[length - 1] == key and before == sent:
+                sent, kept = hash((sent, each)), kept + 1
+            else:
+                self._gone.add(each)
+            self._shown.append((sent, kept))
+        self._kept, self._lost = self._kept + kept, self._lost + len(self._shown) - kept
+        if answer is not None:
+            self._made[answer] = len(request.keys), request.keys[-1], sent
+
+    @property
+    def thoughts(self) -> Thoughts:
+        """What was counted."""
+        return Thoughts(self._kept, self._lost, len(self._gone))

@@ -1,0 +1,24 @@
+"""A provider's cache that is given whole requests."""
+
+from typing import Any
+
+from foldmark.core.caching import Beginnings, Bill, Block, Cache, Rules, blocks
+
+
+class Sent:
+    """One conversation's requests on their way to a cache."""
+
+    def __init__(self, rules: Rules | None, ratio: float = 4.0) -> None:
+        self._cache, self._request, self._blocks = Cache(rules, ratio), Beginnings(), list[Block]()
+
+    def bill(self, dialect: str, body: dict[str, Any], tokens: int, now: float) -> Bill:
+        """What a request costs."""
+        found = blocks(dialect, body)
+        pairs = enumerate(zip(found, self._blocks, strict=False))
+        same = next(
+            (index for index, (one, other) in pairs if one.data != other.data), min(len(found), len(self._blocks))
+        )
+        self._request.follow(same, found[same:])
+        self._blocks = found
+        marks, hour = [i for i, block in enumerate(found) if block.marked], any(block.hour for block in found)
+        return self._cache.bill(self._request, marks, tokens, now, hour=hour)
