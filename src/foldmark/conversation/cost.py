@@ -31,7 +31,7 @@ from foldmark.core.caching import Beginnings, Bill, Cache, Rules, explicit, mana
 from foldmark.core.config import Config
 from foldmark.core.events import ANSWER_KINDS, Event
 from foldmark.core.ports import Progress
-from foldmark.core.request import PLAIN, ToolSpec
+from foldmark.core.request import ANSWER, PLAIN, ToolSpec
 from foldmark.providers.wires import wire_of
 from foldmark.tokens.counting import BYTES_PER_TOKEN, count
 from foldmark.tokens.models import Model
@@ -185,7 +185,7 @@ def replay(
     """
     name = "gemini" if provider == "google" else provider
     config, wire = agent.standing().config, wire_of(name, agent.log.given.dialects)
-    asks = options(wire, model, config, PLAIN.output)
+    asks = options(wire, model, config, PLAIN.output, ANSWER)
     target = Target(name, wire, model, tuple(on_the_wire(tools).values()), asks)
     known: dict[Any, Item] = {}
     found = asked(agent)
