@@ -224,6 +224,19 @@ def test_the_models_limit_brings_a_grown_turn_to_low_water(agent: Agent) -> None
     assert in_window(made(agent, budget=40_000, limit=1)) == turns[-1:]
 
 
+def test_a_turn_that_cannot_be_brought_down_still_shows_its_newest_result(agent: Agent) -> None:
+    agent.append("user", "Work.")
+    for step in range(30):
+        agent.append("assistant", "w" * 3000)
+        agent.append_tool_call("read_file", {"path": "x"}, call_id=f"c{step}")
+        agent.append_tool_result(f"c{step}", f"{step} ".ljust(4000, "r"))
+        request = made(agent)
+        results = [m["content"] for m in request.body["messages"] if m["role"] == "tool"]
+        assert results[-1] == f"{step} ".ljust(4000, "r")
+    assert request.tokens > BUDGET
+    assert all(len(result) < 500 for result in results[:-1])
+
+
 def test_it_stands_still_inside_a_turn(agent: Agent) -> None:
     talk(agent, 40)
     agent.append("user", "Work.")

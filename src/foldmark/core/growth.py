@@ -65,7 +65,8 @@ def followed(
 
 def lowered(events: Sequence[Event], low: float, fixed: int, config: Config) -> tuple[Reach, int]:
     """The request of these messages brought down to `low` bytes, and its bytes: the active turn's results in tiers,
-    then without the oldest turns, then with the active turn's oldest results cut as if it were over.
+    then without the oldest turns, then with the active turn's oldest results cut as if it were over. Results that the
+    model has not answered to yet are not cut: it would never see them.
 
     `fixed` is the bytes of what stands there beside the turns.
     """
@@ -81,7 +82,8 @@ def lowered(events: Sequence[Event], low: float, fixed: int, config: Config) -> 
         cut += len(units[count].events)
         total -= sum(sizes[event.id] for event in units[count].events)
     by_id, oldest = {event.id: event for event in events}, 0
-    while total > low and oldest < len(results):
+    answered = max((event.id for event in events if event.kind in ANSWER_KINDS), default=0)
+    while total > low and oldest < len(results) and results[oldest] < answered:
         event = by_id[results[oldest]]
         total += _size(event, config, config.truncate_inactive, True) - sizes[event.id]
         oldest += 1
