@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import ceil
 from typing import Any
 
@@ -15,6 +15,8 @@ import foldmark
 from foldmark.conversation import Agent
 from foldmark.conversation.request import prepare
 from foldmark.core.config import Config
+from foldmark.core.events import Event
+from foldmark.core.growth import Reach, entered, followed, lowered
 from foldmark.core.request import Request, ToolSpec
 from foldmark.core.weight import weight
 from foldmark.core.window import Steps, Units, in_steps
@@ -299,3 +301,26 @@ def test_a_window_reads_one_unit_more_than_there_is_room_for() -> None:
     cut = in_steps(Units(source), 0, steps, lambda count: 50_000 - 10 * count, lambda count: True)
     assert cut == (100, "budget")
     assert next(source).id > 4890
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 900)), min_size=1, max_size=40), st.integers(300, 6000))
+def test_steps_that_the_next_one_undoes_are_not_made(sizes: list[tuple[bool, int]], most: int) -> None:
+    """The same request as if each had been made, with fewer looks at the whole turn."""
+    events: list[Event] = []
+    for opens, size in sizes:
+        turn = len(events) + 1 if opens or not events else events[-1].turn_id
+        for kind in (*(["user"] if opens or not events else []), "assistant", "tool_call", "tool_result"):
+            answers = len(events) if kind == "tool_result" else None
+            events.append(message(len(events) + 1, kind, "x" * size, turn=turn, answers=answers))
+    config = Config(truncate_recent=700, truncate_active=300, truncate_inactive=50, truncate_recent_count=2)
+
+    def lower(shown: Sequence[Event]) -> tuple[Reach, int]:
+        return lowered(shown, most * LOW, 100, config)
+
+    now, size = Reach(0, 0), 100.0
+    for index, event in enumerate(events):
+        size += entered(event, config)
+        if size > most and event.kind in ("user", "tool_result"):
+            further, size = lower(events[now.cut : index + 1])
+            now = further._replace(cut=now.cut + further.cut)
+    assert followed(events, Reach(0, 0), 100, most, config, lower) == now

@@ -46,9 +46,15 @@ def followed(
     """
     waiting: set[int] = set()
     answering = False
+    # While a turn is too large whatever is cut of it, each step is undone by the next: only the last one is made.
+    stuck, last = False, 0
     for index, event in enumerate(events):
         if event.id == event.turn_id or (event.kind in ANSWER_KINDS and not answering):
             waiting.clear()  # what got no result by now is over
+        if stuck and event.id == event.turn_id:
+            further, size = lower(events[reach.cut : last + 1])
+            size += sum(entered(each, config) for each in events[last + 1 : index])
+            reach, stuck = further._replace(cut=reach.cut + further.cut), False
         answering = event.kind in ANSWER_KINDS
         if event.kind == "tool_call":
             waiting.add(event.id)
@@ -58,9 +64,27 @@ def followed(
         size += entered(event, config) + beside.get(event.id, 0)
         # Nothing that comes later moves this: also where the answer never came, the model was asked.
         if size > most and not answering and not waiting:
+            last = index
+            if stuck:
+                continue
             further, size = lower(events[reach.cut : index + 1])
             reach = further._replace(cut=reach.cut + further.cut)
+            stuck = size - _whole(events[: index + 1], config) > most
+    if stuck and events[last].id > reach.settled:
+        further, _ = lower(events[reach.cut : last + 1])
+        reach = further._replace(cut=reach.cut + further.cut)
     return reach
+
+
+def _whole(events: Sequence[Event], config: Config) -> int:
+    """The most bytes by which the newest results are longer than they will be when their turn is over."""
+    found = 0
+    for event in reversed(events):
+        if event.kind in ANSWER_KINDS:
+            break
+        if event.kind == "tool_result":
+            found += max(0, entered(event, config) - _size(event, config, config.truncate_inactive, True))
+    return found
 
 
 def lowered(events: Sequence[Event], low: float, fixed: int, config: Config) -> tuple[Reach, int]:
