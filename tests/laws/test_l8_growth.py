@@ -35,7 +35,7 @@ MODELS = {provider: model for provider, model in ALL.items() if provider != "oll
 DIALECTS = {"openai_responses": "openai", "offline": None}
 TEXT = "Where does the parser keep the names of files? "
 DEEP = os.environ.get("FOLDMARK_DEEP") == "1"
-MANY, SOME = settings().max_examples * 16 // 25, settings().max_examples // 8
+MANY, SOME = settings().max_examples * 19 // 25, settings().max_examples // 8
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def histories(policy: str, budgets: st.SearchStrategy[int], examples: int, part:
 @pytest.mark.parametrize("part", range(3))
 def test_l8_a_request_begins_with_the_one_before(part: int) -> None:
     seen = histories("steady", BUDGETS, MANY // 3, part)
-    assert seen["steps"] >= 2_830
+    assert seen["steps"] >= 2_850  # what is drawn hangs on the modules that other tests have imported
     assert seen["grown"] >= 1_000
     assert seen["window steps"] >= 10
     assert seen["budget steps"] >= 5
@@ -92,8 +92,8 @@ def test_l8_a_request_begins_with_the_one_before(part: int) -> None:
 
 def test_l8_under_eager_only_what_is_shortened_changes() -> None:
     seen = histories("eager", SMALL, SOME)
-    assert seen["steps"] >= 1_500
-    assert min(seen["grown"], seen["shortened"]) >= 300
+    assert seen["steps"] >= 1_450
+    assert min(seen["grown"], seen["shortened"]) >= 250
 
 
 @pytest.mark.parametrize("provider", MODELS)

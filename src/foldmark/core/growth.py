@@ -127,9 +127,14 @@ def _size(event: Event, config: Config, kept: int | None, active: bool) -> int:
     if not blocks or event.kind not in ("assistant", "tool_result"):
         return size
     if event.kind == "assistant":  # what the provider wants to see again
-        shown = [{k: v for k, v in each.items() if k != BOUND} if isinstance(each, dict) else each for each in blocks]
-        return size + len(msgspec.json.encode(shown))
+        return size + sum(map(_block_size, blocks if isinstance(blocks, list) else [blocks]))
     return size + sum(map(shown_bytes, media_of(event.data)[0]))
+
+
+def _block_size(block: object) -> int:
+    if isinstance(block, dict):
+        block = {name: value for name, value in block.items() if name != BOUND}
+    return len(msgspec.json.encode(block)) + 1
 
 
 def _is_active(event: Event, since: int) -> bool:
