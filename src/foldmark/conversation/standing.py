@@ -1,6 +1,5 @@
 """Where an agent stands when something is asked of it."""
 
-from functools import cached_property
 from typing import Any
 
 from msgspec import Struct, structs
@@ -18,7 +17,7 @@ AGREED_AT = "tool_approval_at"
 """Beside the setting `tool_approval`: the machine where a person set it."""
 
 
-class Standing(Struct, frozen=True, dict=True):
+class Standing(Struct, frozen=True):
     """Where an agent stands when it is asked: its row, its fold, what it was born with, how much is visible, the store
     to look things up in, and what was given from outside."""
 
@@ -51,7 +50,7 @@ class Standing(Struct, frozen=True, dict=True):
         summary that carries one [SPEC 3]."""
         return state_in(self.store, self.visible)
 
-    @cached_property
+    @property
     def settings(self) -> dict[str, Any]:
         """What was set for this agent, key -> value: the newest `config` event holds all, or a fork handed it down."""
         event = self.store.newest("config", (Segment(self.record.id, 1, self.newest),))
@@ -75,7 +74,7 @@ class Standing(Struct, frozen=True, dict=True):
         settings = self._handed_down.get("settings")
         return dict(settings) if isinstance(settings, dict) else {}
 
-    @cached_property
+    @property
     def config(self) -> Config:
         """The settings, and what was given from outside and is built in for all that was not set [SPEC 10]."""
         return self.given.config(self.counting)
