@@ -56,7 +56,9 @@ def swapped(at: Standing, newest: int, reads: str) -> Swap | None:
     """The summary that is the newest boundary, if turns stayed behind it and the provider `reads` it."""
     if at.fold.at > at.newest:
         return None
-    found = recorded(at.store.operations(at.record.id, after=newest - 1, until=newest))
+    # Of other operations nothing is asked, so that one whose data is damaged is no obstacle.
+    done = at.store.operations(at.record.id, after=newest - 1, until=newest)
+    found = recorded(event for event in done if event.kind in ("summary", "pin"))
     if found and isinstance(found[0][1], Pin) and found[0][1].turn < newest:  # of the summary itself
         newest = found[0][1].turn
         found = recorded(at.store.operations(at.record.id, after=newest - 1, until=newest))
