@@ -1,10 +1,10 @@
 """The context: what an agent's lineage shows, as of one moment [SPEC 1]."""
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from itertools import islice
 from typing import overload
 
+from foldmark.conversation.once import once
 from foldmark.conversation.standing import Standing
 from foldmark.core.events import Event
 from foldmark.core.ports import Store
@@ -73,18 +73,18 @@ class Context:
         self._standing, self.ranges = standing, standing.visible
         self.messages = Messages(standing.store, self.ranges, standing.size.messages)
 
-    @cached_property
+    @once
     def segments(self) -> Segments:
         """The visible ranges as (agent, first, last), sorted and disjoint, each from a message to a message."""
         return self._standing.store.bounds(self.ranges)
 
-    @cached_property
+    @once
     def state(self) -> str | None:
         """The state block in force: the newest inside the visible segments [SPEC 3]."""
         event = self._standing.state
         return event.content if event else None
 
-    @cached_property
+    @once
     def scratchpad(self) -> str | None:
         """The agent's notebook: its newest, or what a full fork handed down; no context operation touches it."""
         return self._standing.scratchpad

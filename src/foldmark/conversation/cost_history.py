@@ -3,7 +3,6 @@ each made once for all requests that hold it [SPEC 5.3]. Nothing is written."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import msgspec
@@ -12,6 +11,7 @@ from msgspec import Struct, structs
 from foldmark.conversation.agent import Agent
 from foldmark.conversation.decide import recorded
 from foldmark.conversation.natives import read_as, read_by
+from foldmark.conversation.once import once
 from foldmark.conversation.standing import Standing
 from foldmark.conversation.windowing import Target
 from foldmark.core import prompt as prompts
@@ -218,7 +218,7 @@ class Pieces:
             self._known[key] = Item(tuple(blocks(self.target.wire.dialect, body)), size)
         return self._known[key]
 
-    @cached_property
+    @once
     def mark(self) -> int:
         """The bytes of a breakpoint among the messages."""
         prompt = Prompt("", (Said("user", "."), *_ANSWERED))
@@ -229,7 +229,7 @@ class Pieces:
         role = after.roles[0]
         return self._seams.get(role, 0) if before.roles[1] == role else 0
 
-    @cached_property
+    @once
     def _seams(self) -> dict[str, int]:
         found = {}
         for role, front in (("user", _ANSWERED), ("assistant", _ASKED)):

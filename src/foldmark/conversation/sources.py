@@ -1,13 +1,13 @@
 """What the request of an agent can be made of: its turns, its pinned turns and the layers in front of them [SPEC 5]."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
 
 from foldmark.conversation.children import family_of, told
 from foldmark.conversation.memos import picked
+from foldmark.conversation.once import once
 from foldmark.conversation.planning import planning, result_of
 from foldmark.conversation.standing import Standing
 from foldmark.conversation.window_summary import in_force
@@ -36,7 +36,7 @@ class Sources:
         self._store, self.visible = at.store, at.visible
         self._before: list[int] = []
 
-    @cached_property
+    @once
     def units(self) -> Units:
         """The visible turns, read as far as somebody asks."""
         newest_first = self._store.messages(self.visible, newest_first=True)
@@ -46,7 +46,7 @@ class Sources:
         """The visible messages in `segments`, in the order of the log."""
         return [e for e in self._store.messages(intersect(self.visible, segments)) if e.kind != "system"]
 
-    @cached_property
+    @once
     def preview(self) -> int | None:
         """The result that holds the preview of the planning conversation that is open; it is sent whole [SPEC 4.2]."""
         open_one = planning(self._at)
@@ -57,7 +57,7 @@ class Sources:
         """The tool results of which a placeholder is sent, each with the operation that evicted it."""
         return self._at.fold.evicted
 
-    @cached_property
+    @once
     def pins(self) -> list[Pinned]:
         """The pinned turns that are visible, in the order of the log."""
         pinned = sorted(set(self._at.fold.pins))
@@ -70,7 +70,7 @@ class Sources:
                 shown[event.turn_id].append(event)
         return [Pinned(turn, tuple(shown[turn])) for turn in pinned if shown[turn]]
 
-    @cached_property
+    @once
     def now(self) -> list[Layer]:
         """The layers in front of the messages."""
         return self._layers(self._at)
@@ -81,7 +81,7 @@ class Sources:
         newest turn, or its newest summary."""
         return self._at.newest if self._config.steady else self.units[0].settled
 
-    @cached_property
+    @once
     def then(self) -> list[Layer]:
         """The layers as they were at event `settled`."""
         if self._config.steady:
@@ -141,7 +141,7 @@ class Sources:
         found = prompts.layers(self._config, events, guidelines=guidelines, state=state, scratchpad=notes, memos=memos)
         return [*found, *self._children] if anchors else found
 
-    @cached_property
+    @once
     def family(self) -> Family:
         """The children and the mail that the model is told of."""
         return family_of(self._at) if self._answers else Family()
@@ -151,7 +151,7 @@ class Sources:
         """`family` by the message in front of which it is told; 0 is the default place (`Manifest.told`)."""
         return {0: self.family}
 
-    @cached_property
+    @once
     def _children(self) -> list[Layer]:
         return children_layer(self.family, self.text, self._tools, self._config)
 
@@ -160,7 +160,7 @@ class Sources:
         event = self._store.event(event_id)
         return event.content if event is not None else ""
 
-    @cached_property
+    @once
     def _memos(self) -> list[Layer]:
         if not self._store.memos(1) or not self.units.reach(1):  # the turn is not read where there is nothing to pick
             return []
@@ -168,7 +168,7 @@ class Sources:
 
     # What the turns weigh, as of when the newest one was opened
 
-    @cached_property
+    @once
     def weight(self) -> int:
         """The bytes that all visible turns weigh together."""
         return self._store.weight(self._until_then)
@@ -183,11 +183,11 @@ class Sources:
             self._before.append(left)
         return self._before[count - 1]
 
-    @cached_property
+    @once
     def _weights(self) -> Iterator[tuple[int, int]]:
         return self._store.weights(self._until_then)
 
-    @cached_property
+    @once
     def _heavy(self) -> tuple[int, int] | None:
         return next(self._weights, None)
 

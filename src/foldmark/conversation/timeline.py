@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,6 +10,7 @@ import msgspec
 from foldmark.conversation.answering import awaiting, shown
 from foldmark.conversation.decide import recorded
 from foldmark.conversation.notices import notice
+from foldmark.conversation.once import once
 from foldmark.conversation.standing import Standing, origin
 from foldmark.core import codec
 from foldmark.core.errors import CommandError
@@ -216,7 +216,7 @@ class Timeline:
 
     # Where it stands
 
-    @cached_property
+    @once
     def _origin(self) -> Fold:
         return origin(self._store, self.id, self._birth)
 

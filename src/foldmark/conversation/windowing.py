@@ -1,11 +1,11 @@
 """How much of a conversation goes into a request: the window and the pinned turns that fit the budget [SPEC 5.3]."""
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import msgspec
 
+from foldmark.conversation.once import once
 from foldmark.conversation.sources import Pinned, Sources
 from foldmark.conversation.thinking import stays
 from foldmark.core import prompt as prompts
@@ -140,7 +140,7 @@ class Windowing:
     def _stepped(self, fits: Callable[[int], bool]) -> Cut:
         return window.in_steps(self._sources.units, self._config.context_size, self._steps, self._before, fits)
 
-    @cached_property
+    @once
     def _steps(self) -> Steps:
         budget = self._config.sliding_context_tokens
         step = max(1, round((1 - self._config.sliding_context_low_water) * budget))
@@ -186,7 +186,7 @@ class Windowing:
 
     # As it is
 
-    @cached_property
+    @once
     def _kept(self) -> list[Pinned]:
         """The pinned turns for which there is room beside the newest turn; the oldest go first [SPEC 5.3]."""
         pins = self._sources.pins
@@ -255,7 +255,7 @@ class Windowing:
         steps = shown.steps
         return self.encoded(Prompt("", (*_IN_FRONT, *steps)), bare=True).size - self._bare if steps else 0
 
-    @cached_property
+    @once
     def _bare(self) -> int:
         return self.encoded(Prompt("", _IN_FRONT), bare=True).size
 
