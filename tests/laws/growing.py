@@ -7,10 +7,9 @@ from collections import Counter
 from contextlib import suppress
 from math import ceil
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import msgspec
-from hypothesis import strategies as st
 from random_logs import FOUND, KEPT, READ, SEARCH, TARGETS, document, image
 
 import foldmark
@@ -21,6 +20,7 @@ from foldmark.conversation.answers import append_answer
 from foldmark.conversation.mail import deliver
 from foldmark.conversation.rebuilding import rebuilt
 from foldmark.conversation.sent import record_sent, truncated
+from foldmark.conversation.steady import as_of
 from foldmark.conversation.usage import calibrate
 from foldmark.conversation.windowing import RESERVE
 from foldmark.core.answer import Compacted, Usage
@@ -29,11 +29,11 @@ from foldmark.core.events import OPERATION_KINDS
 from foldmark.core.media import PAGE
 from foldmark.core.prompt import EMPTY, Prompt
 from foldmark.core.request import Options, Part, Request, ToolCall, ToolSpec
-from foldmark.core.segments import Segment, intersect, until
+from foldmark.core.segments import Segment, until
 from foldmark.core.view import Said
 from foldmark.core.weight import DOCUMENT
 from foldmark.providers.wires import WIRES
-from foldmark.tokens.counting import uncalibrated
+from foldmark.tokens.counting import ruler, uncalibrated
 
 TEXT = "Where does the parser keep the names of files? "
 SLASH = ToolSpec("slash", "Runs a command.", {"type": "object", "properties": {"command": {"type": "string"}}})
@@ -54,30 +54,19 @@ QUIET = ("state", "scratchpad", "told", "child", "memo", "calibrate", "usage", "
 
 BOUNDARIES = ("set", "system", "model", "unmemo", "compact", "redact", "evict", "evict", *OPERATING)
 
-DEEDS = st.lists(
-    st.tuples(
-        st.sampled_from(("rest", *TALKING * 8, *BOUNDARIES)),
-        st.integers(0, 99),
-        st.sampled_from((0, 0, 0, 0, 0, 0, 1, 2, 3)),
-    ),
-    min_size=90,
-    max_size=110,
-)
-"""What is done, a number that chooses among what there is, and who does it: the root (0) or one of its forks."""
+DEEDS = (*TALKING * 8, *BOUNDARIES)
+STEPS = 100
+WHO = (0, 0, 0, 0, 0, 0, 1, 2, 3)
 
 THOUGHTS = {dialect: [each for each in kept if "srvtoolu_1" not in str(each)] for dialect, kept in KEPT.items()}
 """What a model keeps beside its text; what it looked up itself has an id of its own each time."""
 
-BUDGETS = st.sampled_from((9_500, 10_500, 10_500, 20_000))
-SMALL = st.sampled_from((1_500, 4_000))
-LIMITS = st.sampled_from((None, None, None, 4000))
-KEEPS = st.sampled_from((900, 900, 4000))
-
+BUDGETS = (9_500, 10_500, 10_500, 20_000)
+SMALL = (1_500, 4_000)
+LIMITS = (None, None, None, 4000)
+KEEPS = (900, 900, 4000)
 
 FOLDER = "/dev/shm" if Path("/dev/shm").is_dir() else None
-
-
-Deed: TypeAlias = tuple[str, int, int]
 
 
 class Seen(NamedTuple):
@@ -119,9 +108,8 @@ class History:
     # What is done
 
     def play(self, deed: str, number: int, who: int) -> None:
-        """Do something, and look at the request of whoever did it."""
-        if deed == "rest":  # what a failing history shrinks to
-            return
+        """Do something, and look at the request of whoever did it: the root (0) or one of its forks. The number chooses
+        among what there is."""
         agents = family(self.root)
         agent = agents[who % len(agents)]
         with suppress(CommandError):
@@ -295,26 +283,31 @@ class History:
         """The request begins with the whole of the one before, unless the window or its size made it step."""
         was, edge = before.request.manifest.edge, now.request.manifest.edge
         grown = now.blocks[: len(before.blocks)] == before.blocks
+        thinks = [each.request.body.get("thinking") for each in (before, now)]
+        if edge.settled == was.settled and not grown and thinks[0] != thinks[1]:
+            # A model that thinks within a budget is not asked to behind a call that it made without having thought:
+            # Anthropic refuses that, and with it all earlier thinking.
+            self.seen["unthought"] += 1
+            return
         if edge.settled == was.settled:
             assert grown
             assert was.first in (edge.first, None)
         if grown:
             self.seen["grown"] += 1
             return
-        if (
-            self.limit
-            and edge.settled < was.settled
-            and any(part.layer == "children" for part in before.request.manifest.parts)
-        ):
-            # What is told of children is not weighed; where it alone passes the limit, the step is not found again.
+        # What is told of children is not weighed; where it alone passes the limit, the step is not found again.
+        told = self.limit and any(part.layer == "children" for part in before.request.manifest.parts)
+        if told and edge.settled < was.settled:
             self.seen["told too much"] += 1
             return
         assert edge.settled > was.settled
         if self._stepped(agent, before, now):
             self.seen["window steps"] += 1
-        else:
+        elif self._would_have(agent, before, now) > min(self.budget, self.limit or self.budget):
             self.seen["budget steps"] += 1
-            assert self._would_have(agent, before, now) > min(self.budget, self.limit or self.budget)
+        else:
+            assert told, "a step that no size justifies"
+            self.seen["told too much"] += 1
 
     def _stepped(self, agent: Agent, before: Seen, now: Seen) -> bool:
         """Whether the turns in front of the newest weigh a step more than they did [SPEC 5.3]."""
@@ -338,19 +331,23 @@ class History:
 
     def _would_have(self, agent: Agent, before: Seen, now: Seen) -> float:
         """The most tokens that the request could have had, had it only grown: no provider takes more for a message, its
-        frame and an image."""
+        frame and an image. What another provider's calls weigh counts, although they are not sent [SPEC 5.3]."""
         request, kept = before.request, agent.standing().config.truncate_recent + 100
         parts = {part.event: part for part in request.manifest.parts if part.event}
-        since = (Segment(agent.id, before.newest + 1, now.newest),)
-        new = list(self.log.store.messages(intersect(agent.context().segments, since)))
+        first = request.manifest.edge.first or 0
+        held = [each for each in agent.context().messages if each.id >= first and each.kind != "system"]
+        new = [each for each in held if each.id > before.newest or each.id not in parts]
         said = sum(400 + min(len(e.content), kept if e.kind == "tool_result" else 10**9) for e in new)
         every = [*new, *(event for each in parts if (event := self.log.store.event(each)))]
         beside = [block for event in every for block in (event.data or {}).get("blocks", ())]
         shown = sum(PAGE * 4 + DOCUMENT if "source" in block else len(str(block)) for block in beside)
         put_in = sum(len(part.text) + 200 for part in now.request.manifest.parts if part.before is not None)
         total = len(request.bytes) + 400 * len(parts) + said + shown + put_in
-        # A calibration since the boundary does not count yet.
-        return total / min(request.size / request.tokens, uncalibrated(*self._target(agent)))
+        # A calibration since the boundary does not count yet: whichever gives the most tokens may be that of then.
+        told = self.log.store.of_kind("config", (Segment(agent.id, 1, now.newest),))
+        known = [as_of(agent.standing(), event).config for event in (*told, agent.standing().record.fork_event)]
+        bytes_per_token = [request.size / ruler(request.provider, request.model, c).tokens(request.size) for c in known]
+        return total / min(*bytes_per_token, uncalibrated(*self._target(agent)))
 
     # Policy eager
 

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from random import Random, SystemRandom
 
 import pytest
-from growing import BUDGETS, DEEDS, KEEPS, LIMITS, SMALL, Deed, History
+from growing import BUDGETS, DEEDS, KEEPS, LIMITS, SMALL, STEPS, WHO, History
 from growing import of as sent
-from hypothesis import Phase, given, note, seed, settings
-from hypothesis import strategies as st
 from random_logs import TARGETS
 from test_window_laws import MODELS as ALL
 
@@ -35,7 +34,6 @@ MODELS = {provider: model for provider, model in ALL.items() if provider != "oll
 DIALECTS = {"openai_responses": "openai", "offline": None}
 TEXT = "Where does the parser keep the names of files? "
 DEEP = os.environ.get("FOLDMARK_DEEP") == "1"
-MANY, SOME = settings().max_examples * 19 // 25, settings().max_examples // 8
 
 
 @pytest.fixture
@@ -60,39 +58,44 @@ def prepared(log: foldmark.Log, budget: int = 10_000) -> Agent:
     return agent
 
 
-def histories(policy: str, budgets: st.SearchStrategy[int], examples: int, part: int = 0) -> Counter[str]:
-    """Play random histories, others in each part, and count what came up in them."""
+def histories(policy: str, budgets: Sequence[int], seeds: Iterable[int]) -> Counter[str]:
+    """Play random histories, and count what came up in them. What is drawn hangs on the seeds alone, not on which other
+    tests run."""
     seen: Counter[str] = Counter()
-
-    @settings(max_examples=examples, phases=(Phase.explicit, Phase.reuse, Phase.generate))  # to shrink takes minutes
-    @given(DEEDS, st.sampled_from(TARGETS), budgets, KEEPS, LIMITS)
-    def play(deeds: list[Deed], target: tuple[str, str], budget: int, keeps: int, limit: int | None) -> None:
-        history = History(policy, target, budget, keeps, limit)
-        note("\n".join(f"{deed}," for deed in deeds if deed[0] != "rest"))
+    for each in seeds:
+        chance = Random(each)
+        drawn = chance.choice(TARGETS), chance.choice(budgets), chance.choice(KEEPS), chance.choice(LIMITS)
+        history = History(policy, *drawn)
         try:
-            for deed in deeds:
-                history.play(*deed)
+            for _ in range(STEPS):
+                history.play(chance.choice(DEEDS), chance.randrange(100), chance.choice(WHO))
             history.reopened()
+        except BaseException as error:
+            error.add_note(f"in history {each} under {policy}")
+            raise
         finally:
             history.log.close()
         seen.update(history.seen)
-
-    (play if DEEP else seed(part)(play))()
     return seen
 
 
-@pytest.mark.parametrize("part", range(3))
-def test_l8_a_request_begins_with_the_one_before(part: int) -> None:
-    seen = histories("steady", BUDGETS, MANY // 3, part)
-    assert seen["steps"] >= 2_850  # what is drawn hangs on the modules that other tests have imported
+def seeds(first: int, count: int) -> Iterable[int]:
+    """The same seeds in each run; ten times as many new ones in a deep run."""
+    return (SystemRandom().getrandbits(48) for _ in range(10 * count)) if DEEP else range(first, first + count)
+
+
+@pytest.mark.parametrize("first", range(0, 87, 29))
+def test_l8_a_request_begins_with_the_one_before(first: int) -> None:
+    seen = histories("steady", BUDGETS, seeds(first, 29))
+    assert seen["steps"] >= 2_900
     assert seen["grown"] >= 1_000
     assert seen["window steps"] >= 10
     assert seen["budget steps"] >= 5
 
 
 def test_l8_under_eager_only_what_is_shortened_changes() -> None:
-    seen = histories("eager", SMALL, SOME)
-    assert seen["steps"] >= 1_450
+    seen = histories("eager", SMALL, seeds(0, 15))
+    assert seen["steps"] >= 1_500
     assert min(seen["grown"], seen["shortened"]) >= 250
 
 
