@@ -41,9 +41,10 @@ def told_at(at: Standing, settled: int, newest: int) -> dict[int, Family]:
     if planning(at) is not None or at.fold.closing is not None:
         return {}
     sent = at.store.answered_last(at.record.id)
-    before = sent.makings.told if sent is not None and max(sent.makings.edge.settled, 0) == settled else {}
+    same = sent is not None and sent.makings.edge.settled == settled
+    before = sent.makings.told if sent is not None and same else {}
     found = {place: _again(at, family) for place, family in before.items()}
-    if sent is None or (newest not in before and (max(sent.makings.edge.settled, 0) != settled or sent.event < newest)):
+    if sent is None or (newest not in before and (not same or sent.event < newest)):
         found[newest] = _now(at)
     return found
 

@@ -24,7 +24,7 @@ from foldmark.core.growth import Reach, followed, lowered
 from foldmark.core.native import blocks_of
 from foldmark.core.ports import Store
 from foldmark.core.prompt import Layer, Prompt
-from foldmark.core.request import BEGINNING, Edge
+from foldmark.core.request import Edge
 from foldmark.core.segments import Segment, Segments, subtract, until
 from foldmark.core.view import active_from, view
 from foldmark.core.weight import weight
@@ -169,7 +169,7 @@ class Steady:
             edge,
             first=first_of(shown) or None,
             before=self._now.count - len(shown),
-            settled=reach.settled or BEGINNING,
+            settled=reach.settled,
             oldest=reach.oldest,
         )
         if not reach.cut:
@@ -209,7 +209,7 @@ class Steady:
         first_told = 0 if prompt.anchored >= 0 else swap.kept
         self.told = {at: each for at, each in self.told.items() if at >= swap.kept or at == first_told}
         first = first_of([*kept, *later]) or None
-        return prompt, Edge(first, None, 0, "", reach.settled or BEGINNING, oldest)
+        return prompt, Edge(first, None, 0, "", reach.settled, oldest)
 
     def _measured(self, prompt: Prompt) -> int:
         encoded = self.windowing.encoded(prompt)

@@ -78,17 +78,13 @@ class LeftOut(Struct, frozen=True):
     detail: str
 
 
-BEGINNING = -1
-"""The boundary of a request that has grown since the first event."""
-
-
 class Edge(Struct, frozen=True):
     """Where the window begins: `first` is its oldest event; `why` it does not begin earlier is `budget`, `turns` or
     `planning`, None if the window holds the whole context; `before` counts the visible messages in front of it.
 
     Under the policy `steady` what was sent stays as it was at event `settled`, the boundary, where the active turn's
-    `oldest` results, so many, were cut as if the turn were over; 0 where every request is made afresh [SPEC 5.7],
-    `BEGINNING` where there was no boundary yet.
+    `oldest` results, so many, were cut as if the turn were over; 0 where there was no boundary yet, and where every
+    request is made afresh [SPEC 5.7].
     """
 
     first: int | None
