@@ -22,7 +22,7 @@ from foldmark.conversation.usage import usage_data
 from foldmark.core import codec
 from foldmark.core.answer import Compacted, Kept, Stopped, Usage, distinct
 from foldmark.core.errors import CommandError, ConflictError, ProviderError
-from foldmark.core.events import Event, Fork, Mark, Operation, Redact, Restore, Summary
+from foldmark.core.events import BESIDE_KINDS, Event, Fork, Operation, Redact, Restore, Summary
 from foldmark.core.ports import AgentRecord, Size
 from foldmark.core.pressure import is_ephemeral
 from foldmark.core.replay import Fold, advance, birth, replay
@@ -212,17 +212,13 @@ class Agent(Timeline):
         out, back = results_changed(at, fold, seen)
         prefix = cached_prefix(at, seen, [*out, *back])
         evicted, whole = (Size(len(each), _tokens(each)) for each in (out, back))
-        left = msgspec.structs.replace(fold, segments=subtract(fold.segments, erasing))
-        there = msgspec.structs.replace(at, fold=left, size=changed.after)
-        return Outcome(operation, fold, changed, prefix, evicted, whole, self._thoughts(at, there, operation))
+        thoughts = Thoughts()
+        if at.config.provider != "offline" and codec.operation_kind(operation) not in BESIDE_KINDS:
+            from foldmark.conversation import thinking  # 20 ms, and only some models need it
 
-    def _thoughts(self, at: Standing, there: Standing, operation: Operation) -> Thoughts:
-        """What `operation` does to the model's thinking; a mark or a fork is no boundary."""
-        if at.config.provider == "offline" or isinstance(operation, Fork | Mark):
-            return Thoughts()
-        from foldmark.conversation.thinking import changed  # 20 ms, and only some models need it
-
-        return changed(self, at, there)
+            left = msgspec.structs.replace(fold, segments=subtract(fold.segments, erasing))
+            thoughts = thinking.changed(self, at, msgspec.structs.replace(at, fold=left, size=changed.after))
+        return Outcome(operation, fold, changed, prefix, evicted, whole, thoughts)
 
     def redact(self, turn_id: int, *, actor: str = "human", reason: str | None = None) -> Receipt:
         """Erase a turn for good, in every agent that inherited it, and return the receipt [SPEC 3].

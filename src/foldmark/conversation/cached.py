@@ -15,7 +15,7 @@ from foldmark.conversation.usage import usage_of
 from foldmark.core.answer import Usage
 from foldmark.core.caching import Rules, shared
 from foldmark.core.codec import stored_time
-from foldmark.core.events import ANSWER_KINDS, Mark
+from foldmark.core.events import ANSWER_KINDS, BESIDE_KINDS
 from foldmark.core.lifetime import LIFETIMES
 from foldmark.core.missed import Answered, Between, Missed, missed
 from foldmark.core.segments import END, Segment
@@ -181,5 +181,6 @@ def _begins(agent: "Agent", before: SentRequest, now: SentRequest) -> bool | Non
 
 def _operations(agent: "Agent", after: int, until: int) -> list[tuple[int, str]]:
     """The agent's operations between two events that change what is sent."""
-    found = recorded(agent.log.store.operations(agent.id, after=after, until=until))
-    return [(event, words(operation)) for event, operation in found if not isinstance(operation, Mark)]
+    done = agent.log.store.operations(agent.id, after=after, until=until)
+    shaping = recorded(event for event in done if event.kind not in BESIDE_KINDS)
+    return [(event, words(operation)) for event, operation in shaping]

@@ -23,7 +23,7 @@ from foldmark.core.native import begins, in_place
 from foldmark.core.prompt import Layer, Prompt
 from foldmark.core.segments import END, Segment, Segments, subtract, until
 from foldmark.core.view import Calls, Exchange, Said, Step, Used, pair, view
-from foldmark.core.weight import weight
+from foldmark.core.weight import weigh
 from foldmark.core.window import Unit, Units
 from foldmark.tokens.counting import BytesRuler, ruler, uncalibrated
 
@@ -156,11 +156,6 @@ def moments(agent: Agent, found: Sequence[Asked], reader: str) -> Iterator[tuple
         now.at, now.turn, newest = at, each.turn, at.newest
         now.follow([event for event in at.store.messages(shown) if event.kind != "system"], goes_on=goes_on)
         yield each, now
-
-
-def weigh(event: Event) -> int:
-    """The bytes that a message weighs (`core.weight`)."""
-    return weight(event.kind, event.content, event.data, event.interrupted, event.id)
 
 
 def groups_of(events: Iterable[Event]) -> list[Group]:

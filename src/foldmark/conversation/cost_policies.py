@@ -10,7 +10,7 @@ from itertools import chain, islice
 
 from msgspec import Struct
 
-from foldmark.conversation.cost_history import Group, Item, Moment, Pieces, Span, weigh
+from foldmark.conversation.cost_history import Group, Item, Moment, Pieces, Span
 from foldmark.conversation.sources import Sources
 from foldmark.conversation.standing import Standing
 from foldmark.conversation.steady import as_of, boundary
@@ -22,7 +22,7 @@ from foldmark.core.native import begins
 from foldmark.core.prompt import Layer
 from foldmark.core.segments import END, Segment, subtract, until
 from foldmark.core.view import active_from
-from foldmark.core.weight import weight
+from foldmark.core.weight import weigh, weight
 from foldmark.core.window import Steps, Unit, Units, in_steps
 
 

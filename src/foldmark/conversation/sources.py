@@ -110,12 +110,12 @@ class Sources:
         """The layers that stay the same for long."""
         return self._layers(self._at, anchors=False)
 
-    def summary(self, before: int, since: int, recorded: int) -> Layer | None:
-        """The summary of what stands before event `before`, if that is asked for: of those up to event `recorded` the
-        one in force, if it came after event `since`."""
+    def summary(self, before: int, recorded: int | None = None, since: int = 0) -> Layer | None:
+        """The summary of what stands before event `before`, if the setting asks for one: the one in force of those up
+        to event `recorded` (by default `settled`), if it came after event `since`."""
         if not self._config.window_summary:
             return None
-        found = in_force(self._at, before, since, recorded)
+        found = in_force(self._at, before, since, self.settled if recorded is None else recorded)
         return None if found is None else prompts.summed_up(found.event)
 
     @property

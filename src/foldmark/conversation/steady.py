@@ -10,15 +10,15 @@ from typing import NamedTuple
 import msgspec
 
 from foldmark.conversation.children import told_at
-from foldmark.conversation.decide import recorded
 from foldmark.conversation.natives import without
 from foldmark.conversation.sources import Sources, children_layer
 from foldmark.conversation.standing import Standing
 from foldmark.conversation.windowing import Target, Windowing, first_of
 from foldmark.core import prompt as prompts
 from foldmark.core.birth import Family
+from foldmark.core.codec import operation_of
 from foldmark.core.config import Config
-from foldmark.core.events import Event, Pin, Summary
+from foldmark.core.events import BESIDE_KINDS, Event, Pin, Summary
 from foldmark.core.eviction import evicted_as_sent
 from foldmark.core.growth import Reach, followed, lowered
 from foldmark.core.native import blocks_of
@@ -39,7 +39,7 @@ def boundary(at: Standing, opened: int) -> int:
         return at.newest
     own = Segment(at.record.id, opened + 1, at.newest)
     operations = at.store.operations(at.record.id, after=opened, until=at.newest)
-    shaping = [event.id for event in operations if event.kind not in ("mark", "fork")]
+    shaping = [event.id for event in operations if event.kind not in BESIDE_KINDS]
     return max([opened, at.record.fork_event, *shaping, *at.store.of_kind("system", (own,)), *_set(at, opened)])
 
 
@@ -56,18 +56,18 @@ def swapped(at: Standing, newest: int, reads: str) -> Swap | None:
     """The summary that is the newest boundary, if turns stayed behind it and the provider `reads` it."""
     if at.fold.at > at.newest:
         return None
+    event = at.store.event(newest)
     # Of other operations nothing is asked, so that one whose data is damaged is no obstacle.
-    done = at.store.operations(at.record.id, after=newest - 1, until=newest)
-    found = recorded(event for event in done if event.kind in ("summary", "pin"))
-    if found and isinstance(found[0][1], Pin) and found[0][1].turn < newest:  # of the summary itself
-        newest = found[0][1].turn
-        found = recorded(at.store.operations(at.record.id, after=newest - 1, until=newest))
-    summary = at.store.event(newest) if found else None
-    operation = found[0][1] if found else None
-    if summary is None or not isinstance(operation, Summary) or not operation.kept or not blocks_of(summary, reads):
+    pin = operation_of(event) if event is not None and event.kind == "pin" else None
+    if isinstance(pin, Pin) and pin.turn < newest:  # of the summary itself
+        event = at.store.event(pin.turn)
+    if event is None or event.kind != "summary" or event.agent_id != at.record.id:
         return None
-    there = without(at, newest)
-    return None if there is None else Swap(summary, operation.kept, there)
+    summary = operation_of(event)
+    if not isinstance(summary, Summary) or not summary.kept or not blocks_of(event, reads):
+        return None
+    there = without(at, event.id)
+    return None if there is None else Swap(event, summary.kept, there)
 
 
 def as_of(at: Standing, event_id: int) -> Standing:
@@ -257,7 +257,7 @@ class Steady:
             oldest=reach.oldest,
             thoughts=self.windowing.thoughts,
         )
-        layers = [*at.now, *filter(None, [at.summary(first, 0, at.settled) if first else None])]
+        layers = [*at.now, *filter(None, [at.summary(first) if first else None])]
         news, told = self._news(at.now, events, reach.settled, first), self._children(events, reach.settled)
         later = {place: [*news.get(place, ()), *told.get(place, ())] for place in {**news, **told}}
         prompt = prompts.assemble(layers, window, self._instruction, anchors_last=True, later=later)
@@ -288,7 +288,7 @@ class Steady:
             state, scratchpad = (_last(store, ids, before, opener.id) for ids in (states, notes))
             news = self._then.news(opener, state, scratchpad, memos)
             memos.update(layer.memo for layer in news if layer.memo is not None)
-            summary = self._then.summary(first, before, opener.id)
+            summary = self._then.summary(first, opener.id, before)
             found[opener.id] = [*news, *filter(None, [summary])]
             before = opener.id
         self._found = asked, found

@@ -150,7 +150,7 @@ def make(agent: "Agent", due: Due) -> int | None:
 def _fitting(agent: "Agent", at: Standing, new: Segments, earlier: Summary | None) -> tuple[Units, int]:
     """The turns in `new`, newest first, and how many of them half of what the model takes has room for, at least one if
     there are any."""
-    from foldmark.core.weight import weight
+    from foldmark.core.weight import weigh
     from foldmark.tokens.counting import uncalibrated
 
     provider, _, model = at.config.model.partition("/")
@@ -159,7 +159,7 @@ def _fitting(agent: "Agent", at: Standing, new: Segments, earlier: Summary | Non
     units = Units(event for event in at.store.messages(new, newest_first=True) if event.kind != "system")
     count = 0
     while units.reach(count + 1):
-        room -= sum(weight(e.kind, e.content, e.data, e.interrupted, e.id) for e in units[count].events)
+        room -= sum(map(weigh, units[count].events))
         if count and room < 0:
             break
         count += 1

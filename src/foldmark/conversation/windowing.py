@@ -17,7 +17,7 @@ from foldmark.core.prompt import Layer, Prompt
 from foldmark.core.request import Edge, LeftOut, Options, ToolSpec
 from foldmark.core.segments import Segments
 from foldmark.core.view import Calls, Said, Used, active_from, view
-from foldmark.core.weight import weight
+from foldmark.core.weight import weigh
 from foldmark.core.window import Cut, Steps, Unit
 from foldmark.providers.wires import Wire
 from foldmark.tokens.counting import BytesRuler, ruler, uncalibrated
@@ -82,9 +82,10 @@ class Windowing:
         pins had to go, it goes without.
         """
         prompt, edge = self._windowed(limit)
-        recorded = self._sources.settled if edge.first is not None and edge.why is not None else 0
-        summary = self._sources.summary(edge.first or 0, 0, recorded)
-        if edge.first is None or summary is None:
+        if edge.first is None or edge.why is None:
+            return prompt, edge
+        summary = self._sources.summary(edge.first)
+        if summary is None:
             return prompt, edge
         again = Windowing(self._sources, self._config, self._target, self._instruction, summary=summary)
         shown, beside = again._windowed(limit)
@@ -159,10 +160,9 @@ class Windowing:
         return self.plain.tokens(self._sources.weight_before(count))
 
     def _upto_opener(self, count: int) -> int:
-        """The turns' tokens when the oldest of the newest `count` units was opened."""
-        first = self._sources.units[count - 1].events[0]
-        opener = weight(first.kind, first.content, first.data, first.interrupted, first.id)
-        return self.plain.tokens(self._sources.weight_before(count) + opener)
+        """The tokens of all turns at the moment that opened the oldest of the newest `count` units."""
+        opener = self._sources.units[count - 1].events[0]
+        return self.plain.tokens(self._sources.weight_before(count) + weigh(opener))
 
     @property
     def plain(self) -> BytesRuler:

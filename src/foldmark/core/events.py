@@ -41,6 +41,9 @@ OPERATION_KINDS = (
     "evict",
     "redact",
 )
+BESIDE_KINDS = ("mark", "fork")
+"""Operations that change nothing of what the agent's own model is sent [SPEC 5.7]."""
+
 RECORD_KINDS = ("state", "scratchpad", "config", "command", "agent_killed", "usage", "window_summary", "record")
 """Metadata that is neither an operation nor the end of a turn. `window_summary` is what
 stands in for turns that the window has passed, `record` a line of an imported file that is not a message."""

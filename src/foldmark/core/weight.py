@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from foldmark.core import media, wire
+from foldmark.core.events import Event
 from foldmark.core.truncation import shorten
 
 TEXT = 64
@@ -38,6 +39,11 @@ NOTE = 32
 
 INACTIVE = 300
 """Characters of a tool result in an inactive turn, the default [S2]."""
+
+
+def weigh(event: Event) -> int:
+    """The bytes of a recorded message, as they are stored beside it."""
+    return weight(event.kind, event.content, event.data, event.interrupted, event.id)
 
 
 def weight(
