@@ -89,6 +89,19 @@ def test_it_is_in_the_next_request_once(agent: Agent) -> None:
         assert "port 8080" not in body
 
 
+def test_it_is_sent_also_where_the_next_message_has_nothing_to_send(agent: Agent) -> None:
+    say(agent, "Find x.", with_block(ONE))
+    say(agent, "", "You said nothing.")
+    for more in (None, "Then mend it."):
+        if more:
+            agent.append("user", more)
+        request = agent.request("openai", MODELS["openai"])
+        texts = [message["content"] for message in request.body["messages"]]
+        assert sum(ONE in text for text in texts) == 1
+        assert texts.index(f"### STATE\n{ONE}") == texts.index("You said nothing.") - 1
+        assert layers(agent) == [f"### STATE\n{ONE}"]
+
+
 def test_in_one_transaction(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     """A block that cannot be recorded takes its message with it."""
     agent.append("user", "Where is x?")

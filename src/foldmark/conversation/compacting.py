@@ -50,10 +50,7 @@ def compacted(agent: "Agent", decided: Summary) -> Made | None:
     upto = min((segment.first for segment in kept), default=0)
     if decided.mark is not None or not _opens(at, upto) or not _in_front(at, ranges, upto):
         return None
-    try:
-        request = _request(agent, at, upto)
-    except KeyError:  # what opened the turn is not sent: it has no text
-        return None
+    request = _request(agent, at, upto)
     if "context_management" in request.body or request.tokens > agent.window:
         return None
     record_sent(agent, request, upto=upto)

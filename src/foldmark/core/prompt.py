@@ -216,7 +216,7 @@ def before(prompt: Prompt, opener: int) -> Prompt:
     end = prompt.turns[opener]
     steps = prompt.steps[:end]
     mine = [part.layer in ("window", "pinned") for part in prompt.parts]
-    first = next((i for i, part in enumerate(prompt.parts) if mine[i] and part.event == opener), len(prompt.parts))
+    first = _first_of(prompt, opener)
     parts, left = [], []
     for index, part in enumerate(prompt.parts):
         if mine[index] and (index >= first or part.kind in ("go_on", "empty")):
@@ -238,7 +238,7 @@ def begun_with(prompt: Prompt, opener: int, summary: View) -> Prompt:
     begin, added = prompt.turns[opener], len(summary.steps)
     steps = (*summary.steps, *prompt.steps[begin:])
     mine = [part.layer in ("window", "pinned") for part in prompt.parts]
-    first = next(i for i, part in enumerate(prompt.parts) if mine[i] and part.event == opener)
+    first = _first_of(prompt, opener)
     layers = [part for i, part in enumerate(prompt.parts) if not mine[i]]
     stays = [part for part in layers if _among(part, prompt, begin, len(prompt.steps))]
     moved = added - begin
@@ -251,6 +251,17 @@ def begun_with(prompt: Prompt, opener: int, summary: View) -> Prompt:
         turns={event: place + moved for event, place in prompt.turns.items() if place >= begin},
         anchored=prompt.anchored + moved if prompt.anchored >= begin else -1,
     )
+
+
+def _first_of(prompt: Prompt, opener: int) -> int:
+    """The first part of the messages since the turn that event `opener` opened, which itself may have nothing to send;
+    a summary stands where what it replaced began."""
+    since = (
+        i
+        for i, part in enumerate(prompt.parts)
+        if part.layer in ("window", "pinned") and part.kind != "summary" and 0 < opener <= (part.event or 0)
+    )
+    return next(since, len(prompt.parts))
 
 
 def _among(part: Part, prompt: Prompt, begin: int, end: int) -> bool:

@@ -88,7 +88,8 @@ class View(Struct, frozen=True):
     The first `settled` steps are of turns before the newest one: they change no more. The first `earlier` of these are
     of turns before the newest that is over, so they were settled when that one was active. At step `asked` stands the
     newest message of a person in the newest turn, or where that begins; at step `active` begins what is not shortened
-    as over. `openers` are the steps at which messages stand that opened a turn, by event.
+    as over. `openers` are the steps at which messages stand that opened a turn, by event; one that has nothing to send
+    stands at the step behind it.
     """
 
     steps: tuple[Step, ...]
@@ -276,7 +277,7 @@ class _Builder:
         evicted: Mapping[int, str],
     ) -> None:
         self._window, self._since, self._texts, self._beside = window, since, texts, beside
-        self._newest, self._evicted = active_from(events), evicted
+        self._events, self._newest, self._evicted = events, active_from(events), evicted
         self._hidden = {event.answers for event in events if event.id in isolated and event.answers is not None}
         self._parts: list[Part] = []
 
@@ -292,8 +293,17 @@ class _Builder:
             earlier -= 1
         asked = max((i for i, group in enumerate(groups) if _by_person(group)), default=0)
         left = tuple(sorted(left_out, key=lambda each: each.event))
-        openers = {g.id: i for i, g in enumerate(groups) if isinstance(g, Event) and g.kind == "user" and _opens(g)}
+        openers = self._openers(groups)
         return View(steps, tuple(self._parts), left, settled, earlier, max(settled, asked), active, openers)
+
+    def _openers(self, groups: Sequence[Event | Exchange]) -> dict[int, int]:
+        """The steps at which messages stand, or would stand, that opened a turn."""
+        places, place, openers = {_first(group).id: i for i, group in enumerate(groups)}, len(groups), dict[int, int]()
+        for event in reversed(self._events):
+            place = places.get(event.id, place)
+            if event.kind == "user" and _opens(event):
+                openers[event.id] = place
+        return openers
 
     def _is_active(self, group: Event | Exchange, since: int) -> bool:
         event = _first(group)
