@@ -16,7 +16,7 @@ from foldmark.conversation import Agent
 from foldmark.conversation.request import prepare
 from foldmark.core.config import Config
 from foldmark.core.events import Event
-from foldmark.core.growth import Reach, entered, followed, lowered
+from foldmark.core.growth import Reach, Sizes, entered, followed, lowered
 from foldmark.core.request import Request, ToolSpec
 from foldmark.core.weight import weight
 from foldmark.core.window import Steps, Units, in_steps
@@ -315,7 +315,7 @@ def test_steps_that_the_next_one_undoes_are_not_made(sizes: list[tuple[bool, int
     config = Config(truncate_recent=700, truncate_active=300, truncate_inactive=50, truncate_recent_count=2)
 
     def lower(shown: Sequence[Event]) -> tuple[Reach, int]:
-        return lowered(shown, most * LOW, 100, config)
+        return lowered(shown, most * LOW, 100, Sizes(config))
 
     now, size = Reach(0, 0), 100.0
     for index, event in enumerate(events):

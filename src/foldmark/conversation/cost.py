@@ -244,16 +244,18 @@ class _Ledger:
     def _go_on(self, items: Sequence[Item], same: int, thought: Collection[int]) -> tuple[int, list[int]]:
         """Go on to the request of these items; how many answers with thinking both hold, and the others in it."""
         del self._items[same:], self._ends[same:]
-        blocks, size, shared = self._ends[-1] if self._ends else _End()
+        blocks, size, shared, turn, begin, notes = self._ends[-1] if self._ends else _End()
         new, seam = items[same:], self._pieces.seam
         self._request.follow(blocks, [block for item in new for block in item.blocks])
         before, answers = next((item for item in reversed(self._items) if item.blocks), items[0]), list[int]()
-        for item in new:
+        for place, item in enumerate(new, same):
             size += item.size + (seam(before, item) if item.blocks else 0)
-            if item.group is not None and item.group.first.id in thought:
-                answers.append(item.group.first.id)
             blocks, before = blocks + len(item.blocks), item if item.blocks else before
-            self._ends.append(_End(blocks, size, shared + len(answers)))
+            if item.event in thought:
+                answers.append(item.event)
+            if item.group is not None:
+                turn, begin, notes = item.turn, begin if item.turn == turn else notes, place + 1
+            self._ends.append(_End(blocks, size, shared + len(answers), turn, begin, notes))
         self._items += new
         return shared, answers
 
@@ -263,16 +265,16 @@ class _Ledger:
         read = (bill.read + 1) * upto[-1] // max(1, bill.tokens)
         blocks = bisect_right(upto, read)
         first = bisect_right(self._ends, blocks, key=lambda end: end.blocks)
-        again = sum(item.size for item in self._items[first:] if _name(item) in self._seen)
+        again = sum(item.size for item in self._items[first:] if (item.event or item) in self._seen)
         self._rewritten += self._pieces.ruler.tokens(again)
-        self._seen.update(map(_name, self._items[same:]))
+        self._seen.update(item.event or item for item in self._items[same:])
 
     def _marks(self, turn: int | None) -> list[int]:
         """Where the breakpoints of the wires stand: behind the system prompt, what was settled a turn ago, what is
         settled, and everything."""
         marks = [index for index, block in enumerate(self._items[0].blocks) if block.marked]
         settled = self._before(len(self._items), turn)
-        turns = [] if settled == 1 else [self._before(settled, _turn(self._items[settled - 1])), settled]
+        turns = [] if settled == 1 else [self._before(settled, self._items[settled - 1].turn), settled]
         for end in (*turns, len(self._items)):
             if end > 1 and (block := self._ends[end - 1].blocks - 1) not in marks:
                 marks.append(block)
@@ -280,17 +282,20 @@ class _Ledger:
 
     def _before(self, end: int, turn: int | None) -> int:
         """How many of the first `end` items stand in front of a turn at their end, the head among them."""
-        while end > 1 and (self._items[end - 1].group is None or _turn(self._items[end - 1]) == turn):
-            end -= 1
-        return end
+        last = self._ends[end - 1]
+        return last.begin if last.turn == turn else last.notes
 
 
 class _End(NamedTuple):
-    """What there is up to the end of an item: blocks, bytes, answers that began with thinking."""
+    """What there is up to the end of an item: blocks, bytes, answers that began with thinking; the newest turn, the
+    item with which it begins and the item behind its last message, each behind the head."""
 
     blocks: int = 0
     size: int = 0
     answers: int = 0
+    turn: int | None = -1
+    begin: int = 1
+    notes: int = 1
 
 
 def _same(before: Sequence[Item], items: Sequence[Item]) -> int:
@@ -302,13 +307,5 @@ def _same(before: Sequence[Item], items: Sequence[Item]) -> int:
     return low
 
 
-def _turn(item: Item) -> int | None:
-    return None if item.group is None else item.group.first.turn_id
-
-
-def _name(item: Item) -> object:
-    return item if item.group is None else item.group.first.id
-
-
 def _oldest(items: Sequence[Item]) -> int | None:
-    return next((item.group.first.id for item in items if item.group is not None), None)
+    return next((item.event for item in items if item.event), None)

@@ -173,13 +173,19 @@ def _group(found: Event | Exchange) -> Group:
 
 
 class Item(Struct, eq=False):
-    """A piece of requests: its blocks, the bytes that it adds, the group that it is of, None for what is none, and the
-    roles with which it begins and ends."""
+    """A piece of requests: its blocks, the bytes that it adds, the group that it is of, None for what is none, the
+    roles with which it begins and ends, and the first event of the group with its turn, 0 and None without one."""
 
     blocks: tuple[Block, ...]
     size: int
     group: Group | None = None
     roles: tuple[str, str] = ("", "")
+    event: int = 0
+    turn: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.group is not None:
+            self.event, self.turn = self.group.first.id, self.group.first.turn_id
 
 
 class Pieces:

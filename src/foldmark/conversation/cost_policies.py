@@ -4,7 +4,7 @@ They decide as `windowing` and `steady` do, by the same pure functions, but from
 a request costs what is new in it.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, islice
 
@@ -17,7 +17,7 @@ from foldmark.conversation.steady import as_of, boundary
 from foldmark.conversation.windowing import RESERVE
 from foldmark.core import prompt as prompts
 from foldmark.core.events import Event
-from foldmark.core.growth import Reach, entered, followed, lowered
+from foldmark.core.growth import Reach, Sizes, entered, followed, lowered
 from foldmark.core.native import begins
 from foldmark.core.prompt import Layer
 from foldmark.core.segments import END, Segment, subtract, until
@@ -71,13 +71,13 @@ class Sender:
         results = sorted(each for group in active for each in group.results)
         new = bisect_right(results, settled)
         recent = results[max(0, new - self.config.truncate_recent_count) :]
-        least, over = (recent[0] if recent else END), results[:oldest]
+        least, over = (recent or [END])[0], (results[oldest:] or [END])[0]
         for group in groups:
             if not _is_active(group, since):
                 yield self.pieces.over(group, now.at.fold.evicted)
             else:
-                newer, older = sum(each >= least for each in group.results), sum(each in over for each in group.results)
-                yield self.pieces.active(group, now.at.fold.evicted, newer, older)
+                newer = len(group.results) - bisect_left(group.results, least)
+                yield self.pieces.active(group, now.at.fold.evicted, newer, bisect_left(group.results, over))
 
     def pinned(self, now: Moment, newest: Sequence[Item], turns: Collection[int | None]) -> dict[int, list[Item]]:
         """The pinned turns that stand in front where they are not in the window, those for which there is room beside
@@ -176,7 +176,7 @@ class Steady(Sender):
         self._pins: dict[int, list[Item]] = {}
         self._size: float = 0
         self._reserved, self._quiet = 0, False
-        self._shown, self._weighed = _Told(), _Told()
+        self._shown, self._weighed, self._sizes = _Told(), _Told(), Sizes(self.config)
 
     def items(self, now: Moment) -> list[Item]:
         same = now.plain and now.old > 0
@@ -264,7 +264,7 @@ class Steady(Sender):
     def _lowered(self, room: float) -> tuple[Reach, int]:
         fixed = self.pieces.head(self._then.now, anchors=True, alone=True).size
         self._window.sort(key=lambda event: event.id)
-        reach, size = lowered(self._window, room * self.config.sliding_context_low_water, fixed, self.config)
+        reach, size = lowered(self._window, room * self.config.sliding_context_low_water, fixed, self._sizes)
         self._window = self._window[reach.cut :]
         return reach, size
 

@@ -20,7 +20,7 @@ from foldmark.core.codec import operation_of
 from foldmark.core.config import Config
 from foldmark.core.events import BESIDE_KINDS, Event, Pin, Summary
 from foldmark.core.eviction import evicted_as_sent
-from foldmark.core.growth import Reach, followed, lowered
+from foldmark.core.growth import Reach, Sizes, followed, lowered
 from foldmark.core.native import blocks_of
 from foldmark.core.ports import Store
 from foldmark.core.prompt import Layer, Prompt
@@ -237,7 +237,7 @@ class Steady:
             bare = prompts.assemble(self._then.now, view((), self._target.wire.dialect, self._config))
             fixed = len(self.windowing.encoded(bare).data)
             shown, _ = evicted_as_sent(events, self._then.evicted, self._config, events[-1].id)
-            return lowered(shown, room * self._config.sliding_context_low_water, fixed, self._config)
+            return lowered(shown, room * self._config.sliding_context_low_water, fixed, Sizes(self._config))
 
         return lower
 

@@ -87,19 +87,36 @@ def _whole(events: Sequence[Event], config: Config) -> int:
     return found
 
 
-def lowered(events: Sequence[Event], low: float, fixed: int, config: Config) -> tuple[Reach, int]:
+class Sizes:
+    """The bytes of messages as they are sent under some settings, each worked out once; an event's never changes."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self._known: dict[tuple[int, int | None, bool], int] = {}
+
+    def of(self, event: Event, kept: int | None, active: bool) -> int:
+        """The bytes of a message of which so many characters are kept, as a tool result in a turn that is over if that
+        is None."""
+        key = event.id, kept, active
+        if key not in self._known:
+            self._known[key] = _size(event, self.config, kept, active)
+        return self._known[key]
+
+
+def lowered(events: Sequence[Event], low: float, fixed: int, known: Sizes) -> tuple[Reach, int]:
     """The request of these messages brought down to `low` bytes, and its bytes: the active turn's results in tiers,
     then without the oldest turns, then with the active turn's oldest results cut as if it were over. Results that the
     model has not answered to yet are not cut: it would never see them.
 
     `fixed` is the bytes of what stands there beside the turns.
     """
-    since = active_from(events)
+    since, config = active_from(events), known.config
     results = sorted(e.id for e in events if e.kind == "tool_result" and _is_active(e, since))
     limits = tiers(results, config)
-    sizes = {e.id: _size(e, config, limits.get(e.id), _is_active(e, since)) for e in events}
-    total, units = fixed + sum(sizes.values()), Units(reversed(events))
-    count, cut = units.all(), 0
+    sizes = {e.id: known.of(e, limits.get(e.id), _is_active(e, since)) for e in events}
+    total, cut = fixed + sum(sizes.values()), 0
+    units = Units(reversed(events if total > low and not (since and _is_active(events[0], since)) else ()))
+    count = units.all()
     # Where nobody opened a turn, all are active, and only the newest has to stay.
     while count > 1 and total > low and not (since and any(_is_active(e, since) for e in units[count - 1].events)):
         count -= 1
@@ -109,7 +126,7 @@ def lowered(events: Sequence[Event], low: float, fixed: int, config: Config) -> 
     answered = max((event.id for event in events if event.kind in ANSWER_KINDS), default=0)
     while total > low and oldest < len(results) and results[oldest] < answered:
         event = by_id[results[oldest]]
-        total += _size(event, config, config.truncate_inactive, True) - sizes[event.id]
+        total += known.of(event, config.truncate_inactive, True) - sizes[event.id]
         oldest += 1
     return Reach(cut, max(event.id for event in events), oldest), total
 

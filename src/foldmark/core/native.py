@@ -40,7 +40,9 @@ def blocks_of(event: Event, reader: str) -> tuple[dict[str, Any], ...]:
 
 def begins(event: Event) -> int:
     """Return the id that decides a message's place: its own, or of a summary that of the first message it replaced."""
-    ranges = (event.data or {}).get("ranges") if event.kind == "summary" else None
+    if event.kind != "summary":
+        return event.id
+    ranges = (event.data or {}).get("ranges")
     firsts = [each[1] for each in ranges if isinstance(each, list | tuple)] if isinstance(ranges, list | tuple) else []
     return min(event.id, *(first for first in firsts if isinstance(first, int)), event.id)
 
