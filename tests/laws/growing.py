@@ -261,10 +261,10 @@ class History:
         if not is_sent(request) or self.open.get(agent.id):
             return
         most = min(self.budget, self.limit or self.budget)
-        if self.policy == "steady" and not self.limit and not agent.standing().config.calibration:
-            told = any(part.layer == "children" for part in request.manifest.parts)  # which is not weighed
+        if self.policy == "steady":
+            tokens = ceil(request.size / max(self._rulers(agent, request)))
             # Since the boundary messages are counted by their weights, which no frame of DeepSeek's thinking is in.
-            assert request.tokens <= most * 1.05 or told or one_turn(request), (request.tokens, request.manifest.edge)
+            assert tokens <= most * 1.05 or one_turn(request), (tokens, request.manifest.edge)
             put_in = [(p.layer, p.event, p.memo) for p in request.manifest.parts if p.layer in ("state", "memos")]
             assert len(set(put_in)) == len(put_in), "nothing is put in twice"
         sent = record_sent(agent, request)
@@ -295,19 +295,13 @@ class History:
         if grown:
             self.seen["grown"] += 1
             return
-        # What is told of children is not weighed; where it alone passes the limit, the step is not found again.
-        told = self.limit and any(part.layer == "children" for part in before.request.manifest.parts)
-        if told and edge.settled < was.settled:
-            self.seen["told too much"] += 1
-            return
         assert edge.settled > was.settled
         if self._stepped(agent, before, now):
             self.seen["window steps"] += 1
-        elif self._would_have(agent, before, now) > min(self.budget, self.limit or self.budget):
-            self.seen["budget steps"] += 1
         else:
-            assert told, "a step that no size justifies"
-            self.seen["told too much"] += 1
+            size = self._would_have(agent, before, now)
+            assert size > min(self.budget, self.limit or self.budget), "a step that no size justifies"
+            self.seen["budget steps"] += 1
 
     def _stepped(self, agent: Agent, before: Seen, now: Seen) -> bool:
         """Whether the turns in front of the newest weigh a step more than they did [SPEC 5.3]."""
@@ -342,12 +336,17 @@ class History:
         beside = [block for event in every for block in (event.data or {}).get("blocks", ())]
         shown = sum(PAGE * 4 + DOCUMENT if "source" in block else len(str(block)) for block in beside)
         put_in = sum(len(part.text) + 200 for part in now.request.manifest.parts if part.before is not None)
+        if agent.children or agent.standing().record.parent is not None:  # room is kept for what is told of them
+            put_in += sum(300 + 120 * len(agent.children[:8]) for each in held if each.id == each.turn_id)
         total = len(request.bytes) + 400 * len(parts) + said + shown + put_in
-        # A calibration since the boundary does not count yet: whichever gives the most tokens may be that of then.
-        told = self.log.store.of_kind("config", (Segment(agent.id, 1, now.newest),))
-        known = [as_of(agent.standing(), event).config for event in (*told, agent.standing().record.fork_event)]
-        bytes_per_token = [request.size / ruler(request.provider, request.model, c).tokens(request.size) for c in known]
-        return total / min(*bytes_per_token, uncalibrated(*self._target(agent)))
+        return total / min(*self._rulers(agent, request), uncalibrated(*self._target(agent)))
+
+    def _rulers(self, agent: Agent, request: Request) -> list[float]:
+        """The bytes of a token by each calibration that there was: the newest counts since the next boundary."""
+        at = agent.standing()
+        told = self.log.store.of_kind("config", (Segment(agent.id, 1, at.newest),))
+        known = [as_of(at, event).config for event in (*told, at.record.fork_event)]
+        return [request.size / ruler(request.provider, request.model, c).tokens(request.size) for c in known]
 
     # Policy eager
 

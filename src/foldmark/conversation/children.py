@@ -49,6 +49,11 @@ def told_at(at: Standing, settled: int, newest: int) -> dict[int, Family]:
     return found
 
 
+def room_told(children: int) -> int:
+    """The bytes that are kept free for what a message is told of so many children, and of mail."""
+    return 300 + 120 * min(children, SHOWN)
+
+
 def told(family: Family, content: Callable[[int], str], *, reads_mail: bool) -> str:
     """The line for a family, empty if there is nothing to tell; `content` is the text of an event."""
     goals = {child.goal: title(content(child.goal)) for child in family.children if child.goal}

@@ -238,23 +238,25 @@ class Steady(Sender):
     def _grow(self, now: Moment, new: Sequence[Event]) -> int:
         """Take up messages by what they weigh, in steps as `growth.followed` finds them; the event up to which the
         request was made anew by that, 0 if it was not."""
-        most = min(filter(None, (self.budget, self.limit)), default=None)
-        if most is None:
+        if not self.budget and self.limit is None:
             return 0
         beside = {event.id: self._beside(now, event) for event in new if _opens(event)}
-        weights, taken, room = [entered(event, self.config) for event in new], 0, most * self.ruler.ratio
-        if self._size + sum(weights) + sum(beside.values()) > room:
+        weights, taken = [entered(event, self.config) for event in new], 0
+        # For what the model takes a calibration does not wait for the next boundary.
+        newest = self.pieces.calibrated(now.at.config.calibration).ratio if self.limit else 0
+        most = min(filter(None, (self.budget * self.ruler.ratio, (self.limit or 0) * newest)))
+        if self._size + sum(weights) + sum(beside.values()) > most:
             steps = list[Reach]()
 
             def lower(events: Sequence[Event]) -> tuple[Reach, int]:
                 nonlocal taken
                 self._window += events[taken:]
                 taken = len(events)
-                reach, self._size = self._lowered(room)
+                reach, self._size = self._lowered(most)
                 steps.append(reach)
                 return reach._replace(cut=0), self._size
 
-            followed(new, Reach(0, self._settled), self._size, room, self.config, lower, beside)
+            followed(new, Reach(0, self._settled), self._size, lambda _: most, self.config, lower, beside)
             if steps:
                 self._remake(now, steps[-1])
         self._window += new[taken:]

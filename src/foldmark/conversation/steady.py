@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from foldmark.conversation.children import told_at
+from foldmark.conversation.children import room_told, told_at
 from foldmark.conversation.natives import without
 from foldmark.conversation.sources import Sources, children_layer
 from foldmark.conversation.standing import Standing
@@ -25,11 +25,13 @@ from foldmark.core.native import blocks_of
 from foldmark.core.ports import Store
 from foldmark.core.prompt import Layer, Prompt
 from foldmark.core.request import Edge
-from foldmark.core.segments import Segment, Segments, subtract, until
+from foldmark.core.segments import END, Segment, Segments, subtract, until
 from foldmark.core.view import active_from, view
 from foldmark.core.weight import weight
 from foldmark.core.window import Units
-from foldmark.tokens.counting import BytesRuler
+from foldmark.tokens.counting import BytesRuler, ruler
+
+Room = Callable[[int], float]
 
 
 def boundary(at: Standing, opened: int) -> int:
@@ -140,31 +142,21 @@ class Steady:
         return boundary(at, Windowing(sources, self._config, self._target, None).opened())
 
     def windowed(self, limit: int | None) -> tuple[Prompt, Edge]:
-        """The prompt, and where it begins. Where it would pass `limit` in spite of all, older turns go [SPEC 5.3]."""
+        """The prompt, and where it begins; `limit` is the tokens that the model takes."""
         begun, edge = self.windowing.windowed(limit)
         settled = self._then.settled
         since = [event for event in self._at.store.messages(self._since(settled)) if event.kind != "system"]
         events, reach = [*self._window(edge.before), *since], Reach(0, settled)
-        most = min(filter(None, (self._config.sliding_context_tokens, limit)), default=None)
-        later: list[Event] = []
+        room, later = self._room(limit), list[Event]()
         if self._swap is not None:
             later = [event for event in events if event.id > self._swap.summary.id]
             events = [event for event in events if event.id < self._swap.summary.id]
-        if most is not None and since:
-            room = most * self._ratio
-            news = self._news(self._then.now, events, settled, first_of(events))
-            # What is told of children is short, and follows from what was sent: no step may hang on it.
-            beside = {at: sum(weight("user", layer.text, None, False, 0) for layer in news[at]) for at in news}
-            size, lower = self._measured(begun), self._lowered(room)
-            reach = followed(events, reach, size, room, self._config, lower, beside)
+        if room is not None and since:
+            beside, lower = self._beside(events, settled), self._lowered(room)
+            reach = followed(events, reach, self._measured(begun), room, self._config, lower, beside)
         if self._swap is not None:
-            return self._behind(self._swap, events[reach.cut :], later, reach, most, limit)
-        prompt = self._prompt(events[reach.cut :], reach)
-        if limit is not None and len(events) > reach.cut and self.windowing.tokens(prompt) > limit:
-            further, _ = self._lowered(limit * self._ratio)(events[reach.cut :])
-            reach = further._replace(cut=reach.cut + further.cut)
-            prompt = self._prompt(events[reach.cut :], reach)
-        shown = events[reach.cut :]
+            return self._behind(self._swap, events[reach.cut :], later, reach, room, limit)
+        prompt, shown = self._prompt(events[reach.cut :], reach), events[reach.cut :]
         edge = msgspec.structs.replace(
             edge,
             first=first_of(shown) or None,
@@ -174,11 +166,12 @@ class Steady:
         )
         if not reach.cut:
             return prompt, edge
+        most = min(filter(None, (self._config.sliding_context_tokens, limit)))
         detail = f"what came since would have passed {most:,} tokens: one step brought it to low water"
         return prompt, msgspec.structs.replace(edge, why="budget", detail=detail)
 
     def _behind(
-        self, swap: Swap, events: list[Event], later: list[Event], reach: Reach, most: float | None, limit: int | None
+        self, swap: Swap, events: list[Event], later: list[Event], reach: Reach, room: Room | None, limit: int | None
     ) -> tuple[Prompt, Edge]:
         """The prompt of what stayed behind a summary, as it was sent, with what came `later`. Where that would pass
         what it may hold, the summary is a boundary like any other."""
@@ -192,12 +185,10 @@ class Steady:
             event.call_id in ids for event in (*kept, *later) if event.kind == "tool_call"
         )
         prompt = whole if full else prompts.begun_with(whole, swap.kept, summary)
-        if not full and most is not None:
+        if not full and room is not None:
             then = prompts.begun_with(self._prompt(events, reach), swap.kept, summary)
-            room, at = most * self._ratio, Reach(0, swap.summary.id)
-            size = self._measured(then)
+            size, at = self._measured(then), Reach(0, swap.summary.id)
             full = followed([*kept, *later], at, size, room, self._config, self._lowered(room)) != at
-        full |= limit is not None and self.windowing.tokens(prompt) > limit
         if full:
             plain = self._plain()
             made = plain.windowed(limit)
@@ -227,17 +218,35 @@ class Steady:
             count += 1
         return units.newest(count)
 
-    @property
-    def _ratio(self) -> float:
-        ruler = self.windowing.ruler
-        return ruler.ratio if isinstance(ruler, BytesRuler) else self.windowing.plain.ratio
+    def _room(self, limit: int | None) -> Room | None:
+        """The bytes that a request may have, as is known at an event; None where nothing limits it.
 
-    def _lowered(self, room: float) -> Callable[[Sequence[Event]], tuple[Reach, int]]:
+        For the budget a calibration waits for the next boundary. What the model takes it would not take for that.
+        """
+        budget, own = self._config.sliding_context_tokens, Segment(self._at.record.id, self._then.settled + 1, END)
+        if not budget and limit is None:
+            return None
+        told = self._at.store.of_kind("config", (own,)) if limit is not None else []
+        ratios = [(0, self._ratio(self._config)), *((each, self._ratio(as_of(self._at, each).config)) for each in told)]
+
+        def room(event_id: int) -> float:
+            now = next(ratio for event, ratio in reversed(ratios) if event <= event_id)
+            return min(filter(None, (budget * ratios[0][1], (limit or 0) * now)))
+
+        return room
+
+    def _ratio(self, config: Config) -> float:
+        """The bytes of a token, as calibrated."""
+        found = ruler(self._target.provider, self._target.model, config)
+        return found.ratio if isinstance(found, BytesRuler) else self.windowing.plain.ratio
+
+    def _lowered(self, room: Room) -> Callable[[Sequence[Event]], tuple[Reach, int]]:
         def lower(events: Sequence[Event]) -> tuple[Reach, int]:
             bare = prompts.assemble(self._then.now, view((), self._target.wire.dialect, self._config))
             fixed = len(self.windowing.encoded(bare).data)
             shown, _ = evicted_as_sent(events, self._then.evicted, self._config, events[-1].id)
-            return lowered(shown, room * self._config.sliding_context_low_water, fixed, Sizes(self._config))
+            low = room(events[-1].id) * self._config.sliding_context_low_water
+            return lowered(shown, low, fixed, Sizes(self._config))
 
         return lower
 
@@ -262,6 +271,21 @@ class Steady:
         later = {place: [*news.get(place, ()), *told.get(place, ())] for place in {**news, **told}}
         prompt = prompts.assemble(layers, window, self._instruction, anchors_last=True, later=later)
         return prompt._replace(left_out=(*gone, *prompt.left_out))
+
+    def _beside(self, events: Sequence[Event], settled: int) -> dict[int, int]:
+        """The bytes that weigh of what is put in front of messages since the boundary.
+
+        What is told of children follows from what was sent, on which no step may hang: for it there is room for as many
+        as there were by then.
+        """
+        born = [child.fork_event for child in self._at.store.children(self._at.record.id)] if self._answers else []
+        news, found = self._news(self._then.now, events, settled, first_of(events)), dict[int, int]()
+        for opener in _openers(events, settled):
+            found[opener.id] = sum(weight("user", layer.text, None, False, 0) for layer in news.get(opener.id, ()))
+            there = sum(event < opener.id for event in born)
+            if there or (self._answers and self._at.record.parent is not None):
+                found[opener.id] += room_told(there)
+        return found
 
     def _news(
         self, layers: Sequence[Layer], events: Sequence[Event], settled: int, first: int

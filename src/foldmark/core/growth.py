@@ -34,15 +34,16 @@ def followed(
     events: Sequence[Event],
     reach: Reach,
     size: float,
-    most: float,
+    room: Callable[[int], float],
     config: Config,
     lower: Callable[[Sequence[Event]], tuple[Reach, int]],
     beside: Mapping[int, int] = MappingProxyType({}),
 ) -> Reach:
     """Where the request stands after `events`, the visible messages in order from where it began at the boundary.
 
-    `size` is the bytes of the request at event `reach.settled`, `most` what it may have; `lower` brings messages to low
-    water (`lowered`); `beside` is the bytes of what is put in front of a message, by its event.
+    `size` is the bytes of the request at event `reach.settled`, `room` what it may have, as is known at an event;
+    `lower` brings messages to low water (`lowered`); `beside` is the bytes of what is put in front of a message, by its
+    event.
     """
     waiting: set[int] = set()
     answering = False
@@ -63,13 +64,13 @@ def followed(
             continue
         size += entered(event, config) + beside.get(event.id, 0)
         # Nothing that comes later moves this: also where the answer never came, the model was asked.
-        if size > most and not answering and not waiting:
+        if size > room(event.id) and not answering and not waiting:
             last = index
             if stuck:
                 continue
             further, size = lower(events[reach.cut : index + 1])
             reach = further._replace(cut=reach.cut + further.cut)
-            stuck = size - _whole(events[: index + 1], config) > most
+            stuck = size - _whole(events[: index + 1], config) > room(event.id)
     if stuck and events[last].id > reach.settled:
         further, _ = lower(events[reach.cut : last + 1])
         reach = further._replace(cut=reach.cut + further.cut)
