@@ -53,6 +53,8 @@ class Played:
         return (self.wire.taken[-2] | self.wire.made[-2]) - self.wire.taken[-1]
 
     def _answer(self, body: Any) -> Reply:
+        if "compaction" in body:
+            return Reply((Say(("They talked.",)),))
         texts = [
             (index, block["text"])
             for index, message in enumerate(body["messages"])
@@ -231,6 +233,51 @@ def test_after_restore_the_blocks_are_sent_again() -> None:
         assert not play.lost
         assert len(play.wire.taken[-1]) == 6
         assert not any(play.wire.entries)
+
+
+def test_turns_behind_a_summary_of_the_api_keep_their_thinking(monkeypatch: pytest.MonkeyPatch) -> None:
+    with played() as play:
+        agent, wire = play.agent, play.wire
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key-1")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", play.server.url)
+        agent.configure("provider_compaction", True)
+        for calls in (1, 1, 0, 1, 1):
+            play.say(calls)
+        there, turns = wire.taken[-1] | wire.made[-1], list(dict.fromkeys(m.turn_id for m in agent.context().messages))
+        done = agent.do(f"/summarize ..{turns[2]}")
+        play.say(1)
+        stay = wire.taken[-2] & there
+        assert len(stay) == 6
+        assert done.data["thinking"] == {"lost": len(there - stay), "returned": 0}
+        assert wire.taken[-1] >= stay | wire.made[-2]  # with what was thought behind the summary
+        assert '"bound"' not in json.dumps([received.body for received in play.server.asked])
+
+        # What was summed up is back; what was thought behind the summary is bound to that.
+        restored = agent.do(f"/restore {done.event_id}")
+        before = wire.taken[-1] | wire.made[-1]
+        play.say(0)
+        assert set() < wire.taken[-1] < there
+        taken = wire.taken[-1]
+        assert restored.data["thinking"] == {"lost": len(before - taken), "returned": len(taken - before)}
+        assert not any(wire.entries)
+        assert not play.server.refusals
+
+
+def test_a_new_system_prompt_ends_what_a_summary_stands_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    with played() as play:
+        agent, wire = play.agent, play.wire
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key-1")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", play.server.url)
+        agent.configure("provider_compaction", True)
+        for _ in range(3):
+            play.say(0)
+        agent.do(f"/summarize ..{agent.context().messages[0].turn_id}")
+        play.say(0)
+        assert len(wire.taken[-1]) == 2
+        agent.do("/system edit Be brief.")
+        play.say(0)
+        assert not wire.taken[-1]
+        assert not any(wire.entries)
 
 
 def test_a_model_that_does_not_bind_is_told_nothing() -> None:

@@ -2,19 +2,20 @@
 
 A block counts while the system prompt, the set of tools and every message before its own are as they were, thinking
 and cache marks apart, and while the thinking block before it, if any is sent, is the one that was there then. From the
-first that fails on, all of them do. A block that the model cannot read is dropped in any case.
+first that fails on, all of them do. A block that the model cannot read is dropped in any case. A compaction that the
+server was asked for may stand for what it was made of, where what stays follows on that and nothing else changed.
 
-Source: platform.claude.com/docs/en/build-with-claude/preserved-thinking.
+Source: platform.claude.com/docs/en/build-with-claude/preserved-thinking and /compaction-thinking-blocks.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from plan import Http
+from plan import Http, Reply
 from wire_anthropic import AnthropicWire, error
 
 THINKING = ("thinking", "redacted_thinking")
@@ -50,6 +51,7 @@ class BoundWire(AnthropicWire):
         self.taken: list[set[str]] = []
         self.made: list[set[str]] = []
         self.entries: list[list[dict[str, str]]] = []
+        self.stood: dict[str, str] = {}  # what each compaction was made of, by its signature
         self._prefix = ""
 
     def sign(self, body: dict[str, Any]) -> str:
@@ -78,7 +80,7 @@ class BoundWire(AnthropicWire):
 
     def _checked(self, body: dict[str, Any]) -> tuple[set[str], list[dict[str, str]]]:
         taken, entries, before, failed = set[str](), list[dict[str, str]](), None, False
-        prefixes = _prefixes(body)
+        prefixes, instead = _prefixes(body), self._instead(body)
         self._prefix = prefixes[-1]
         for index, message in enumerate(body["messages"]):
             for place, block in enumerate(message["content"]):
@@ -86,7 +88,7 @@ class BoundWire(AnthropicWire):
                     continue
                 signature = _signature(block)
                 signed = self.known[signature]
-                wrong = signed.prefix != prefixes[index] or before not in (None, signed.before)
+                wrong = signed.prefix not in (prefixes[index], instead[index]) or before not in (None, signed.before)
                 failed, before = failed or (wrong and body["model"] not in UNCHECKED), signature
                 unread = signed.model in UNREAD.get(body["model"], ())
                 if failed or unread:
@@ -96,6 +98,23 @@ class BoundWire(AnthropicWire):
                 else:
                     taken.add(signature)
         return taken, entries
+
+    def _instead(self, body: dict[str, Any]) -> list[str]:
+        """What would stand in front of each message with what the compaction was made of in its place."""
+        first, *others = body["messages"]
+        made_of = self.stood.get(str(first["content"][0].get("signature")))
+        if made_of is None or not others or first["role"] == others[0]["role"] or len(first["content"]) > 1:
+            return [""] * (len(others) + 1)
+        whole = json.loads(made_of)
+        if _prefixes({**whole, "messages": []}) != _prefixes({**body, "messages": []}):
+            return [""] * (len(others) + 1)
+        found = _prefixes({**whole, "messages": [*whole["messages"], *others]})
+        return found[len(whole["messages"]) - 1 :]
+
+    def _compacted(self, reply: Reply, body: dict[str, Any]) -> Iterator[bytes]:
+        if body["messages"][-1]["role"] == "assistant" and body["model"] not in UNCHECKED:
+            self.stood[f"signed {len(self._signed)}"] = json.dumps(body)
+        yield from super()._compacted(reply, body)
 
     def _start(self, usage: dict[str, Any], body: dict[str, Any]) -> bytes:
         start = super()._start(usage, body)

@@ -217,7 +217,8 @@ class Agent(Timeline):
             from foldmark.conversation import thinking  # 20 ms, and only some models need it
 
             left = msgspec.structs.replace(fold, segments=subtract(fold.segments, erasing))
-            thoughts = thinking.changed(self, at, msgspec.structs.replace(at, fold=left, size=changed.after))
+            there = msgspec.structs.replace(at, fold=left, size=changed.after)
+            thoughts = thinking.changed(self, at, there, operation)
         return Outcome(operation, fold, changed, prefix, evicted, whole, thoughts)
 
     def redact(self, turn_id: int, *, actor: str = "human", reason: str | None = None) -> Receipt:

@@ -37,11 +37,13 @@ def compacted(agent: "Agent", decided: Summary) -> Made | None:
     Blocks, and writes nothing but what was sent. Raises CommandError where `provider_editing` is on as well, which the
     API refuses, FoldmarkError if it writes no summary.
     """
+    from foldmark.conversation.thinking import binding
     from foldmark.providers.wires import wire_of
 
     at = agent.standing()
     provider, _, model = at.config.model.partition("/")
-    if not at.config.provider_compaction or not wire_of(provider, at.given.dialects).compacts(model):
+    wire = wire_of(provider, at.given.dialects)
+    if not at.config.provider_compaction or not wire.compacts(model):
         return None
     check_together(at.config)
     system = ranges_of(at, at.store.lookup(at.store.of_kind("system", at.visible)))
@@ -54,7 +56,9 @@ def compacted(agent: "Agent", decided: Summary) -> Made | None:
     if "context_management" in request.body or request.tokens > agent.window:
         return None
     record_sent(agent, request, upto=upto)
-    pieces = agent.log.compact(request)
+    answer = agent.log.compact(request)
+    # Only a model that binds thinking knows what its summary stands for.
+    pieces = wire.bind(lambda: request.body, answer) if binding(at) else answer
     made = next((piece for piece in pieces if isinstance(piece, Compacted)), None)
     if made is None or not made.text.strip():
         why = next((piece.said for piece in pieces if isinstance(piece, Stopped)), "")
@@ -62,7 +66,7 @@ def compacted(agent: "Agent", decided: Summary) -> Made | None:
             f"{at.config.model} wrote no summary ({why or 'it said nothing'}); nothing was changed. Ask again, or have "
             "Foldmark ask for one: /config set provider_compaction=off"
         )
-    form = form_of(agent, made, wire_of(provider).reads)
+    form = form_of(agent, made, wire.reads)
     summary = standing_for(at, form, ranges)
     return Made(
         replace(summary, state=decided.state, span=decided.span, widened=decided.widened, kept=upto or None), made.text

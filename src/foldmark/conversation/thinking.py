@@ -8,8 +8,10 @@ from msgspec import structs
 from foldmark.conversation.receipts import Thoughts
 from foldmark.core.config import Config
 from foldmark.core.errors import CommandError
+from foldmark.core.events import Operation, Summary
 from foldmark.core.prompt import Prompt
 from foldmark.core.request import Options
+from foldmark.providers.anthropic_binding import staying
 from foldmark.providers.anthropic_thinking import binds
 from foldmark.providers.wires import Wire, wire_of
 from foldmark.tokens.models import model_of, reads
@@ -43,16 +45,22 @@ def sent(wire: Wire, model: str, prompt: Prompt, body: Mapping[str, Any]) -> fro
     return frozenset(each for each, maker in found.items() if maker in read)
 
 
-def changed(agent: "Agent", at: "Standing", there: "Standing") -> Thoughts:
-    """What becomes of the thinking in the agent's next request when it stands `there` instead of `at`; nothing for
-    models that do not bind it. It takes both requests, so it costs what the window holds."""
-    if not (_bound(at) or _bound(there)) or at.store.newest("usage", at.lineage) is None:  # no model has answered
+def changed(agent: "Agent", at: "Standing", there: "Standing", operation: Operation | None = None) -> Thoughts:
+    """What becomes of the thinking in the agent's next request when it stands `there` instead of `at`, by an operation
+    if one is given; nothing for models that do not bind it. It takes both requests, so it costs what the window holds.
+    """
+    if not (binding(at) or binding(there)) or at.store.newest("usage", at.lineage) is None:  # no model has answered
         return Thoughts()
-    before, after = agent.request(at=at).thinking, agent.request(at=there).thinking
+    request = agent.request(at=at)
+    if isinstance(operation, Summary) and operation.kept and operation.native:  # what it stands for is not recorded yet
+        (items,) = operation.native.values()
+        return Thoughts(len(request.thinking - staying(request.body, items[-1])))
+    before, after = request.thinking, agent.request(at=there).thinking
     return Thoughts(len(before - after), len(after - before))
 
 
-def _bound(at: "Standing") -> bool:
+def binding(at: "Standing") -> bool:
+    """Whether the agent's model binds thinking."""
     provider, _, model = at.config.model.partition("/")
     try:
         return _binds(wire_of(provider, at.given.dialects), model)

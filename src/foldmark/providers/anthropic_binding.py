@@ -2,10 +2,14 @@
 
 Newer models take a thinking block only behind what stood in front of it when it was made: the system prompt, the tools,
 in whatever order, and every message. Cache marks and other thinking do not count, but each block knows the one in front
-of it: blocks may be left out at the beginning, and not between others. A compaction block stands for all in front of
-it. So an answer's thinking is kept with a hash of its prefix, and is sent while that is the prefix of the request.
+of it: blocks may be left out at the beginning, and not between others. So an answer's thinking is kept with a hash of
+its prefix, and is sent while that is the prefix of the request.
 
-Source: platform.claude.com/docs/en/build-with-claude/preserved-thinking and /preserved-thinking/prefix-checks.
+What is thought behind a compaction block is bound to that. What was thought before, in turns that stay behind a summary
+that the API was asked for, stays valid: so such a block is kept with the prefix that it took the place of.
+
+Source: platform.claude.com/docs/en/build-with-claude/preserved-thinking, /preserved-thinking/prefix-checks and
+/compaction-thinking-blocks.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +17,7 @@ from hashlib import sha256
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from foldmark.core.answer import BOUND, Compacted, Kept, Piece, behind
 from foldmark.core.prompt import Prompt
@@ -23,47 +28,65 @@ _DIGITS = 32
 
 
 class _Prefix:
-    """The hash of what stands in front of a block, while a request is gone through."""
+    """The hash of what stands in front of a block, while a request is gone through; behind a compaction also `instead`,
+    what it would be with what that took the place of."""
 
     def __init__(self, system: Sequence[Block], tools: Sequence[Block]) -> None:
-        self._fixed = sha256()
+        fixed = sha256()
         for block in (*system, *sorted(tools, key=lambda tool: str(tool.get("name")))):
-            self._fixed.update(_canonical(block))
-        self._hash, self._role = self._fixed.copy(), ""
+            fixed.update(_canonical(block))
+        self._fixed = self.own = fixed.hexdigest()[:_DIGITS]
+        self.instead: str | None = None
+        self.role = ""
 
     def add(self, role: str, block: Block) -> None:
-        """A block follows that is no thinking."""
+        """A block follows that is no thinking. A compaction loses what it is `BOUND` to."""
+        new = b"" if role == self.role else role.encode() + b"\n"
         if block["type"] == COMPACTION:
-            self._hash, self._role = self._fixed.copy(), ""
-        if role != self._role:
-            self._hash.update(role.encode() + b"\n")
-            self._role = role
-        self._hash.update(_canonical(block))
+            bound, self.own, new = block.pop(BOUND, None), self._fixed, role.encode() + b"\n"
+            same = isinstance(bound, dict) and bound.get("fixed") == self._fixed
+            self.instead = str(bound["prefix"]) if same else None
+        elif self.instead is not None:
+            self.instead = _chained(self.instead, new, block)
+        self.own, self.role = _chained(self.own, new, block), role
 
-    def __str__(self) -> str:
-        return self._hash.hexdigest()[:_DIGITS]
+    def taken(self) -> dict[str, str] | None:
+        """What a compaction of all this takes the place of; None where the API would take it and the next message for
+        one."""
+        return {"fixed": self._fixed, "prefix": self.own} if self.role == "assistant" else None
 
 
 def bind(asked: Callable[[], Mapping[str, Any]], pieces: Sequence[Piece]) -> tuple[Piece, ...]:
-    """The pieces of an answer, each thinking block with what it is bound to; `asked` gives the request, if it is
-    needed."""
-    if not any(isinstance(piece, Kept) and _is_thought(piece.block) for piece in pieces):
+    """The pieces of an answer, each thinking block with what it is bound to, and a compaction that was asked for with
+    what it takes the place of; `asked` gives the request, if it is needed."""
+    thought = any(isinstance(piece, Kept) and _is_thought(piece.block) for piece in pieces)
+    if not thought and not any(isinstance(piece, Compacted) for piece in pieces):
         return tuple(pieces)
     body = asked()
     prefix, before = _Prefix(body.get("system", ()), body.get("tools", ())), None
     bound: dict[str, dict[str, Any]] = {}
-    for role, block in (*_blocks(body["messages"]), *(("assistant", block) for block in _as_sent(pieces))):
-        if not _is_thought(block):
+    for role, block in _blocks(body["messages"]):
+        if _is_thought(block):
+            before = mark(block)
+        else:
             prefix.add(role, block)
+    taken = prefix.taken() if "compaction" in body else None
+    for block in _as_sent(pieces):
+        if not _is_thought(block):
+            prefix.add("assistant", block)
             continue
-        bound[mark(block)] = {"model": body.get("model"), "prefix": str(prefix), "after": before}
+        bound[mark(block)] = {"model": body.get("model"), "prefix": prefix.own, "after": before}
         before = mark(block)
-    return tuple(_with(piece, bound) if isinstance(piece, Kept) else piece for piece in pieces)
+    return tuple(_with(piece, bound, taken) for piece in pieces)
 
 
-def _with(kept: Kept, bound: Mapping[str, dict[str, Any]]) -> Kept:
-    known = bound.get(mark(kept.block)) if _is_thought(kept.block) else None
-    return kept if known is None else Kept({**kept.block, BOUND: known})
+def _with(piece: Piece, bound: Mapping[str, dict[str, Any]], taken: dict[str, str] | None) -> Piece:
+    if isinstance(piece, Compacted) and taken is not None:
+        return structs.replace(piece, items=(*piece.items[:-1], {**piece.items[-1], BOUND: taken}))
+    if isinstance(piece, Kept) and _is_thought(piece.block):
+        known = bound.get(mark(piece.block))
+        return piece if known is None else Kept({**piece.block, BOUND: known})
+    return piece
 
 
 def _as_sent(pieces: Sequence[Piece]) -> Iterator[Block]:
@@ -80,8 +103,8 @@ def _as_sent(pieces: Sequence[Piece]) -> Iterator[Block]:
 
 
 def keep_valid(messages: list[Block], system: Sequence[Block], tools: Sequence[Block], *, binds: bool) -> None:
-    """Take out of the messages of a request the thinking that a model which `binds` it would refuse, and from the rest
-    what it is `BOUND` to.
+    """Take out of the messages of a request the thinking that a model which `binds` it would refuse, and from all
+    blocks what they are `BOUND` to.
 
     What fits stays as far back from the newest as each block stands behind the one in front of it. A block without a
     hash was made in another program, or recorded before there were hashes.
@@ -96,13 +119,28 @@ def keep_valid(messages: list[Block], system: Sequence[Block], tools: Sequence[B
                 prefix.add(role, block)
             continue
         bound = block.pop(BOUND, None)
-        if prefix is not None and isinstance(bound, dict) and bound.get("prefix") == str(prefix):
+        if prefix is not None and isinstance(bound, dict) and bound.get("prefix") in (prefix.own, prefix.instead):
             fitting.append((block, bound.get("after")))
+    for _, block in found:
+        block.pop(BOUND, None)
     if prefix is not None:
         begin = max(len(fitting) - 1, 0)
         while begin and fitting[begin][1] == mark(fitting[begin - 1][0]):
             begin -= 1
         _only(messages, {id(block) for block, _ in fitting[begin:]})
+
+
+def staying(body: Mapping[str, Any], compaction: Mapping[str, Any]) -> set[str]:
+    """The thinking blocks of a request, by their marks, that stay valid when a compaction that was asked for takes the
+    place of what it is bound to."""
+    prefix, behind, found = _Prefix(body.get("system", ()), body.get("tools", ())), False, set[str]()
+    for role, block in _blocks(body["messages"]):
+        if not _is_thought(block):
+            prefix.add(role, dict(block))
+            behind = behind or compaction.get(BOUND, 0) == prefix.taken()
+        elif behind:
+            found.add(mark(block))
+    return found
 
 
 def without(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,6 +181,10 @@ def _is_thought(block: Mapping[str, Any]) -> bool:
 
 def _blocks(messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Block]]:
     return ((message["role"], block) for message in messages for block in message["content"])
+
+
+def _chained(before: str, new: bytes, block: Mapping[str, Any]) -> str:
+    return sha256(before.encode() + new + _canonical(block)).hexdigest()[:_DIGITS]
 
 
 def _canonical(block: Mapping[str, Any]) -> bytes:
