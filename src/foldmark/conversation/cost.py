@@ -299,7 +299,7 @@ class _End(NamedTuple):
 
 
 def _same(before: Sequence[Item], items: Sequence[Item]) -> int:
-    """With how many items both begin."""
+    """How many items both requests begin with."""
     low, high = 0, min(len(before), len(items))
     while low < high:
         middle = (low + high + 1) // 2

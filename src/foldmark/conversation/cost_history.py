@@ -107,7 +107,7 @@ class Moment(Struct):
     _new: list[Event] = []
 
     def follow(self, new: list[Event], *, goes_on: bool) -> None:
-        """Go on with what is new behind what is there, or else instead of it."""
+        """Take up what is new: behind what is there if the conversation `goes_on`, otherwise in its place."""
         calls = {event.id for event in new if event.kind == "tool_call"}
         late = any((e.kind == "tool_result" and e.answers not in calls) or begins(e) < e.id for e in new)
         if goes_on and not late:

@@ -34,7 +34,7 @@ class Sender:
         self.ruler = pieces.ruler
 
     def items(self, now: Moment) -> list[Item]:
-        """The request at a moment, its head first. To be asked at every moment, in order."""
+        """The request at a moment, its head first. Call it for every moment, in order."""
         raise NotImplementedError
 
     def request(self, now: Moment) -> list[Item]:

@@ -128,8 +128,8 @@ class Receipt(Struct, frozen=True):
 
 
 def thoughts_told(data: Mapping[str, Any], *, would: bool = False) -> list[str]:
-    """What a person is told of the thinking in a receipt, or in a preview of what `would` be; nothing if there is
-    nothing to say."""
+    """What a receipt, or a preview of what `would` be, tells a person about thinking; empty if there is nothing to
+    tell."""
     can, found = "could" if would else "can", data.get("thinking") or {}
     both = (("lost", "no longer be sent"), ("returned", "be sent again"))
     return [f"{count(found[way], 'thinking block')} {can} {word}" for way, word in both if found.get(way)]

@@ -57,7 +57,7 @@ class Bill(NamedTuple):
 
     @property
     def written(self) -> float:
-        """The tokens of `write`, one that is kept for an hour counted as the 1.6 that it costs as much as."""
+        """The tokens of `write`, where one that is kept for an hour counts as 1.6: that is what it costs."""
         return self.write + self.hour * (WRITE["1h"] / WRITE["5m"] - 1)
 
 

@@ -17,9 +17,8 @@ from foldmark.core.wording import count, listing
 NEGLIGIBLE = 256
 """Tokens that may be missing without a reason: caches keep beginnings in steps, and counts are a little off."""
 
-
 NAMED = 3
-"""Operations that are named one by one; of earlier ones their number is told."""
+"""Operations that are named one by one; of earlier ones only the number is told."""
 
 
 class Answered(Struct, frozen=True):
@@ -31,9 +30,11 @@ class Answered(Struct, frozen=True):
 
 
 class Between(Struct, frozen=True):
-    """What lies between two requests. `operations` are those recorded that change what is sent: their events, and what
-    they did in words. The others are called only if needed: `settings` returns those that have another value, `begins`
-    whether the later request begins with the whole of the other, None if one of them cannot be made again as it was.
+    """What lies between two requests.
+
+    `operations` are those that change what is sent: their events, and what they did in words. The other two are called
+    only when needed: `settings` returns the names of those that have another value, `begins` whether the later request
+    begins with the whole earlier one (None if one of them cannot be rebuilt).
     """
 
     operations: Sequence[tuple[int, str]]
@@ -42,9 +43,11 @@ class Between(Struct, frozen=True):
 
 
 class Reason(Struct, frozen=True):
-    """Why something was not read. `why` is `first`, `pause`, `model`, `operation`, `settings`, `system`, `tools`,
-    `planning`, `window`, `results`, `layers`, `older`,
-    `provider` or `unknown`; `event` is the operation's."""
+    """Why something was not read.
+
+    `why` is `first`, `pause`, `model`, `operation`, `settings`, `system`, `tools`, `planning`, `window`, `results`,
+    `layers`, `older`, `provider` or `unknown`; `event` is the operation's.
+    """
 
     why: str
     text: str
@@ -52,7 +55,7 @@ class Reason(Struct, frozen=True):
 
 
 class Missed(Struct, frozen=True):
-    """How many tokens the cache did not have of the `held` that it was to have, and why; no reasons if it had them."""
+    """How many of the `held` tokens the cache should have had but did not, and why; no reasons if it had them all."""
 
     held: int
     tokens: int
