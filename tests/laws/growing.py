@@ -26,6 +26,7 @@ from foldmark.conversation.windowing import RESERVE
 from foldmark.core.answer import Compacted, Usage
 from foldmark.core.caching import blocks
 from foldmark.core.events import OPERATION_KINDS
+from foldmark.core.growth import SAFE
 from foldmark.core.media import PAGE
 from foldmark.core.prompt import EMPTY, Prompt
 from foldmark.core.request import Options, Part, Request, ToolCall, ToolSpec
@@ -260,11 +261,11 @@ class History:
             (self._grown if self.policy == "steady" else self._afresh)(agent, before, now)
         if not is_sent(request) or self.open.get(agent.id):
             return
-        most = min(self.budget, self.limit or self.budget)
         if self.policy == "steady":
             tokens = ceil(request.size / max(self._rulers(agent, request)))
             # Since the boundary messages are counted by their weights, which no frame of DeepSeek's thinking is in.
-            assert tokens <= most * 1.05 or one_turn(request), (tokens, request.manifest.edge)
+            fits = tokens <= min(self.budget * 1.05, self.limit or tokens)
+            assert fits or one_turn(request), (tokens, request.manifest.edge)
             put_in = [(p.layer, p.event, p.memo) for p in request.manifest.parts if p.layer in ("state", "memos")]
             assert len(set(put_in)) == len(put_in), "nothing is put in twice"
         sent = record_sent(agent, request)
@@ -300,7 +301,7 @@ class History:
             self.seen["window steps"] += 1
         else:
             size = self._would_have(agent, before, now)
-            assert size > min(self.budget, self.limit or self.budget), "a step that no size justifies"
+            assert size > min(self.budget, SAFE * (self.limit or self.budget)), "a step that no size justifies"
             self.seen["budget steps"] += 1
 
     def _stepped(self, agent: Agent, before: Seen, now: Seen) -> bool:

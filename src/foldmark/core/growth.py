@@ -20,6 +20,10 @@ from foldmark.core.view import active_from, tiers
 from foldmark.core.weight import shown_bytes, weight
 from foldmark.core.window import Units
 
+SAFE = 0.95
+"""The share of the model's window that weights may fill: they are estimates, and a provider refuses what is too
+much."""
+
 
 class Reach(NamedTuple):
     """How far back a request reaches into the messages that it could hold: without the first `cut`. What stood there at
