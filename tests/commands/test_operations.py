@@ -292,15 +292,14 @@ def statements(log: Log, act: Callable[[], object]) -> int:
 
 
 def test_the_cost_of_a_drop_follows_the_turns_named(log: Log, agent: Agent) -> None:
-    """Neither the messages in them nor the history; two statements read a turn."""
+    """Neither the messages in them nor the history; and all turns are read with one statement."""
     counts = {}
     for calls in (1, 40):
         for turns in (1, 10):
             made = said(agent, *(f"{calls} {number}" for number in range(turns)), calls=calls)
             wanted = [(made[0], made[-1])]
             counts[calls, turns] = statements(log, lambda: decide.drop(agent.standing(), wanted))  # noqa: B023
-    assert counts[1, 1] == counts[40, 1]
-    assert counts[1, 10] == counts[40, 10] == counts[1, 1] + 2 * 9
+    assert len(set(counts.values())) == 1
 
 
 # Lists

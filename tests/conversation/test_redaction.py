@@ -308,7 +308,7 @@ def test_one_of_three_hundred(
                 agent for agent in log.agents() if agent.parent and opened < agent.standing().record.fork_event
             ]
             by_whom = inherited[-1] if by and number != 50 and inherited else log.agent("root")
-            gone |= {message.id for message in log.store.turn(opened)}
+            gone |= {message.id for message in log.store.turns([opened])[opened]}
             by_whom.do(f"/message remove {opened} --yes")
             assert in_files(path, told) == {}
         assert in_tables(log, told) == []
@@ -543,7 +543,7 @@ def test_all_else_is_as_it_was(deeds: list[tuple[str, int, int]], number: int) -
         agent = family(root)[number % len(family(root))]
         there_are = [row["id"] for row in agent.do("/message list 99").data["turns"]]
         agent = agent if chosen in there_are else root
-        gone = {message.id for message in log.store.turn(chosen)}
+        gone = {message.id for message in log.store.turns([chosen])[chosen]}
         states = {event.id for id in range(1, 999) if (event := log.store.event(id)) and event.kind == "state"}
         owner = log.store.event(chosen)
         assert owner is not None
@@ -574,7 +574,7 @@ def test_owner_child_and_grandchild(log: Log, path: Path, agent: Agent, eraser: 
     for number, each in enumerate(all_of_them):
         plain(each, f"after {number}")
     before = [shown(each.context()) for each in all_of_them]
-    gone = {message.id for message in log.store.turn(opened)}
+    gone = {message.id for message in log.store.turns([opened])[opened]}
     result = all_of_them[eraser].do(f"/message remove {opened} --yes")
     assert {*result.data["agents"]} == {each.id for each in all_of_them}
     nothing_left(log, path, secrets)
@@ -695,7 +695,7 @@ def test_operations_in_the_turn_mean_what_they_meant(log: Log, path: Path, agent
     plain(agent, "after")
     plain(child, "child")
     before = [shown(each.context()) for each in (agent, child)]
-    gone = {message.id for message in log.store.turn(opened)}
+    gone = {message.id for message in log.store.turns([opened])[opened]}
     agent.do(f"/message remove {opened} --yes")
     nothing_left(log, path, secrets)
     for each, then in zip((agent, child), before, strict=True):
@@ -785,7 +785,7 @@ def test_the_tombstone(log: Log, agent: Agent) -> None:
         assert (by.data or {})["turn"] == opened
     assert columns(log, end)["redacted"] is None
     assert log.store.erased_by(end) is None
-    assert log.store.turn(opened) == []
+    assert log.store.turns([opened])[opened] == []
     assert agent.do(f"/context explain {opened}").data["reason"] == "erased"
 
 

@@ -30,7 +30,7 @@ def counted(agent: Agent, fresh: int, output: int) -> None:
 
 def weighed(agent: Agent, turn: int) -> list[Weighed | None]:
     messages = list(
-        agent.log.store.messages(tuple((agent.id, each.id, each.id) for each in agent.log.store.turn(turn)))
+        agent.log.store.messages(tuple((agent.id, each.id, each.id) for each in agent.log.store.turns([turn])[turn]))
     )  # type: ignore[misc]
     found = snapshots(agent.standing(), messages)
     return [found.get(message.id) for message in messages]

@@ -68,7 +68,7 @@ def test_memos_are_there_in_another_connection(store: SqliteStore, path: Path) -
     save(store, "Tabs.")
     second = SqliteStore(str(path), create=False)
     assert second.memos(10) == store.memos(10)
-    assert second.memos_with(["fly"], END, 5) == store.memos_tagged(["infra"], 5) == [store.memo(1)]
+    assert second.memos_with([(["fly"], END)], 5)[0] == store.memos_tagged(["infra"], 5) == [store.memo(1)]
     second.close()
 
 
@@ -93,17 +93,17 @@ def test_words_are_looked_for_in_content_and_tags(store: SqliteStore) -> None:
     save(store, "Die Größe der Datenbank")
     save(store, "nothing of it", "api-design", "größe")
     save(store, "user_session holds tokens")
-    assert ids(store.memos_with(["große"], END, 5)) == [2, 1]
-    assert ids(store.memos_with(["design"], END, 5)) == [2]
-    assert ids(store.memos_with(["user_session"], END, 5)) == [3]
-    assert ids(store.memos_with(["session_user"], END, 5)) == []
+    assert ids(store.memos_with([(["große"], END)], 5)[0]) == [2, 1]
+    assert ids(store.memos_with([(["design"], END)], 5)[0]) == [2]
+    assert ids(store.memos_with([(["user_session"], END)], 5)[0]) == [3]
+    assert ids(store.memos_with([(["session_user"], END)], 5)[0]) == []
 
 
 def test_rare_words_count_for_more_and_all_words_for_most(store: SqliteStore) -> None:
     for text in ("deploy alpha", "deploy beta", "deploy gamma", "deploy gamma delta"):
         save(store, text)
-    assert ids(store.memos_with(["deploy", "alpha"], END, 3)) == [1, 4, 3]
-    assert ids(store.memos_with(["deploy", "gamma"], END, 5)) == [4, 3, 2, 1]
+    assert ids(store.memos_with([(["deploy", "alpha"], END)], 3)[0]) == [1, 4, 3]
+    assert ids(store.memos_with([(["deploy", "gamma"], END)], 5)[0]) == [4, 3, 2, 1]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_rare_words_count_for_more_and_all_words_for_most(store: SqliteStore) ->
 )
 def test_nothing_that_is_looked_for_is_syntax(store: SqliteStore, word: str) -> None:
     save(store, "a secret b content")
-    found = store.memos_with([word], END, 5)
+    found = store.memos_with([([word], END)], 5)[0]
     assert ids(found) == ([1] if word in ("secret*", "^secret") else [])
 
 
@@ -122,13 +122,13 @@ def test_only_memos_from_before_an_event(store: SqliteStore) -> None:
     save(store, "deploy alpha")
     save(store, "deploy beta")
     opener = append(store)
-    before = store.memos_with(["deploy", "beta"], opener, 5)
+    before = store.memos_with([(["deploy", "beta"], opener)], 5)[0]
     assert ids(before) == [2, 1]
     for _ in range(5):
         save(store, "deploy beta")
-    assert store.memos_with(["deploy", "beta"], opener, 5) == before
-    assert len(store.memos_with(["deploy"], append(store), 10)) == 7
-    assert store.memos_with(["deploy"], 1, 10) == []
+    assert store.memos_with([(["deploy", "beta"], opener)], 5)[0] == before
+    assert len(store.memos_with([(["deploy"], append(store))], 10)[0]) == 7
+    assert store.memos_with([(["deploy"], 1)], 10)[0] == []
 
 
 def test_ids_are_never_used_again(store: SqliteStore, path: Path) -> None:
@@ -148,14 +148,14 @@ def test_a_removed_memo_leaves_no_trace(store: SqliteStore, path: Path) -> None:
     for number in range(30):
         save(store, f"Zanzibar number {number}", f"zanzibar-{number}")
     save(store, "Kilimanjaro", "mountain")
-    assert ids(store.memos_with(["zanzibar"], END, 100)) == list(range(30, 0, -1))
+    assert ids(store.memos_with([(["zanzibar"], END)], 100)[0]) == list(range(30, 0, -1))
     for memo_id in range(1, 31):
         store.remove_memo(memo_id)
     assert store.forget_erased()
     assert b"anzibar" not in path.read_bytes() + path.with_name("log.db-wal").read_bytes()
     assert b"Kilimanjaro" in path.read_bytes()
-    assert store.memos_with(["zanzibar"], END, 5) == store.memos_tagged(["zanzibar-1"], 5) == []
-    assert ids(store.memos_with(["mountain"], END, 5)) == [31]
+    assert store.memos_with([(["zanzibar"], END)], 5)[0] == store.memos_tagged(["zanzibar-1"], 5) == []
+    assert ids(store.memos_with([(["mountain"], END)], 5)[0]) == [31]
 
 
 def test_what_fails_leaves_nothing(store: SqliteStore) -> None:
@@ -166,13 +166,13 @@ def test_what_fails_leaves_nothing(store: SqliteStore) -> None:
 
     with pytest.raises(KeyError):
         fails()
-    assert (store.memos(5), store.memos_with(["one"], END, 5), store.memo_tags(5)) == ([], [], [])
+    assert (store.memos(5), store.memos_with([(["one"], END)], 5)[0], store.memo_tags(5)) == ([], [], [])
 
 
 def test_several_threads_save_and_look(store: SqliteStore) -> None:
     def work(number: int) -> tuple[int, list[int]]:
         memo_id = save(store, f"thread{number} says hello", f"tag{number % 3}")
-        return memo_id, ids(store.memos_with([f"thread{number}"], END, 5))
+        return memo_id, ids(store.memos_with([([f"thread{number}"], END)], 5)[0])
 
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(work, range(40)))
@@ -193,9 +193,9 @@ def test_the_words_that_find_a_memo_stand_in_it(memos: list[str], prompt: str) -
     for text in memos:
         save(store, text)
     for words in (keywords(prompt), named(prompt)):
-        found = ids(store.memos_with(words, END, 100))
+        found = ids(store.memos_with([(words, END)], 100)[0])
         assert sorted(found) == [id for id, text in enumerate(memos, start=1) if standing_in(words, text)]
-        assert found == ids(store.memos_with(words, END, 100))
+        assert found == ids(store.memos_with([(words, END)], 100)[0])
     store.close()
 
 

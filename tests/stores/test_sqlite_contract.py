@@ -79,7 +79,7 @@ def test_what_is_stored_is_there_in_another_connection(tmp_path: Path) -> None:
     append(first, "uuid-a", draft(), draft("assistant", "hi"))
     second = SqliteStore(path, create=False)
     assert everything(second) == everything(first)
-    assert second.standing("uuid-a") == first.standing("uuid-a")
+    assert second.head("uuid-a") == first.head("uuid-a")
     first.close()
     second.close()
 
@@ -93,18 +93,18 @@ def test_agents(store: SqliteStore) -> None:
     assert store.children("uuid-a") == [child]
     assert store.children("uuid-b") == []
     assert [each.id for each in store.agents()] == ["uuid-a", "uuid-b", "uuid-c"]
-    assert store.named("a") == store.standing("uuid-a")[0]
-    assert store.standing("uuid-a")[0] == AgentRecord("uuid-a", "a", None, 0, NOW, head=1)
+    assert store.named("a") == store.head("uuid-a").record
+    assert store.head("uuid-a").record == AgentRecord("uuid-a", "a", None, 0, NOW, head=1)
     assert store.named("uuid-a") is None
     assert store.agent("nobody") is None
-    assert store.standing("uuid-c") == (child, (birth("uuid-c", at), Size(0, 0)))
+    assert store.head("uuid-c")[:2] == (child, (birth("uuid-c", at), Size(0, 0)))
 
 
 def test_the_stored_segments_come_back_as_they_were(store: SqliteStore) -> None:
     fold = Fold("uuid-a", (Segment("uuid-b", 1, 2), Segment("uuid-a", 5, END)), {"M é": 4, "A": 3}, (1, 2), 7)
     store.save_fold(birth("uuid-a"), Size(0, 0))
     store.save_fold(fold, Size(-3, -40))
-    found = store.standing("uuid-a")[1]
+    found = store.head("uuid-a").cache
     assert found == (fold, Size(-3, -40))
     assert list(found[0].marks) == ["M é", "A"]
     assert isinstance(found[0].segments[0], Segment)
@@ -112,7 +112,7 @@ def test_the_stored_segments_come_back_as_they_were(store: SqliteStore) -> None:
 
 def test_an_unknown_agent_is_damage(store: SqliteStore) -> None:
     for ask in (
-        lambda: store.standing("nobody"),
+        lambda: store.head("nobody"),
         lambda: store.size((Segment("nobody", 1, 2),)),
         lambda: list(store.messages((Segment("nobody", 1, 2),))),
     ):
@@ -141,7 +141,7 @@ def test_an_unexpected_head_is_a_conflict_and_writes_nothing(store: SqliteStore)
 def test_a_block_that_raises_leaves_nothing(store: SqliteStore, error: BaseException) -> None:
     append(store, "uuid-a", draft())
     store.save_fold(birth("uuid-a"), Size(0, 0))
-    before = (everything(store), store.agents(), store.standing("uuid-a"))
+    before = (everything(store), store.agents(), store.head("uuid-a"))
 
     def fail() -> None:
         with store.appending("uuid-a", 1) as appender:
@@ -153,13 +153,13 @@ def test_a_block_that_raises_leaves_nothing(store: SqliteStore, error: BaseExcep
 
     with pytest.raises(type(error)):
         fail()
-    assert (everything(store), store.agents(), store.standing("uuid-a")) == before
+    assert (everything(store), store.agents(), store.head("uuid-a")) == before
     # An agent made later must not be taken for the one that never was.
     born(store, "d")
     append(store, "uuid-d", draft(content="mine"))
     assert [event.agent_id for event in everything(store)] == ["uuid-a", "uuid-d"]
     with pytest.raises(DamagedError):
-        store.standing("uuid-c")
+        store.head("uuid-c")
     assert list(store.damage()) == []
 
 
@@ -286,7 +286,7 @@ def test_everything_equals_brute_force(steps: list[tuple[str, str, int]], data: 
         size = len(event.content.encode()) + (len('{"call_id":"c0"}') if event.data else 0)
         assert event.tokens == (size + 3) // 4
     for agent in ("uuid-a", "uuid-b"):
-        record = store.standing(agent)[0]
+        record = store.head(agent).record
         assert record.head == max([event.id for event in events if event.agent_id == agent], default=0)
         assert record.open_turn == open_turns.get(agent)
         own = [event.tokens for event in messages if event.agent_id == agent]
@@ -313,7 +313,7 @@ def test_everything_equals_brute_force(steps: list[tuple[str, str, int]], data: 
     mine = [message(event) for event in messages if event.agent_id == agent]
     assert store.message_before(agent, at) == next((m for m in reversed(mine) if m.id <= at), None)
     assert store.message_after(agent, at) == next((m for m in mine if m.id > at), None)
-    assert store.turn(at) == [message(event) for event in messages if event.turn_id == at]
+    assert store.turns([at])[at] == [message(event) for event in messages if event.turn_id == at]
     assert store.results([m for m in mine if m.kind == "tool_call"]) == [
         message(event) for m in mine if m.kind == "tool_call" for event in messages if event.answers == m.id
     ]

@@ -63,7 +63,7 @@ def _search(call: Call) -> Result:
     words = keywords(query) or named(query)
     if not words:
         raise CommandError("there is no word to search for; type some, as in: /memo search database schema")
-    found = call.agent.log.store.memos_with(words, END, LISTED)
+    (found,) = call.agent.log.store.memos_with([(words, END)], LISTED)
     asked = one_line(" ".join(query.split())[:60])
     head = f"{count(len(found), 'memo')}, the best first: {asked}" if found else f"No memo has a word of: {asked}"
     return Result("\n".join((head, *map(_line, found))), None, {"query": query, "memos": list(map(_json, found))})

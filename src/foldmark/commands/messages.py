@@ -137,7 +137,7 @@ def _weighed(weighed: Weighed | None) -> dict[str, Any]:
 
 def _turn(at: Standing, turn_id: int) -> list[Event]:
     lineage = at.lineage
-    found = at.store.turn(turn_id) if 0 < turn_id < END else []
+    found = at.store.turns([turn_id])[turn_id] if 0 < turn_id < END else []
     wanted = [Segment(each.agent_id, each.id, each.id) for each in found if contains(lineage, each.agent_id, each.id)]
     return list(at.store.messages(tuple(wanted)))
 

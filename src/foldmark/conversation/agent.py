@@ -197,9 +197,9 @@ class Agent(Timeline):
             told = {key: value for key, value in outcome.data().items() if key != "after"}
             said = {} if reason is None else {"reason": reason}
             self._append(kind, content, {**data, "receipt": told, **said}, created_at, actor=actor)
-            # A summary is a message itself; whatever else leaves the segments alone leaves their size alone.
-            same = outcome.fold.segments == at.fold.segments and not isinstance(operation, Summary)
-            after = self._save(outcome.fold, at.size if same else None)
+            # A summary is a message itself, and what is to be erased is still there.
+            known = None if erasing or isinstance(operation, Summary) else outcome.change.after
+            after = self._save(outcome.fold, known)
             if isinstance(operation, Fork):
                 self._bear(at, operation, event_id)
         return Receipt(at, event_id, outcome, actor, reason).after(after)
@@ -252,7 +252,7 @@ class Agent(Timeline):
         assert self._batch is not None
         self._batch.erase(erasure.owner, erasure.turn, erasure.last, by)
         for agent_id in heirs(self._store, erasure.owner):
-            record, cache = self._store.standing(agent_id)
+            record, cache, *_ = self._store.head(agent_id)
             if cache is not None:
                 visible = self._store.size(until(cache[0].segments, max(record.newest, by)))
                 own = self._batch.own if agent_id == self.id else record.own

@@ -46,7 +46,7 @@ def compacted(agent: "Agent", decided: Summary) -> Made | None:
     if not at.config.provider_compaction or not wire.compacts(model):
         return None
     check_together(at.config)
-    system = ranges_of(at, at.store.lookup(at.store.of_kind("system", at.visible)))
+    system = ranges_of(at, at.store.lookup(at.of_kind("system", at.visible)))
     ranges = subtract(decided.ranges, system)
     kept = at.store.bounds(subtract(subtract(at.visible, ranges), system))
     upto = min((segment.first for segment in kept), default=0)

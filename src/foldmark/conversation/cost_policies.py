@@ -17,7 +17,7 @@ from foldmark.conversation.steady import as_of, boundary
 from foldmark.conversation.windowing import RESERVE
 from foldmark.core import prompt as prompts
 from foldmark.core.events import Event
-from foldmark.core.growth import Reach, Sizes, entered, followed, lowered
+from foldmark.core.growth import SAFE, Reach, Sizes, entered, followed, lowered
 from foldmark.core.native import begins
 from foldmark.core.prompt import Layer
 from foldmark.core.segments import END, Segment, subtract, until
@@ -244,7 +244,7 @@ class Steady(Sender):
         weights, taken = [entered(event, self.config) for event in new], 0
         # For what the model takes a calibration does not wait for the next boundary.
         newest = self.pieces.calibrated(now.at.config.calibration).ratio if self.limit else 0
-        most = min(filter(None, (self.budget * self.ruler.ratio, (self.limit or 0) * newest)))
+        most = min(filter(None, (self.budget * self.ruler.ratio, (self.limit or 0) * newest * SAFE)))
         if self._size + sum(weights) + sum(beside.values()) > most:
             steps = list[Reach]()
 
@@ -287,7 +287,8 @@ class Steady(Sender):
             own = (Segment(now.at.record.id, told.upto + 1, opener.id),)
             since = subtract(until(now.at.visible, opener.id), until(now.at.visible, told.upto))
             state, scratchpad = now.at.store.newest("state", since), now.at.store.newest("scratchpad", own)
-        layers = self._then.news(opener, state, scratchpad, told.memos)
+        (picked,) = self._then.picked([opener])
+        layers = self._then.news(picked, state, scratchpad, told.memos)
         told.memos |= {layer.memo for layer in layers if layer.memo is not None}
         told.upto = opener.id
         return layers

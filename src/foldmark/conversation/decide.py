@@ -84,9 +84,11 @@ def fork(at: Standing, name: str | None, child: str) -> Fork:
 def drop(at: Standing, wanted: Iterable[int | tuple[int, int]]) -> Drop:
     """Whole turns of the lineage, each named by its id, or a range of ids (first, last) by those in it that show
     something."""
-    found: dict[int, list[Message]] = {}
+    wanted = list(wanted)
+    found = _turns(at, [each for each in wanted if not isinstance(each, tuple)])
     for each in wanted:
-        found |= _between(at, *each) if isinstance(each, tuple) else {each: _turn(at, each)}
+        if isinstance(each, tuple):
+            found |= _between(at, *each)
     if not found:
         raise CommandError(f"no turn was named; {_newest_turns(at)}")
     first, *others = sorted(found)
@@ -100,7 +102,7 @@ def undo(at: Standing) -> Undo:
         if message.kind == "summary":
             raise CommandError(f"the newest turn is a summary; `/restore {message.id}` brings back what it stands for")
         if message.turn_id is not None:
-            return Undo(message.turn_id, *_whole(at, _turn(at, message.turn_id)))
+            return Undo(message.turn_id, *_whole(at, _turns(at, [message.turn_id])[message.turn_id]))
     raise CommandError("there is no turn to undo: the context is empty. `/restore ID` takes back an operation.")
 
 
@@ -130,7 +132,7 @@ def restore(at: Standing, target: int, is_back: Callable[[int], bool]) -> Restor
 
 def pin(at: Standing, turn_id: int) -> Pin:
     """A turn that something is visible of."""
-    _turn(at, turn_id)
+    _turns(at, [turn_id])
     if turn_id in at.fold.pins:
         raise CommandError(f"turn {turn_id} is pinned already; {_pinned(at)}")
     return Pin(turn_id)
@@ -221,7 +223,7 @@ def _place(at: Standing, name: str, *, last: bool) -> int:
         raise CommandError(f"there is no message {name[:40]} in this conversation; `/context show` shows ids")
     if event.kind == "summary":
         return begins(event)
-    turn = at.store.turn(event_id) if last else []
+    turn = at.store.turns([event_id])[event_id] if last else []
     return max([event_id, *(each.id for each in turn if contains(at.lineage, each.agent_id, each.id))])
 
 
@@ -240,11 +242,11 @@ def filter(
         ranges = normal((*ranges_of(at, [*named, *added]), *talk))
     else:
         added = closure(at, named)
-        system = at.store.lookup(at.store.of_kind("system", at.visible))
+        system = at.store.lookup(at.of_kind("system", at.visible))
         kept = ranges_of(at, [*named, *added, *system])
         gone = _reaching(at, subtract(at.visible, kept))
         ranges = normal((*gone, *ranges_of(at, closure(at, inside)), *talk))
-    before = at.store.size(subtract(at.visible, talk)).messages
+    before = at.store.size(subtract(at.visible, talk)).messages if talk else at.size.messages
     after = at.store.size(subtract(at.visible, ranges)).messages
     return Filter(mode, ranges, criteria, planning, _seen(at, added), before, after)
 
@@ -258,8 +260,7 @@ def ended_before(at: Standing, first: int, message_id: int) -> Filter:
 def _reaching(at: Standing, ranges: Segments) -> Segments:
     """`ranges` of what is visible, each to just before its agent's next message: something behind the last message may
     be hidden now and not later, and belongs to it [SPEC 3]."""
-    last = at.store.lookup(segment.last for segment in at.store.bounds(ranges))
-    return normal((*ranges, *ranges_of(at, last)))
+    return normal((*ranges, *until_next(at, [(each.agent, each.last) for each in at.store.bounds(ranges)])))
 
 
 def _marked(at: Standing, name: str | None) -> tuple[str, int, int]:
@@ -287,12 +288,13 @@ def _settled(at: Standing, position: int) -> int:
         position = moved
 
 
-def _turn(at: Standing, turn_id: int) -> list[Message]:
-    """The messages of a turn that shows something."""
-    messages = at.store.turn(turn_id) if turn_id < END else []
-    if not _seen(at, messages):
-        raise CommandError(f"no turn {turn_id} is in the context; {_newest_turns(at)}")
-    return messages
+def _turns(at: Standing, turn_ids: Iterable[int]) -> dict[int, list[Message]]:
+    """The messages of turns that show something."""
+    found = at.store.turns([turn for turn in turn_ids if turn < END])
+    for turn in turn_ids:
+        if not _seen(at, found.get(turn, ())):
+            raise CommandError(f"no turn {turn} is in the context; {_newest_turns(at)}")
+    return found
 
 
 def _between(at: Standing, first: int, last: int) -> dict[int, list[Message]]:
@@ -301,7 +303,7 @@ def _between(at: Standing, first: int, last: int) -> dict[int, list[Message]]:
         raise CommandError(f"a range of turns goes from the lower id to the higher one, unlike {first}-{last}")
     agents = {segment.agent for segment in at.visible}
     opened = at.store.opened(tuple(Segment(agent, first, min(last, at.newest)) for agent in sorted(agents)))
-    found = {turn: messages for turn in opened if _seen(at, messages := at.store.turn(turn))}
+    found = {turn: messages for turn, messages in at.store.turns(opened).items() if _seen(at, messages)}
     if not found:
         raise CommandError(f"no turn from {first} to {last} is in the context; {_newest_turns(at)}")
     return found
@@ -363,7 +365,8 @@ def _talk(at: Standing, planning: tuple[int, int | None] | None) -> Segments:
     if len(ends) < 2 or first > last:
         raise CommandError(f"planning is (first id, last id) of this conversation, not ({first}, {last})")
     agents = {segment.agent for segment in at.lineage}
-    return intersect(at.lineage, [Segment(agent, first, until_next(at, agent, last)) for agent in agents])
+    behind = until_next(at, [(agent, last) for agent in agents])
+    return intersect(at.lineage, [Segment(each.agent, first, each.last) for each in behind])
 
 
 def _pinned(at: Standing) -> str:
@@ -377,7 +380,7 @@ def _seen(at: Standing, messages: Iterable[Message]) -> tuple[int, ...]:
 
 
 def _shows(at: Standing, segments: Segments, turn_id: int) -> bool:
-    return bool(at.store.size(intersect(segments, ranges_of(at, at.store.turn(turn_id)))).messages)
+    return bool(at.store.size(intersect(segments, ranges_of(at, at.store.turns([turn_id])[turn_id]))).messages)
 
 
 def _restorable(there_are: Sequence[Recorded], back: frozenset[int]) -> str:

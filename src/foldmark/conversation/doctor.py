@@ -51,7 +51,7 @@ def examine(log: Log) -> Iterator[Finding]:
 
 
 def _differs(log: Log, agent: Agent, replayed: Fold) -> bool:
-    cache = log.store.standing(agent.id)[1]
+    cache = log.store.head(agent.id).cache
     if cache is None:
         return False
     # What is appended while a planning conversation ends is not visible: only then the size beside is not used.

@@ -33,7 +33,7 @@ def eviction(at: Standing, wanted: Iterable[int | tuple[int, int]]) -> Evict:
 
 
 def _result(at: Standing, event_id: int) -> int:
-    message = next(at.store.lookup([event_id]), None) if 0 < event_id < END else None
+    message = next(iter(at.store.lookup([event_id])), None) if 0 < event_id < END else None
     if message is None or not contains(at.lineage, message.agent_id, message.id):
         wrong = f"there is no event {event_id} in this conversation"
     elif message.kind == "tool_call":

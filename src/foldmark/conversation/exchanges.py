@@ -3,7 +3,9 @@
 Each look-up costs its own exchange, never the turn or the history.
 """
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 
 from foldmark.conversation.standing import Standing
 from foldmark.core.codec import operation_of
@@ -15,31 +17,51 @@ from foldmark.core.turns import Exchange, Message, exchange_of, whole
 
 def exchanges(at: Standing, calls: Iterable[Message]) -> list[Exchange]:
     """The exchanges that these calls are of; what is no call is passed over."""
-    found: dict[int, Exchange] = {}
-    for call in calls:
-        if call.kind == "tool_call" and call.id not in found:
-            run = _run(at.store, call)
-            if call not in run:
-                continue  # it was erased, and is in no exchange any more
-            exchange = exchange_of(run, at.store.message_before(call.agent_id, run[0].id - 1), _results(at, run))
-            found.update(dict.fromkeys(exchange.calls, exchange))
-    return list(dict.fromkeys(found.values()))
+    runs, lineage = _runs(at.store, {call.id: call for call in calls if call.kind == "tool_call"}), at.lineage
+    answers: dict[int | None, list[Message]] = {}
+    for result in at.store.results([call for _, run in runs for call in run]):
+        if contains(lineage, result.agent_id, result.id):  # others may have answered what they inherited, too
+            answers.setdefault(result.answers, []).append(result)
+    return [exchange_of(run, before, [each for c in run for each in answers.get(c.id, ())]) for before, run in runs]
 
 
-def _results(at: Standing, calls: Sequence[Message]) -> list[Message]:
-    """The results of calls, as far as they are of this lineage: others may have answered what they inherited, too."""
-    lineage = at.lineage
-    return [result for result in at.store.results(calls) if contains(lineage, result.agent_id, result.id)]
+def _runs(store: Store, calls: Mapping[int, Message]) -> list[tuple[Message | None, list[Message]]]:
+    """The maximal runs of consecutive calls of one turn that these calls are of, each behind the message before it.
 
+    A few messages around each call are read with one statement, then eight times as many around the ends that go on.
+    """
+    known: dict[int, Message] = {}
+    before: dict[int, int | None] = {}
+    behind: dict[int, int | None] = {}
 
-def _run(store: Store, call: Message) -> list[Message]:
-    """The consecutive calls of one turn around a call, in order."""
-    run = calls_before(store, call.agent_id, call.id)[::-1]
-    following = store.message_after(call.agent_id, call.id)
-    while following is not None and following.kind == "tool_call" and following.turn_id == call.turn_id:
-        run.append(following)
-        following = store.message_after(call.agent_id, following.id)
-    return run
+    def follow(call: Message, way: Mapping[int, int | None]) -> tuple[list[Message], int | None]:
+        """The rest of the run in one direction as far as it is known, and the id next to it: 0 for one not known."""
+        found: list[Message] = []
+        while following := way.get((found or [call])[-1].id, 0):
+            if known[following].kind != "tool_call" or known[following].turn_id != call.turn_id:
+                return found, following
+            found.append(known[following])
+        return found, following
+
+    asked, count, runs = calls, 4, list[tuple[Message | None, list[Message]]]()
+    while asked:
+        for place, near in zip(asked.values(), store.next_to(list(asked.values()), count), strict=True):
+            ids = [each.id for each in near]
+            known |= zip(ids, near, strict=True)
+            upto = bisect_right(ids, place.id)
+            before |= {**({ids[0]: None} if 0 < upto < count else {}), **dict(pairwise(ids[::-1]))}
+            behind |= {**({ids[-1]: None} if ids and len(ids) - upto < count else {}), **dict(pairwise(ids))}
+        asked, seen, runs = {}, set[int](), []
+        for call in calls.values():
+            if call.id in seen or call.id not in known:  # what was erased is in no exchange any more
+                continue
+            (earlier, text), (later, following) = follow(call, before), follow(call, behind)
+            run = [*reversed(earlier), call, *later]
+            asked |= {run[end].id: run[end] for end, there in ((0, text), (-1, following)) if there == 0}
+            runs.append((known[text] if text else None, run))
+            seen |= {each.id for each in run}
+        count *= 8
+    return runs
 
 
 def still_open(at: Standing) -> list[Exchange]:
@@ -50,9 +72,10 @@ def still_open(at: Standing) -> list[Exchange]:
 
 def closure(at: Standing, messages: Sequence[Message]) -> list[Message]:
     """The rest of every exchange that `messages` touch, visible or not: what is invisible may be brought back."""
-    tools = [message for message in messages if message.kind in ("tool_call", "tool_result")]
-    found = exchanges(at, at.store.lookup(message.answers or message.id for message in tools))
-    return list(at.store.lookup(sorted(whole([message.id for message in messages], found))))
+    calls = {message.id: message for message in messages if message.kind == "tool_call"}
+    asked = {message.answers for message in messages if message.kind == "tool_result" and message.answers is not None}
+    found = exchanges(at, [*calls.values(), *at.store.lookup(sorted(asked - calls.keys()))])
+    return at.store.lookup(sorted(whole([message.id for message in messages], found)))
 
 
 def behind(at: Standing, position: int) -> Segments:
@@ -92,22 +115,19 @@ def calls_before(store: Store, agent_id: str, event_id: int) -> list[Message]:
 
 def ranges_of(at: Standing, messages: Iterable[Message]) -> Segments:
     """What the ids of `messages` stand for: each the range to just before its agent's next message [SPEC 3]."""
-    found = list(messages)
-    behind = iter(at.store.bounds(tuple(Segment(m.agent_id, m.id + 1, END) for m in found)))
+    return normal(until_next(at, [(message.agent_id, message.id) for message in messages]))
+
+
+def until_next(at: Standing, places: Sequence[tuple[str, int]]) -> list[Segment]:
+    """From each event of an agent to just before that agent's next message."""
+    behind = iter(at.store.bounds(tuple(Segment(agent, event + 1, END) for agent, event in places)))
     following = next(behind, None)
-    ranges = []
-    for m in found:
+    found = []
+    for agent, event in places:
         # Of those that nothing follows there are no bounds: what comes next is then another's, or stands before it.
-        if following is not None and following.agent == m.agent_id and following.first > m.id:
-            ranges.append(Segment(m.agent_id, m.id, following.first - 1))
+        if following is not None and following.agent == agent and following.first > event:
+            found.append(Segment(agent, event, following.first - 1))
             following = next(behind, None)
         else:
-            ranges.append(Segment(m.agent_id, m.id, at.record.head if m.agent_id == at.record.id else END))
-    return normal(ranges)
-
-
-def until_next(at: Standing, agent_id: str, event_id: int) -> int:
-    following = at.store.message_after(agent_id, event_id)
-    if following is not None:
-        return following.id - 1
-    return at.record.head if agent_id == at.record.id else END
+            found.append(Segment(agent, event, at.record.head if agent == at.record.id else END))
+    return found

@@ -28,7 +28,7 @@ from foldmark.core.events import (
 )
 from foldmark.core.ports import AgentRecord
 from foldmark.core.replay import taken_back
-from foldmark.core.segments import END, Segment, contains
+from foldmark.core.segments import END, contains
 from foldmark.core.wording import one_line
 
 
@@ -103,9 +103,9 @@ def _metadata(at: Standing, event: Event) -> tuple[str, str]:
     """The reason and the text of an event that is no message."""
     match event.kind:
         case "state":
-            newest, what = at.store.newest("state", at.visible), "state block"
+            newest, what = at.latest("state", at.visible), "state block"
         case "scratchpad" if event.agent_id == at.record.id:
-            newest, what = at.store.newest("scratchpad", (Segment(at.record.id, 1, at.newest),)), "scratchpad"
+            newest, what = at.latest("scratchpad"), "scratchpad"
         case "window_summary":
             text = "a summary of what the window has passed: sent while it is true and the window begins behind it"
             return "metadata", text

@@ -269,7 +269,7 @@ class Log:
         def fits(agent_id: str, event_id: int) -> bool:
             if agent_id not in contexts:
                 try:
-                    contexts[agent_id] = self._object(self.store.standing(agent_id)[0]).standing().visible
+                    contexts[agent_id] = self._object(self.store.head(agent_id).record).standing().visible
                 except DamagedError:  # one conversation that cannot be read must not stop a search of all
                     contexts[agent_id] = ()
             return contains(contexts[agent_id], agent_id, event_id) == visible

@@ -1,7 +1,7 @@
 """Saving memos, and picking those that go into a request [SPEC 7]."""
 
-from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
@@ -38,19 +38,35 @@ def known(store: "Store", memo_id: int) -> Memo:
     return memo
 
 
-def picked(store: "Store", unit: Unit, most: int, without: Collection[int | None] = ()) -> list[Layer]:
-    """The memos, at most so many and `without` some ids, that the message which opened a turn picks by its keywords.
+class Picked(NamedTuple):
+    """What the message that opened a turn picks: its keywords, and the memos that they find."""
+
+    words: Sequence[str] = ()
+    memos: Sequence[Memo] = ()
+
+    def layers(self, without: Collection[int | None] = ()) -> list[Layer]:
+        """The layers of the memos, `without` some ids."""
+        left = [memo for memo in self.memos if memo.id not in without]
+        if not left:
+            return []
+        from foldmark.core.memo_layer import entry, memo_layers
+
+        return memo_layers(((memo.id, entry(memo)) for memo in left), self.words)
+
+
+def picked(store: "Store", units: Sequence[Unit], most: int) -> list[Picked]:
+    """The memos, at most so many, that the message which opened each of these turns picks by its keywords.
 
     Only memos from before that message: the layer stays the same for as long as the turn lasts.
     """
-    if not most or not store.memos(1):
-        return []
+    if not most or not units or not store.memos(1):
+        return [Picked() for _ in units]
     from foldmark.core.keywords import keywords  # 10 ms, where there are memos
-    from foldmark.core.memo_layer import asked, entry, memo_layers
+    from foldmark.core.memo_layer import asked
 
-    words = keywords(asked(_opener(unit)))
-    found = store.memos_with(words, unit.opener, most) if words else []
-    return memo_layers(((memo.id, entry(memo)) for memo in found if memo.id not in without), words)
+    words = [keywords(asked(_opener(unit))) for unit in units]
+    found = store.memos_with([(each, unit.opener) for each, unit in zip(words, units, strict=True)], most)
+    return [Picked(each, memos) for each, memos in zip(words, found, strict=True)]
 
 
 def kept(store: "Store", parts: Iterable[Part]) -> dict[str, str]:

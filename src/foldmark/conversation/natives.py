@@ -35,7 +35,7 @@ def standing_for(at: Standing, form: dict[str, Any] | None, within: Iterable[Seg
     except CommandError:
         return Summary((), native=form)
     if within is None:
-        system = at.store.lookup(at.store.of_kind("system", at.visible))
+        system = at.store.lookup(at.of_kind("system", at.visible))
         ranges: Segments = subtract(every.ranges, ranges_of(at, system))
     else:
         ranges = intersect(every.ranges, normal(within))
@@ -56,7 +56,7 @@ def form_of(agent: "Agent", made: Compacted, reader: str) -> dict[str, Any] | No
 
 def all_but(at: Standing, stays: Iterable[int]) -> Segments:
     """Return what is visible without these messages, the whole exchanges of these, and `system` messages."""
-    kept = [*at.store.lookup(stays), *at.store.lookup(at.store.of_kind("system", at.visible))]
+    kept = [*at.store.lookup(stays), *at.store.lookup(at.of_kind("system", at.visible))]
     return subtract(at.visible, ranges_of(at, [*kept, *closure(at, kept)]))
 
 

@@ -64,14 +64,14 @@ class Planning(Struct, frozen=True):
 def planning(at: Standing) -> Planning | None:
     """The planning conversation that is open."""
     own = at.record.id
-    found = _read(at.store.newest("command", (Segment(own, 1, at.newest),)))
+    found = _read(at.latest("command"))
     if found is None or not at.store.size((Segment(own, found.first, found.first),)).messages:
         return None
     operations = at.store.operations(own, after=found.first, until=at.newest)
     if any(ends(operation_of(event), own, found.first) for event in operations):
         return None
     # Its newest record that is in the context: one of a preview that nobody sees any more does not count.
-    return _read(at.store.newest("command", intersect(at.visible, (Segment(own, found.first, at.newest),))))
+    return _read(at.latest("command", intersect(at.visible, (Segment(own, found.first, at.newest),))))
 
 
 def ends(operation: Operation, own: str, first: int) -> bool:

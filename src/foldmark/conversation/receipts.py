@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foldmark.conversation.standing import Standing, state_in
+from foldmark.conversation.standing import Standing
 from foldmark.core.codec import count_tokens, operation_kind
 from foldmark.core.events import Event, Operation
 from foldmark.core.ports import Size
@@ -163,7 +163,7 @@ def cached_prefix(at: Standing, after: Segments, results: Iterable[Event] = ()) 
     system, budget = count_tokens(config.system, None), config.sliding_context_tokens
     changed = [s.first for s in at.store.bounds((*subtract(at.visible, after), *subtract(after, at.visible)))]
     changed += [event.id for event in results]
-    was, now = at.state, state_in(at.store, after)
+    was, now = at.state, at.state_in(after)
     if (was.content if was else None) != (now.content if now else None):
         kept = 0  # the state block stands in front of all messages
     elif not changed:

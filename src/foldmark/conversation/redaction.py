@@ -27,10 +27,10 @@ class Erasure(Struct, frozen=True):
 
 def erasable(at: Standing, turn_id: int) -> Erasure:
     """The erasure of a turn of this agent or of one that it inherited, visible or not. Raises CommandError."""
-    messages = at.store.turn(turn_id) if 0 < turn_id < END else []
+    messages = at.store.turns([turn_id])[turn_id] if 0 < turn_id < END else []
     lineage = at.lineage
     if not any(contains(lineage, message.agent_id, message.id) for message in messages):
-        inside = next(at.store.lookup([turn_id]), None) if 0 < turn_id < END else None
+        inside = next(iter(at.store.lookup([turn_id])), None) if 0 < turn_id < END else None
         by = at.store.erased_by(turn_id) if inside is not None else None
         if inside is not None and by is not None:
             which = inside.turn_id or turn_id
@@ -40,7 +40,7 @@ def erasable(at: Standing, turn_id: int) -> Erasure:
             hint = f"event {turn_id} belongs to turn {inside.turn_id}"
         raise CommandError(f"there is no turn {turn_id} in this conversation; {hint}")
     owner, last = messages[0].agent_id, messages[-1].id
-    record = at.record if owner == at.record.id else at.store.standing(owner)[0]
+    record = at.record if owner == at.record.id else at.store.head(owner).record
     if record.open_turn == turn_id and record is not at.record:
         raise CommandError(f"turn {turn_id} is still going on in agent {owner[:8]}; wait for its end, then repeat")
     following = at.store.message_after(owner, last)
@@ -61,7 +61,7 @@ def losing(store: Store, erasure: Erasure) -> list[str]:
     """The agents that have something of the turn, in the context or taken out of it, and lose it."""
     found = []
     for agent_id in heirs(store, erasure.owner):
-        born = origin(store, agent_id, store.standing(agent_id)[0].fork_event)
+        born = origin(store, agent_id, store.head(agent_id).record.fork_event)
         if store.size(intersect(born.segments, erasure.ranges)).messages:
             found.append(agent_id)
     return found

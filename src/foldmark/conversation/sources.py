@@ -1,12 +1,12 @@
 """What the request of an agent can be made of: its turns, its pinned turns and the layers in front of them [SPEC 5]."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
 
 from foldmark.conversation.children import family_of, told
-from foldmark.conversation.memos import picked
+from foldmark.conversation.memos import Picked, picked
 from foldmark.conversation.once import once
 from foldmark.conversation.planning import planning, result_of
 from foldmark.conversation.standing import Standing
@@ -61,7 +61,7 @@ class Sources:
     def pins(self) -> list[Pinned]:
         """The pinned turns that are visible, in the order of the log."""
         pinned = sorted(set(self._at.fold.pins))
-        turns = [messages for turn in pinned if (messages := self._store.turn(turn))]
+        turns = [messages for messages in self._store.turns(pinned).values() if messages] if pinned else []
         # Read together: each by itself would look through all segments.
         spans = tuple(Segment(messages[0].agent_id, messages[0].id, messages[-1].id) for messages in turns)
         shown: dict[int | None, list[Event]] = {turn: [] for turn in pinned}
@@ -89,12 +89,16 @@ class Sources:
         record = msgspec.structs.replace(self._at.record, head=self.settled)
         return self._layers(msgspec.structs.replace(self._at, record=record))
 
+    def picked(self, openers: Iterable[Event]) -> list[Picked]:
+        """The memos that each of these messages, which opened a turn, picks."""
+        return picked(self._store, [opened_by(opener) for opener in openers], self._config.memos_injected)
+
     def news(
-        self, opener: Event, state: Event | None, scratchpad: Event | None, known: Collection[int | None]
+        self, picks: Picked, state: Event | None, scratchpad: Event | None, known: Collection[int | None]
     ) -> list[Layer]:
         """What is put in front of a message that opened a turn, as far as it is new: a state, a scratchpad, and the
         memos that the message picks, but for those whose ids are `known`."""
-        memos = picked(self._store, opened_by(opener), self._config.memos_injected, known)
+        memos = picks.layers(known)
         found = prompts.layers(
             self._config, (), guidelines=None, state=state, scratchpad=scratchpad, memos=memos, later=True
         )
@@ -121,20 +125,20 @@ class Sources:
     @property
     def count(self) -> int:
         """How many messages are visible, `system` messages not among them."""
-        return self._at.size.messages - len(self._store.of_kind("system", self.visible))
+        return self._at.size.messages - len(self._at.of_kind("system", self.visible))
 
     def before(self, event_id: int) -> int:
         """How many visible messages stand in front of an event, `system` messages not among them."""
         earlier = until(self.visible, event_id - 1)
-        return self._store.size(earlier).messages - len(self._store.of_kind("system", earlier))
+        return self._store.size(earlier).messages - len(self._at.of_kind("system", earlier))
 
     def _layers(self, at: Standing, *, anchors: bool = True) -> list[Layer]:
-        system = self._store.of_kind("system", at.visible)
-        events = [event for event in map(self._store.event, system) if event is not None]
+        system = at.of_kind("system", at.visible)
+        events = self._store.events(system)
         state = at.state if anchors else None
         notes: Event | str | None = None
         if anchors:
-            notes = self._store.newest("scratchpad", (Segment(at.record.id, 1, at.newest),)) or at.scratchpad
+            notes = at.latest("scratchpad") or at.scratchpad
         who = None if at.record.parent is None else identity(at.record.id, at.record.parent)
         guidelines = prompts.guidelines(self._tools, who, commands_told(self._config.model_commands))
         memos = self._memos if anchors else ()
@@ -164,7 +168,8 @@ class Sources:
     def _memos(self) -> list[Layer]:
         if not self._store.memos(1) or not self.units.reach(1):  # the turn is not read where there is nothing to pick
             return []
-        return picked(self._store, self.units[0], self._config.memos_injected)
+        (picks,) = picked(self._store, [self.units[0]], self._config.memos_injected)
+        return picks.layers()
 
     # What the turns weigh, as of when the newest one was opened
 

@@ -1,5 +1,6 @@
 """Where an agent stands when something is asked of it."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct, structs
@@ -7,9 +8,9 @@ from msgspec import Struct, structs
 from foldmark.core.codec import operation_of
 from foldmark.core.config import Config
 from foldmark.core.events import Event, Fork
-from foldmark.core.ports import AgentRecord, Size, Store
+from foldmark.core.ports import ANCHORS, AgentRecord, Size, Store
 from foldmark.core.replay import Fold, birth
-from foldmark.core.segments import Segment, Segments, until
+from foldmark.core.segments import Segment, Segments, contains, until
 from foldmark.settings import Settings
 from foldmark.settings.machine import machine
 
@@ -19,7 +20,8 @@ AGREED_AT = "tool_approval_at"
 
 class Standing(Struct, frozen=True):
     """Where an agent stands when it is asked: its row, its fold, what it was born with, how much is visible, the store
-    to look things up in, and what was given from outside."""
+    to look things up in, what was given from outside, and the newest event of each of `ANCHORS` that it recorded.
+    """
 
     store: Store
     record: AgentRecord
@@ -27,6 +29,7 @@ class Standing(Struct, frozen=True):
     origin: Fold
     size: Size
     given: Settings = Settings()
+    anchors: Mapping[str, Event] | None = None
 
     @property
     def lineage(self) -> Segments:
@@ -48,16 +51,46 @@ class Standing(Struct, frozen=True):
     def state(self) -> Event | None:
         """The state in force, the block as its content: the newest `state` event inside the visible segments, or the
         summary that carries one [SPEC 3]."""
-        return state_in(self.store, self.visible)
+        return self.state_in(self.visible)
+
+    def state_in(self, segments: Segments) -> Event | None:
+        """The newest `state` event inside `segments`, or the summary that carries one, with the block as content."""
+        own, carried = self.latest("state", segments), self.latest("summary", segments)
+        if carried is None or (own is not None and own.id > carried.id):
+            return own
+        return structs.replace(carried, content=(carried.data or {})["state"])
+
+    def latest(self, kind: str, within: Segments | None = None) -> Event | None:
+        """The newest event of a kind inside segments, by default of what the agent recorded itself; of summaries one
+        with a state. It is looked up only where what is known does not tell."""
+        segments = (Segment(self.record.id, 1, self.newest),) if within is None else within
+        if self._knows_none(kind, segments):
+            return None
+        own = self.anchors.get(kind) if self.anchors is not None else None
+        if own is not None and contains(segments, own.agent_id, own.id):  # what was inherited is older
+            return own
+        return self.store.newest(kind, segments)
+
+    def of_kind(self, kind: str, segments: Segments) -> list[int]:
+        """The ids of all events of a kind inside segments."""
+        is_known = kind != "summary" and self._knows_none(kind, segments)  # one without a state is not among `anchors`
+        return [] if is_known else self.store.of_kind(kind, segments)
+
+    def _knows_none(self, kind: str, segments: Segments) -> bool:
+        """Whether it is known without a look that no event of this kind is inside these segments."""
+        if self.anchors is None or kind not in ANCHORS or any(each.agent != self.record.id for each in segments):
+            return False
+        own = self.anchors.get(kind)
+        return own is None or all(own.id < each.first for each in segments)
 
     @property
     def settings(self) -> dict[str, Any]:
         """What was set for this agent, key -> value: the newest `config` event holds all, or a fork handed it down."""
-        event = self.store.newest("config", (Segment(self.record.id, 1, self.newest),))
-        if event:
-            settings = (event.data or {}).get("settings")
-            return dict(settings) if isinstance(settings, dict) else {}
-        return self.inherited
+        event = self.latest("config")
+        if event is None:
+            return self.inherited
+        settings = (event.data or {}).get("settings")
+        return dict(settings) if isinstance(settings, dict) else {}
 
     @property
     def counting(self) -> dict[str, Any]:
@@ -82,7 +115,7 @@ class Standing(Struct, frozen=True):
     @property
     def scratchpad(self) -> str | None:
         """The agent's newest scratchpad, or what a full fork handed down."""
-        event = self.store.newest("scratchpad", (Segment(self.record.id, 1, self.newest),))
+        event = self.latest("scratchpad")
         if event:
             return event.content
         scratchpad = self._handed_down.get("scratchpad")
@@ -94,14 +127,6 @@ class Standing(Struct, frozen=True):
         deep in the tree."""
         born = self.store.event(self.record.fork_event) if self.record.fork_event else None
         return (born.data or {}) if born else {}
-
-
-def state_in(store: Store, segments: Segments) -> Event | None:
-    """The newest `state` event inside `segments`, or the summary that carries one, with the block as content."""
-    own, carried = store.newest("state", segments), store.newest("summary", segments)
-    if carried is None or (own is not None and own.id > carried.id):
-        return own
-    return structs.replace(carried, content=(carried.data or {})["state"])
 
 
 def origin(store: Store, agent_id: str, fork_event_id: int) -> Fold:

@@ -3,6 +3,7 @@
 All of it follows from the log: nothing is written down when a request is made.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -20,9 +21,8 @@ from foldmark.core.codec import operation_of
 from foldmark.core.config import Config
 from foldmark.core.events import BESIDE_KINDS, Event, Pin, Summary
 from foldmark.core.eviction import evicted_as_sent
-from foldmark.core.growth import Reach, Sizes, followed, lowered
+from foldmark.core.growth import SAFE, Reach, Sizes, followed, lowered
 from foldmark.core.native import blocks_of
-from foldmark.core.ports import Store
 from foldmark.core.prompt import Layer, Prompt
 from foldmark.core.request import Edge
 from foldmark.core.segments import END, Segment, Segments, subtract, until
@@ -42,7 +42,7 @@ def boundary(at: Standing, opened: int) -> int:
     own = Segment(at.record.id, opened + 1, at.newest)
     operations = at.store.operations(at.record.id, after=opened, until=at.newest)
     shaping = [event.id for event in operations if event.kind not in BESIDE_KINDS]
-    return max([opened, at.record.fork_event, *shaping, *at.store.of_kind("system", (own,)), *_set(at, opened)])
+    return max([opened, at.record.fork_event, *shaping, *at.of_kind("system", (own,)), *_set(at, opened)])
 
 
 class Swap(NamedTuple):
@@ -81,7 +81,7 @@ def _set(at: Standing, since: int) -> Iterable[int]:
     """The newest event since `since` that set something which changes what is sent."""
     there = at.newest
     while True:
-        event = at.store.newest("config", (Segment(at.record.id, since + 1, there),))
+        event = at.latest("config", (Segment(at.record.id, since + 1, there),))
         if event is None:
             return ()
         before = as_of(at, event.id - 1).settings
@@ -226,12 +226,12 @@ class Steady:
         budget, own = self._config.sliding_context_tokens, Segment(self._at.record.id, self._then.settled + 1, END)
         if not budget and limit is None:
             return None
-        told = self._at.store.of_kind("config", (own,)) if limit is not None else []
+        told = self._at.of_kind("config", (own,)) if limit is not None else []
         ratios = [(0, self._ratio(self._config)), *((each, self._ratio(as_of(self._at, each).config)) for each in told)]
 
         def room(event_id: int) -> float:
             now = next(ratio for event, ratio in reversed(ratios) if event <= event_id)
-            return min(filter(None, (budget * ratios[0][1], (limit or 0) * now)))
+            return min(filter(None, (budget * ratios[0][1], (limit or 0) * now * SAFE)))
 
         return room
 
@@ -300,21 +300,25 @@ class Steady:
         if self._found[0] == asked:
             return self._found[1]
         store, at = self._at.store, self._at
-        states = store.of_kind("state", self._since(settled))
-        notes = store.of_kind("scratchpad", (Segment(at.record.id, settled + 1, at.newest),))
+        states = at.of_kind("state", self._since(settled))
+        notes = at.of_kind("scratchpad", (Segment(at.record.id, settled + 1, at.newest),))
         memos = {layer.memo for layer in layers if layer.memo is not None}
-        before, anew, found = settled, False, dict[int, list[Layer]]()
+        before, again, newest = settled, 0, list[tuple[int, int, int]]()
         for opener in openers:
-            if self._swap is not None and opener.id > self._swap.summary.id and not anew:
+            if self._swap is not None and opener.id > self._swap.summary.id and not again:
                 # What stood in front of older turns was summed up with them: it is said once more.
-                states, before, anew, memos = store.of_kind("state", at.visible), 0, True, set()
-                notes = store.of_kind("scratchpad", (Segment(at.record.id, 1, at.newest),))
-            state, scratchpad = (_last(store, ids, before, opener.id) for ids in (states, notes))
-            news = self._then.news(opener, state, scratchpad, memos)
+                states, before, again = at.of_kind("state", at.visible), 0, opener.id
+                notes = at.of_kind("scratchpad", (Segment(at.record.id, 1, at.newest),))
+            newest.append((before, _last(states, before, opener.id), _last(notes, before, opener.id)))
+            before = opener.id
+        changed = {event.id: event for event in store.events([id for _, *ids in newest for id in ids if id])}
+        found = dict[int, list[Layer]]()
+        for opener, picked, (before, state, note) in zip(openers, self._then.picked(openers), newest, strict=True):
+            memos = set() if opener.id == again else memos
+            news = self._then.news(picked, changed.get(state), changed.get(note), memos)
             memos.update(layer.memo for layer in news if layer.memo is not None)
             summary = self._then.summary(first, opener.id, before)
             found[opener.id] = [*news, *filter(None, [summary])]
-            before = opener.id
         self._found = asked, found
         return found
 
@@ -334,7 +338,7 @@ def _openers(events: Sequence[Event], settled: int) -> list[Event]:
     return [each for each in events if each.id == each.turn_id and each.kind == "user" and each.id > settled]
 
 
-def _last(store: Store, ids: Sequence[int], after: int, before: int) -> Event | None:
-    """The newest of these events between two others."""
-    found = [each for each in ids if after < each < before]
-    return store.event(found[-1]) if found else None
+def _last(ids: Sequence[int], after: int, before: int) -> int:
+    """The newest of these events between two others, 0 for none."""
+    place = bisect_left(ids, before)
+    return ids[place - 1] if place and ids[place - 1] > after else 0

@@ -226,18 +226,19 @@ class Timeline:
             return self._standing()
 
     def _standing(self) -> Standing:
-        record, cache = self._store.standing(self.id)
+        head = self._store.head(self.id)
+        record, cache = head.record, head.cache
         if self._batch is not None:
             own = self._batch.own
             record = msgspec.structs.replace(
                 record, head=self._batch.head, open_turn=self._batch.open_turn, messages=own.messages, tokens=own.tokens
             )
         if cache is not None and cache[0].grows:
-            fold, beside = cache
-            return Standing(self._store, record, fold, self._origin, beside.plus(record.own), self.log.given)
-        fold = cache[0] if cache is not None else self.replay()
-        size = self._store.size(until(fold.segments, record.newest))
-        return Standing(self._store, record, fold, self._origin, size, self.log.given)
+            fold, size = cache[0], cache[1].plus(record.own)
+        else:
+            fold = cache[0] if cache is not None else self.replay()
+            size = self._store.size(until(fold.segments, record.newest))
+        return Standing(self._store, record, fold, self._origin, size, self.log.given, head.newest)
 
     def replay(self) -> Fold:
         """The fold of all operations in the log, without the stored segment cache."""

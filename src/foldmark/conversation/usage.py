@@ -138,7 +138,7 @@ def snapshots(at: "Standing", messages: Sequence[Event]) -> dict[int, Weighed]:
             interactions.append([])
         interactions[-1].append(message)
     owner = messages[0].agent_id
-    end = until_next(at, owner, messages[-1].id)
+    end = until_next(at, [(owner, messages[-1].id)])[0].last
     usages = sorted(at.store.of_kind("usage", (Segment(owner, messages[0].id, end),)))
     ends = [following[0].id for following in interactions[1:]]
     for interaction, until_id in zip(interactions, [*ends, end + 1], strict=True):

@@ -42,8 +42,9 @@ class Memos(Protocol):
     def memos_tagged(self, tags: Sequence[str], limit: int) -> list[Memo]:
         """Memos with any of these tags: those with most of them first, then the newest."""
 
-    def memos_with(self, words: Sequence[str], before: int, limit: int) -> list[Memo]:
-        """Memos in whose content or tags any of these words stands, the best first; saved before event `before`.
+    def memos_with(self, asked: Sequence[tuple[Sequence[str], int]], limit: int) -> list[list[Memo]]:
+        """For each of these words and events, the best first, memos with any of the words in content or tags that were
+        saved before the event; at most `limit` each.
 
         The order follows from the memos and the words alone.
         """

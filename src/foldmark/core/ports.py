@@ -1,6 +1,6 @@
 """What the library asks of the outside: a place to store events, a model to answer, a clock."""
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
@@ -74,6 +74,19 @@ class Size(NamedTuple):
     def less(self, other: "Size") -> "Size":
         """This without the other."""
         return Size(self.messages - other.messages, self.tokens - other.tokens)
+
+
+ANCHORS = ("config", "command", "state", "scratchpad", "summary", "system")
+"""Kinds of which a `Head` holds the newest event."""
+
+
+class Head(NamedTuple):
+    """Where an agent stands: its row, its stored segment cache with the size beside it (None if there is none), and
+    the newest event of each of `ANCHORS` that it recorded itself, as `Store.newest` finds it."""
+
+    record: AgentRecord
+    cache: tuple[Fold, Size] | None
+    newest: Mapping[str, Event]
 
 
 class Overview(NamedTuple):
@@ -181,11 +194,8 @@ class Store(Towards, Leases, Memos, Reading, Sent, Lineage, Vectors, Protocol):
         `beside` is the size of what is visible less that of all the agent's own messages; both grow alike.
         """
 
-    def standing(self, agent_id: str) -> tuple[AgentRecord, tuple[Fold, Size] | None]:
-        """An agent, and its stored segment cache with the size beside it (None if there is none), as of one moment.
-
-        Raises DamagedError.
-        """
+    def head(self, agent_id: str) -> Head:
+        """Where an agent stands, as of one moment. Raises DamagedError."""
 
     def agents(self) -> list[AgentRecord]:
         """All agents, oldest first."""
@@ -210,6 +220,9 @@ class Store(Towards, Leases, Memos, Reading, Sent, Lineage, Vectors, Protocol):
 
     def event(self, event_id: int) -> Event | None:
         """The event with this id, whosever it is."""
+
+    def events(self, event_ids: Sequence[int]) -> list[Event]:
+        """The events with these ids, as far as they exist, whosever they are, in the order of the log."""
 
     def operations(self, agent_id: str, *, after: int = 0, until: int = END) -> list[Event]:
         """The operations of an agent with ids above `after` and up to `until` in order; among them the ends of turns
@@ -250,11 +263,16 @@ class Store(Towards, Leases, Memos, Reading, Sent, Lineage, Vectors, Protocol):
     def message_after(self, agent_id: str, event_id: int) -> Message | None:
         """The agent's oldest message with an id above `event_id`."""
 
-    def turn(self, turn_id: int) -> list[Message]:
-        """The messages of a turn in order; empty if there is no such turn."""
+    def turns(self, turn_ids: Sequence[int]) -> dict[int, list[Message]]:
+        """The messages of each of these turns in order; none for what is no turn."""
 
     def results(self, calls: Sequence[Message], *, erased: bool = False) -> list[Message]:
-        """The results of `calls`, wherever they stand and whosever they are; with `erased` those erased since, too."""
+        """The results of `calls` in order, wherever they stand and whosever they are; with `erased` those erased since,
+        too."""
+
+    def next_to(self, places: Sequence[Message], count: int) -> list[list[Message]]:
+        """For each of these events the messages next to it, of the same agent and in order: up to `count` that end with
+        it, and up to `count` behind it."""
 
     def apart_results(self, agent_id: str, event_id: int) -> list[Message]:
         """Results after `event_id` that answer a call before it and stand apart from it (`Draft.apart`)."""
@@ -268,7 +286,7 @@ class Store(Towards, Leases, Memos, Reading, Sent, Lineage, Vectors, Protocol):
     def calls(self, agent_id: str, call_id: str) -> list[Message]:
         """The agent's newest calls with a provider's call id, newest first."""
 
-    def lookup(self, event_ids: Iterable[int]) -> Iterator[Message]:
+    def lookup(self, event_ids: Iterable[int]) -> list[Message]:
         """The events with these ids, as far as they exist, in the order asked for."""
 
     def erased_by(self, event_id: int) -> Event | None:

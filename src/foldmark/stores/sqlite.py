@@ -17,8 +17,8 @@ import msgspec
 
 from foldmark.core.codec import decode_data
 from foldmark.core.errors import ConflictError, DamagedError
-from foldmark.core.events import ROLES, Event
-from foldmark.core.ports import AgentRecord, Hit, Overview, Size
+from foldmark.core.events import Event
+from foldmark.core.ports import ANCHORS, AgentRecord, Head, Hit, Overview, Size
 from foldmark.core.recall import Index, Scope
 from foldmark.core.replay import Fold, birth
 from foldmark.core.segments import END, Segment, Segments
@@ -36,6 +36,12 @@ from foldmark.stores.sqlite_towards import SqliteTowards
 from foldmark.stores.sqlite_vectors import SqliteVectors
 
 _FIRST_PAGE, _PAGE = 8, 256
+_KINDS = msgspec.json.encode(ANCHORS).decode()
+
+
+def _listed(ids: Iterable[int]) -> str:
+    """Ids as JSON for one statement."""
+    return msgspec.json.encode(list(ids)).decode()
 
 
 class SqliteStore(
@@ -151,10 +157,13 @@ class SqliteStore(
     def unstarted(self) -> list[AgentRecord]:
         return [self._agent(row) for row in self._run("unstarted")]
 
-    def standing(self, agent_id: str) -> tuple[AgentRecord, tuple[Fold, Size] | None]:
-        ((*row, body, messages, tokens),) = self._run("standing", self._key(agent_id))
+    def head(self, agent_id: str) -> Head:
+        bindings = {"agent": self._key(agent_id), "kinds": _KINDS}
+        rows = [(which, row, damaged) for (which, *row), damaged in self._rows(self._sql["head"], bindings)]
+        ((*own, body, messages, tokens),) = (row for which, row, _ in rows if which == 0)
         cache = None if body is None else (self._decoded(body, agent_id), Size(messages, tokens))
-        return AgentRecord(*row), cache
+        events = [self._event(row, damaged) for which, row, damaged in rows if which == 1]
+        return Head(AgentRecord(*own), cache, {event.kind: event for event in events})
 
     def _decoded(self, body: str, agent_id: str) -> Fold:
         try:
@@ -167,7 +176,11 @@ class SqliteStore(
     # Events
 
     def event(self, event_id: int) -> Event | None:
-        return next(iter(self._events(self._sql["event"], (event_id,))), None)
+        return next(iter(self.events([event_id])), None)
+
+    def events(self, event_ids: Sequence[int]) -> list[Event]:
+        found = self._events(self._sql["events"], (_listed(event_ids),)) if event_ids else []
+        return sorted(found, key=lambda event: event.id)
 
     def operations(self, agent_id: str, *, after: int = 0, until: int = END) -> list[Event]:
         return self._events(self._sql["operations"], (self._key(agent_id), after, until))
@@ -217,7 +230,7 @@ class SqliteStore(
                 last = rows[-1][0] - 1
 
     def bounds(self, segments: Segments) -> Segments:
-        pairs = zip(segments, self._run("bounds", self._keyed(segments)), strict=True)
+        pairs = zip(segments, self._run("bounds", self._keyed(segments)) if segments else (), strict=True)
         return tuple(
             Segment(agent, oldest, newest)
             for (agent, _, _), (oldest, newest) in pairs
@@ -234,33 +247,22 @@ class SqliteStore(
     def message_after(self, agent_id: str, event_id: int) -> Message | None:
         return next((self._message(row) for row in self._run("message_after", self._key(agent_id), event_id)), None)
 
-    def turn(self, turn_id: int) -> list[Message]:
-        for _, key, turn, kind, _ in self._run("lookup", turn_id):
-            if turn != turn_id or kind not in ROLES:
-                break
-            sql, bindings = self._sql["messages_from"], (key, turn_id)
-            try:
-                with self._lock:
-                    try:
-                        return self._turn(turn_id, self._db.execute(sql, bindings))
-                    except UnicodeDecodeError:
-                        return self._turn(turn_id, (row for row, _ in mended(self._db, sql, bindings)))
-            except apsw.Error as error:
-                raise explain(error, self.path) from error
-        return []
-
-    def _turn(self, turn_id: int, rows: Iterable[tuple[Any, ...]]) -> list[Message]:
-        """The messages of a turn, of those from its first on; the rest is not read."""
-        found = []
-        for row in rows:
-            if row[2] == turn_id:
-                found.append(self._message(row))
-            elif row[3] != "summary":  # a summary is a turn of its own in the midst of another
-                break
+    def turns(self, turn_ids: Sequence[int]) -> dict[int, list[Message]]:
+        found: dict[int, list[Message]] = {turn: [] for turn in turn_ids}
+        for row in sorted(self._run("turns", _listed(turn_ids))):
+            found[row[2]].append(self._message(row))
         return found
 
     def results(self, calls: Sequence[Message], *, erased: bool = False) -> list[Message]:
-        return [self._message(row) for call in calls for row in self._run("results_of", call.id, erased)]
+        ids = _listed(call.id for call in calls)
+        return [self._message(row) for row in sorted(self._run("results_of", ids, erased))] if calls else []
+
+    def next_to(self, places: Sequence[Message], count: int) -> list[list[Message]]:
+        found: list[list[Message]] = [[] for _ in places]
+        listed = msgspec.json.encode([(self._key(each.agent_id), each.id) for each in places]).decode()
+        for number, *row in sorted(self._run_named("next_to", {"places": listed, "count": count})):
+            found[number].append(self._message(row))
+        return found
 
     def apart_results(self, agent_id: str, event_id: int) -> list[Message]:
         return [self._message(row) for row in self._run("apart_results", self._key(agent_id), event_id, event_id)]
@@ -275,10 +277,10 @@ class SqliteStore(
     def calls(self, agent_id: str, call_id: str) -> list[Message]:
         return [self._message(row) for row in self._run("calls_with_id", self._key(agent_id), call_id)]
 
-    def lookup(self, event_ids: Iterable[int]) -> Iterator[Message]:
-        for event_id in event_ids:
-            for row in self._run("lookup", event_id):
-                yield self._message(row)
+    def lookup(self, event_ids: Iterable[int]) -> list[Message]:
+        ids = list(event_ids)
+        found = {row[0]: self._message(row) for row in self._run("lookup", _listed(ids))} if ids else {}
+        return [found[each] for each in ids if each in found]
 
     def erased_by(self, event_id: int) -> Event | None:
         return next(iter(self._events(self._sql["erased_by"], (event_id,))), None)
@@ -330,16 +332,18 @@ class SqliteStore(
 
     def _events(self, sql: str, bindings: Any = ()) -> list[Event]:
         """The events of a query; one that holds what is not UTF-8 is marked as damaged."""
+        return [self._event(row, damaged) for row, damaged in self._rows(sql, bindings)]
+
+    def _rows(self, sql: str, bindings: Any = ()) -> list[tuple[tuple[Any, ...], bool]]:
+        """The rows of a query, each with whether it holds what is not UTF-8."""
         try:
             with self._lock:
                 try:
-                    rows = self._db.execute(sql, bindings).fetchall()
+                    return [(row, False) for row in self._db.execute(sql, bindings)]
                 except UnicodeDecodeError:
-                    marked = list(mended(self._db, sql, bindings))
-                    return [self._event(row, damaged) for row, damaged in marked]
+                    return list(mended(self._db, sql, bindings))
         except apsw.Error as error:
             raise explain(error, self.path) from error
-        return [self._event(row) for row in rows]
 
     def _run(self, name: str, *bindings: Any) -> list[tuple[Any, ...]]:
         return self._all(self._sql[name], bindings)

@@ -29,9 +29,7 @@ class Appender:
         ((self.head, self.open_turn, self._messages, self._tokens, self._run, newest, self.ended),) = db.execute(
             sql["position"], (key,)
         )
-        # The stored sums count what was erased as well; `own` does not.
-        ((self._weight, *erased),) = db.execute(sql["weighed"], {"agent": key})
-        self._erased = Size(*erased)
+        self._stored: tuple[int, Size] | None = None  # read with the first message: most operations append none
         self._newest: tuple[Any, ...] | None = None
         self.end: End | None = None
         self._next = (newest or 0) + 1
@@ -62,7 +60,8 @@ class Appender:
         nth = total = call_id = None
         if is_message := kind in ROLES:
             messages, sum = messages + 1, sum + tokens
-            nth, total = messages + self._erased.messages, sum + self._erased.tokens
+            _, erased = self._sums()
+            nth, total = messages + erased.messages, sum + erased.tokens
             if draft.data and kind in ("tool_call", "tool_result"):
                 call_id = draft.data["call_id"]
         if kind == "evict":
@@ -132,8 +131,16 @@ class Appender:
             self._weight_of = weight
 
         added = self._weight_of(draft.kind, draft.content, draft.data, draft.interrupted, id)
-        self._weight += added
-        self._write(self._sql["weigh"], (self._key, id, added, self._weight))
+        before, erased = self._sums()
+        self._stored = before + added, erased
+        self._write(self._sql["weigh"], (self._key, id, added, before + added))
+
+    def _sums(self) -> tuple[int, Size]:
+        """The agent's stored sum of weights, and what was erased of it: the stored sums count that, `own` does not."""
+        if self._stored is None:
+            ((weight, *erased),) = self._db.execute(self._sql["weighed"], {"agent": self._key})
+            self._stored = weight, Size(*erased)
+        return self._stored
 
     @property
     def next_id(self) -> int:
@@ -179,8 +186,7 @@ class Appender:
             self._db.execute(self._sql["forget_erased_sums"], (key,))
         if key == self._key:
             self._messages, self._tokens = self.own.less(gone)
-            ((self._weight, *erased),) = self._db.execute(self._sql["weighed"], {"agent": key})
-            self._erased = Size(*erased)
+            self._stored = None
 
     def _note_erased(self, key: int, messages: list[tuple[Any, ...]]) -> None:
         """Note what erased messages counted, so that no sum that is stored with a later message has to change."""

@@ -1,7 +1,7 @@
 """Memos in SQLite (see `foldmark.core.memos`): a part of `SqliteStore`."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -37,26 +37,33 @@ class SqliteMemos:
         return int(memo_id)
 
     def memo(self, memo_id: int) -> Memo | None:
-        return next(map(self._memo, self._run("memo", memo_id)), None)
+        return next(iter(self._those([memo_id])), None)
 
     def memos(self, limit: int) -> list[Memo]:
-        return list(map(self._memo, self._run("newest_memos", limit)))
+        return self._those([memo for (memo,) in self._run("newest_memos", limit)])
 
     def memos_tagged(self, tags: Sequence[str], limit: int) -> list[Memo]:
         found = Counter(memo for tag in dict.fromkeys(tags) for (memo,) in self._run("memos_tagged", tag))
         return self._those(sorted(found, key=lambda memo: (-found[memo], -memo))[:limit])
 
-    def memos_with(self, words: Sequence[str], before: int, limit: int) -> list[Memo]:
+    def memos_with(self, asked: Sequence[tuple[Sequence[str], int]], limit: int) -> list[list[Memo]]:
+        newest = dict(self._run("memo_before", _listed(before for _, before in asked)))
+        each = list(dict.fromkeys(word for words, _ in asked for word in words))
+        most = max((memo for memo in newest.values() if memo is not None), default=0)
+        if not most or not each:
+            return [[] for _ in asked]
         from foldmark.core.keywords import ranked  # 10 ms, for whoever looks for memos
 
-        newest = next((memo for (memo,) in self._run("newest_memo", before)), None)
-        if newest is None:
-            return []
-        each = list(dict.fromkeys(words))
-        found: dict[str, list[int]] = defaultdict(list)
-        for index, memo in self._run("memos_with", msgspec.json.encode(list(map(_expression, each))).decode(), newest):
-            found[each[index]].append(memo)
-        return self._those(ranked(found, newest)[:limit])
+        holding: dict[str, list[int]] = defaultdict(list)
+        for index, memo in self._run("memos_with", _listed(map(_expression, each)), most):
+            holding[each[index]].append(memo)
+        best: list[list[int]] = []
+        for number, (words, _) in enumerate(asked):
+            upto = newest[number] or 0
+            there = {word: [memo for memo in holding[word] if memo <= upto] for word in dict.fromkeys(words)}
+            best.append(ranked({word: memos for word, memos in there.items() if memos}, upto)[:limit])
+        found = {memo.id: memo for memo in self._those({memo for memos in best for memo in memos})}
+        return [[found[memo] for memo in memos if memo in found] for memos in best]
 
     def memo_tags(self, limit: int) -> list[tuple[str, int]]:
         return [(str(tag), int(number)) for tag, number in self._run("memo_tags", limit)]
@@ -69,14 +76,12 @@ class SqliteMemos:
             self._run("erase_sent_memo", memo_id, memo_id)
             self._run("erase_texts")
 
-    def _those(self, ids: Sequence[int]) -> list[Memo]:
-        return [memo for memo in map(self.memo, ids) if memo is not None]
-
-    def _memo(self, row: tuple[Any, ...]) -> Memo:
-        id, content, event, agent, actor, created_at = row
-        return Memo(
-            id, content, tuple(tag for (tag,) in self._run("tags_of_memo", id)), event, agent, actor, created_at
-        )
+    def _those(self, ids: Collection[int]) -> list[Memo]:
+        """These memos, in the order asked for."""
+        found = {}
+        for id, content, tags, *others in self._run("memos", _listed(ids)) if ids else ():
+            found[id] = Memo(id, content, tuple(sorted(msgspec.json.decode(tags))), *others)
+        return [found[each] for each in ids if each in found]
 
     def _damaged_memos(self) -> Iterator[str]:
         for (memo_id,) in self._run("wrong_memo_rows"):
@@ -103,3 +108,8 @@ def _expression(word: str) -> str:
 
 def _quoted(word: str) -> str:
     return '"' + word.replace("\0", " ").replace('"', '""') + '"'
+
+
+def _listed(values: Iterable[object]) -> str:
+    """Values as JSON for one statement."""
+    return msgspec.json.encode(list(values)).decode()

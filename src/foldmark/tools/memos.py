@@ -42,7 +42,7 @@ def _retrieve(agent: Agent, arguments: _Retrieve, asking: Asking) -> str:
         return _answer(agent, "The newest memos", store.memos(RETRIEVED))
     if found := store.memos_tagged(tags, RETRIEVED):
         return _answer(agent, f"Memos with a tag of {listing(tags)}", found)
-    words = store.memos_with(tags, END, RETRIEVED)
+    (words,) = store.memos_with([(tags, END)], RETRIEVED)
     return _answer(agent, f"No memo is tagged {listing(tags)}. Memos with these words", words)
 
 

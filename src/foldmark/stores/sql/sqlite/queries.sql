@@ -113,16 +113,24 @@ UPDATE agents SET head = ?, open_turn = ?, messages = ?, tokens = ?, run = ? WHE
 INSERT INTO folds (agent, body, messages, tokens) VALUES (?, ?, ?, ?)
 ON CONFLICT (agent) DO UPDATE SET body = excluded.body, messages = excluded.messages, tokens = excluded.tokens
 
--- name: standing
--- An agent and its stored segment cache, as of one moment.
-SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
+-- name: head
+-- An agent with its stored segment cache (0), and its newest event of each of some kinds, JSON [kind, ...] (1), as `newest`.
+SELECT 0, a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
     f.body, f.messages, f.tokens
-FROM agents a LEFT JOIN agents p ON p.key = a.parent LEFT JOIN folds f ON f.agent = a.key WHERE a.key = ?
+FROM agents a LEFT JOIN agents p ON p.key = a.parent LEFT JOIN folds f ON f.agent = a.key WHERE a.key = :agent
+UNION ALL
+SELECT 1, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+FROM json_each(:kinds) k CROSS JOIN events e ON e.id = (
+    SELECT max(id) FROM events
+    WHERE agent = :agent AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+    AND kind = k.value AND redacted IS NULL
+    AND (kind <> 'summary' OR CASE WHEN json_valid(data) THEN data ->> 'state' END IS NOT NULL)
+)
 
--- name: event
--- One event by its id.
-SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers
-FROM events WHERE id = ?
+-- name: events
+-- Some events, JSON [id, ...].
+SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+FROM json_each(?) i CROSS JOIN events e ON e.id = i.value
 
 -- name: operations
 -- All operations of an agent with ids above one and up to another, in order, and the ends of turns that close a planning.
@@ -245,13 +253,31 @@ WHERE agent = ? AND nth IS NOT NULL AND id <= ? ORDER BY id DESC LIMIT 1
 SELECT id, agent, turn, kind, answers FROM events
 WHERE agent = ? AND nth IS NOT NULL AND id > ? ORDER BY id LIMIT 1
 
--- name: messages_from
--- An agent's messages from an id on; read only as far as needed.
-SELECT id, agent, turn, kind, answers FROM events WHERE agent = ? AND nth IS NOT NULL AND id >= ? ORDER BY id
+-- name: turns
+-- The messages of some turns, JSON [id, ...]. A summary is a turn of its own in the midst of another.
+SELECT e.id, e.agent, e.turn, e.kind, e.answers
+FROM json_each(?) t CROSS JOIN events o ON o.id = t.value AND o.turn = o.id
+CROSS JOIN events e ON e.agent = o.agent AND e.nth IS NOT NULL AND e.turn = o.id AND e.id >= o.id AND e.id < coalesce((
+    SELECT id FROM events
+    WHERE agent = o.agent AND nth IS NOT NULL AND id > o.id AND turn IS NOT o.id AND kind <> 'summary' ORDER BY id LIMIT 1
+), 9223372036854775807)
+
+-- name: next_to
+-- For each place, JSON [[agent, id], ...]: so many of the agent's messages up to there and behind it, by the place's number.
+SELECT s.key, e.id, e.agent, e.turn, e.kind, e.answers FROM json_each(:places) s CROSS JOIN events e ON e.id IN (
+    SELECT id FROM events WHERE agent = s.value ->> 0 AND nth IS NOT NULL AND id <= s.value ->> 1
+    ORDER BY id DESC LIMIT :count
+)
+UNION ALL
+SELECT s.key, e.id, e.agent, e.turn, e.kind, e.answers FROM json_each(:places) s CROSS JOIN events e ON e.id IN (
+    SELECT id FROM events WHERE agent = s.value ->> 0 AND nth IS NOT NULL AND id > s.value ->> 1
+    ORDER BY id LIMIT :count
+)
 
 -- name: results_of
--- The results that answer a call, with those that were erased or without.
-SELECT id, agent, turn, kind, answers FROM events WHERE answers = ? AND (nth IS NOT NULL OR ?) ORDER BY id
+-- The results that answer some calls, JSON [id, ...], with those that were erased or without.
+SELECT e.id, e.agent, e.turn, e.kind, e.answers FROM json_each(?) c CROSS JOIN events e ON e.answers = c.value
+WHERE e.nth IS NOT NULL OR ?
 
 -- name: waiting_call
 -- The newest call with a provider's call id among those that wait in an agent's open turn, of which there may be thousands.
@@ -270,8 +296,8 @@ SELECT id, agent, turn, kind, answers
 FROM events WHERE agent = ? AND call_id = ? AND call_id IS NOT NULL AND kind = 'tool_call' ORDER BY id DESC LIMIT 50
 
 -- name: lookup
--- What kind of event an id is, whosever it is.
-SELECT id, agent, turn, kind, answers FROM events WHERE id = ?
+-- What kind of events some ids are, JSON [id, ...], whosever they are.
+SELECT e.id, e.agent, e.turn, e.kind, e.answers FROM json_each(?) i CROSS JOIN events e ON e.id = i.value
 
 -- name: to_erase
 -- The events of one turn, from its first id to a last, that still have content to erase; of an agent for turn 0.
@@ -786,23 +812,18 @@ INSERT INTO memo_tags (tag, memo) VALUES (?, ?)
 -- The words of a memo.
 INSERT INTO memo_words (rowid, content, tags) VALUES (?, ?, ?)
 
--- name: memo
--- One memo.
-SELECT m.id, m.content, m.event, a.id, m.actor, m.created_at
-FROM memos m LEFT JOIN agents a ON a.key = m.agent WHERE m.id = ?
+-- name: memos
+-- Some memos, JSON [id, ...], with their tags, a JSON array.
+SELECT m.id, m.content, (SELECT json_group_array(tag) FROM memo_tags WHERE memo = m.id), m.event, a.id, m.actor, m.created_at
+FROM json_each(?) i CROSS JOIN memos m ON m.id = i.value LEFT JOIN agents a ON a.key = m.agent
 
 -- name: newest_memos
 -- The newest memos, newest first.
-SELECT m.id, m.content, m.event, a.id, m.actor, m.created_at
-FROM memos m LEFT JOIN agents a ON a.key = m.agent ORDER BY m.id DESC LIMIT ?
+SELECT id FROM memos ORDER BY id DESC LIMIT ?
 
--- name: newest_memo
--- The newest memo that was saved before an event.
-SELECT id FROM memos WHERE event < ? ORDER BY id DESC LIMIT 1
-
--- name: tags_of_memo
--- The tags of a memo.
-SELECT tag FROM memo_tags WHERE memo = ? ORDER BY tag
+-- name: memo_before
+-- For each of some events, JSON [id, ...], the newest memo that was saved before it.
+SELECT e.key, (SELECT id FROM memos WHERE event < e.value ORDER BY id DESC LIMIT 1) FROM json_each(?) e
 
 -- name: memos_tagged
 -- The memos with a tag.
