@@ -95,11 +95,14 @@ def test_a_filter_of_one_call_among_thousands(log: Log) -> None:
     assert [message.kind for message in agent.context().messages] == ["user", "assistant"]
 
 
-def test_a_request_whatever_came_since_its_boundary(log: Log) -> None:
+@pytest.mark.parametrize(("policy", "most"), [("steady", 25), ("eager", 16)])
+def test_a_request_whatever_came_since_its_boundary(log: Log, policy: str, most: int) -> None:
     memos.save(log.agent("other"), "Question 3 is about results.", (), "human")
-    found = set()
+    found = []
     for turns in (4, 30, 60):
-        agent, _ = grown(log, turns, name=f"{turns}")
+        agent, _ = grown(log, turns, name=f"{policy} {turns}")
+        agent.configure("context_policy", policy)
         agent.append("user", "What is the result of question 3?")
-        found.add(statements(log, lambda: agent.request("openai", "gpt-5")))  # noqa: B023
-    assert max(found) - min(found) <= 8  # pages of messages
+        found.append(statements(log, lambda: agent.request("openai", "gpt-5")))  # noqa: B023
+    assert max(found) <= most
+    assert max(found) - min(found) <= 4  # pages of messages

@@ -313,16 +313,17 @@ class Agent(Timeline):
             at = msgspec.structs.replace(at, fold=fold, size=size)
         # With the budget off the request is the context and nothing else, whatever the model takes [SPEC 5].
         most = limit if limit is not None else window - output if config.sliding_context_tokens else None
-        made = partial(prepare, at, config, provider, model, tools=self.tools(), limit=most, output=output)
+        made = partial(prepare, at, config, provider, model, tools=self.tools(at), limit=most, output=output)
         request = made(only=planned if planned and full else None)
         if planned and not full and is_ephemeral(request.tokens, window):
             return made(only=planned)
         return request
 
-    def tools(self) -> list[ToolSpec]:
-        """The tools that this agent's model is offered: those of its setting `tools`, what an open planning
-        conversation needs, and `slash` with the commands of `model_commands` only, `evict` unless these are none."""
-        at, there = self.standing(), self.log.tools()
+    def tools(self, at: Standing | None = None) -> list[ToolSpec]:
+        """The tools that this agent's model is offered where it stands, or `at` another place: those of its setting
+        `tools`, what an open planning conversation needs, and `slash` with the commands of `model_commands` only,
+        `evict` unless these are none."""
+        at, there = self.standing() if at is None else at, self.log.tools()
         config = at.config
         if (wanted := config.tools) != "all":
             names = {*wanted.split(", "), *(["filter_context"] if talk(at) else [])}

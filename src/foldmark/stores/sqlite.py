@@ -190,14 +190,14 @@ class SqliteStore(
         for agent, first, last in reversed(segments) if newest_first else segments:
             key, page = self._key(agent), _FIRST_PAGE
             # Pages instead of an open cursor: a reader that stops half-way must not hold up the WAL's checkpoint. The
-            # first are small, for whoever wants the newest message only.
+            # first is small, for whoever wants the newest message only.
             while True:
                 found = self._events(self._sql[query], (key, first, last, page))
                 yield from found
                 if len(found) < page:
                     break
                 first, last = (first, found[-1].id - 1) if newest_first else (found[-1].id + 1, last)
-                page = min(2 * page, _PAGE)
+                page = min(8 * page, _PAGE)
 
     def newest(self, kind: str, segments: Segments) -> Event | None:
         bindings = {"kind": kind, "segments": self._keyed(segments)}
