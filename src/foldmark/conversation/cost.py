@@ -4,6 +4,7 @@ nothing is written."""
 
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from msgspec import Struct, structs
@@ -210,6 +211,11 @@ def replay(
     return [ledger.closed() for ledger in ledgers]
 
 
+_End = tuple[int, int, int, int | None, int, int]
+"""What there is up to the end of an item: blocks, bytes, answers that began with thinking; the newest turn, the item
+with which it begins and the item behind its last message, each behind the head."""
+
+
 class _Ledger:
     """Bills of one policy as its requests come."""
 
@@ -230,7 +236,7 @@ class _Ledger:
         shared, answers = self._go_on(items, same, thought)
         marks = self._marks(now.turn)
         among = sum(each >= len(items[0].blocks) for each in marks)
-        size = self._ends[-1].size + among * self._pieces.mark - (len(items) > 1)
+        size = self._ends[-1][1] + among * self._pieces.mark - (len(items) > 1)
         tokens = self._pieces.ruler.tokens(size)
         bill = self._cache.bill(self._request, marks, tokens, at, hour=hour)
         self._billed.append(bill)
@@ -244,18 +250,24 @@ class _Ledger:
     def _go_on(self, items: Sequence[Item], same: int, thought: Collection[int]) -> tuple[int, list[int]]:
         """Go on to the request of these items; how many answers with thinking both hold, and the others in it."""
         del self._items[same:], self._ends[same:]
-        blocks, size, shared, turn, begin, notes = self._ends[-1] if self._ends else _End()
-        new, seam = items[same:], self._pieces.seam
+        blocks, size, shared, turn, begin, notes = self._ends[-1] if self._ends else (0, 0, 0, -1, 1, 1)
+        new, seam, add = (
+            items[same:],
+            self._pieces.seam,
+            self._ends.append,
+        )  # it is done for every item of every request
         self._request.follow(blocks, [block for item in new for block in item.blocks])
         before, answers = next((item for item in reversed(self._items) if item.blocks), items[0]), list[int]()
         for place, item in enumerate(new, same):
-            size += item.size + (seam(before, item) if item.blocks else 0)
-            blocks, before = blocks + len(item.blocks), item if item.blocks else before
+            size += item.size
+            if item.blocks:
+                size += seam(before, item) if before.roles[1] == item.roles[0] else 0
+                blocks, before = blocks + len(item.blocks), item
             if item.event in thought:
                 answers.append(item.event)
             if item.group is not None:
                 turn, begin, notes = item.turn, begin if item.turn == turn else notes, place + 1
-            self._ends.append(_End(blocks, size, shared + len(answers), turn, begin, notes))
+            add((blocks, size, shared + len(answers), turn, begin, notes))
         self._items += new
         return shared, answers
 
@@ -264,7 +276,7 @@ class _Ledger:
         upto = self._request.upto
         read = (bill.read + 1) * upto[-1] // max(1, bill.tokens)
         blocks = bisect_right(upto, read)
-        first = bisect_right(self._ends, blocks, key=lambda end: end.blocks)
+        first = bisect_right(self._ends, blocks, key=itemgetter(0))
         again = sum(item.size for item in self._items[first:] if (item.event or item) in self._seen)
         self._rewritten += self._pieces.ruler.tokens(again)
         self._seen.update(item.event or item for item in self._items[same:])
@@ -276,26 +288,14 @@ class _Ledger:
         settled = self._before(len(self._items), turn)
         turns = [] if settled == 1 else [self._before(settled, self._items[settled - 1].turn), settled]
         for end in (*turns, len(self._items)):
-            if end > 1 and (block := self._ends[end - 1].blocks - 1) not in marks:
+            if end > 1 and (block := self._ends[end - 1][0] - 1) not in marks:
                 marks.append(block)
         return marks
 
     def _before(self, end: int, turn: int | None) -> int:
         """How many of the first `end` items stand in front of a turn at their end, the head among them."""
-        last = self._ends[end - 1]
-        return last.begin if last.turn == turn else last.notes
-
-
-class _End(NamedTuple):
-    """What there is up to the end of an item: blocks, bytes, answers that began with thinking; the newest turn, the
-    item with which it begins and the item behind its last message, each behind the head."""
-
-    blocks: int = 0
-    size: int = 0
-    answers: int = 0
-    turn: int | None = -1
-    begin: int = 1
-    notes: int = 1
+        *_, newest, begin, notes = self._ends[end - 1]
+        return begin if newest == turn else notes
 
 
 def _same(before: Sequence[Item], items: Sequence[Item]) -> int:
