@@ -106,3 +106,12 @@ def test_a_request_whatever_came_since_its_boundary(log: Log, policy: str, most:
         found.append(statements(log, lambda: agent.request("openai", "gpt-5")))  # noqa: B023
     assert max(found) <= most
     assert max(found) - min(found) <= 4  # pages of messages
+
+
+def test_a_search_however_much_it_finds(log: Log) -> None:
+    found = []
+    for turns in (4, 40, 80):
+        agent, _ = grown(log, turns, name=f"{turns}")
+        found.append(statements(log, lambda: log.search(f"question {turns}", limit=40)))  # noqa: B023
+        assert log.search(f"answer {turns - 1}")[0].agent_id == agent.id
+    assert max(found) <= 25

@@ -307,10 +307,11 @@ class SqliteStore(
             return self._run_named(name, bindings)
 
     def hits(self, event_ids: Sequence[int]) -> list[Hit]:
-        rows = (row for event_id in event_ids for row in self._run("hit", event_id))
-        return [
-            Hit(id, agent, name, kind, turn, at, 0.0, "", False, tool) for id, agent, name, kind, turn, at, tool in rows
-        ]
+        found = {
+            id: Hit(id, agent, name, kind, turn, at, 0.0, "", False, tool)
+            for id, agent, name, kind, turn, at, tool in self._run("hits", _listed(event_ids))
+        }
+        return [found[each] for each in event_ids if each in found]
 
     def has_planned(self, agent_id: str) -> bool:
         return bool(self._run_named("has_planned", {"agent": self._key(agent_id)})[0][0])

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 import apsw
@@ -86,15 +87,12 @@ class SqliteIndex:
         return not is_unfound(tool) and (self._aside is None or not self._aside(self._id_of(key), id))
 
     def around(self, ids: Sequence[int], reach: int) -> list[list[Said]]:
-        found: dict[int, list[list[Said]]] = defaultdict(list)
-        for id in ids:
-            ((agent,),) = self._run("agent_of", {"id": id})
-            bound = {"id": id, "agent": agent, "reach": reach, "whole": LONGEST, "cut": NEIGHBOUR}
-            rows = sorted(self._run("around", bound))
-            # Damage can change the types of columns.
-            said = [Said(id, str(text), str(at)) for id, text, at, tool in rows if self._is_findable(id, agent, tool)]
-            found[agent].append(said)
-        runs = [run for lists in found.values() for run in joined(lists)]
+        bound = {"ids": json.encode(ids).decode(), "reach": reach, "whole": LONGEST, "cut": NEIGHBOUR}
+        found: dict[int, dict[int, list[Said]]] = defaultdict(lambda: defaultdict(list))
+        for place, id, agent, text, at, tool in sorted(self._run("around", bound), key=itemgetter(0, 1)):
+            if self._is_findable(id, agent, tool):  # damage can change the types of columns
+                found[agent][place].append(Said(id, str(text), str(at)))
+        runs = [run for lists in found.values() for run in joined(list(lists.values()))]
         if self._filters is None:
             return runs
         fitting = set(self.passing([said.id for run in runs for said in run]))

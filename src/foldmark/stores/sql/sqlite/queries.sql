@@ -494,10 +494,11 @@ FROM json_each(:ids) i CROSS JOIN events e ON e.id = i.value
 SELECT CAST(coalesce(max(id), 0) * (1 - :share) AS INTEGER) FROM events
 
 -- name: around
--- A message and up to so many before and behind it, in no order, each with the beginning of its text and its tool.
+-- For each of some messages, JSON [id, ...], by its number: itself and up to so many before and behind it, in no order.
+-- Each comes with whose it is, the beginning of its text and its tool.
 -- A call's text begins with the tool's name, as it is searched; the tool of a result is the one that was called.
 -- An escape becomes as many spaces as it has letters, so that the length of a text tells whether it was cut.
-SELECT id, CASE kind
+SELECT place, id, agent, CASE kind
     WHEN 'tool_call' THEN coalesce(CASE WHEN json_valid(data) THEN json_extract(data, '$.name') END, '') || ' '
         || replace(replace(replace(replace(text, '\\', '  '), '\n', '  '), '\t', '  '), '\r', '  ')
     ELSE text
@@ -506,23 +507,22 @@ END, created_at, json_extract(CASE kind
     WHEN 'tool_result' THEN (SELECT iif(json_valid(c.data), c.data, '{}') FROM events c WHERE c.id = m.answers)
 END, '$.name')
 FROM (
-    SELECT id, kind, data, answers, created_at, CASE WHEN octet_length(content) <= longest THEN content
+    SELECT place, id, agent, kind, data, answers, created_at, CASE WHEN octet_length(content) <= longest THEN content
         ELSE substr(content, 1, longest) END AS text
     FROM (
-        SELECT *, CASE id WHEN :id THEN :whole ELSE :cut END AS longest FROM (
-            SELECT * FROM events WHERE agent = :agent AND nth IS NOT NULL AND id <= :id ORDER BY id DESC LIMIT :reach + 1
+        SELECT i.key AS place, n.*, CASE n.id WHEN o.id THEN :whole ELSE :cut END AS longest
+        FROM json_each(:ids) i CROSS JOIN events o ON o.id = i.value CROSS JOIN events n ON n.id IN (
+            SELECT id FROM events WHERE agent = o.agent AND nth IS NOT NULL AND id <= o.id
+            ORDER BY id DESC LIMIT :reach + 1
         )
         UNION ALL
-        SELECT *, :cut FROM (
-            SELECT * FROM events WHERE agent = :agent AND nth IS NOT NULL AND id > :id ORDER BY id LIMIT :reach
+        SELECT i.key, n.*, :cut
+        FROM json_each(:ids) i CROSS JOIN events o ON o.id = i.value CROSS JOIN events n ON n.id IN (
+            SELECT id FROM events WHERE agent = o.agent AND nth IS NOT NULL AND id > o.id ORDER BY id LIMIT :reach
         )
     )
     WHERE content <> ''
 ) AS m
-
--- name: agent_of
--- Whose event this is.
-SELECT agent FROM events WHERE id = :id
 
 -- name: embedders
 -- The models of embeddings whose vectors there are, and up to which event.
@@ -600,14 +600,14 @@ DELETE FROM signatures WHERE embedder = ?
 -- Take away a model.
 DELETE FROM embedders WHERE key = ?
 
--- name: hit
--- A message that was found, and the tool that it calls or that answered; whatever its columns hold.
+-- name: hits
+-- Messages that were found, JSON [id, ...], and the tool that each calls or that answered; whatever its columns hold.
 SELECT e.id, coalesce(a.id, 'unknown agent ' || e.agent), a.name, CAST(ifnull(e.kind, '') AS TEXT), e.turn,
     CAST(ifnull(e.created_at, '') AS TEXT), json_extract(CASE e.kind
     WHEN 'tool_call' THEN iif(json_valid(e.data), e.data, '{}')
     WHEN 'tool_result' THEN (SELECT iif(json_valid(c.data), c.data, '{}') FROM events c WHERE c.id = e.answers)
 END, '$.name')
-FROM events e LEFT JOIN agents a ON a.key = e.agent WHERE e.id = ?
+FROM json_each(?) i CROSS JOIN events e ON e.id = i.value LEFT JOIN agents a ON a.key = e.agent
 
 -- name: opened
 -- The turns that were opened inside segments, JSON [[agent, first, last], ...].
