@@ -19,10 +19,18 @@ GENERATIONS, AGENTS = 4, 100
 
 
 def _mark(call: Call) -> Result:
-    receipt = _recorded(call, lambda at: decide.mark(at, call.get("NAME")))
+    moved = False
+
+    def decision(at: Standing) -> Mark:
+        nonlocal moved
+        mark = decide.mark(at, call.get("NAME"))
+        moved = mark.name in at.fold.marks
+        return mark
+
+    receipt = _recorded(call, decision)
     assert isinstance(receipt.operation, Mark)
     name = receipt.operation.name
-    return result(receipt, f"Checkpoint '{name}' {'moved' if name in receipt.at.fold.marks else 'created'}.", mark=name)
+    return result(receipt, f"Checkpoint '{name}' {'moved' if moved else 'created'}.", mark=name)
 
 
 def _clear(call: Call) -> Result:
@@ -151,7 +159,7 @@ def previewed(call: Call, decision: Callable[[Standing], Operation], remark: str
 
 def result(receipt: Receipt, text: str, **own: object) -> Result:
     """The answer to an operation: what the receipt says, and what is the operation's own."""
-    return Result(text, receipt.event_id, {**receipt.data(), **own})
+    return Result(text, receipt.event_id, own, effect=receipt)
 
 
 CONTEXT = (

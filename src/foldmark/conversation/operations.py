@@ -8,7 +8,7 @@ from msgspec import Struct
 from foldmark.conversation import decide
 from foldmark.conversation.decide import recorded
 from foldmark.conversation.exchanges import behind
-from foldmark.conversation.receipts import Thoughts, thoughts_told
+from foldmark.conversation.receipts import Thoughts
 from foldmark.conversation.standing import Standing
 from foldmark.core.codec import operation_of
 from foldmark.core.events import (
@@ -55,7 +55,7 @@ class Done(Struct, frozen=True):
         """`2 messages (~71 tokens) left`; empty if nothing left or came back."""
         both = ((self.left, "left"), (self.returned, "came back"))
         messages = [f"{sized(size)} {how}" for size, how in both if size.messages]
-        return ", ".join((*messages, *thoughts_told(self.thoughts.data())))
+        return ", ".join((*messages, *self.thoughts.told()))
 
     def data(self) -> dict[str, Any]:
         """As JSON."""

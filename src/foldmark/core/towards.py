@@ -33,13 +33,18 @@ class End(Struct, frozen=True):
     killer: str | None = None
 
     @property
-    def told(self) -> str:
-        """`agent 1a2b3c4d was deleted on 2026-03-01 12:00 by a person`."""
+    def how(self) -> str:
+        """`deleted on 2026-03-01 12:00 by a person`, `dead: killed by agent 5e6f7a8b at 2026-03-01 12:00`."""
         if self.killer is None:
-            return f"agent {self.agent[:8]} was deleted on {minute(self.at)} by {_who(self.actor)}"
+            return f"deleted on {minute(self.at)} by {_who(self.actor)}"
         killer = self.killer[:8]
         by = f"agent {killer}" if self.actor == "model" else f"{_who(self.actor)} in {killer}"
-        return f"agent {self.agent[:8]} is dead: killed by {by} at {minute(self.at)}"
+        return f"dead: killed by {by} at {minute(self.at)}"
+
+    @property
+    def told(self) -> str:
+        """`agent 1a2b3c4d was deleted on 2026-03-01 12:00 by a person`."""
+        return f"agent {self.agent[:8]} {'was' if self.killer is None else 'is'} {self.how}"
 
 
 def refused(end: End, draft: Draft, open_turn: int | None) -> str | None:
