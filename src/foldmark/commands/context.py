@@ -8,7 +8,7 @@ from foldmark.commands.registry import ANYBODY, HUMAN, PREVIEW, Call, Command
 from foldmark.conversation import Agent, Result, decide, tree
 from foldmark.conversation.asking_model import summarized
 from foldmark.conversation.compacting import compacted
-from foldmark.conversation.operations import turns_named, words
+from foldmark.conversation.operations import summed_up, turns_named, words
 from foldmark.conversation.receipts import Receipt
 from foldmark.conversation.standing import Standing
 from foldmark.core.errors import CommandError
@@ -128,8 +128,7 @@ def _summarize(call: Call) -> Result:
     made = compacted(call.agent, decided)
     text = summarized(call.agent, decided.ranges) if made is None else made.text
     receipt = _recorded(call, lambda _: decided if made is None else made.operation, content=text)
-    what = words(decided).removeprefix("summary of ")
-    told = f"A summary takes the place of {what}:\n\n{text}\n"
+    told = f"A summary takes the place of {summed_up(decided)}:\n\n{text}\n"
     return result(receipt, told, mark=decided.mark, span=decided.span, summary=text, widened=list(decided.widened))
 
 

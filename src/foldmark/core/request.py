@@ -25,6 +25,9 @@ class ToolCall(Struct, frozen=True):
     signature: str | None = None
 
 
+ERROR = "Error: "
+"""Begins the text of a result that is an error: not every format has a field for that."""
+
 ANSWER, COMPACTION = "answer", "compaction"
 """Purposes of a request: the conversation goes on, or the provider sums it up."""
 

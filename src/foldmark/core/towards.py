@@ -12,6 +12,9 @@ from msgspec import Struct
 
 from foldmark.core.events import MESSAGE_KINDS, OPERATION_KINDS, Draft
 
+MAIL = "[Mail from "
+"""Begins a message that carries mail."""
+
 
 class Mail(Struct, frozen=True):
     """A message from one agent to another; `actor` is who had it sent, `sent_at` is UTC as `Event.created_at`."""
@@ -22,6 +25,11 @@ class Mail(Struct, frozen=True):
     actor: str
     sent_at: str
     content: str
+
+    @property
+    def head(self) -> str:
+        """The line in front of its text: `[Mail from 1a2b3c4d at 2026-03-01 12:00]`."""
+        return mail_head(self.sender, self.sent_at)
 
 
 class End(Struct, frozen=True):
@@ -59,6 +67,11 @@ def refused(end: End, draft: Draft, open_turn: int | None) -> str | None:
     if begins or draft.kind == "mark" or (draft.kind in OPERATION_KINDS and draft.actor == "model"):
         return f"{end.told}; its log stays readable, and a person can /fork it"
     return None
+
+
+def mail_head(sender: str, sent_at: str) -> str:
+    """The line in front of mail, as its recipient's model reads it."""
+    return f"{MAIL}{sender[:8]} at {minute(sent_at)}]"
 
 
 def minute(time: str) -> str:
