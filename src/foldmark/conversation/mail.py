@@ -9,7 +9,7 @@ from foldmark.conversation.planning import not_while_planning
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Size
-from foldmark.core.towards import Mail
+from foldmark.core.towards import Mail, mail_head
 
 _FORGED = re.compile(r"(^|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029])(?=\s*\[(?:mail from |foldmark:))", re.IGNORECASE)
 
@@ -79,4 +79,4 @@ def deliver(agent: Agent) -> Delivery | None:
 def _shown(mail: Mail) -> str:
     # The text of another agent must not pass for further mail, from somebody else.
     quoted = _FORGED.sub(lambda found: f"{found[1]}> ", mail.content)
-    return f"{mail.head}\n{quoted}"
+    return f"{mail_head(mail.sender, mail.sent_at)}\n{quoted}"

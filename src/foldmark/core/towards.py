@@ -26,11 +26,6 @@ class Mail(Struct, frozen=True):
     sent_at: str
     content: str
 
-    @property
-    def head(self) -> str:
-        """The line in front of its text: `[Mail from 1a2b3c4d at 2026-03-01 12:00]`."""
-        return mail_head(self.sender, self.sent_at)
-
 
 class End(Struct, frozen=True):
     """How an agent ended: killed by a command of agent `killer`, or deleted with its conversation (`killer` None)."""
@@ -70,7 +65,7 @@ def refused(end: End, draft: Draft, open_turn: int | None) -> str | None:
 
 
 def mail_head(sender: str, sent_at: str) -> str:
-    """The line in front of mail, as its recipient's model reads it."""
+    """The line in front of mail, as its recipient reads it: `[Mail from 1a2b3c4d at 2026-03-01 12:00]`."""
     return f"{MAIL}{sender[:8]} at {minute(sent_at)}]"
 
 

@@ -311,20 +311,10 @@ class _Builder:
             return False
         return event.turn_id is not None and event.turn_id >= since and event.id >= self._window
 
-    def _part(
-        self,
-        event: Event,
-        text: str,
-        how: str = "whole",
-        detail: str = "",
-        *,
-        cut: tuple[int, int] = (0, 0),
-        failed: bool = False,
-    ) -> None:
-        layer, (kept, of) = "window" if event.id >= self._window else "pinned", cut
+    def _part(self, event: Event, text: str, how: str = "whole", detail: str = "", **more: Any) -> None:
+        layer = "window" if event.id >= self._window else "pinned"
         detail = "; ".join(filter(None, (detail, DAMAGED * event.damaged)))
-        made = Part(layer, event.id, event.turn_id, event.kind, how, detail, text, kept=kept, of=of, failed=failed)
-        self._parts.append(made)
+        self._parts.append(Part(layer, event.id, event.turn_id, event.kind, how, detail, text, **more))
 
     def _said(self, event: Event) -> Said:
         text, how, detail = event.content, "whole", ""
@@ -374,7 +364,7 @@ class _Builder:
         if not text.strip():
             text, more = f"[{more[0].upper()}{more[1:]}.]" if more else NO_OUTPUT, more or "empty"
         if kept < len(result.content):
-            self._part(result, text, "truncated", more, cut=(kept, len(result.content)), failed=failed)
+            self._part(result, text, "truncated", more, kept=kept, of=len(result.content), failed=failed)
         else:
             self._part(result, text, detail=more, failed=failed)
         return text, failed, beside.media
