@@ -226,6 +226,8 @@ def test_the_models_limit_brings_a_grown_turn_to_low_water(agent: Agent) -> None
     request = made(agent, budget=40_000, limit=limit)
     assert 0.7 * limit < request.tokens <= LOW * limit
     assert f"{limit:,} tokens" in request.manifest.edge.reason
+    edge = request.manifest.edge
+    assert (edge.why, edge.limit, edge.step, edge.turn) == ("budget", limit, 0, None)
     assert made(agent, budget=40_000, limit=free.tokens * 5 // 4) == free
     assert in_window(made(agent, budget=40_000, limit=1)) == turns[-1:]
 
