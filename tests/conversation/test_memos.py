@@ -186,6 +186,10 @@ def test_only_people_and_mail_pick(log: Log, agent: Agent) -> None:
     agent.do(f"/send {other.id} How do we deploy?")
     other.do("/check-mail")
     assert shown(other) == [1]
+    for mail in ("x", 5, [1], [{"from": 1}], {"from": "x"}):  # a program of somebody's own wrote it
+        agent.append("user", "How do we deploy?", data={"mail": mail}, actor="system")
+        assert shown(agent) == [1]
+        agent.end_turn()
 
 
 def test_what_left_the_context_picks_nothing(agent: Agent) -> None:

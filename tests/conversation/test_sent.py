@@ -451,6 +451,27 @@ def test_other_truncation(log: Log, agent: Agent, monkeypatch: pytest.MonkeyPatc
 # Whose it is, and damage
 
 
+@pytest.mark.parametrize("turns", [1, 0])
+def test_a_record_of_an_earlier_version_has_a_sentence_in_place_of_numbers(log: Log, agent: Agent, turns: int) -> None:
+    agent.configure("context_size", turns)
+    agent.configure("sliding_context_tokens", 700)
+    agent.configure("context_policy", "eager")
+    say(agent, "a" * 900, "b" * 900)
+    ((newest, now), *_) = reversed(all_sent(log))
+    edge = now.request.manifest.edge
+    assert edge.limit == (turns or 700)
+    db = log.store._db  # type: ignore[attr-defined]
+    recorded = json.loads(next(db.execute("SELECT data FROM sent WHERE id = ?", (newest,)))[0])
+    assert recorded["edge"].pop("detail") == ""
+    assert [recorded["edge"].pop(name) for name in ("limit", "step", "turn")] == [edge.limit, edge.step, edge.turn]
+    recorded["edge"]["detail"] = edge.reason
+    db.execute("UPDATE sent SET data = ? WHERE id = ?", (json.dumps(recorded), newest))
+    then = rebuilt(agent, newest)
+    assert (then.verdict, then.request.body) == ("identical", now.request.body)
+    assert then.request.manifest.edge.reason == edge.reason
+    assert f"before it: {edge.reason} ──" in agent.do(f"/context sent {newest}").text
+
+
 def test_a_child_rebuilds_its_own_only(log: Log, agent: Agent) -> None:
     """Law L6."""
     say(agent, "one")

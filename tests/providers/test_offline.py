@@ -11,10 +11,14 @@ from hypothesis import strategies as st
 from foldmark.core.ports import Provider
 from foldmark.core.prompt import EMPTY, GO_ON, OMITTED
 from foldmark.core.request import Edge, Manifest, Part, Request, ToolCall
+from foldmark.core.view import NO_RESULT
 from foldmark.providers.offline import OfflineModel
 from foldmark.providers.offline_results import Found, read
 
 Message = dict[str, Any]
+
+FAILED = ("Error: ", NO_RESULT)
+"""How results begin that the manifest marks as failed."""
 
 FILTER = [{"type": "function", "function": {"name": "filter_context", "parameters": {"type": "object"}}}]
 
@@ -45,6 +49,8 @@ def request(
     messages: list[Message], *, tools: list[Message] = FILTER, purpose: str = "answer", parts: tuple[Part, ...] = ()
 ) -> Request:
     body = {"model": "offline", "tools": tools, "messages": messages}
+    results = [str(message["content"]) for message in messages if message["role"] == "tool"]
+    parts += tuple(Part("window", None, None, "tool_result", failed=text.startswith(FAILED)) for text in results)
     manifest = Manifest(parts, (), Edge(None, None, 0, ""))
     return Request("offline", "offline", "openai", body, b"", 0, manifest, purpose)
 
@@ -311,7 +317,9 @@ def test_a_talk_that_is_over_elsewhere_is_over() -> None:
     talk = Talk()
     talk.say("/forget tables")
     answer = talk.answer("Error: no planning conversation is open: the person begins one with /forget or /remember")
-    assert answer == "No planning conversation is open any more. /forget CRITERIA or /remember CRITERIA begins one."
+    assert str(answer).startswith(
+        "That did not work: no planning conversation is open: the person begins one with /forget or /remember. "
+    )
     assert "You wrote 1 word: “hello” (user)" in str(talk.say("hello"))
 
 

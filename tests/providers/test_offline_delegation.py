@@ -184,7 +184,7 @@ def test_a_parent_hands_on_one_task_an_answer() -> None:
     assert talk.go(*forked(CHILD, 1)) == (
         "Task 2: which is faster? Report by slash send when it is done.", [("mark", "TASK_2"), ("fork", "TASK_2")]
     )  # fmt: skip
-    done = "I delegated 2 tasks to agents bbbbbbbb, cccccccc; ask me again when mail has come, or use /check-mail."
+    done = "I delegated 2 tasks to children (TASK_1, TASK_2); ask me again when mail has come, or use /check-mail."
     assert talk.go(*forked(OTHER, 2)) == (f"{WHO}. {done}", [])
     assert "You wrote 1 word: “thanks”" in talk.say("thanks")[0]
 
@@ -202,7 +202,7 @@ def test_no_more_than_eight_tasks() -> None:
         assert talk.go(*forked(CHILD, number))[1][1] == ("fork", f"TASK_{number + 1}")
     said, commands = talk.go(*forked(CHILD, 8))
     assert commands == []
-    assert "I delegated 8 of 12 tasks to agents bbbbbbbb" in said
+    assert "I delegated 8 of 12 tasks to children (TASK_1, TASK_2, TASK_3" in said
 
 
 @pytest.mark.parametrize(
@@ -215,8 +215,20 @@ def test_an_error_ends_it(error: str) -> None:
     said, commands = talk.go("Checkpoint 'TASK_2' created.", error)
     assert commands == []
     assert said.startswith(f"{WHO}. That did not work: ")
-    assert "I delegated 1 of 3 tasks to agent bbbbbbbb" in said
+    assert "I delegated 1 of 3 tasks to a child (TASK_1)" in said
     assert "planning conversation is open. I" in said or not error.startswith("Error")
+
+
+def test_it_follows_its_calls_and_not_the_words_of_their_results() -> None:
+    talk = Talk()
+    talk.say("Delegate: research OAuth2; research JWT")
+    assert talk.go("Set.", "Error-free: a child works on it.")[1] == [("mark", "TASK_2"), ("fork", "TASK_2")]
+    assert "I delegated 2 tasks to children (TASK_1, TASK_2)" in talk.go("Set.", "Done.")[0]
+    talk.say("any news?")
+    assert talk.go("Nothing has come.") == (f"{WHO}. There is no mail.", [])
+    talk = Talk(birth("do x"))
+    assert talk.say(str(birth("do x")["content"]))[1][0][0] == "send"
+    assert talk.go("It is on its way.") == (f"{WHO}. I reported to agent aaaaaaaa.", [])
 
 
 def test_notices_in_between_stop_nothing() -> None:
@@ -228,7 +240,7 @@ def test_notices_in_between_stop_nothing() -> None:
     said, commands = talk.go("1 message from bbbbbbbb.", then=[mail(CHILD, "done")])
     assert commands == []
     assert said == (
-        f"{WHO}. I delegated 2 tasks to agents bbbbbbbb, cccccccc; ask me again when mail has come, or use "
+        f"{WHO}. I delegated 2 tasks to children (TASK_1, TASK_2); ask me again when mail has come, or use "
         "/check-mail. 1 message came from bbbbbbbb:\n- bbbbbbbb: “done”"
     )
 

@@ -17,7 +17,7 @@ from foldmark.conversation.request import prepare
 from foldmark.core.config import Config
 from foldmark.core.events import Event
 from foldmark.core.growth import Reach, Sizes, entered, followed, lowered
-from foldmark.core.request import Request, ToolSpec
+from foldmark.core.request import Edge, Request, ToolSpec
 from foldmark.core.weight import weight
 from foldmark.core.window import Steps, Units, in_steps
 from foldmark.providers.wires import WIRES
@@ -105,14 +105,17 @@ def test_the_window_begins_where_the_formula_says(agent: Agent, provider: str) -
 def test_the_edge_says_why_in_words(agent: Agent) -> None:
     turns = talk(agent, 3)
     free = made(agent)
-    assert (free.manifest.edge.first, free.manifest.edge.why, free.manifest.edge.detail) == (turns[0], None, "")
+    assert (free.manifest.edge.first, free.manifest.edge.why, free.manifest.edge.reason) == (turns[0], None, "")
     talk(agent, 30)
     edge = made(agent).manifest.edge
-    assert edge.why == "budget"
-    assert edge.detail == (
+    assert (edge.why, edge.limit, edge.step, edge.turn) == ("budget", 12_000, 2400, None)
+    assert edge.reason == (
         "low water: older turns leave in steps of 2,400 tokens, so that the request stays within 12,000 and begins the "
         "same for as long as a step lasts"
     )
+    grown = Edge(edge.first, "budget", 9, limit=1500)
+    assert grown.reason == "what came since would have passed 1,500 tokens: one step brought it to low water"
+    assert Edge(edge.first, "budget", 9, "as it was said then").reason == "as it was said then"
 
 
 @pytest.mark.parametrize("provider", WIRES)
@@ -169,7 +172,7 @@ def test_the_number_of_turns_still_limits(agent: Agent) -> None:
     turns = talk(agent, 30)
     request = made(agent, context_size=2)
     assert in_window(request) == turns[-2:]
-    assert (request.manifest.edge.why, request.manifest.edge.detail) == ("turns", "context_size is 2")
+    assert (request.manifest.edge.why, request.manifest.edge.reason) == ("turns", "context_size is 2")
     assert made(agent, context_size=30).manifest.edge.why == "budget"
 
 
@@ -222,7 +225,9 @@ def test_the_models_limit_brings_a_grown_turn_to_low_water(agent: Agent) -> None
     limit = free.tokens - 1
     request = made(agent, budget=40_000, limit=limit)
     assert 0.7 * limit < request.tokens <= LOW * limit
-    assert f"{limit:,} tokens" in request.manifest.edge.detail
+    assert f"{limit:,} tokens" in request.manifest.edge.reason
+    edge = request.manifest.edge
+    assert (edge.why, edge.limit, edge.step, edge.turn) == ("budget", limit, 0, None)
     assert made(agent, budget=40_000, limit=free.tokens * 5 // 4) == free
     assert in_window(made(agent, budget=40_000, limit=1)) == turns[-1:]
 

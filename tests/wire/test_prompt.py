@@ -322,7 +322,8 @@ def test_planning_sees_only_its_segments_and_no_anchors(agent: Agent) -> None:
         agent, Config(sliding_context_tokens=1), only=(Segment(agent.id, first, first + 1),), purpose="match"
     )
     assert [entry["content"] for entry in request.body["messages"]] == ["Imported rule.", "One.", "Two.", GO_ON]
-    assert request.manifest.edge == foldmark.core.request.Edge(first, "planning", 0, "only what is being matched")
+    assert request.manifest.edge == foldmark.core.request.Edge(first, "planning", 0)
+    assert request.manifest.edge.reason == "only what is being matched"
     later = made(agent, only=(Segment(agent.id, third, third),))
     assert (later.manifest.edge.first, later.manifest.edge.before) == (third, 2)
     assert request.purpose == "match"

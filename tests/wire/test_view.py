@@ -534,7 +534,9 @@ def test_results_are_cut_by_age() -> None:
         "n" * 5000 + hint(i) for i in range(16, 25, 2)
     ]
     cut = next(part for part in made.parts if part.event == 3)
-    assert (cut.how, cut.detail) == ("truncated", "300 of 6,000 characters")
+    assert (cut.how, cut.kept, cut.of, cut.detail) == ("truncated", 300, 6000, "")
+    assert cut.about == "300 of 6,000 characters"
+    assert all((part.kept, part.of) == (0, 0) for part in made.parts if part.how != "truncated")
 
 
 def test_nothing_is_cut_up_to_the_limit_or_with_truncation_off() -> None:

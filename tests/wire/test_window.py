@@ -200,7 +200,8 @@ def test_the_last_n_turns(agent: Agent) -> None:
     request = made(agent, turns=2)
     assert in_window(request) == turns[-2:]
     edge = request.manifest.edge
-    assert (edge.first, edge.why, edge.before, edge.detail) == (turns[3], "turns", 6, "context_size is 2")
+    assert (edge.first, edge.why, edge.before, edge.limit) == (turns[3], "turns", 6, 2)
+    assert edge.reason == "context_size is 2"
 
 
 def test_zero_is_the_whole_context(agent: Agent) -> None:
@@ -220,7 +221,8 @@ def test_the_newest_turn_is_always_in(agent: Agent) -> None:
     request = made(agent, budget=1)
     assert in_window(request) == turns[-1:]
     assert request.manifest.edge.why == "budget"
-    assert f"turn {turns[1]}" in request.manifest.edge.detail
+    assert (request.manifest.edge.limit, request.manifest.edge.turn) == (1, turns[1])
+    assert f"turn {turns[1]}" in request.manifest.edge.reason
 
 
 def test_older_turns_are_measured_as_inactive(agent: Agent) -> None:
@@ -298,7 +300,8 @@ def test_the_cut_moves_inside_a_turn_when_the_request_would_pass_the_models_limi
     request = made(agent, 2000, limit=1500)
     assert request.tokens <= 1500
     assert request.manifest.edge.why == "budget"
-    assert "1,500" in request.manifest.edge.detail
+    assert request.manifest.edge.limit == 1500
+    assert "1,500" in request.manifest.edge.reason
     assert turns[-1] in in_window(request)
     assert made(agent, 2000, limit=10**6) == free
 

@@ -8,7 +8,7 @@ from foldmark.commands.registry import ANYBODY, HUMAN, PREVIEW, Call, Command
 from foldmark.conversation import Agent, Result, decide, tree
 from foldmark.conversation.asking_model import summarized
 from foldmark.conversation.compacting import compacted
-from foldmark.conversation.operations import turns_named, words
+from foldmark.conversation.operations import summed_up, turns_named, words
 from foldmark.conversation.receipts import Receipt
 from foldmark.conversation.standing import Standing
 from foldmark.core.errors import CommandError
@@ -19,10 +19,18 @@ GENERATIONS, AGENTS = 4, 100
 
 
 def _mark(call: Call) -> Result:
-    receipt = _recorded(call, lambda at: decide.mark(at, call.get("NAME")))
+    moved = False
+
+    def decision(at: Standing) -> Mark:
+        nonlocal moved
+        mark = decide.mark(at, call.get("NAME"))
+        moved = mark.name in at.fold.marks
+        return mark
+
+    receipt = _recorded(call, decision)
     assert isinstance(receipt.operation, Mark)
     name = receipt.operation.name
-    return result(receipt, f"Checkpoint '{name}' {'moved' if name in receipt.at.fold.marks else 'created'}.", mark=name)
+    return result(receipt, f"Checkpoint '{name}' {'moved' if moved else 'created'}.", mark=name)
 
 
 def _clear(call: Call) -> Result:
@@ -120,8 +128,7 @@ def _summarize(call: Call) -> Result:
     made = compacted(call.agent, decided)
     text = summarized(call.agent, decided.ranges) if made is None else made.text
     receipt = _recorded(call, lambda _: decided if made is None else made.operation, content=text)
-    what = words(decided).removeprefix("summary of ")
-    told = f"A summary takes the place of {what}:\n\n{text}\n"
+    told = f"A summary takes the place of {summed_up(decided)}:\n\n{text}\n"
     return result(receipt, told, mark=decided.mark, span=decided.span, summary=text, widened=list(decided.widened))
 
 
@@ -151,7 +158,7 @@ def previewed(call: Call, decision: Callable[[Standing], Operation], remark: str
 
 def result(receipt: Receipt, text: str, **own: object) -> Result:
     """The answer to an operation: what the receipt says, and what is the operation's own."""
-    return Result(text, receipt.event_id, {**receipt.data(), **own})
+    return Result(text, receipt.event_id, own, effect=receipt)
 
 
 CONTEXT = (

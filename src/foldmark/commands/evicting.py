@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from foldmark.commands.context import previewed
 from foldmark.commands.registry import PREVIEW, Call, Command
 from foldmark.conversation import Result
@@ -40,9 +42,9 @@ def _evicted(call: Call, wanted: Sequence[int | tuple[int, int]], offered: list[
     if call.flag(PREVIEW):
         found = previewed(call, lambda at: eviction(at, wanted))
         lines = [found.text, *(f"  {each.line()}" for each in offered)]
-        return Result("\n".join(lines), None, {**found.data, **own})
+        return replace(found, text="\n".join(lines), own={**found.own, **own})
     done = evict(call.agent, wanted, actor=call.actor, reason=call.reason)
-    return Result(done.text, done.event_id, {**done.data, **own})
+    return replace(done, own={**done.own, **own})
 
 
 EVICTING = (

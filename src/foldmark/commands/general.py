@@ -2,6 +2,7 @@
 
 from foldmark.commands.registry import Call, Command
 from foldmark.conversation import Result
+from foldmark.conversation.effects import Leave
 
 
 def _help(call: Call) -> Result:
@@ -26,7 +27,7 @@ def _help(call: Call) -> Result:
 
 
 def _exit(_: Call) -> Result:
-    return Result("", None, {"exit": True})
+    return Result("", effect=Leave())
 
 
 GENERAL = (

@@ -2,7 +2,8 @@
 
 from foldmark.commands.registry import ANYBODY, Call, Command
 from foldmark.conversation import Agent, Result, mail, tree
-from foldmark.conversation.receipts import Change
+from foldmark.conversation.effects import Wait
+from foldmark.conversation.receipts import Carried, Change
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Size
 from foldmark.core.wording import count, listing
@@ -26,13 +27,12 @@ def _check_mail(call: Call) -> Result:
         text = f"{text}\n\n{delivery.content}"
     change = Change(delivery.before, delivery.after, Size(0, 0), Size(0, 0))
     found = [{"id": each.id, "from": each.sender, "sent_at": each.sent_at} for each in delivery.mail]
-    data = {"operation": "check-mail", "actor": call.actor, **change.data(), "mail": found}
-    return Result(text, delivery.event_id, data)
+    return Result(text, delivery.event_id, {"mail": found}, effect=Carried(change, call.actor))
 
 
 def _wait(call: Call) -> Result:
     agents = [place.agent.id for place in tree.family(tree.root(call.agent)) if place.agent != call.agent]
-    return Result("The other agents are idle.", None, {"waits_for": agents})
+    return Result("The other agents are idle.", effect=Wait(agents))
 
 
 def _kill(call: Call) -> Result:

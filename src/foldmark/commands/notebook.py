@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from foldmark.commands.registry import Call, Command
 from foldmark.conversation import Result
 from foldmark.conversation.asking_model import rebuilt
+from foldmark.conversation.effects import Edit
 from foldmark.conversation.standing import Standing
 from foldmark.core.events import Event
 from foldmark.core.segments import contains, until
@@ -68,7 +69,7 @@ def _edit(call: Call) -> Result:
     text = call.get("TEXT")
     if text is None:
         text = call.agent.standing().scratchpad or ""
-        return Result("", None, {"edit": {"text": text, "command": "/scratchpad edit", "clear": "/scratchpad clear"}})
+        return Result("", effect=Edit(text, "/scratchpad edit", "/scratchpad clear"))
     return _write(call, text, "Scratchpad changed.")
 
 

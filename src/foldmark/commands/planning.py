@@ -7,6 +7,7 @@ from functools import partial
 
 from foldmark.commands.registry import Call, Command
 from foldmark.conversation import Result, offers
+from foldmark.conversation.effects import Plan
 from foldmark.conversation.planning import opening, planning
 
 
@@ -20,7 +21,7 @@ def _plan(mode: str, call: Call) -> Result:
         first = agent.append("user", f"/{mode} {criteria}", actor=call.actor)
         agent.record("command", f"/{mode} {criteria}", data=opening(first, mode, criteria), actor=call.actor)
     text = f"Planning what to {mode}. Nothing changes before you agree; /cancel ends it."
-    return Result(text, None, {"planning": first, "mode": mode, "criteria": criteria, "answer": True})
+    return Result(text, effect=Plan(first, mode, criteria))
 
 
 def _agree(call: Call) -> Result:

@@ -78,7 +78,7 @@ def _in_request(manifest: Manifest, found: Explanation) -> tuple[bool, str]:
     event, edge = found.event, manifest.edge
     for part in manifest.parts:
         if part.event == event.id:
-            how = part.how if not part.detail else f"{part.how} ({part.detail})"
+            how = part.how if not part.about else f"{part.how} ({part.about})"
             return True, f"{found.text}; sent {how} in layer '{part.layer}'"
     if not found.in_context:
         return False, f"{found.text}; the next turn takes it along" if found.reason == "in force" else found.text
@@ -86,9 +86,9 @@ def _in_request(manifest: Manifest, found: Explanation) -> tuple[bool, str]:
         if left.event == event.id:
             return False, f"{left.why}: {left.detail}"
     if edge.why == "planning":
-        return False, f"the planning conversation is sent alone until it ends ({edge.detail})"
+        return False, f"the planning conversation is sent alone until it ends ({edge.reason})"
     keep = f"; `/pin {event.turn_id}` keeps it" if event.turn_id is not None else ""
-    return False, f"the window begins at event {edge.first}, behind it ({edge.detail}){keep}"
+    return False, f"the window begins at event {edge.first}, behind it ({edge.reason}){keep}"
 
 
 def _at(call: Call) -> Result:

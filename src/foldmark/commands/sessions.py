@@ -1,7 +1,6 @@
 """Moving between conversations and agents: /session, /agents, /switch [SPEC 4].
 
-A result with `data["switch"]`, a uuid, asks the interface to go on with that agent. The conversation that one is in
-can be archived and renamed, but not deleted.
+The conversation that one is in can be archived and renamed, but not deleted.
 """
 
 from functools import partial
@@ -9,6 +8,7 @@ from typing import Any
 
 from foldmark.commands.registry import Call, Command
 from foldmark.conversation import Agent, Result, tree
+from foldmark.conversation.effects import Move
 from foldmark.conversation.erase import erase_agent
 from foldmark.conversation.presence import running
 from foldmark.conversation.redaction import TRACES_MAY_STAY
@@ -173,12 +173,12 @@ def _arrival(call: Call, agent: Agent) -> str:
     if unread := agent.log.store.unread_count(agent.id):
         text += f" {count(unread, 'message')} of mail unread, /check-mail reads it."
     if end := agent.log.store.end(agent.id):
-        text += f" It is {end.told.partition(' is ')[2]}."
+        text += f" It is {end.how}."
     return text
 
 
 def _move(agent: Agent, text: str) -> Result:
-    return Result(text, None, {"switch": agent.id, "name": agent.name})
+    return Result(text, effect=Move(agent.id, agent.name))
 
 
 def _conversation(call: Call) -> Agent:

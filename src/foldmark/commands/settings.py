@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from foldmark.commands.registry import Call, Command
 from foldmark.conversation import Agent, Result, tree
-from foldmark.conversation.receipts import thoughts_told
+from foldmark.conversation.effects import Edit
 from foldmark.conversation.standing import Standing
 from foldmark.core.config import KEYS, check_together, key_of, parse
 from foldmark.core.errors import CommandError
@@ -23,13 +23,13 @@ def _set(call: Call, key: str, value: Any, text: str) -> Result:
     from foldmark.conversation.thinking import changed  # 20 ms, and few settings need it
 
     event_id = agent.configure(key, value, actor=call.actor)
-    thoughts = changed(agent, at, agent.standing()).data()
-    text = ". ".join((text.rstrip("."), *thoughts_told(thoughts))) + "." if thoughts else text
-    data = {"key": key, "value": value, "event": event_id, **thoughts}
+    thoughts = changed(agent, at, agent.standing())
+    text = ". ".join((text.rstrip("."), *told)) + "." if (told := thoughts.told()) else text
+    data = {"key": key, "value": value, "event": event_id, **thoughts.data()}
     if (over := at.given.overrides.get(key)) is None:
         return Result(text, None, data)
-    told = _typed(over.value)
-    now = f"{key} = {told}" if "\n" not in told else f"another {key}"
+    value = _typed(over.value)
+    now = f"{key} = {value}" if "\n" not in value else f"another {key}"
     text = f"Kept for this agent, but {over.source} goes before it: {now}"
     return Result(text, None, {**data, "overridden": {"value": over.value, "source": over.source}})
 
@@ -135,8 +135,7 @@ def _system(call: Call) -> Result:
 def _system_edit(call: Call) -> Result:
     text = call.get("TEXT")
     if text is None:
-        edit = {"text": call.agent.standing().config.system, "command": "/system edit", "clear": "/system clear"}
-        return Result("", None, {"edit": edit})
+        return Result("", effect=Edit(call.agent.standing().config.system, "/system edit", "/system clear"))
     return _set(call, "system", text, "System prompt set.")
 
 

@@ -125,7 +125,7 @@ def _turns(parts: Sequence[Part], marks: list[tuple[str, int]], context: Context
 
 def _part(part: Part) -> str:
     how = [] if part.how == "whole" else [part.how]
-    how += [part.detail] if part.detail else []
+    how += [part.about] if part.about else []
     said = f" ({': '.join(how)})" if how else ""
     text = part.text.replace("\n", "\n         ")
     return f"  {part.event or '-':>6} {part.kind}{said}: {text}"

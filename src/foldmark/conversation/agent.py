@@ -13,8 +13,9 @@ from foldmark.conversation.answers import append_answer
 from foldmark.conversation.asking import NOBODY, Asking
 from foldmark.conversation.context import Context
 from foldmark.conversation.decide import recorded
+from foldmark.conversation.effects import Result
 from foldmark.conversation.planning import passed, talk
-from foldmark.conversation.receipts import Outcome, Receipt, Result, Thoughts, cached_prefix, change, results_changed
+from foldmark.conversation.receipts import Outcome, Receipt, Thoughts, cached_prefix, change, results_changed
 from foldmark.conversation.redaction import Erasure, erasable, heirs
 from foldmark.conversation.standing import AGREED_AT, Standing
 from foldmark.conversation.timeline import Timeline
@@ -202,7 +203,7 @@ class Agent(Timeline):
             after = self._save(outcome.fold, known)
             if isinstance(operation, Fork):
                 self._bear(at, operation, event_id)
-        return Receipt(at, event_id, outcome, actor, reason).after(after)
+        return Receipt(event_id, outcome, actor, reason).after(after)
 
     def outcome(self, at: Standing, operation: Operation, event_id: int, erasing: Segments = ()) -> Outcome:
         """What `operation` does to the context of `at` when event `event_id` records it. Writes nothing."""

@@ -8,7 +8,7 @@ from msgspec import Struct
 from foldmark.core.ports import Progress
 
 if TYPE_CHECKING:
-    from foldmark.conversation.receipts import Result
+    from foldmark.conversation.effects import Result
 
 Decision = Literal["yes", "always", "no", "never"]
 """A person's word on a tool: this once, or from now on in this conversation."""

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from foldmark.conversation.effects import Result
 from foldmark.conversation.operations import results_named
-from foldmark.conversation.receipts import Result
 from foldmark.conversation.standing import Standing
 from foldmark.core.codec import count_tokens
 from foldmark.core.errors import CommandError
@@ -129,7 +129,7 @@ def evict(
     assert isinstance(operation, Evict)
     named = results_named(operation.results)
     text = f"{named[0].upper()}{named[1:]} evicted: a one-line placeholder is sent instead."
-    return Result(text, receipt.event_id, {**receipt.data(), "results": list(operation.results)})
+    return Result(text, receipt.event_id, {"results": list(operation.results)}, effect=receipt)
 
 
 def stale_results(agent: "Agent") -> list[SentResult]:

@@ -49,4 +49,4 @@ def _counted(at: Standing, tokens: int, provider: str, model: str) -> int:
 
 def rule(edge: Edge) -> str:
     """The line across the text that shows where the window begins, with an empty line on each side [S3]."""
-    return f"\n── the window begins here; {count(edge.before, 'message')} before it: {edge.detail} ──\n"
+    return f"\n── the window begins here; {count(edge.before, 'message')} before it: {edge.reason} ──\n"

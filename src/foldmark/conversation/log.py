@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from foldmark.conversation.agent import Agent
 from foldmark.conversation.asking import Asking
-from foldmark.conversation.receipts import Result
+from foldmark.conversation.effects import Result
 from foldmark.core.answer import Piece
 from foldmark.core.errors import CommandError, DamagedError, StoreError
 from foldmark.core.ports import AgentRecord, Clock, Hit, NewId, Size, Store

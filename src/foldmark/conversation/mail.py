@@ -9,9 +9,8 @@ from foldmark.conversation.planning import not_while_planning
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Size
-from foldmark.core.towards import Mail, minute
+from foldmark.core.towards import Mail, mail_head
 
-HEADER = "[Mail from "
 _FORGED = re.compile(r"(^|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029])(?=\s*\[(?:mail from |foldmark:))", re.IGNORECASE)
 
 
@@ -80,4 +79,4 @@ def deliver(agent: Agent) -> Delivery | None:
 def _shown(mail: Mail) -> str:
     # The text of another agent must not pass for further mail, from somebody else.
     quoted = _FORGED.sub(lambda found: f"{found[1]}> ", mail.content)
-    return f"{HEADER}{mail.sender[:8]} at {minute(mail.sent_at)}]\n{quoted}"
+    return f"{mail_head(mail.sender, mail.sent_at)}\n{quoted}"

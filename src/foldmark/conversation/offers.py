@@ -8,13 +8,15 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from foldmark.conversation import decide
 from foldmark.conversation.asking import NOBODY, Asking
+from foldmark.conversation.effects import Effect, Result
 from foldmark.conversation.exchanges import closure
 from foldmark.conversation.matching import Candidates, matched
 from foldmark.conversation.planning import Planning, Preview, offer, offered, passed, planning, previewed, talk
-from foldmark.conversation.receipts import Receipt, Result
+from foldmark.conversation.receipts import Receipt
 from foldmark.conversation.standing import Standing
 from foldmark.core.consent import chosen, is_no, is_yes
 from foldmark.core.errors import CommandError, FoldmarkError, ProviderError
@@ -38,7 +40,7 @@ ENDED = "Planning has ended; nothing was forgotten."
 """What is said where a message ended a planning conversation."""
 
 
-class Offer(Struct, frozen=True):
+class Offer(Effect, frozen=True):
     """What would happen on a yes. `id` is the event of the preview; `along` are messages that go or stay with those
     matched, so that no call is parted from its result; `before` and `after` are the context without the planning."""
 
@@ -135,7 +137,7 @@ def _priced(agent: "Agent", found: Offer) -> Result:
         lambda at: decide.filter(at, found.mode, found.ids, span, found.criteria),
         instead=lambda at: decide.filter(at, "forget", (), span, None),  # a no takes the planning out as well
     )
-    return Result(found.shown(price.lines()[1:]), None, {**found.data(), "next": price.data()["next"]})
+    return Result(found.shown(price.price()), None, {"next": price.next.data()}, effect=found)
 
 
 def described(at: Standing, preview: Preview, ids: Collection[int] | None = None) -> Offer:
@@ -212,10 +214,10 @@ def preview(agent: "Agent", asking: Asking = NOBODY) -> Result:
         _give_up(agent)
         raise
     open_one = _open(agent.standing())
-    data = {"planning": open_one.first, "mode": open_one.mode, "criteria": open_one.criteria, "offer": None}
+    data = {"planning": open_one.first, "mode": open_one.mode, "criteria": open_one.criteria}
     if not found.matches:
         _give_up(agent)
-        return Result("\n".join([nothing(open_one.criteria), *([told] if told else [])]), None, data)
+        return Result("\n".join([nothing(open_one.criteria), *([told] if told else [])]), None, {**data, "offer": None})
     with agent.batch():
         offered_now = open_offer(agent.standing())
         assert offered_now is not None
@@ -224,7 +226,7 @@ def preview(agent: "Agent", asking: Asking = NOBODY) -> Result:
         agent.end_turn()
     priced = _priced(agent, offered_now)
     text = [priced.text, *([told] if told else []), f"`/agree {offered_now.id}` carries it out."]
-    return Result("\n".join(text), None, {**data, **priced.data, "matched_locally": bool(told)})
+    return replace(priced, text="\n".join(text), own={**data, **priced.own, "matched_locally": bool(told)})
 
 
 def nothing(criteria: str) -> str:
@@ -318,7 +320,7 @@ def _applied(agent: "Agent", preview: Preview, ids: Sequence[int], actor: str) -
 
 def _result(receipt: Receipt, text: str) -> Result:
     extra = {"widened": list(receipt.operation.widened)} if isinstance(receipt.operation, Filter) else {}
-    return Result(text, receipt.event_id, {**receipt.data(), **extra})
+    return Result(text, receipt.event_id, extra, effect=receipt)
 
 
 def _ids(preview: Preview, numbers: Sequence[int] | None) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from msgspec import Struct
 from foldmark.conversation import decide
 from foldmark.conversation.decide import recorded
 from foldmark.conversation.exchanges import behind
-from foldmark.conversation.receipts import Thoughts, thoughts_told
+from foldmark.conversation.receipts import Thoughts
 from foldmark.conversation.standing import Standing
 from foldmark.core.codec import operation_of
 from foldmark.core.events import (
@@ -55,7 +55,7 @@ class Done(Struct, frozen=True):
         """`2 messages (~71 tokens) left`; empty if nothing left or came back."""
         both = ((self.left, "left"), (self.returned, "came back"))
         messages = [f"{sized(size)} {how}" for size, how in both if size.messages]
-        return ", ".join((*messages, *thoughts_told(self.thoughts.data())))
+        return ", ".join((*messages, *self.thoughts.told()))
 
     def data(self) -> dict[str, Any]:
         """As JSON."""
@@ -157,12 +157,10 @@ def words(operation: Operation) -> str:
             return f"drop of {turns_named(turns)}"
         case Undo(turn=turn):
             return f"undo of turn {turn}"
-        case Summary(span=str(span)):
-            return f"summary of {span}"
-        case Summary(native=form) if form:
+        case Summary(span=None, native=form) if form:
             return f"compaction by {listing(form)}"
-        case Summary(mark=mark):
-            return "summary of everything" if mark is None else f"summary of what stood after '{mark}'"
+        case Summary():
+            return f"summary of {summed_up(operation)}"
         case Restore(target=target):
             return f"restore of operation {target}"
         case Pin(turn=turn):
@@ -182,6 +180,13 @@ def _filtered(mode: str, operation: Filter) -> str:
         return "end of a planning conversation without a filter"
     about = one_line((operation.criteria or "")[:CRITERIA])
     return f"{mode} '{about}'" if about else mode
+
+
+def summed_up(operation: Summary) -> str:
+    """What a summary takes the place of: `A..B`, `what stood after 'X'`, `everything`."""
+    if operation.span is not None:
+        return operation.span
+    return "everything" if operation.mark is None else f"what stood after '{operation.mark}'"
 
 
 def turns_named(turns: tuple[int, ...]) -> str:

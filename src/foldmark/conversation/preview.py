@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from foldmark.conversation.agent import Agent
 from foldmark.conversation.cost import rules_of, tariff_of
 from foldmark.conversation.operations import sized
-from foldmark.conversation.receipts import Outcome, thoughts_told
+from foldmark.conversation.receipts import Outcome
 from foldmark.conversation.standing import Standing
 from foldmark.core.caching import Bill, shared
 from foldmark.core.codec import operation_kind
@@ -36,6 +36,10 @@ class Next(Struct, frozen=True):
     more: int
     dollars: float | None
 
+    def data(self) -> dict[str, Any]:
+        """As JSON."""
+        return {name: getattr(self, name) for name in ("tokens", "without", "held", "again", "more", "dollars")}
+
     @property
     def again(self) -> int:
         """The tokens that would not come from the cache."""
@@ -51,7 +55,7 @@ class Preview(Struct, frozen=True):
 
     def lines(self) -> list[str]:
         """What a person reads."""
-        change, prefix, cost = self.outcome.change, self.outcome.cached_prefix, self.next
+        change = self.outcome.change
         both = ((change.left, "leave"), (change.returned, "come back"))
         moved = [f"{sized(size)} would {how}" for size, how in both if size.messages]
         results = ((self.outcome.evicted, "be evicted"), (self.outcome.whole_again, "be sent as they were"))
@@ -61,16 +65,18 @@ class Preview(Struct, frozen=True):
             if size.messages
         ]
         moved = moved or ["nothing would leave"]
-        lines = [f"{', '.join(moved)} · context {change.before.messages:,} → {sized(change.after)}"]
-        lines += thoughts_told(self.outcome.thoughts.data(), would=True)
+        return [f"{', '.join(moved)} · context {change.before.messages:,} → {sized(change.after)}", *self.price()]
+
+    def price(self) -> list[str]:
+        """What the next request would lose and cost, as a person reads it."""
+        prefix, cost, lines = self.outcome.cached_prefix, self.next, self.outcome.thoughts.told(would=True)
         request = f"next request ~{count(cost.tokens, 'token')} instead of ~{cost.without:,}"
         if prefix is None:
-            return [*lines, request + self._price()]
-        percent = prefix.data()["percent"]
-        lines.append(f"{percent}% of the cached prompt would hold, {100 - percent}% would break")
-        return [*lines, f"{request}, ~{cost.again:,} of them not in the cache{self._price()}"]
+            return [*lines, request + self._more()]
+        lines.append(f"{prefix.percent}% of the cached prompt would hold, {100 - prefix.percent}% would break")
+        return [*lines, f"{request}, ~{cost.again:,} of them not in the cache{self._more()}"]
 
-    def _price(self) -> str:
+    def _more(self) -> str:
         """What the next request costs more or less, where it costs anything."""
         more, dollars = self.next.more, self.next.dollars
         if not more or dollars == 0:
@@ -80,9 +86,8 @@ class Preview(Struct, frozen=True):
 
     def data(self) -> dict[str, Any]:
         """As JSON, for `Result.data`."""
-        price = {name: getattr(self.next, name) for name in ("tokens", "without", "held", "again", "more", "dollars")}
-        kind = operation_kind(self.outcome.operation)
-        return {"preview": True, "operation": kind, "actor": self.actor, **self.outcome.data(), "next": price}
+        own = {"preview": True, "operation": operation_kind(self.outcome.operation), "actor": self.actor}
+        return {**own, **self.outcome.data(), "next": self.next.data()}
 
 
 Decision = Callable[[Standing], Operation]

@@ -264,7 +264,7 @@ class _Remake:
 
     def _part(self, part: Part) -> Part:
         gone = part.event in self.erased or part.memo in self.removed
-        return replace(part, text=REDACTED, detail="erased since") if gone else part
+        return replace(part, text=REDACTED, detail="erased since", kept=0, of=0) if gone else part
 
 
 def _newest(window: Sequence[Event], edge: Edge) -> "Unit | None":

@@ -1,11 +1,12 @@
 """What an operation did to the context, as every interface tells it [SPEC 4]."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foldmark.conversation.effects import Effect
 from foldmark.conversation.standing import Standing
 from foldmark.core.codec import count_tokens, operation_kind
 from foldmark.core.events import Event, Operation
@@ -13,25 +14,6 @@ from foldmark.core.ports import Size
 from foldmark.core.replay import RESTORABLE, Fold
 from foldmark.core.segments import Segment, Segments, intersect, normal, subtract, until
 from foldmark.core.wording import count
-
-
-class Result(Struct, frozen=True):
-    """The answer to a command.
-
-    `text` is for a person; `event_id` is the operation's, None if none was recorded; `data` is JSON. For an operation
-    it holds `operation`, `actor`, `reason` (None if none was given), `back` (the command that takes it back, None where
-    nothing does), and the sizes `left`, `returned`, `before` and `after`, each with `messages` and `tokens`, beside
-    what is the operation's own (`child` of a fork, `widened` of a filter); `evicted` and `whole_again`, each with
-    `results` and `tokens`, where a placeholder is sent of tool results from now on, or no more; `thinking` with the
-    blocks `lost` and `returned`, where the model binds them; for a model with a
-    prompt cache also `cached_prefix` with `kept` and `of` in tokens and `percent`. `marks` are places in `text`, from
-    and up to, that stand out where it is shown.
-    """
-
-    text: str
-    event_id: int | None = None
-    data: dict[str, Any] = {}
-    marks: tuple[tuple[int, int], ...] = ()
 
 
 class Change(Struct, frozen=True):
@@ -53,9 +35,14 @@ class CachedPrefix(Struct, frozen=True):
     kept: int
     of: int
 
+    @property
+    def percent(self) -> int:
+        """What is kept of the whole, in percent."""
+        return 100 * self.kept // self.of if self.of else 100
+
     def data(self) -> dict[str, int]:
         """As JSON."""
-        return {"kept": self.kept, "of": self.of, "percent": 100 * self.kept // self.of if self.of else 100}
+        return {"kept": self.kept, "of": self.of, "percent": self.percent}
 
 
 class Thoughts(Struct, frozen=True):
@@ -67,6 +54,23 @@ class Thoughts(Struct, frozen=True):
     def data(self) -> dict[str, Any]:
         """As JSON, under its name; nothing where nothing changes."""
         return {"thinking": {"lost": self.lost, "returned": self.returned}} if self.lost or self.returned else {}
+
+    def told(self, *, would: bool = False) -> list[str]:
+        """What a receipt, or a preview of what `would` be, tells a person; empty if nothing changes."""
+        can = "could" if would else "can"
+        both = ((self.lost, "no longer be sent"), (self.returned, "be sent again"))
+        return [f"{count(blocks, 'thinking block')} {can} {word}" for blocks, word in both if blocks]
+
+
+class Carried(Effect, frozen=True):
+    """Mail came into the context with an event, which is no operation."""
+
+    change: Change
+    actor: str
+
+    def data(self) -> dict[str, Any]:
+        """As JSON, for `Result.data`."""
+        return {"operation": "check-mail", "actor": self.actor, **self.change.data()}
 
 
 class Outcome(Struct, frozen=True):
@@ -92,10 +96,9 @@ class Outcome(Struct, frozen=True):
         return data if self.cached_prefix is None else {**data, "cached_prefix": self.cached_prefix.data()}
 
 
-class Receipt(Struct, frozen=True):
-    """What was recorded for an operation, where the agent stood before, and how the context changed."""
+class Receipt(Effect, frozen=True):
+    """What was recorded for an operation, and how the context changed."""
 
-    at: Standing
     event_id: int
     outcome: Outcome
     actor: str
@@ -125,14 +128,6 @@ class Receipt(Struct, frozen=True):
     def after(self, size: Size) -> "Receipt":
         """The same, with the size of the context as it is once everything was recorded."""
         return replace(self, outcome=replace(self.outcome, change=replace(self.change, after=size)))
-
-
-def thoughts_told(data: Mapping[str, Any], *, would: bool = False) -> list[str]:
-    """What a receipt, or a preview of what `would` be, tells a person about thinking; empty if there is nothing to
-    tell."""
-    can, found = "could" if would else "can", data.get("thinking") or {}
-    both = (("lost", "no longer be sent"), ("returned", "be sent again"))
-    return [f"{count(found[way], 'thinking block')} {can} {word}" for way, word in both if found.get(way)]
 
 
 def results_changed(at: Standing, fold: Fold, seen: Segments) -> tuple[list[Event], list[Event]]:

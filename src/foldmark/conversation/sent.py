@@ -4,7 +4,6 @@ A request is recorded as the ids of what went into it, never as the text of mess
 (settings, tools, guidelines) is kept by its hash.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
@@ -22,8 +21,6 @@ from foldmark.core.sent import Makings, Named, SentRequest
 
 if TYPE_CHECKING:
     from foldmark.conversation.agent import Agent
-
-_KEPT = re.compile(r"([\d,]+) of ")
 
 
 def record_sent(
@@ -165,12 +162,8 @@ def _named(at: Standing, ids: Iterable[int], *, system: bool) -> Named:
 
 
 def truncated(parts: Iterable[Part]) -> dict[int, int]:
-    """Event id -> characters kept, as the manifest says it: "300 of 12,345 characters"."""
-    return {
-        part.event: int(kept[1].replace(",", ""))
-        for part in parts
-        if part.event is not None and part.how == "truncated" and (kept := _KEPT.match(part.detail))
-    }
+    """Event id -> characters kept of the results that were cut."""
+    return {part.event: part.kept for part in parts if part.event is not None and part.how == "truncated"}
 
 
 def digests(parts: Iterable[Part]) -> dict[str, str]:

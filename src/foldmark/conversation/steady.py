@@ -167,8 +167,7 @@ class Steady:
         if not reach.cut:
             return prompt, edge
         most = min(filter(None, (self._config.sliding_context_tokens, limit)))
-        detail = f"what came since would have passed {most:,} tokens: one step brought it to low water"
-        return prompt, msgspec.structs.replace(edge, why="budget", detail=detail)
+        return prompt, msgspec.structs.replace(edge, why="budget", limit=most, step=0, turn=None)
 
     def _behind(
         self, swap: Swap, events: list[Event], later: list[Event], reach: Reach, room: Room | None, limit: int | None

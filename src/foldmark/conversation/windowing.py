@@ -72,7 +72,7 @@ class Windowing:
         """The prompt of the visible messages inside `only`, whatever their size."""
         events = self._sources.inside(only)
         prompt = self._prompt(self._sources.without_anchors, events, first_of(events))
-        return prompt, self._edge(events, "planning", "only what is being matched")
+        return prompt, self._edge(events, "planning")
 
     def windowed(self, limit: int | None) -> tuple[Prompt, Edge]:
         """The prompt of the window, with the pinned turns in front of it; of fewer turns if it passes `limit`.
@@ -98,7 +98,7 @@ class Windowing:
         if limit is not None and count > 1 and self.tokens(prompt) > limit:
             count, why, budget = self._within(limit, count), "budget", limit
             prompt, events = self._final(count)
-        return prompt, self._edge(events, why, self._reason(why, count, budget))
+        return prompt, self._edge(events, why, *self._numbers(why, count, budget))
 
     def opened(self) -> int:
         """The event that opened the turn at which the window's beginning moved last, by what turns weigh; 0 if it never
@@ -276,26 +276,23 @@ class Windowing:
 
     # The edge
 
-    def _reason(self, why: str | None, count: int, budget: int) -> str:
-        if why == "turns":
-            return f"context_size is {self._config.context_size}"
+    def _numbers(self, why: str | None, count: int, budget: int) -> tuple[int, int, int | None]:
+        """Limit, step and turn of the edge."""
         if why != "budget":
-            return ""
+            return (self._config.context_size if why == "turns" else 0), 0, None
         if self._config.steady:
-            return (
-                f"low water: older turns leave in steps of {self._steps.step:,} tokens, so that the request stays "
-                f"within {budget:,} and begins the same for as long as a step lasts"
-            )
-        turn = self._sources.units[count].turns[-1]
-        return f"with turn {turn} in front the request would pass {budget:,} tokens"
+            return budget, self._steps.step, None
+        return budget, 0, self._sources.units[count].turns[-1] or 0
 
-    def _edge(self, events: Sequence[Event], why: str | None, detail: str) -> Edge:
+    def _edge(
+        self, events: Sequence[Event], why: str | None, limit: int = 0, step: int = 0, turn: int | None = None
+    ) -> Edge:
         if not events:
-            return Edge(None, why, 0, detail)
+            return Edge(None, why, 0, limit=limit, step=step, turn=turn)
         first = first_of(events)
         # A summary that stands in front of the window may be newer than what is in it.
         before = self._sources.before(first) if why == "planning" else self._sources.count - len(events)
-        return Edge(first, why, before, detail)
+        return Edge(first, why, before, limit=limit, step=step, turn=turn)
 
 
 def first_of(events: Sequence[Event]) -> int:

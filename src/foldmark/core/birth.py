@@ -22,6 +22,10 @@ _COMMANDS = {
 _DELEGATE = " To delegate: mark NAME, say the task, fork NAME."
 
 
+MAIL_TOLD = "[Foldmark: Mail has come from "
+"""Begins what an idle agent is told when mail has come."""
+
+
 class Child(Struct, frozen=True, omit_defaults=True):
     """A living child as its parent's model is told of it: its uuid, how it stands, the event that holds what it was
     given (0: not to be quoted) and the mark that it was forked from."""
@@ -78,7 +82,7 @@ def birth_message(agent_id: str, parent_id: str, mark: str | None, words: str = 
 
 def mail_told(senders: Sequence[str]) -> str:
     """What an idle agent is told when mail has come; telling is not delivering."""
-    return f"[Foldmark: Mail has come from {listing(sender[:8] for sender in senders)}. slash check-mail reads it.]"
+    return f"{MAIL_TOLD}{listing(sender[:8] for sender in senders)}. slash check-mail reads it.]"
 
 
 def family_told(family: Family, goals: Mapping[int, str], *, reads_mail: bool) -> str:

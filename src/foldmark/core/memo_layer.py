@@ -1,25 +1,26 @@
 """The layer of memos: which text picks them, and how they stand in the prompt [SPEC 5.1, 7]."""
 
-import re
 from collections.abc import Iterable, Sequence
 
 from foldmark.core.events import Event
 from foldmark.core.keywords import standing_in
 from foldmark.core.memos import Memo
 from foldmark.core.prompt import Layer
+from foldmark.core.towards import mail_head
 from foldmark.core.wording import listing, quoted
 
 HEADING = "### MEMOS"
-_MAIL = re.compile(r"^\[Mail from [0-9a-f]+ at [^\]\n]*\]$", re.MULTILINE)
 
 
 def asked(opener: Event | None) -> str:
     """What a person, or another agent by mail, said with the message that opened a turn; empty for anything else."""
     if opener is None or opener.kind != "user":
         return ""
-    if (opener.data or {}).get("mail"):
-        return _MAIL.sub("", opener.content)
-    return opener.content if opener.actor == "human" else ""
+    mail, text = (opener.data or {}).get("mail"), opener.content
+    for each in mail if isinstance(mail, list) else ():
+        if isinstance(each, dict):
+            text = text.replace(mail_head(str(each.get("from")), str(each.get("sent_at"))), "")
+    return text if mail or opener.actor == "human" else ""
 
 
 def entry(memo: Memo) -> str:

@@ -43,11 +43,12 @@ def excerpt_text(excerpt: Excerpt, whole: int | None, beside: int, read_on: str)
     any_asked = any(line.asked for line in excerpt.lines)
     lines = [one_line(excerpt.head)]
     for line in excerpt.lines:
-        lines += _told(line, beside if any_asked and not line.asked else whole, read_on)
+        lines += told(line, beside if any_asked and not line.asked else whole, read_on)
     return "\n".join(lines)
 
 
-def _told(line: Line, most: int | None, read_on: str) -> Iterator[str]:
+def told(line: Line, most: int | None = None, read_on: str = "") -> Iterator[str]:
+    """A message in lines of text, with an empty one in front; see `excerpt_text`."""
     about = [each for each in (line.place, line.who, one_line(minute(line.at)) if line.at else "", line.note) if each]
     yield ""
     yield f"{'>' if line.asked else '-'} {', '.join(about)}:"

@@ -25,6 +25,9 @@ class ToolCall(Struct, frozen=True):
     signature: str | None = None
 
 
+ERROR = "Error: "
+"""Begins the text of a result that is an error: not every format has a field for that."""
+
 ANSWER, COMPACTION = "answer", "compaction"
 """Purposes of a request: the conversation goes on, or the provider sums it up."""
 
@@ -52,9 +55,10 @@ class Part(Struct, frozen=True):
     """One piece of the request. `event` is the event that it came from, None for what Foldmark itself put in.
 
     `layer` is `system`, `guidelines`, `state`, `scratchpad`, `memos`, `window_summary`, `children`, `pinned` or
-    `window`; `how` is `whole`, `truncated`, `evicted`, `interrupted` or `synthetic`, `detail` says more for a person
-    ("300 of 12,345 characters"). `text` is what is sent: of a call, its name and arguments. `memo` is the id of the
-    memo that it is; a layer that came later than the others stands in front of event `before`.
+    `window`; `how` is `whole`, `truncated`, `evicted`, `interrupted` or `synthetic`, `detail` says more for a person.
+    `text` is what is sent: of a call, its name and arguments. `memo` is the id of the memo that it is; a layer that
+    came later than the others stands in front of event `before`. Of a truncated result `kept` characters `of` so many
+    are sent; `failed` is whether a result is an error.
     """
 
     layer: str
@@ -66,6 +70,15 @@ class Part(Struct, frozen=True):
     text: str = ""
     memo: int | None = None
     before: int | None = None
+    kept: int = 0
+    of: int = 0
+    failed: bool = False
+
+    @property
+    def about(self) -> str:
+        """What more there is to say of it, as a person reads it: `300 of 12,345 characters`; empty for nothing."""
+        cut = f"{self.kept:,} of {self.of:,} characters" if self.of else ""
+        return "; ".join(filter(None, (cut, self.detail)))
 
 
 class LeftOut(Struct, frozen=True):
@@ -82,6 +95,10 @@ class Edge(Struct, frozen=True):
     """Where the window begins: `first` is its oldest event; `why` it does not begin earlier is `budget`, `turns` or
     `planning`, None if the window holds the whole context; `before` counts the visible messages in front of it.
 
+    `limit` is the tokens, or the turns, that the request may hold. Within a budget the window begins later in steps of
+    `step` tokens; with `step` 0 in front of `turn`, which would pass the limit (0: of no turn); without a `turn` in one
+    step when what came since would have. `detail` says it in records of versions that knew no such numbers.
+
     Under the policy `steady` what was sent stays as it was at event `settled`, the boundary, where the active turn's
     `oldest` results, so many, were cut as if the turn were over; 0 where there was no boundary yet, and where every
     request is made afresh [SPEC 5.7].
@@ -90,9 +107,30 @@ class Edge(Struct, frozen=True):
     first: int | None
     why: str | None
     before: int
-    detail: str
+    detail: str = ""
     settled: int = 0
     oldest: int = 0
+    limit: int = 0
+    step: int = 0
+    turn: int | None = None
+
+    @property
+    def reason(self) -> str:
+        """Why the window does not begin earlier, as a person reads it; empty if it holds the whole context."""
+        if self.detail or self.why is None:
+            return self.detail
+        if self.why == "planning":
+            return "only what is being matched"
+        if self.why == "turns":
+            return f"context_size is {self.limit}"
+        if self.step:
+            return (
+                f"low water: older turns leave in steps of {self.step:,} tokens, so that the request stays within "
+                f"{self.limit:,} and begins the same for as long as a step lasts"
+            )
+        if self.turn is not None:
+            return f"with turn {self.turn or '-'} in front the request would pass {self.limit:,} tokens"
+        return f"what came since would have passed {self.limit:,} tokens: one step brought it to low water"
 
 
 class Manifest(Struct, frozen=True):

@@ -12,6 +12,9 @@ from msgspec import Struct
 
 from foldmark.core.events import MESSAGE_KINDS, OPERATION_KINDS, Draft
 
+MAIL = "[Mail from "
+"""Begins a message that carries mail."""
+
 
 class Mail(Struct, frozen=True):
     """A message from one agent to another; `actor` is who had it sent, `sent_at` is UTC as `Event.created_at`."""
@@ -33,13 +36,18 @@ class End(Struct, frozen=True):
     killer: str | None = None
 
     @property
-    def told(self) -> str:
-        """`agent 1a2b3c4d was deleted on 2026-03-01 12:00 by a person`."""
+    def how(self) -> str:
+        """`deleted on 2026-03-01 12:00 by a person`, `dead: killed by agent 5e6f7a8b at 2026-03-01 12:00`."""
         if self.killer is None:
-            return f"agent {self.agent[:8]} was deleted on {minute(self.at)} by {_who(self.actor)}"
+            return f"deleted on {minute(self.at)} by {_who(self.actor)}"
         killer = self.killer[:8]
         by = f"agent {killer}" if self.actor == "model" else f"{_who(self.actor)} in {killer}"
-        return f"agent {self.agent[:8]} is dead: killed by {by} at {minute(self.at)}"
+        return f"dead: killed by {by} at {minute(self.at)}"
+
+    @property
+    def told(self) -> str:
+        """`agent 1a2b3c4d was deleted on 2026-03-01 12:00 by a person`."""
+        return f"agent {self.agent[:8]} {'was' if self.killer is None else 'is'} {self.how}"
 
 
 def refused(end: End, draft: Draft, open_turn: int | None) -> str | None:
@@ -54,6 +62,11 @@ def refused(end: End, draft: Draft, open_turn: int | None) -> str | None:
     if begins or draft.kind == "mark" or (draft.kind in OPERATION_KINDS and draft.actor == "model"):
         return f"{end.told}; its log stays readable, and a person can /fork it"
     return None
+
+
+def mail_head(sender: str, sent_at: str) -> str:
+    """The line in front of mail, as its recipient reads it: `[Mail from 1a2b3c4d at 2026-03-01 12:00]`."""
+    return f"{MAIL}{sender[:8]} at {minute(sent_at)}]"
 
 
 def minute(time: str) -> str:

@@ -311,10 +311,10 @@ class _Builder:
             return False
         return event.turn_id is not None and event.turn_id >= since and event.id >= self._window
 
-    def _part(self, event: Event, text: str, how: str = "whole", detail: str = "") -> None:
+    def _part(self, event: Event, text: str, how: str = "whole", detail: str = "", **more: Any) -> None:
         layer = "window" if event.id >= self._window else "pinned"
         detail = "; ".join(filter(None, (detail, DAMAGED * event.damaged)))
-        self._parts.append(Part(layer, event.id, event.turn_id, event.kind, how, detail, text))
+        self._parts.append(Part(layer, event.id, event.turn_id, event.kind, how, detail, text, **more))
 
     def _said(self, event: Event) -> Said:
         text, how, detail = event.content, "whole", ""
@@ -351,17 +351,20 @@ class _Builder:
             hidden = call.id in self._hidden
             text, why = (HIDDEN_RESULT, "is of another dialect") if hidden else (NO_RESULT, "never came")
             layer, detail = "window" if call.id >= self._window else "pinned", f"the result of call {call.id} {why}"
-            self._parts.append(Part(layer, None, call.turn_id, "tool_result", "synthetic", detail, text))
+            made = Part(layer, None, call.turn_id, "tool_result", "synthetic", detail, text, failed=not hidden)
+            self._parts.append(made)
             return text, not hidden, ()
+        failed = (result.data or {}).get("is_error") is True
         if result.id in self._evicted:
-            self._part(result, result.content, "evicted", self._evicted[result.id])
-            return result.content, (result.data or {}).get("is_error") is True, ()
+            self._part(result, result.content, "evicted", self._evicted[result.id], failed=failed)
+            return result.content, failed, ()
         text, kept = self._texts[result.id]
-        cut, blank = kept < len(result.content), not text.strip()
         beside = self._beside.get(result.id, NOTHING)
         more = beside.detail
-        detail = f"{kept:,} of {len(result.content):,} characters" if cut else "empty" if blank and not more else ""
-        if blank:
-            text = f"[{more[0].upper()}{more[1:]}.]" if more else NO_OUTPUT
-        self._part(result, text, "truncated" if cut else "whole", "; ".join(each for each in (detail, more) if each))
-        return text, (result.data or {}).get("is_error") is True, beside.media
+        if not text.strip():
+            text, more = f"[{more[0].upper()}{more[1:]}.]" if more else NO_OUTPUT, more or "empty"
+        if kept < len(result.content):
+            self._part(result, text, "truncated", more, kept=kept, of=len(result.content), failed=failed)
+        else:
+            self._part(result, text, detail=more, failed=failed)
+        return text, failed, beside.media

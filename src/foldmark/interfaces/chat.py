@@ -20,6 +20,7 @@ from foldmark.commands import REGISTRY
 from foldmark.conversation import Agent, Result, tree
 from foldmark.conversation.asking import Asking
 from foldmark.conversation.cached import newest_turn
+from foldmark.conversation.effects import Ask, Edit, Leave, Move, Wait
 from foldmark.conversation.fullness import assumed, fullness
 from foldmark.conversation.offers import question
 from foldmark.conversation.planning import planning
@@ -211,9 +212,9 @@ class _Chat:
                 return  # what streamed was all that there was to end
         self.agent.context()
         result = self.agent.do(line, asking=self.notices.asking(self.agent))
-        if (others := result.data.get("waits_for")) is not None:
+        if isinstance(result.effect, Wait):
             self._until(self.agents.settled())
-            settled(map(self.agent.log.agent, others))
+            settled(map(self.agent.log.agent, result.effect.agents))
         if text := result_text(result):
             self._screen.end_line()
             show_text(text)
@@ -227,14 +228,17 @@ class _Chat:
 
     def _after(self, result: Result) -> None:
         """What a command leaves to the interface."""
-        if (edit := result.data.get("edit")) and (command := edit_command(edit)):
-            print(result_text(self.agent.do(command, asking=self.notices.asking(self.agent))))
-        if switch := result.data.get("switch"):
-            self.notices.agent = self.agent.log.agent(switch)
-            self.greet()
-        if result.data.get("answer"):
-            self._say(None)
-        self.left = self.left or bool(result.data.get("exit"))
+        match result.effect:
+            case Edit() as edit:
+                if command := edit_command(edit):
+                    print(result_text(self.agent.do(command, asking=self.notices.asking(self.agent))))
+            case Move(agent):
+                self.notices.agent = self.agent.log.agent(agent)
+                self.greet()
+            case Ask():
+                self._say(None)
+            case Leave():
+                self.left = True
 
     # What is said
 

@@ -214,7 +214,8 @@ def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json:
     """
     from foldmark.commands import REGISTRY
     from foldmark.conversation import offers
-    from foldmark.interfaces.person import asks, reading
+    from foldmark.conversation.effects import Ask, Edit, Plan, Wait
+    from foldmark.interfaces.person import asks, edit_command, reading
     from foldmark.runtime.lease import interrupt, settled
 
     there = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
@@ -228,19 +229,18 @@ def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json:
         except ConflictError:  # somebody else has recorded something since it was looked at
             agent.context()
             result = agent.do(line, asking=asking)
-        if result.data.get("planning"):
+        if isinstance(result.effect, Plan):
             result = offers.preview(agent, asking)
-            if agreed and (offer := result.data["offer"]):
-                result = offers.agree(agent, offer)
-        if edit := result.data.get("edit"):
-            from foldmark.interfaces.person import edit_command
-
-            if not (command_line := edit_command(edit)):
+            if agreed and isinstance(result.effect, offers.Offer):
+                result = offers.agree(agent, result.effect.id)
+        if isinstance(result.effect, Edit):
+            if not (command_line := edit_command(result.effect)):
                 return
             result = agent.do(command_line)
-        settled(map(log.agent, result.data.get("waits_for", ())))
+        if isinstance(result.effect, Wait):
+            settled(map(log.agent, result.effect.agents))
         _show(result, as_json)
-        if result.data.get("answer"):
+        if isinstance(result.effect, Ask):
             from foldmark.interfaces.chat import answer
 
             answer(agent, lambda name: provider(name, log.given), asking, shown=not as_json)

@@ -6,17 +6,22 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
+from functools import partial
 from importlib.resources import as_file, files
 from pathlib import Path
 from shutil import which
+from typing import TypeVar
 
 import foldmark
+from foldmark.conversation import Agent
+from foldmark.conversation.operations import operations
 
 SAMPLE = "notes-cli.jsonl"
 LONGEST = 24
 """Lines of an answer that are printed before its middle is left out."""
 
 Run = Callable[[list[str]], int]
+_T = TypeVar("_T")
 
 
 def walk(run: Run, go_on: bool) -> int:
@@ -41,21 +46,22 @@ class _Demo:
         self.tell("This is what a model would see of it: whole turns, each with its id and its size.")
         self.foldmark("context", "show", "notes")
         self.tell("One turn was an experiment that led nowhere. It leaves the context, not the log.")
-        self.foldmark("do", "notes", f"/context drop {self.turn_about('full-text')}")
+        self.foldmark("do", "notes", f"/context drop {self.of_notes(partial(_turn_about, 'full-text'))}")
         self.tell("Set a checkpoint before trying something ...")
         self.foldmark("do", "notes", "/mark BEFORE_PLUGINS")
         self.tell("... try it (the offline model answers here; it is no language model and says so) ...")
         self.chat("Let us load plugins from entry points.", "And sandbox them in a subprocess.")
         self.tell("... and go back. The two turns leave the context; the checkpoint stays.")
-        rewind = self.foldmark("do", "notes", "/rewind BEFORE_PLUGINS").split("event ")[1].split()[0]
+        self.foldmark("do", "notes", "/rewind BEFORE_PLUGINS")
         self.tell("Changed your mind? Every operation can be taken back, in any order.")
+        rewind = self.of_notes(lambda notes: operations(notes.standing())[-1].event.id)
         self.foldmark("do", "notes", f"/restore {rewind}")
         self.tell("Delegate: mark, say the goal, fork from the mark.")
         self.foldmark("do", "notes", "/mark RESEARCH")
         self.chat("Find out how other note tools lock their files. Report in five lines.")
-        child = self.foldmark("do", "notes", "/fork RESEARCH").split("Child: ")[1].split()[0]
+        self.foldmark("do", "notes", "/fork RESEARCH")
         self.tell("The child was born with exactly that goal; the parent keeps everything.")
-        self.foldmark("context", "show", child)
+        self.foldmark("context", "show", self.of_notes(lambda notes: notes.children[-1].id[:8]))
         self.tell("A wrong word is answered with what there is instead, and nothing is written.")
         self.foldmark("do", "notes", "/clear BEFORE_PLUGIN", wrong=True)
         self.tell("The stored segments are compared with a full replay of the log.")
@@ -65,8 +71,8 @@ class _Demo:
         self.step += 1
         print(f"\n{self.step}. {text}\n")
 
-    def foldmark(self, *arguments: str, shown: str | None = None, wrong: bool = False) -> str:
-        """Run a command and print it with its answer, which is returned. With `wrong` it is meant to be refused."""
+    def foldmark(self, *arguments: str, shown: str | None = None, wrong: bool = False) -> None:
+        """Run a command and print it with its answer. With `wrong` it is meant to be refused."""
         print(f"$ {shown or shlex.join(('foldmark', *arguments))}", flush=True)
         answer = io.StringIO()
         with redirect_stdout(answer), redirect_stderr(answer):
@@ -77,7 +83,6 @@ class _Demo:
         if lines != [""]:
             print("\n".join(lines))
         self.failed = self.failed or wrong != bool(code)
-        return answer.getvalue()
 
     def chat(self, *lines: str) -> None:
         """Talk through a pipe."""
@@ -87,11 +92,16 @@ class _Demo:
         finally:
             sys.stdin = typed
 
-    def turn_about(self, word: str) -> int:
-        """The id of the oldest turn whose prompt has this word."""
+    def of_notes(self, asked: Callable[[Agent], _T]) -> _T:
+        """What is asked of the conversation `notes` as it stands."""
         with foldmark.open(str(self.db), create=False) as log:
-            prompts = (message for message in log.agent("notes").context().messages if message.kind == "user")
-            return next(message.turn_id or message.id for message in prompts if word in message.content)
+            return asked(log.agent("notes"))
+
+
+def _turn_about(word: str, agent: Agent) -> int:
+    """The id of the oldest turn whose prompt has this word."""
+    prompts = (message for message in agent.context().messages if message.kind == "user")
+    return next(message.turn_id or message.id for message in prompts if word in message.content)
 
 
 _NEXT = """

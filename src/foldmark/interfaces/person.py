@@ -5,12 +5,13 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 
 from foldmark.conversation.asking import Decision
+from foldmark.conversation.effects import Edit
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.ports import Progress
 from foldmark.interfaces.render import harmless
@@ -81,16 +82,16 @@ def show_text(text: str) -> None:
         click.echo_via_pager(f"{text}\n")
 
 
-def edit_command(edit: Mapping[str, str]) -> str | None:
-    """The command that records what the person makes of `edit["text"]` in `$EDITOR`; None if nothing was changed.
+def edit_command(edit: Edit) -> str | None:
+    """The command that records what the person makes of `edit.text` in `$EDITOR`; None if nothing was changed.
 
     Raises FoldmarkError where there is no terminal to edit at.
     """
-    changed = edited(edit["text"])
-    if changed == edit["text"]:
+    changed = edited(edit.text)
+    if changed == edit.text:
         print("Nothing was changed.")
         return None
-    return f"{edit['command']} {changed}" if changed.strip() else edit["clear"]
+    return f"{edit.command} {changed}" if changed.strip() else edit.clear
 
 
 def edited(text: str) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from foldmark.conversation import Result
-from foldmark.conversation.receipts import thoughts_told
+from foldmark.conversation.operations import sized
+from foldmark.conversation.receipts import Carried, Receipt
 from foldmark.core.wording import count, one_line
 
 # Control characters but tab and line feed, and the marks that turn the direction of writing: text from a model, a file
@@ -48,28 +49,29 @@ def result_text(result: Result) -> str:
 
 def receipt(result: Result) -> str:
     """`event 8 · 3 messages (~12 tokens) left · context 5 → 2 messages (~9 tokens) · /restore 8`."""
-    data = result.data
-    parts = [f"event {result.event_id}"]
-    parts += [
-        f"{_size(data[way])} {word}"
-        for way, word in (("left", "left"), ("returned", "came back"))
-        if data[way]["messages"]
-    ]
-    parts += [
-        f"{count(data[way]['results'], 'result')} (~{count(data[way]['tokens'], 'token')}) {word}"
-        for way, word in (("evicted", "evicted"), ("whole_again", "sent as before"))
-        if way in data
-    ]
-    if widened := data.get("widened"):
-        parts.append(f"{len(widened)} of them for whole exchanges")
-    parts += thoughts_told(data)
-    before, after = data["before"], data["after"]
-    if prefix := data.get("cached_prefix"):
-        parts.append(f"{prefix['percent']}% of the cached prompt holds")
-    change = "" if before == after else f"{before['messages']:,} → "
-    parts.append(f"context {change}{_size(after)}")
-    parts += [f"reason: {one_line(data['reason'])}"] if data.get("reason") else []
-    parts += [data["back"]] if data.get("back") else []
+    done = result.effect
+    assert isinstance(done, Receipt | Carried)
+    change, parts = done.change, [f"event {result.event_id}"]
+    moved = ((change.left, "left"), (change.returned, "came back"))
+    parts += [f"{sized(size)} {word}" for size, word in moved if size.messages]
+    if isinstance(done, Receipt):
+        outcome = done.outcome
+        results = ((outcome.evicted, "evicted"), (outcome.whole_again, "sent as before"))
+        parts += [
+            f"{count(size.messages, 'result')} (~{count(size.tokens, 'token')}) {word}"
+            for size, word in results
+            if size.messages
+        ]
+        if widened := getattr(outcome.operation, "widened", ()):
+            parts.append(f"{len(widened)} of them for whole exchanges")
+        parts += outcome.thoughts.told()
+        if outcome.cached_prefix is not None:
+            parts.append(f"{outcome.cached_prefix.percent}% of the cached prompt holds")
+    before = "" if change.before == change.after else f"{change.before.messages:,} → "
+    parts.append(f"context {before}{sized(change.after)}")
+    if isinstance(done, Receipt):
+        parts += [f"reason: {one_line(done.reason)}"] if done.reason else []
+        parts += [done.back] if done.back else []
     return " · ".join(parts)
 
 
@@ -90,7 +92,3 @@ def json_line(value: Any) -> str:
 
 def _escaped(text: str) -> str:
     return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-
-
-def _size(size: dict[str, int]) -> str:
-    return f"{count(size['messages'], 'message')} (~{count(size['tokens'], 'token')})"

@@ -4,32 +4,46 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from foldmark.core.prompt import EMPTY, GO_ON, OMITTED
-from foldmark.core.request import Request, ToolCall
+from foldmark.core.request import ERROR, Request, ToolCall
+from foldmark.core.towards import MAIL
 from foldmark.providers.openai import RESULT_MEDIA
 
 _FORM = (EMPTY, GO_ON, OMITTED)
 
 
 class Line(Struct, frozen=True):
-    """One message: `calls` are an assistant's, `answers` is the id of the call that a tool message answers."""
+    """One message: `calls` are an assistant's, `answers` is the id of the call that a tool message answers; `failed` is
+    whether that is an error, which the format has no field for."""
 
     role: str
     text: str
     calls: tuple[ToolCall, ...] = ()
     answers: str | None = None
+    failed: bool = False
+
+    @property
+    def error(self) -> str:
+        """What an error says, without what marks it as one."""
+        return self.text.removeprefix(ERROR).strip().rstrip(".")
 
     @property
     def by_person(self) -> bool:
         """Whether somebody typed it: what Foldmark puts in, notices and mail, begins with a bracket."""
-        return self.role == "user" and not self.text.startswith(("[Foldmark:", "[Mail from "))
+        return self.role == "user" and not self.text.startswith(("[Foldmark:", MAIL))
 
 
 def lines_of(request: Request) -> list[Line]:
     """The messages of a request in order, without the system's and without what only its form demanded."""
-    lines = [_line(message) for message in request.body.get("messages", ()) if message.get("role") != "system"]
     parts = request.manifest.parts
+    failed = iter([part.failed for part in parts if part.kind == "tool_result"])
+    lines = [
+        replace(line, failed=next(failed, False)) if line.role == "tool" else line
+        for line in map(_line, request.body.get("messages", ()))
+        if line.role != "system"
+    ]
     if lines and parts and parts[-1].event is None and parts[-1].kind == "instruction":
         lines.pop()
     return [line for line in lines if line.role != "user" or (line.text not in _FORM and not _is_form(line.text))]

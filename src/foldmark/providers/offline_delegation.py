@@ -95,22 +95,20 @@ def _said(turn: Turn, child: Child | None, tasks: int, task: str | None) -> str:
     """What there is to say at the end of a turn of calls and mail; empty for nothing."""
     said = []
     if failed := next((each for each in turn.used if not each.worked), None):
-        error = (failed.result or "the call has no result").removeprefix("Error:").strip().rstrip(".")
+        error = (failed.result and failed.result.error) or "the call has no result"
         said.append(f"That did not work: {cut(error, 300)}.")
-    if children := [forked[1] for each in turn.of("fork") if (forked := each.worked)]:
-        agents = f"{'agent' if len(children) == 1 else 'agents'} {listing(children)}"
-        number = f"{len(children)} of {tasks}" if len(children) < tasks else f"{len(children)}"
-        noun = "task" if max(len(children), tasks) == 1 else "tasks"
-        said.append(f"I delegated {number} {noun} to {agents}; ask me again when mail has come, or use /check-mail.")
+    if forked := [each.args for each in turn.of("fork") if each.worked]:
+        children = f"{'a child' if len(forked) == 1 else 'children'} ({listing(forked)})"
+        number = f"{len(forked)} of {tasks}" if len(forked) < tasks else f"{len(forked)}"
+        noun = "task" if max(len(forked), tasks) == 1 else "tasks"
+        said.append(f"I delegated {number} {noun} to {children}; ask me again when mail has come, or use /check-mail.")
     if child is not None and (sent := [each for each in turn.of("send") if each.worked]):
         said += [f"I reported to agent {child.parent}."] if task is not None else []
         said += [f"I answered agent {child.parent}."] if len(sent) > (task is not None) else []
-    checked = [each for each in turn.of("check-mail") if each.worked]
     if turn.mail:
         said.append(_told(turn.mail))
-    elif checked:
-        result = checked[-1].result or ""
-        said.append("There is no mail." if result.startswith("No mail.") else f"Mail has come: {cut(result, QUOTED)}")
+    elif any(each.worked for each in turn.of("check-mail")):
+        said.append("There is no mail.")
     return " ".join(said)
 
 

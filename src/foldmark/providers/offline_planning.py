@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from foldmark.core.consent import is_yes
 from foldmark.providers.chat_lines import Line
-from foldmark.providers.offline_results import Found, done, failed, is_over, previewed, read
+from foldmark.providers.offline_results import Found, done, previewed, read
 
 TOOL = "filter_context"
 
@@ -137,9 +137,9 @@ def _open(lines: Sequence[Line]) -> _Talk | None:
     calls = _calls(lines[begin:])
     for line in lines[begin + 1 : -1]:
         args = calls.get(line.answers)
-        if args is not None and (read(line.text).filter_event_id is not None or is_over(line.text)):
+        if args is not None and read(line.text).filter_event_id is not None:
             return None
-        if args is not None and args.get("action") == "preview" and not failed(line.text):
+        if args is not None and args.get("action") == "preview" and not line.failed:
             talk = replace(talk, criteria=str(args.get("criteria", "")), found=read(line.text))
     return talk
 
@@ -156,20 +156,17 @@ def _calls(lines: Sequence[Line]) -> dict[str | None, dict[str, Any]]:
 
 def _after(lines: Sequence[Line]) -> str | None:
     """What to say of the result of a call, the newest message; None if it was a call of something else."""
-    calls, result = _calls(lines), lines[-1].text
-    args = calls.get(lines[-1].answers)
+    calls, line = _calls(lines), lines[-1]
+    args = calls.get(line.answers)
     if args is None:
         return None
-    mode, found = str(args.get("mode", "forget")), read(result)
+    mode, found = str(args.get("mode", "forget")), read(line.text)
     if found.filter_event_id is not None:
         looked_for = [str(each["criteria"]) for each in calls.values() if each.get("criteria")]
         return done(mode, found, looked_for[-1] if looked_for else None)
-    if is_over(result):
-        return "No planning conversation is open any more. /forget CRITERIA or /remember CRITERIA begins one."
-    if failed(result):
-        error = result.removeprefix("Error:").strip().rstrip(".")
-        return f"That did not work: {error}. Nothing was changed; tell me in other words, or use /cancel."
+    if line.failed:
+        return f"That did not work: {line.error}. Nothing was changed; tell me in other words, or use /cancel."
     typed = [begin for line in lines if line.by_person and (begin := _TYPED.match(line.text))]
     criteria = str(args.get("criteria", ""))
     new = bool(typed) and criteria != _asked(typed[-1])
-    return (f"I took that as what to {mode}: “{criteria}”.\n\n" if new else "") + previewed(mode, criteria, result)
+    return (f"I took that as what to {mode}: “{criteria}”.\n\n" if new else "") + previewed(mode, criteria, line.text)

@@ -45,16 +45,6 @@ def read(result: str) -> Found:
         return Found()
 
 
-def failed(result: str) -> bool:
-    """Whether a result is an error and not an answer."""
-    return not result.startswith("{")
-
-
-def is_over(result: str) -> bool:
-    """Whether a result says that there is no planning conversation."""
-    return failed(result) and "no planning conversation is open" in result
-
-
 def previewed(mode: str, criteria: str, result: str) -> str:
     """How much was found, and the question whether to proceed; Foldmark itself shows what."""
     found = read(result)

@@ -5,19 +5,15 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from foldmark.core.birth import MAIL_TOLD
+from foldmark.core.towards import MAIL
 from foldmark.providers.chat_lines import Line
 from foldmark.providers.offline_child import Child, typed
 
 TOOL = "slash"
 
-_NEWS = "[Foldmark: Mail has come from "
-_MAIL = re.compile(r"^\[Mail from ([0-9a-f]{8}) at [^\]\n]*\]\n", re.MULTILINE)
-_WORKED = {
-    "mark": re.compile(r"Checkpoint '"),
-    "fork": re.compile(r"Forked\. Child: ([0-9a-f]{4,36})\b"),
-    "send": re.compile(r"Sent to ([0-9a-f]{4,36})\b"),
-    "check-mail": re.compile(r"No mail\.|[0-9][0-9,]* messages? from "),
-}
+_MAIL = re.compile(rf"^{re.escape(MAIL)}([0-9a-f]{{8}}) at [^\]\n]*\]\n", re.MULTILINE)
+_COMMANDS = ("mark", "fork", "send", "check-mail")
 
 
 class Used(Struct, frozen=True):
@@ -26,12 +22,12 @@ class Used(Struct, frozen=True):
     at: int
     command: str
     args: str
-    result: str | None
+    result: Line | None
 
     @property
-    def worked(self) -> re.Match[str] | None:
-        """What the result says if it is not an error, with the id of the agent that it names."""
-        return _WORKED[self.command].match(self.result or "")
+    def worked(self) -> bool:
+        """Whether there is a result, which is not empty, and it is no error."""
+        return self.result is not None and bool(self.result.text) and not self.result.failed
 
 
 class Mail(Struct, frozen=True):
@@ -69,17 +65,17 @@ def begin_of(lines: Sequence[Line], child: Child | None) -> int:
 
 def turn_of(lines: Sequence[Line]) -> Turn:
     """What happened in these lines, which are not empty."""
-    results = {line.answers: line.text for line in lines if line.role == "tool"}
+    results = {line.answers: line for line in lines if line.role == "tool"}
     used, mail, told = [], [], -1
     for at, line in enumerate(lines):
         for call in line.calls:
             args = call.args if call.name == TOOL and isinstance(call.args, dict) else {}
             command = args.get("command")
-            if isinstance(command, str) and command in _WORKED:
+            if isinstance(command, str) and command in _COMMANDS:
                 used.append(Used(at, command, str(args.get("args", "")), results.get(call.call_id)))
-        if line.role == "user" and line.text.startswith("[Mail from "):
+        if line.role == "user" and line.text.startswith(MAIL):
             parts = _MAIL.split(line.text)
             mail += [Mail(at, sender, text) for sender, text in zip(parts[1::2], parts[2::2], strict=True)]
-        if line.role == "user" and line.text.startswith(_NEWS):
+        if line.role == "user" and line.text.startswith(MAIL_TOLD):
             told = at
     return Turn(lines[0], tuple(used), tuple(mail), told)

@@ -25,7 +25,7 @@ from foldmark.core.answer import Piece, distinct
 from foldmark.core.errors import ConflictError, FoldmarkError
 from foldmark.core.leases import MODEL, TOOLS
 from foldmark.core.ports import Provider
-from foldmark.core.request import Request, ToolCall
+from foldmark.core.request import ERROR, Request, ToolCall
 from foldmark.core.wording import one_line
 from foldmark.runtime.asking import Answer, Held, ask
 
@@ -257,9 +257,9 @@ class _Turn:
         except ConflictError:
             raise
         except FoldmarkError as error:  # a database that fails, or a lost lease, ends the turn when this is recorded
-            return f"Error: {error}", True
+            return f"{ERROR}{error}", True
         except (Exception, SystemExit) as error:  # a tool of somebody's own; the turn goes on without it
-            return f"Error: {call.name} failed: {one_line(f'{type(error).__name__}: {error}'[:MOST])}", True
+            return f"{ERROR}{call.name} failed: {one_line(f'{type(error).__name__}: {error}'[:MOST])}", True
 
     def _result(self, call_id: str, text: str, failed: bool, dialect: str | None) -> None:
         self._agent.append_tool_result(call_id, text, dialect=dialect, is_error=failed)

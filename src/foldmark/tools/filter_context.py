@@ -119,7 +119,7 @@ def _apply(agent: Agent, open_one: Planning, arguments: _Arguments, asking: Aski
     assert isinstance(receipt.operation, Filter)
     before, after = receipt.operation.before, receipt.operation.after
     what = "forgotten" if preview.mode == "forget" else "left out, all but what was to be remembered"
-    asking.operated(Result(f"{count(before - after, 'message')} {what}.", receipt.event_id, receipt.data()))
+    asking.operated(Result(f"{count(before - after, 'message')} {what}.", receipt.event_id, effect=receipt))
     return {
         "filter_event_id": receipt.event_id,
         "messages_filtered": before - after,

@@ -11,12 +11,13 @@ from foldmark.commands.show import message_line
 from foldmark.conversation.memos import known
 from foldmark.core.errors import CommandError
 from foldmark.core.memo_layer import entry
+from foldmark.core.passages import told
 from foldmark.core.request import ToolSpec
 from foldmark.core.segments import END, Segment
 from foldmark.core.wording import one_line
 from foldmark.interfaces.mcp import archive
 from foldmark.interfaces.mcp.search import CONVERSATION, MEMO
-from foldmark.interfaces.search_render import passage_text
+from foldmark.sessions.archive.reading import excerpt
 
 if TYPE_CHECKING:
     from foldmark.interfaces.mcp.tools import Call
@@ -68,11 +69,12 @@ def read(wanted: Read, call: "Call") -> str:
 
 def _session(wanted: Read) -> list[tuple[int, str]]:
     passage = archive.passage(wanted.path)
-    return [
-        (record.line, passage_text(replace(passage, records=(replace(record, asked=False),))).partition("\n")[2])
+    shown = (
+        (record.line, excerpt(replace(passage, records=(replace(record, asked=False),))).lines)
         for record in passage.records
         if wanted.start <= record.line <= wanted.end
-    ]
+    )
+    return [(number, "\n".join(text for line in lines for text in told(line))) for number, lines in shown]
 
 
 def _conversation(wanted: Read, call: "Call") -> list[tuple[int, str]]:

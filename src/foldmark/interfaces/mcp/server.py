@@ -33,6 +33,7 @@ import foldmark
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.ports import Progress
+from foldmark.core.request import ERROR
 from foldmark.core.wording import listing, one_line
 from foldmark.interfaces.mcp import agreement, prompts, resources, tools
 from foldmark.interfaces.mcp.agreement import Question
@@ -167,7 +168,7 @@ def _said(error: OSError) -> str:
 
 
 def _failed(told: str) -> CallToolResult:
-    return CallToolResult(content=[TextContent(text=well_formed(f"Error: {told}"))], is_error=True)
+    return CallToolResult(content=[TextContent(text=well_formed(f"{ERROR}{told}"))], is_error=True)
 
 
 def server(conversations: Conversations, *, here: bool) -> Server[Any]:

@@ -22,19 +22,23 @@ KNOWN = CHAINED | {
     "progress", "marble-origami-commit", "marble-origami-snapshot", "marble-origami-reset",
 }  # fmt: skip
 
-_SENT: dict[Fault, tuple[Weight, str]] = {
-    "no message": ("stops", "it has no message: Claude Code cannot resume the session"),
-    "message": ("stops", "its message is no object: Claude Code cannot resume the session"),
-    "content": ("stops", "its content is no text and no list: Claude Code cannot resume the session"),
-    "plain": ("stops", "the model's content is a text and no list of blocks: Claude Code cannot resume the session"),
-    "null block": ("stops", "a block of its content is null: Claude Code cannot resume the session"),
-    "attachment": ("stops", "an attachment without its object: Claude Code cannot resume the session"),
+_CANNOT = "Claude Code cannot resume the session"
+_SENT: dict[Fault, tuple[Weight, str, str]] = {
+    "no message": ("stops", "it has no message", _CANNOT),
+    "message": ("stops", "its message is no object", _CANNOT),
+    "content": ("stops", "its content is no text and no list", _CANNOT),
+    "plain": ("stops", "the model's content is a text and no list of blocks", _CANNOT),
+    "null block": ("stops", "a block of its content is null", _CANNOT),
+    "attachment": ("stops", "an attachment without its object", _CANNOT),
     "bad block": (
         "loses",
-        "a block of its content cannot be used: it is lost, or the request is refused, or never made",
+        "a block of its content cannot be used",
+        "it is lost, or the request is refused, or never made",
     ),
-    "unsigned": ("loses", "thinking without a signature: it is sent so, and the provider refuses the request"),
+    "unsigned": ("loses", "thinking without a signature", "it is sent so, and the provider refuses the request"),
 }
+"""Faults of messages that are sent: how bad it is, what is wrong, and what comes of it."""
+
 _ANYWHERE: dict[Fault, tuple[Weight, str]] = {
     "uuid": ("loses", "it has no uuid: it is not sent, nor what stands before it"),
     "constant": ("loses", "NaN or Infinity, which is not JSON: Claude Code passes over the line"),
@@ -149,11 +153,11 @@ def _messages(found: Sequence[Row], resumed: Sent) -> Iterator[Finding]:
         for fault in row.faults:
             if fault not in _SENT:
                 continue
-            weight, text = _SENT[fault]
+            weight, wrong, then = _SENT[fault]
             if row in inside or _met(row, fault):
-                yield Finding(weight, row.line, text)
+                yield Finding(weight, row.line, f"{wrong}: {then}")
             else:
-                yield Finding("note", row.line, f"{text.partition(':')[0]}; it is not sent")
+                yield Finding("note", row.line, f"{wrong}; it is not sent")
     if resumed.chain and "time" in resumed.chain[-1].faults:
         told = "the last record has no timestamp: Claude Code does not find the session"
         yield Finding("stops", resumed.chain[-1].line, told)

@@ -1,0 +1,90 @@
+"""The answer to a command: its text, and in types what it did and what it leaves to the interface that ran it.
+
+`Result.data` is the JSON of both [SPEC 9]; no part of Foldmark reads it.
+"""
+
+from typing import Any
+
+from msgspec import Struct, to_builtins
+
+
+class Effect(Struct, frozen=True):
+    """What a command did, or what its interface is to do next."""
+
+    def data(self) -> dict[str, Any]:
+        """As JSON, for `Result.data`."""
+        found: dict[str, Any] = to_builtins(self)
+        return found
+
+
+class Ask(Effect, frozen=True, kw_only=True):
+    """The model is asked what stands in the context."""
+
+    answer: bool = True
+
+
+class Plan(Ask, frozen=True, rename={"first": "planning"}):
+    """A planning conversation began with event `first`; the model is asked, or the preview made without it."""
+
+    first: int
+    mode: str
+    criteria: str
+
+
+class Edit(Effect, frozen=True):
+    """The person edits `text`: `command` takes what they make of it, `clear` is the command for an empty text."""
+
+    text: str
+    command: str
+    clear: str
+
+    def data(self) -> dict[str, Any]:
+        """As JSON, for `Result.data`."""
+        return {"edit": super().data()}
+
+
+class Move(Effect, frozen=True, rename={"agent": "switch"}):
+    """The interface goes on with this agent, by its uuid and its name (None for a fork)."""
+
+    agent: str
+    name: str | None
+
+
+class Wait(Effect, frozen=True, rename={"agents": "waits_for"}):
+    """The interface waits until these agents are idle."""
+
+    agents: list[str]
+
+
+class Leave(Effect, frozen=True):
+    """The chat ends."""
+
+    exit: bool = True
+
+
+class Result(Struct, frozen=True):
+    """The answer to a command.
+
+    `text` is for a person; `event_id` is the operation's, None if none was recorded; `effect` is what the command did
+    to the context, or what the interface is to do, None if it only shows something; `own` is the JSON that it has
+    beside that. `marks` are places in `text`, from and up to, that stand out where it is shown.
+    """
+
+    text: str
+    event_id: int | None = None
+    own: dict[str, Any] = {}
+    marks: tuple[tuple[int, int], ...] = ()
+    effect: Effect | None = None
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """All of it but the text, as JSON.
+
+        For an operation: `operation`, `actor`, `reason` (None if none was given), `back` (the command that takes it
+        back, None where nothing does), and the sizes `left`, `returned`, `before` and `after`, each with `messages` and
+        `tokens`, beside what is the operation's own (`child` of a fork, `widened` of a filter); `evicted` and
+        `whole_again`, each with `results` and `tokens`, where a placeholder is sent of tool results from now on, or no
+        more; `thinking` with the blocks `lost` and `returned`, where the model binds them; for a model with a prompt
+        cache also `cached_prefix` with `kept` and `of` in tokens and `percent`.
+        """
+        return {**(self.effect.data() if self.effect is not None else {}), **self.own}
