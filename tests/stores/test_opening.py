@@ -1,4 +1,4 @@
-"""Opening a database (SPEC 2, 9): what is none, what must not be written, a full disk, several at once; migrations."""
+"""Opening a database (SPEC 2, 9): what is none, what must not be written, a full disk, several at once; queries."""
 
 import ast
 import inspect
@@ -32,7 +32,7 @@ from foldmark.stores import (
     sqlite_vectors,
 )
 from foldmark.stores.queries import migrations, queries
-from foldmark.stores.sqlite_file import make_folder, parts_in, weight_of
+from foldmark.stores.sqlite_file import make_folder
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256)) * 20
 WRITER = Path(__file__).parent / "writer.py"
@@ -465,38 +465,7 @@ def test_a_database_that_stays_locked(tmp_path: Path) -> None:
     assert texts(path) == ["one", "two"]
 
 
-# Migrations and queries
-
-
-def schema(path: Path) -> tuple[Any, ...]:
-    db = apsw.Connection(str(path))
-    tables = db.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name").fetchall()
-    pragmas = [db.pragma(name) for name in ("user_version", "application_id", "journal_mode", "encoding")]
-    db.close()
-    return tables, pragmas
-
-
-def test_migrations_are_numbered_from_one() -> None:
-    assert [number for number, _ in migrations("sqlite")] == list(range(1, len(migrations("sqlite")) + 1))
-
-
-@pytest.mark.parametrize("version", range(len(migrations("sqlite"))))
-def test_a_migrated_database_equals_a_fresh_one(tmp_path: Path, version: int) -> None:
-    """From every version that there has been; 0 is an empty file."""
-    fresh, old = tmp_path / "fresh.db", tmp_path / "old.db"
-    foldmark.open(str(fresh)).close()
-    db = apsw.Connection(str(old))
-    db.execute("PRAGMA journal_mode = WAL")
-    db.create_scalar_function("weight_of", weight_of, 5, deterministic=True)
-    db.create_scalar_function("parts_of", parts_in, 1, deterministic=True)
-    for number, sql in migrations("sqlite")[:version]:
-        db.execute(sql)
-        db.execute(f"PRAGMA user_version = {number}")
-        db.execute(f"PRAGMA application_id = {sqlite.open_file.__globals__['APPLICATION_ID']}")
-    db.close()
-    foldmark.open(str(old)).close()
-    assert schema(old) == schema(fresh)
-    assert schema(fresh)[1] == [len(migrations("sqlite")), 0x466F6C64, "wal", "UTF-8"]
+# Queries
 
 
 def strings(module: Any) -> set[str]:

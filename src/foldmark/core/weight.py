@@ -4,7 +4,8 @@ It is fixed when the message is appended and stored as a running sum, so that th
 subtraction. No dialect takes more for a message: text is counted as JSON escapes it, with the largest frame that any
 wire format puts around it, a tool result as it stands in an inactive turn. So a window that the weights choose fits.
 
-Stored weights must be what this module gives. Whoever changes what it gives writes a migration that weighs anew.
+Stored weights must be what this module gives. Whoever changes what it gives writes a migration that weighs anew, with
+a function of its own that is frozen like that of the migration which added weights.
 """
 
 from collections.abc import Mapping

@@ -16,6 +16,10 @@ def queries(dialect: str) -> dict[str, str]:
 
 
 def migrations(dialect: str) -> list[tuple[int, str]]:
-    """The migrations of a database as (number, SQL), in order. They are numbered from 1 and never edited."""
+    """The migrations of a database as (number, SQL), in order. They are numbered from 1 and never edited.
+
+    A migration holds SQL and constants. Each may call functions of its own that the store keeps frozen
+    (`sqlite_frozen`), and nothing else of Foldmark.
+    """
     files = (_SQL / dialect).glob("[0-9][0-9][0-9][0-9]_*.sql")
     return sorted((int(file.name[:4]), file.read_text(encoding="utf-8")) for file in files)

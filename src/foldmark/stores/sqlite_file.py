@@ -207,8 +207,6 @@ def _prepare(db: apsw.Connection, path: str, create: bool) -> None:
     db.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
     db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
     db.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
-    db.create_scalar_function("weight_of", weight_of, 5, deterministic=True)
-    db.create_scalar_function("parts_of", parts_in, 1, deterministic=True)
     # What is erased is overwritten, and so is what moves from page to page before it may be erased.
     db.execute("PRAGMA secure_delete = ON")
     steps = migrations("sqlite")
@@ -223,6 +221,9 @@ def _prepare(db: apsw.Connection, path: str, create: bool) -> None:
             # It was written without secure_delete: what moved from page to page would outlast its erasure.
             db.execute("VACUUM")
         _migrate(db, path, steps)
+    # Only now: a migration means the same for ever, so it cannot call what these functions are today.
+    db.create_scalar_function("weight_of", weight_of, 5, deterministic=True)
+    db.create_scalar_function("parts_of", parts_in, 1, deterministic=True)
     db.execute("PRAGMA synchronous = FULL")
     # On macOS a disk keeps what it was given in its cache unless it is asked by F_FULLFSYNC; elsewhere there is none.
     db.execute("PRAGMA fullfsync = ON")
@@ -247,6 +248,10 @@ def switch_to_wal(db: apsw.Connection) -> None:
 
 
 def _migrate(db: apsw.Connection, path: str, steps: list[tuple[int, str]]) -> None:
+    from foldmark.stores.sqlite_frozen import FUNCTIONS  # a current database needs none of them
+
+    for function, arguments in FUNCTIONS:
+        db.create_scalar_function(function.__name__, function, arguments, deterministic=True)
     db.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have done it while this one waited for the lock.
@@ -259,6 +264,8 @@ def _migrate(db: apsw.Connection, path: str, steps: list[tuple[int, str]]) -> No
     finally:
         if db.in_transaction:
             db.execute("ROLLBACK")
+    for function, arguments in FUNCTIONS:
+        db.create_scalar_function(function.__name__, None, arguments)
 
 
 def _version(db: apsw.Connection, path: str, newest: int) -> int:

@@ -9,9 +9,9 @@ CREATE TABLE weights (
     PRIMARY KEY (agent, event)
 ) STRICT, WITHOUT ROWID;
 
--- `weight_of` is foldmark.core.weight.weight: the same that weighs what is appended.
+-- `weight_0005` stands in foldmark.stores.sqlite_frozen: what messages weighed when this migration was made.
 WITH found AS MATERIALIZED (
-    SELECT agent, id, weight_of(kind, content, data, interrupted, id) AS weight FROM events WHERE nth IS NOT NULL
+    SELECT agent, id, weight_0005(kind, content, data, interrupted, id) AS weight FROM events WHERE nth IS NOT NULL
 )
 INSERT INTO weights (agent, event, weight, sum)
 SELECT agent, id, weight, sum(weight) OVER (PARTITION BY agent ORDER BY id) FROM found;

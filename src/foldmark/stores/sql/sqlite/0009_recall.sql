@@ -1,15 +1,15 @@
 -- The index of words holds stems, and beside each text the words that SQLite's tokenizer does not see in it. Vectors of
 -- texts, where a model for them is installed. docs/format.md describes every column.
 
--- Parts of names in code and pairs of characters of scripts without spaces: foldmark.recall.parts.parts_of. Only
--- messages that have any have a row.
+-- Parts of names in code and pairs of characters of scripts without spaces, as foldmark.stores.sqlite_frozen has them.
+-- Only messages that have any have a row.
 CREATE TABLE parts (
     event INTEGER PRIMARY KEY REFERENCES events (id),
     words TEXT NOT NULL
 ) STRICT;
 
 INSERT INTO parts (event, words)
-SELECT id, words FROM (SELECT id, parts_of(text) AS words FROM searchable) WHERE words <> '';
+SELECT id, words FROM (SELECT id, parts_0009(text) AS words FROM searchable) WHERE words <> '';
 
 DROP TABLE search;
 
