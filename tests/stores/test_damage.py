@@ -10,12 +10,12 @@ from typing import Any
 
 import apsw
 import pytest
+from versions.reading import of_version
 
 import foldmark
 from foldmark.conversation.doctor import examine
 from foldmark.core.checksum import checksum
 from foldmark.core.errors import FoldmarkError
-from foldmark.stores.queries import migrations
 from foldmark.stores.sqlite import SqliteStore
 
 SHOWN = ("/context show", "/message list 50", "/message show 1", "/recall parser", "/session list", "/state", "/agents")
@@ -224,8 +224,7 @@ def test_the_checksum_is_stored_and_erased_with_its_content(path: Path) -> None:
 def test_events_from_before_there_were_checksums_are_counted(path: Path) -> None:
     with foldmark.open(path, settings={}) as log:
         assert log.store.unchecked() == 0
-    newest = len(migrations("sqlite"))
-    plant(path, f"ALTER TABLE events DROP COLUMN checksum; PRAGMA user_version = {newest - 1}")
+    of_version(11, path)
     with foldmark.open(path, settings={}) as log:
         unknown = log.store.unchecked()
         assert unknown > 20

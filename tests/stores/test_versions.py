@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import gzip
 import inspect
 import json
 from contextlib import suppress
@@ -14,6 +13,7 @@ from typing import Any
 import apsw
 import pytest
 from versions.make import shown
+from versions.reading import of_version
 
 import foldmark
 from foldmark.conversation.doctor import examine
@@ -24,12 +24,8 @@ from foldmark.stores import sqlite_frozen
 from foldmark.stores.queries import migrations
 from foldmark.stores.sqlite_file import APPLICATION_ID
 
-KEPT = Path(__file__).parent / "versions"
 NEWEST = len(migrations("sqlite"))
 EARLIER = range(1, NEWEST)
-UNWRITTEN = (2, 3)
-"""Versions that no Foldmark wrote: databases of version 1 had these migrations together with the fourth."""
-
 CLOSED = {
     1: "ccd313e88469312e",
     2: "bc621585f618c40f",
@@ -43,22 +39,9 @@ CLOSED = {
     10: "bd01ab4ee04f82df",
     11: "a4f5edb5f26d2453",
     12: "82a9ac7c0bdf0bec",
+    13: "301f3bffbc1c4fc9",
 }
 """The beginning of each migration's SHA-256."""
-
-
-def of_version(version: int, path: Path) -> dict[str, Any]:
-    """Put the database of a schema version at `path` and return the contexts that its own Foldmark showed."""
-    written = 1 if version in UNWRITTEN else version
-    path.write_bytes(gzip.decompress((KEPT / f"schema-{written:02}.db.gz").read_bytes()))
-    db = apsw.Connection(str(path))
-    for number, sql in migrations("sqlite")[written:version]:
-        db.execute(sql)
-        db.execute(f"PRAGMA user_version = {number}")
-    assert db.pragma("user_version") == version
-    db.close()
-    contexts: dict[str, Any] = json.loads((KEPT / f"schema-{written:02}.json").read_text("utf-8"))
-    return contexts
 
 
 def schema(path: Path) -> tuple[Any, ...]:

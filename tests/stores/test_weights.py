@@ -17,6 +17,7 @@ from foldmark.conversation.asking import Asking
 from foldmark.conversation.doctor import examine
 from foldmark.core.segments import END, Segment, normal, until
 from foldmark.core.weight import weight
+from foldmark.stores.queries import migrations
 
 PNG = "iVBORw0KGgo="
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
@@ -97,6 +98,8 @@ def test_a_database_of_the_version_before_is_weighed_when_it_is_opened(tmp_path:
     db.execute("DROP TABLE redacted_sums; ALTER TABLE agents DROP COLUMN run")
     db.execute("DROP TABLE weights; DROP TABLE sent; DROP TABLE texts; DROP TABLE leases; DROP TABLE sessions")
     db.execute("ALTER TABLE events DROP COLUMN checksum")
+    db.execute("DROP INDEX operations; DROP TRIGGER unmarked; ALTER TABLE events DROP COLUMN replayed")
+    db.execute(migrations("sqlite")[1][1].split(";")[1])
     db.execute(OLD_SEARCH)
     db.execute(
         "DROP TABLE memo_words; DROP TABLE memo_tags; DROP TABLE memos; DROP INDEX tombstones; PRAGMA user_version = 4"

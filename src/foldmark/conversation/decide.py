@@ -37,7 +37,7 @@ from foldmark.core.events import (
     Unpin,
 )
 from foldmark.core.native import begins, in_place_newest_first
-from foldmark.core.replay import RESTORABLE, Recorded, taken_back
+from foldmark.core.replay import Recorded, taken_back
 from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal, subtract
 from foldmark.core.turns import Message, newest_turns, settle
 from foldmark.core.wording import listing
@@ -120,7 +120,7 @@ def restore(at: Standing, target: int, is_back: Callable[[int], bool]) -> Restor
         wrong = f"event {target} belongs to another agent"
     elif event.kind not in OPERATION_KINDS:
         wrong = f"event {target} is a {event.kind.replace('_', ' ')}, not an operation"
-    elif not isinstance(operation_of(event), RESTORABLE):
+    elif not operation_of(event).restorable:
         wrong = f"a {event.kind} cannot be taken back"
     elif is_back(target):
         wrong = f"operation {target} is taken back already"
@@ -388,6 +388,6 @@ def _restorable(there_are: Sequence[Recorded], back: frozenset[int]) -> str:
     names = [
         f"{id} ({type(operation).__name__.lower()})"
         for id, operation in reversed(there_are)
-        if id not in back and isinstance(operation, RESTORABLE)
+        if id not in back and operation.restorable
     ]
     return f"operations in force: {listing(names, 6)}" if names else "no operation is in force"

@@ -30,7 +30,6 @@ from foldmark.core.events import (
     Unpin,
 )
 from foldmark.core.ports import Size
-from foldmark.core.replay import RESTORABLE
 from foldmark.core.wording import count, listing, one_line
 
 CRITERIA = 60
@@ -108,7 +107,7 @@ def done(event: Event, restores: dict[int, int]) -> Done:
     receipt = (event.data or {}).get("receipt") or {}
     left, returned = (Size(**receipt.get(way, {"messages": 0, "tokens": 0})) for way in ("left", "returned"))
     by = restores.get(event.id)
-    back = f"/restore {by or event.id}" if isinstance(operation, RESTORABLE) else None
+    back = f"/restore {by or event.id}" if operation.restorable else None
     return Done(event, words(operation), left, returned, by, back, Thoughts(**receipt.get("thinking", {})))
 
 

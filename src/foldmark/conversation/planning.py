@@ -20,12 +20,9 @@ from foldmark.conversation.standing import Standing
 from foldmark.core.codec import operation_of
 from foldmark.core.consent import is_yes
 from foldmark.core.errors import CommandError
-from foldmark.core.events import Clear, Drop, Event, Filter, Operation, Rewind, Summary, Undo
+from foldmark.core.events import CONTEXT_KINDS, Clear, Drop, Event, Filter, Operation, Rewind, Summary, Undo
 from foldmark.core.replay import replay
 from foldmark.core.segments import END, Segment, Segments, contains, intersect
-
-_CHANGING = ("clear", "rewind", "filter", "drop", "undo", "summary", "restore", "redact")
-"""Operations after which an offer may not be what the person has seen."""
 
 
 class Preview(Struct, frozen=True):
@@ -96,7 +93,8 @@ def offered(at: Standing) -> Preview | None:
     if preview is None or not preview.ids:
         return None
     since = at.store.operations(at.record.id, after=preview.event_id)
-    return None if any(event.kind in _CHANGING for event in since) else preview
+    # After one of these the offer may not be what the person has seen.
+    return None if any(event.kind in CONTEXT_KINDS for event in since) else preview
 
 
 def replies(at: Standing, open_one: Planning) -> list[Event]:

@@ -11,7 +11,7 @@ from foldmark.conversation.standing import Standing
 from foldmark.core.codec import count_tokens, operation_kind
 from foldmark.core.events import Event, Operation
 from foldmark.core.ports import Size
-from foldmark.core.replay import RESTORABLE, Fold
+from foldmark.core.replay import Fold
 from foldmark.core.segments import Segment, Segments, intersect, normal, subtract, until
 from foldmark.core.wording import count
 
@@ -117,7 +117,7 @@ class Receipt(Effect, frozen=True):
     @property
     def back(self) -> str | None:
         """The command that takes the operation back; None for a fork and for what was erased."""
-        return f"/restore {self.event_id}" if isinstance(self.operation, RESTORABLE) else None
+        return f"/restore {self.event_id}" if self.operation.restorable else None
 
     def data(self) -> dict[str, Any]:
         """As JSON, for `Result.data`."""

@@ -5,7 +5,7 @@ recorded yet. An `Operation` is the meaning of an event that changes a context: 
 recorded, so that it means the same for ever (a rewind carries its position, a drop its ranges).
 """
 
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
@@ -26,29 +26,10 @@ MESSAGE_KINDS = tuple(ROLES)
 ANSWER_KINDS = ("assistant", "tool_call")
 """The kinds of messages that an answer of a model is recorded as."""
 
-OPERATION_KINDS = (
-    "mark",
-    "clear",
-    "rewind",
-    "fork",
-    "filter",
-    "drop",
-    "undo",
-    "summary",
-    "restore",
-    "pin",
-    "unpin",
-    "evict",
-    "redact",
-)
-BESIDE_KINDS = ("mark", "fork")
-"""Operations that change nothing of what the agent's own model is sent [SPEC 5.7]."""
-
 RECORD_KINDS = ("state", "scratchpad", "config", "command", "agent_killed", "usage", "window_summary", "record")
 """Metadata that is neither an operation nor the end of a turn. `window_summary` is what
 stands in for turns that the window has passed, `record` a line of an imported file that is not a message."""
 
-KINDS = frozenset((*MESSAGE_KINDS, *OPERATION_KINDS, *RECORD_KINDS, "turn_ended"))
 ACTORS = ("human", "model", "system")
 DIALECTS = ("anthropic", "openai", "gemini", "gemini_gca")
 
@@ -111,11 +92,20 @@ class Draft(Struct, frozen=True, kw_only=True):
 
 
 class _Operation(Struct, frozen=True, tag_field="kind", tag=str.lower, omit_defaults=True):
-    """Base of the operations: the tag is the event's kind."""
+    """Base of the operations: the tag is the event's kind. All that is said of a kind stands in its class.
+
+    It `changes` the context, only the request that is made from it, or nothing that the agent's own model is sent
+    [SPEC 5.7]; `restorable` says whether `/restore` takes it back.
+    """
+
+    changes: ClassVar[Literal["context", "request", "nothing"]] = "context"
+    restorable: ClassVar[bool] = True
 
 
 class Mark(_Operation, frozen=True):
     """A named position: that of its own event."""
+
+    changes: ClassVar = "nothing"
 
     name: str
 
@@ -136,6 +126,9 @@ class Rewind(_Operation, frozen=True):
 
 class Fork(_Operation, frozen=True):
     """In the parent: the birth of `child`, with everything that it starts from. A child reads no other event of it."""
+
+    changes: ClassVar = "nothing"
+    restorable: ClassVar = False
 
     child: str
     start: Segments
@@ -216,11 +209,15 @@ class Restore(_Operation, frozen=True):
 class Pin(_Operation, frozen=True):
     """The turn stays in the request when the window passes it."""
 
+    changes: ClassVar = "request"
+
     turn: int
 
 
 class Unpin(_Operation, frozen=True):
     """Takes a pin back."""
+
+    changes: ClassVar = "request"
 
     turn: int
 
@@ -228,11 +225,15 @@ class Unpin(_Operation, frozen=True):
 class Evict(_Operation, frozen=True):
     """A one-line placeholder is sent in place of each of these tool results."""
 
+    changes: ClassVar = "request"
+
     results: tuple[int, ...]
 
 
 class Redact(_Operation, frozen=True):
     """The turn's events were erased in the whole database, all of the agent's for turn 0; the segments stay."""
+
+    restorable: ClassVar = False
 
     turn: int
 
@@ -243,6 +244,8 @@ class PlanningEnded(_Operation, frozen=True, tag="turn_ended"):
     Not an operation that anybody asks for: it is what the `turn_ended` event says where a planning conversation was
     open, and cannot be taken back.
     """
+
+    restorable: ClassVar = False
 
     closes: int
 
@@ -263,3 +266,19 @@ Operation: TypeAlias = (
     | Redact
     | PlanningEnded
 )
+
+_ASKED_FOR = tuple(each for each in get_args(Operation) if each is not PlanningEnded)
+
+OPERATION_KINDS: tuple[str, ...] = tuple(each.__struct_config__.tag for each in _ASKED_FOR)
+BESIDE_KINDS = tuple(each.__struct_config__.tag for each in _ASKED_FOR if each.changes == "nothing")
+"""Operations that change nothing of what the agent's own model is sent [SPEC 5.7]."""
+
+CONTEXT_KINDS = tuple(each.__struct_config__.tag for each in _ASKED_FOR if each.changes == "context")
+"""Operations after which other messages may be visible, or the same with other contents."""
+
+KINDS = frozenset((*MESSAGE_KINDS, *OPERATION_KINDS, *RECORD_KINDS, "turn_ended"))
+
+
+def is_replayed(kind: str, data: str | None) -> bool:
+    """Return True if the replay reads an event with this stored data: an operation, or the end of a planning."""
+    return kind in OPERATION_KINDS or (kind == "turn_ended" and data is not None)

@@ -45,8 +45,6 @@ from foldmark.core.segments import END, Segment, Segments, normal, subtract
 Recorded: TypeAlias = tuple[int, Operation]
 """An operation and the id of the event that records it."""
 
-RESTORABLE = (Clear, Mark, Rewind, Filter, Drop, Undo, Summary, Pin, Unpin, Evict, Restore)
-
 
 class Fold(Struct, frozen=True):
     """An agent's context without its messages, as of operation `at` (0: none yet).

@@ -9,7 +9,7 @@ import apsw
 from foldmark.core.checksum import checksum
 from foldmark.core.codec import count_tokens, encode_data, without_content
 from foldmark.core.errors import CommandError, StoreError
-from foldmark.core.events import ROLES, Draft
+from foldmark.core.events import ROLES, Draft, is_replayed
 from foldmark.core.ports import Size
 from foldmark.core.towards import End, refused
 from foldmark.core.turns import place
@@ -64,13 +64,12 @@ class Appender:
             nth, total = messages + erased.messages, sum + erased.tokens
             if draft.data and kind in ("tool_call", "tool_result"):
                 call_id = draft.data["call_id"]
-        if kind == "evict":
-            call_id = kind  # evictions are looked up by it: the index of operations is older than they are
         fixed = (id, self._key, turn, kind, draft.dialect, draft.actor, draft.created_at, int(draft.interrupted))
         checked = (*fixed, call_id, draft.answers)
         check = checksum(checked, content.encode(), None if data is None else data.encode())
         apart = 1 if draft.apart else None
-        self._write(self._sql["append"], (*checked, apart, tokens, nth, total, content, data, check))
+        replayed = int(is_replayed(kind, data))
+        self._write(self._sql["append"], (*checked, apart, replayed, tokens, nth, total, content, data, check))
         if is_message:
             self._weigh(id, draft)
             self._note_words(id, draft)

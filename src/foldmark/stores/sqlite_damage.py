@@ -10,9 +10,11 @@ from itertools import product
 from typing import Any
 
 import apsw
+from msgspec import json
 
 from foldmark.core.checksum import checksum_of
 from foldmark.core.errors import DamagedError, StoreError
+from foldmark.core.events import OPERATION_KINDS
 from foldmark.core.ports import AgentRecord
 from foldmark.core.wording import one_line
 from foldmark.stores.sqlite_file import explain, rescue
@@ -118,6 +120,7 @@ class SqliteDamage:
             self._damaged_index,
             self._damaged_references,
             self._damaged_sums,
+            self._damaged_operations,
             self._damaged_towards,
             self._damaged_sent,
             self._damaged_texts,
@@ -184,6 +187,11 @@ class SqliteDamage:
             for (wrong,) in self._all(self._sql["wrong_waiting"], {"key": key}):
                 if wrong:
                     yield f"agent {agent_id[:8]}: {wrong} calls of its open turn are wrongly said to wait, or not to"
+
+    def _damaged_operations(self) -> Iterator[str]:
+        for event_id, marked in self._run("wrong_replayed", json.encode(OPERATION_KINDS).decode()):
+            marks = "is" if marked else "is not"
+            yield f"event {event_id}: it {marks} marked as an operation, and its kind says otherwise"
 
     def _damaged_texts(self) -> Iterator[str]:
         from hashlib import sha256

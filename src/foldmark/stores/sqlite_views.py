@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from foldmark.core.events import OPERATION_KINDS, ROLES
+from foldmark.core.events import ROLES
 from foldmark.core.reading import VIEWS
 
 Ranges = Sequence[tuple[int, int, int]]
@@ -79,16 +79,11 @@ _MESSAGES = f"""SELECT e.id, {{uuid}} AS agent_id, e.turn AS group_id, {_ROLE} A
     <e.dialect> AS parsing_strategy, e.tokens, <e.created_at> AS created_at
 FROM main.events e WHERE e.nth IS NOT NULL AND {{inside}}"""
 
-# What a parent's operations say is the parent's: a fork records what another child was given.
-_OPERATION = """SELECT e.id, {uuid} AS agent_id, e.turn AS group_id, <e.kind> AS kind, <e.actor> AS actor,
+# What a parent's operations say is the parent's: a fork records what another child was given. The replay reads ends of
+# turns as well.
+_OPERATIONS = """SELECT e.id, {uuid} AS agent_id, e.turn AS group_id, <e.kind> AS kind, <e.actor> AS actor,
     CASE WHEN {own} THEN <e.data> END AS data, <e.created_at> AS created_at
-FROM main.events e WHERE e.redacted IS NULL AND {inside}"""
-
-# The index of operations holds ends of turns as well, and is older than evictions (see `operations` in queries.sql).
-_INDEXED = ", ".join(repr(kind) for kind in OPERATION_KINDS if kind != "evict")
-_OPERATIONS = f"""{_OPERATION}
-    AND (e.kind IN ({_INDEXED}) OR (e.kind = 'turn_ended' AND e.data IS NOT NULL)) AND e.kind <> 'turn_ended'
-UNION ALL {_OPERATION} AND e.call_id = 'evict' AND e.call_id IS NOT NULL AND e.kind = 'evict'"""
+FROM main.events e WHERE e.replayed = 1 AND e.kind <> 'turn_ended' AND e.redacted IS NULL AND {inside}"""
 
 _TURNS = """SELECT group_id, min(agent_id), min(id), max(id), count(*), sum(tokens),
     CASE WHEN max(status <> 'dropped') THEN 'completed' ELSE 'dropped' END, min(created_at)

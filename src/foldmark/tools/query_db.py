@@ -18,6 +18,7 @@ from msgspec import Struct
 from foldmark.conversation import Agent
 from foldmark.conversation.asking import Asking
 from foldmark.conversation.interruption import watched
+from foldmark.core.events import OPERATION_KINDS
 from foldmark.core.reading import VIEWS, Limits, Rows, Scope
 from foldmark.core.request import ToolSpec
 from foldmark.tools.tool import Tool
@@ -234,7 +235,7 @@ _MEANINGS = {
             "id": "unique, in one order with the messages",
             "agent_id": "who has it",
             "group_id": "the turn it happened in, or null",
-            "kind": "mark, clear, rewind, fork, filter, drop, undo, summary, restore, pin, unpin, evict or redact",
+            "kind": f"{', '.join(OPERATION_KINDS[:-1])} or {OPERATION_KINDS[-1]}",
             "actor": "human, model or system",
             "data": "what exactly, as JSON; null for those of the agent that this one was forked from",
             "created_at": "UTC, ISO 8601",

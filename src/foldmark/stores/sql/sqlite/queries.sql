@@ -79,9 +79,9 @@ LEFT JOIN redacted_sums e ON e.agent = a.agent
 -- name: append
 -- One event.
 INSERT INTO events (
-    id, agent, turn, kind, dialect, actor, created_at, interrupted, call_id, answers, apart, tokens, nth, sum, content, data,
-    checksum
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    id, agent, turn, kind, dialect, actor, created_at, interrupted, call_id, answers, apart, replayed, tokens, nth, sum,
+    content, data, checksum
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: weigh
 -- What a message weighs, and its agent's messages up to it.
@@ -134,17 +134,8 @@ FROM json_each(?) i CROSS JOIN events e ON e.id = i.value
 
 -- name: operations
 -- All operations of an agent with ids above one and up to another, in order, and the ends of turns that close a planning.
--- The index of operations is older than evictions, which are found by the word that stands for a call's id.
 SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers
-FROM events
-WHERE agent = ?1 AND (kind IN (
-    'mark', 'clear', 'rewind', 'fork', 'filter', 'drop', 'undo', 'summary', 'restore', 'pin', 'unpin', 'redact'
-) OR (kind = 'turn_ended' AND data IS NOT NULL)) AND id > ?2 AND id <= ?3
-UNION ALL
-SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers
-FROM events
-WHERE agent = ?1 AND call_id = 'evict' AND call_id IS NOT NULL AND kind = 'evict' AND id > ?2 AND id <= ?3
-ORDER BY id
+FROM events WHERE agent = ? AND replayed = 1 AND id > ? AND id <= ? ORDER BY id
 
 -- name: has_planned
 -- Whether an agent ever had a planning conversation: `command` events say where one begins, filters where one lay.
@@ -154,9 +145,7 @@ SELECT EXISTS (
     AND kind = 'command' AND data ->> 'planning' IS NOT NULL
 ) OR EXISTS (
     SELECT 1 FROM events
-    WHERE agent = :agent AND (kind IN (
-        'mark', 'clear', 'rewind', 'fork', 'filter', 'drop', 'undo', 'summary', 'restore', 'pin', 'unpin', 'redact'
-    ) OR (kind = 'turn_ended' AND data IS NOT NULL)) AND kind = 'filter' AND data ->> 'planning' IS NOT NULL
+    WHERE agent = :agent AND replayed = 1 AND kind = 'filter' AND data ->> 'planning' IS NOT NULL
 )
 
 -- name: messages
@@ -346,6 +335,12 @@ SELECT id, CAST(id || ' ' || agent || ' ' || ifnull(turn, '') || ' ' || kind || 
     || ' ' || created_at || ' ' || interrupted || ' ' || ifnull(call_id, '') || ' ' || ifnull(answers, '') AS BLOB),
     CAST(content AS BLOB), CAST(data AS BLOB), checksum
 FROM events WHERE id > ? AND redacted IS NULL ORDER BY id LIMIT ?
+
+-- name: wrong_replayed
+-- Events that are marked for the replay and are none of the kinds, as JSON, that it reads, or the other way round.
+SELECT id, replayed FROM events WHERE (replayed IS 1) <> (
+    kind IN (SELECT value FROM json_each(?)) OR (kind = 'turn_ended' AND data IS NOT NULL)
+)
 
 -- name: wrong_unchecked
 -- How many events were recorded before there were checksums.

@@ -1,0 +1,100 @@
+"""A kind of operation is stated once, as a class in `foldmark.core.events`; the database names none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+import foldmark
+from foldmark.conversation.doctor import examine
+from foldmark.core import events
+from foldmark.core.events import Draft
+from foldmark.stores import sqlite_damage
+from foldmark.stores.queries import queries
+
+NOW = "2026-03-01T12:00:00.000000Z"
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[foldmark.Log]:
+    """The log of a Foldmark that knows one more kind of operation."""
+    for module in (events, sqlite_damage):
+        monkeypatch.setattr(module, "OPERATION_KINDS", (*events.OPERATION_KINDS, "shelve"))
+    with foldmark.open(":memory:", settings={}) as log:
+        yield log
+
+
+def test_a_new_kind_of_operation_needs_no_migration(log: foldmark.Log) -> None:
+    agent = log.agent("work")
+    with agent.batch():
+        for number in range(30):
+            agent.append("user", f"question {number}")
+    agent.end_turn()
+    marked = agent.do("/mark M").event_id
+    with log.store.appending(agent.id, None) as appender:
+        shelved = appender.add(Draft(kind="shelve", created_at=NOW, data={"turn": 1}))
+        appender.add(Draft(kind="record", created_at=NOW, data={"turn": 1}))
+    assert [event.id for event in log.store.operations(agent.id)] == [marked, shelved]
+    assert [event.kind for event in log.store.operations(agent.id, after=shelved - 1, until=shelved)] == ["shelve"]
+    listed = agent.call_tool("query_db", {"sql": "SELECT kind FROM operations ORDER BY id"})
+    assert '"rows": [\n{"kind":"mark"},\n{"kind":"shelve"}\n]' in listed
+    assert list(log.store.damage()) == []
+
+
+def test_operations_are_read_by_one_look_into_their_index(log: foldmark.Log) -> None:
+    plan = log.store._db.execute(f"EXPLAIN QUERY PLAN {queries('sqlite')['operations']}", (1, 0, 9)).fetchall()
+    assert [row[3] for row in plan] == ["SEARCH events USING INDEX operations (agent=? AND id>? AND id<?)"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "what"),
+    [
+        ("UPDATE events SET replayed = NULL WHERE kind = 'drop'", "it is not marked as an operation"),
+        ("UPDATE events SET replayed = 0 WHERE kind = 'drop'", "it is not marked as an operation"),
+        ("UPDATE events SET replayed = 1 WHERE id = 1", "it is marked as an operation"),
+    ],
+)
+def test_the_doctor_finds_wrong_marks(tmp_path: Path, damage: str, what: str) -> None:
+    path = tmp_path / "log.db"
+    with foldmark.open(path, settings={}) as log:
+        agent = log.agent("work")
+        agent.append("user", "question")
+        agent.end_turn()
+        agent.do("/context drop 1")
+        assert list(examine(log)) == []
+    db = apsw.Connection(str(path))
+    db.execute(damage)
+    db.close()
+    with foldmark.open(path, settings={}) as log:
+        assert [finding.text for finding in examine(log) if what in finding.text]
+
+
+def test_a_program_of_the_version_before_cannot_record_what_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had the database open when that was brought up to date, and appends as it always did."""
+    path = tmp_path / "log.db"
+    with foldmark.open(path, settings={}) as log:
+        agent = log.agent("work")
+        agent.append("user", "question")
+        places = "VALUES (" + "?, " * 11
+        unmarked = log.store._sql["append"].replace(f"{places}?", f"{places}iif(?, NULL, NULL)")
+        monkeypatch.setitem(log.store._sql, "append", unmarked)
+        with pytest.raises(foldmark.StoreError, match="newer Foldmark has brought this database up to date: restart"):
+            agent.do("/mark M")
+        assert agent.context().marks == {}
+    with foldmark.open(path, settings={}) as log:
+        assert list(examine(log)) == []
+
+
+def test_what_is_said_of_each_kind() -> None:
+    """SPEC 3: which operations can be restored; 5.7: a mark is no boundary."""
+    restorable = {each.__struct_config__.tag for each in events.Operation.__args__ if each.restorable}
+    assert restorable == {
+        *("clear", "mark", "rewind", "filter", "drop", "undo", "summary", "pin", "unpin", "evict", "restore")
+    }
+    assert set(events.BESIDE_KINDS) == {"mark", "fork"}
+    assert set(events.OPERATION_KINDS) - {*events.BESIDE_KINDS, *events.CONTEXT_KINDS} == {"pin", "unpin", "evict"}
