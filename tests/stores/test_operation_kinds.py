@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -98,3 +99,10 @@ def test_what_is_said_of_each_kind() -> None:
     }
     assert set(events.BESIDE_KINDS) == {"mark", "fork"}
     assert set(events.OPERATION_KINDS) - {*events.BESIDE_KINDS, *events.CONTEXT_KINDS} == {"pin", "unpin", "evict"}
+
+
+def test_the_format_describes_every_kind() -> None:
+    page = Path(__file__).parents[2].joinpath("docs", "format.md").read_text("utf-8")
+    table = page.split("\n## Operations\n")[1].split("\n\nAn operation's data")[0]
+    described = {kind for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for kind in row.split("`")[1::2]}
+    assert described == {*events.OPERATION_KINDS, "turn_ended"}
