@@ -203,6 +203,24 @@ def test_no_flipped_bit_of_a_row_ends_with_a_traceback(path: Path, shift: int) -
         walk(path)
 
 
+@pytest.mark.parametrize("value", ["NULL", "'x'"])
+@pytest.mark.parametrize("column", ["agent", "turn", "tokens", "answers", "nth", "sum", "replayed"])
+def test_no_column_of_a_wrong_type_ends_with_a_traceback(path: Path, column: str, value: str) -> None:
+    """A flipped bit can make any type of a column, also one that its table does not take."""
+    db = apsw.Connection(str(path))
+    db.execute("PRAGMA writable_schema = ON")
+    ((strict,),) = db.execute("SELECT sql FROM sqlite_schema WHERE name = 'events'").fetchall()
+    for sql in (strict.replace(") STRICT", ")").replace(" NOT NULL", ""), strict):
+        db.execute("UPDATE sqlite_schema SET sql = ? WHERE name = 'events'", (sql,))
+        db.close()
+        db = apsw.Connection(str(path))
+        if sql is not strict:
+            db.execute("PRAGMA writable_schema = ON")
+            db.execute(f"UPDATE events SET {column} = {value} WHERE id IN (1, 3)")
+    db.close()
+    walk(path)
+
+
 def test_the_checksum_is_stored_and_erased_with_its_content(path: Path) -> None:
     db = apsw.Connection(str(path))
     rows = db.execute(

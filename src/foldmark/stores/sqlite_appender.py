@@ -49,6 +49,7 @@ class Appender:
         try:
             return self._add(draft)
         except apsw.Error as error:
+            self._abandon()
             raise explain(error, self._path) from error
 
     def _add(self, draft: Draft) -> int:
@@ -150,6 +151,7 @@ class Appender:
         try:
             self._erase(owner, turn, last, by)
         except apsw.Error as error:
+            self._abandon()
             raise explain(error, self._path) from error
 
     def _erase(self, owner: str, turn: int, last: int, by: int) -> None:
@@ -214,6 +216,12 @@ class Appender:
         self._check()
         self.index()
         self._db.execute(self._sql["advance"], (self.head, self.open_turn, *self.own, self._run, self._key))
+
+    def _abandon(self) -> None:
+        """Roll back the transaction, as SQLite itself does after some errors: half an event must not be committed by
+        whoever goes on after the error."""
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
 
     def _check(self) -> None:
         # Outside of a transaction SQLite would record each statement by itself.

@@ -19,7 +19,9 @@ UNWRITTEN = (2, 3)
 def of_version(version: int, path: Path) -> dict[str, Any]:
     """Put the database of a schema version at `path` and return the contexts that its own Foldmark showed."""
     written = 1 if version in UNWRITTEN else version
-    path.write_bytes(gzip.decompress((KEPT / f"schema-{written:02}.db.gz").read_bytes()))
+    packed = KEPT / f"schema-{written:02}.db.gz"
+    assert packed.exists(), f"not kept: run tests/stores/versions/make.py {written:02} without the new migration"
+    path.write_bytes(gzip.decompress(packed.read_bytes()))
     db = apsw.Connection(str(path))
     for number, sql in migrations("sqlite")[written:version]:
         db.execute(sql)

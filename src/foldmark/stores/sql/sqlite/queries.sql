@@ -290,7 +290,8 @@ SELECT e.id, e.agent, e.turn, e.kind, e.answers FROM json_each(?) i CROSS JOIN e
 
 -- name: to_erase
 -- The events of one turn, from its first id to a last, that still have content to erase; of an agent for turn 0.
-SELECT id, kind, nth, data, tokens, coalesce((SELECT weight FROM weights WHERE agent = :agent AND event = id), 0)
+SELECT id, kind, CAST(nth AS INTEGER), data, CAST(ifnull(tokens, 0) AS INTEGER),
+    coalesce((SELECT weight FROM weights WHERE agent = :agent AND event = id), 0)
 FROM events
 WHERE id BETWEEN :turn AND :last AND agent = :agent AND redacted IS NULL AND kind NOT IN ('turn_ended', 'agent_killed')
 AND (:turn = 0 OR (turn = :turn AND kind NOT IN ('scratchpad', 'config'))) ORDER BY id
@@ -597,8 +598,8 @@ DELETE FROM embedders WHERE key = ?
 
 -- name: hits
 -- Messages that were found, JSON [id, ...], and the tool that each calls or that answered; whatever its columns hold.
-SELECT e.id, coalesce(a.id, 'unknown agent ' || e.agent), a.name, CAST(ifnull(e.kind, '') AS TEXT), e.turn,
-    CAST(ifnull(e.created_at, '') AS TEXT), json_extract(CASE e.kind
+SELECT e.id, coalesce(a.id, 'unknown agent ' || ifnull(e.agent, '')), a.name, CAST(ifnull(e.kind, '') AS TEXT),
+    iif(typeof(e.turn) = 'integer', e.turn, NULL), CAST(ifnull(e.created_at, '') AS TEXT), json_extract(CASE e.kind
     WHEN 'tool_call' THEN iif(json_valid(e.data), e.data, '{}')
     WHEN 'tool_result' THEN (SELECT iif(json_valid(c.data), c.data, '{}') FROM events c WHERE c.id = e.answers)
 END, '$.name')
