@@ -203,8 +203,8 @@ def test_no_flipped_bit_of_a_row_ends_with_a_traceback(path: Path, shift: int) -
         walk(path)
 
 
-@pytest.mark.parametrize("value", ["NULL", "'x'"])
-@pytest.mark.parametrize("column", ["agent", "turn", "tokens", "answers", "nth", "sum", "replayed"])
+@pytest.mark.parametrize("value", ["NULL", "'x' || CAST(X'96' AS TEXT)"], ids=["null", "text"])
+@pytest.mark.parametrize("column", ["agent", "turn", "tokens", "answers", "nth", "sum", "replayed", "checksum"])
 def test_no_column_of_a_wrong_type_ends_with_a_traceback(path: Path, column: str, value: str) -> None:
     """A flipped bit can make any type of a column, also one that its table does not take."""
     db = apsw.Connection(str(path))

@@ -334,7 +334,7 @@ FROM events e JOIN events r ON r.id = e.redacted WHERE e.id = ?
 -- A page of the events behind an id, as what their checksums are made of; none that were erased.
 SELECT id, CAST(id || ' ' || agent || ' ' || ifnull(turn, '') || ' ' || kind || ' ' || ifnull(dialect, '') || ' ' || actor
     || ' ' || created_at || ' ' || interrupted || ' ' || ifnull(call_id, '') || ' ' || ifnull(answers, '') AS BLOB),
-    CAST(content AS BLOB), CAST(data AS BLOB), checksum
+    CAST(content AS BLOB), CAST(data AS BLOB), CASE WHEN typeof(checksum) IN ('integer', 'null') THEN checksum ELSE -1 END
 FROM events WHERE id > ? AND redacted IS NULL ORDER BY id LIMIT ?
 
 -- name: wrong_replayed
