@@ -2,9 +2,9 @@
 modelled (`foldmark.core.caching`), with the thinking that could still be sent [SPEC 5.3, 5.7]. Nothing is sent, and
 nothing is written."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
-from operator import itemgetter
+from itertools import accumulate, islice, pairwise
 from typing import Any, NamedTuple
 
 from msgspec import Struct, structs
@@ -211,11 +211,6 @@ def replay(
     return [ledger.closed() for ledger in ledgers]
 
 
-_End = tuple[int, int, int, int | None, int, int]
-"""What there is up to the end of an item: blocks, bytes, answers that began with thinking; the newest turn, the item
-with which it begins and the item behind its last message, each behind the head."""
-
-
 class _Ledger:
     """Bills of one policy as its requests come."""
 
@@ -223,7 +218,11 @@ class _Ledger:
         self._policy, self._sender, self._pieces, self._cache = policy, sender, sender.pieces, cache
         self._request, self._bound = Beginnings(), Bound()
         self._items: list[Item] = []
-        self._ends: list[_End] = []
+        # Of the newest request: its blocks and bytes up to the end of each item, and which items are answers that began
+        # with thinking.
+        self._blocks: list[int] = []
+        self._sizes: list[int] = []
+        self._answers: list[tuple[int, int]] = []
         self._seen: set[object] = set()
         self._billed: list[Bill] = []
         self._rewritten = self._moves = 0
@@ -236,7 +235,7 @@ class _Ledger:
         shared, answers = self._go_on(items, same, thought)
         marks = self._marks(now.turn)
         among = sum(each >= len(items[0].blocks) for each in marks)
-        size = self._ends[-1][1] + among * self._pieces.mark - (len(items) > 1)
+        size = self._sizes[-1] + among * self._pieces.mark - (len(items) > 1)
         tokens = self._pieces.ruler.tokens(size)
         bill = self._cache.bill(self._request, marks, tokens, at, hour=hour)
         self._billed.append(bill)
@@ -249,34 +248,33 @@ class _Ledger:
 
     def _go_on(self, items: Sequence[Item], same: int, thought: Collection[int]) -> tuple[int, list[int]]:
         """Go on to the request of these items; how many answers with thinking both hold, and the others in it."""
-        del self._items[same:], self._ends[same:]
-        blocks, size, shared, turn, begin, notes = self._ends[-1] if self._ends else (0, 0, 0, -1, 1, 1)
-        new, seam, add = (
-            items[same:],
-            self._pieces.seam,
-            self._ends.append,
-        )  # it is done for every item of every request
-        self._request.follow(blocks, [block for item in new for block in item.blocks])
-        before, answers = next((item for item in reversed(self._items) if item.blocks), items[0]), list[int]()
-        for place, item in enumerate(new, same):
-            size += item.size
-            if item.blocks:
-                size += seam(before, item) if before.roles[1] == item.roles[0] else 0
-                blocks, before = blocks + len(item.blocks), item
-            if item.event in thought:
-                answers.append(item.event)
-            if item.group is not None:
-                turn, begin, notes = item.turn, begin if item.turn == turn else notes, place + 1
-            add((blocks, size, shared + len(answers), turn, begin, notes))
+        # Done for every item of every request, so with as little of Python as may be.
+        for each in (self._items, self._blocks, self._sizes):
+            del each[same:]
+        shared = bisect_left(self._answers, (same, 0))
+        del self._answers[shared:]
+        new = items[same:]
+        self._request.follow(self._blocks[-1] if same else 0, [block for item in new for block in item.blocks])
+        sizes = [item.size for item in new]
+        sent = [(place, item) for place, item in enumerate(new) if item.blocks]
+        last = next((item for item in reversed(self._items) if item.blocks), items[0])
+        for (_, before), (place, item) in pairwise([(0, last), *sent]):
+            if before.roles[1] == item.roles[0]:
+                sizes[place] += self._pieces.seam(before, item)
+        self._sizes += islice(accumulate(sizes, initial=self._sizes[-1] if same else 0), 1, None)
+        self._blocks += islice(
+            accumulate([len(i.blocks) for i in new], initial=self._blocks[-1] if same else 0), 1, None
+        )
+        self._answers += [(place, item.event) for place, item in enumerate(new, same) if item.event in thought]
         self._items += new
-        return shared, answers
+        return shared, [event for _, event in self._answers[shared:]]
 
     def _count(self, bill: Bill, same: int) -> None:
         """Count what was sent before and is not read, in tokens."""
         upto = self._request.upto
         read = (bill.read + 1) * upto[-1] // max(1, bill.tokens)
         blocks = bisect_right(upto, read)
-        first = bisect_right(self._ends, blocks, key=itemgetter(0))
+        first = bisect_right(self._blocks, blocks)
         again = sum(item.size for item in self._items[first:] if (item.event or item) in self._seen)
         self._rewritten += self._pieces.ruler.tokens(again)
         self._seen.update(item.event or item for item in self._items[same:])
@@ -288,14 +286,15 @@ class _Ledger:
         settled = self._before(len(self._items), turn)
         turns = [] if settled == 1 else [self._before(settled, self._items[settled - 1].turn), settled]
         for end in (*turns, len(self._items)):
-            if end > 1 and (block := self._ends[end - 1][0] - 1) not in marks:
+            if end > 1 and (block := self._blocks[end - 1] - 1) not in marks:
                 marks.append(block)
         return marks
 
     def _before(self, end: int, turn: int | None) -> int:
         """How many of the first `end` items stand in front of a turn at their end, the head among them."""
-        *_, newest, begin, notes = self._ends[end - 1]
-        return begin if newest == turn else notes
+        while end > 1 and (self._items[end - 1].group is None or self._items[end - 1].turn == turn):
+            end -= 1
+        return end
 
 
 def _same(before: Sequence[Item], items: Sequence[Item]) -> int:

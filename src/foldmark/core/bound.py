@@ -38,13 +38,14 @@ class Bound:
         what both begin with, then those `shown`; `answer` is the one that it gets, None for one without thinking."""
         del self._shown[same:]
         sent, kept = self._shown[-1] if self._shown else (0, 0)
+        made, keys, gone, add = self._made, request.keys, self._gone.add, self._shown.append
         for each in shown:
-            length, key, before = self._made[each]
-            if length <= len(request.keys) and request.keys[length - 1] == key and before == sent:
+            length, key, before = made[each]
+            if before == sent and length <= len(keys) and keys[length - 1] == key:
                 sent, kept = hash((sent, each)), kept + 1
             else:
-                self._gone.add(each)
-            self._shown.append((sent, kept))
+                gone(each)
+            add((sent, kept))
         self._kept, self._lost = self._kept + kept, self._lost + len(self._shown) - kept
         if answer is not None:
             self._made[answer] = len(request.keys), request.keys[-1], sent
