@@ -1,6 +1,9 @@
 """Named queries and numbered migrations, read from the SQL files beside this module."""
 
+from collections.abc import Iterable
 from pathlib import Path
+
+import msgspec
 
 _SQL = Path(__file__).with_name("sql")
 
@@ -23,3 +26,8 @@ def migrations(dialect: str) -> list[tuple[int, str]]:
     """
     files = (_SQL / dialect).glob("[0-9][0-9][0-9][0-9]_*.sql")
     return sorted((int(file.name[:4]), file.read_text(encoding="utf-8")) for file in files)
+
+
+def listed(values: Iterable[object]) -> str:
+    """Values as JSON, for one statement: a statement for each would take longer to begin than to run."""
+    return msgspec.json.encode(list(values)).decode()

@@ -23,7 +23,7 @@ from foldmark.core.recall import Index, Scope
 from foldmark.core.replay import Fold, birth
 from foldmark.core.segments import END, Segment, Segments
 from foldmark.core.turns import Message
-from foldmark.stores.queries import queries
+from foldmark.stores.queries import listed, queries
 from foldmark.stores.sqlite_appender import Appender
 from foldmark.stores.sqlite_damage import SqliteDamage, fetch, mended, unknown_agent, well_typed
 from foldmark.stores.sqlite_file import MEMORY, explain, narrow, open_file, place_of
@@ -36,12 +36,7 @@ from foldmark.stores.sqlite_towards import SqliteTowards
 from foldmark.stores.sqlite_vectors import SqliteVectors
 
 _FIRST_PAGE, _PAGE = 8, 256
-_KINDS = msgspec.json.encode(ANCHORS).decode()
-
-
-def _listed(ids: Iterable[int]) -> str:
-    """Ids as JSON for one statement."""
-    return msgspec.json.encode(list(ids)).decode()
+_KINDS = listed(ANCHORS)
 
 
 class SqliteStore(
@@ -179,7 +174,7 @@ class SqliteStore(
         return next(iter(self.events([event_id])), None)
 
     def events(self, event_ids: Sequence[int]) -> list[Event]:
-        found = self._events(self._sql["events"], (_listed(event_ids),)) if event_ids else []
+        found = self._events(self._sql["events"], (listed(event_ids),)) if event_ids else []
         return sorted(found, key=lambda event: event.id)
 
     def operations(self, agent_id: str, *, after: int = 0, until: int = END) -> list[Event]:
@@ -238,8 +233,7 @@ class SqliteStore(
         )
 
     def _keyed(self, segments: Segments) -> str:
-        """Segments as JSON for one statement: a statement for each would take longer to begin than to run."""
-        return msgspec.json.encode([(self._key(agent), first, last) for agent, first, last in segments]).decode()
+        return listed((self._key(agent), first, last) for agent, first, last in segments)
 
     def message_before(self, agent_id: str, event_id: int) -> Message | None:
         return next((self._message(row) for row in self._run("message_before", self._key(agent_id), event_id)), None)
@@ -249,18 +243,18 @@ class SqliteStore(
 
     def turns(self, turn_ids: Sequence[int]) -> dict[int, list[Message]]:
         found: dict[int, list[Message]] = {turn: [] for turn in turn_ids}
-        for row in sorted(self._run("turns", _listed(turn_ids))):
+        for row in sorted(self._run("turns", listed(turn_ids))):
             found[row[2]].append(self._message(row))
         return found
 
     def results(self, calls: Sequence[Message], *, erased: bool = False) -> list[Message]:
-        ids = _listed(call.id for call in calls)
+        ids = listed(call.id for call in calls)
         return [self._message(row) for row in sorted(self._run("results_of", ids, erased))] if calls else []
 
     def next_to(self, places: Sequence[Message], count: int) -> list[list[Message]]:
         found: list[list[Message]] = [[] for _ in places]
-        listed = msgspec.json.encode([(self._key(each.agent_id), each.id) for each in places]).decode()
-        for number, *row in sorted(self._run_named("next_to", {"places": listed, "count": count})):
+        ends = listed((self._key(each.agent_id), each.id) for each in places)
+        for number, *row in sorted(self._run_named("next_to", {"places": ends, "count": count})):
             found[number].append(self._message(row))
         return found
 
@@ -279,7 +273,7 @@ class SqliteStore(
 
     def lookup(self, event_ids: Iterable[int]) -> list[Message]:
         ids = list(event_ids)
-        found = {row[0]: self._message(row) for row in self._run("lookup", _listed(ids))} if ids else {}
+        found = {row[0]: self._message(row) for row in self._run("lookup", listed(ids))} if ids else {}
         return [found[each] for each in ids if each in found]
 
     def erased_by(self, event_id: int) -> Event | None:
@@ -309,7 +303,7 @@ class SqliteStore(
     def hits(self, event_ids: Sequence[int]) -> list[Hit]:
         found = {
             id: Hit(id, agent, name, kind, turn, at, 0.0, "", False, tool)
-            for id, agent, name, kind, turn, at, tool in self._run("hits", _listed(event_ids))
+            for id, agent, name, kind, turn, at, tool in self._run("hits", listed(event_ids))
         }
         return [found[each] for each in event_ids if each in found]
 

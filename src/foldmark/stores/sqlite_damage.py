@@ -10,13 +10,13 @@ from itertools import product
 from typing import Any
 
 import apsw
-from msgspec import json
 
 from foldmark.core.checksum import checksum_of
 from foldmark.core.errors import DamagedError, StoreError
 from foldmark.core.events import OPERATION_KINDS
 from foldmark.core.ports import AgentRecord
 from foldmark.core.wording import one_line
+from foldmark.stores.queries import listed
 from foldmark.stores.sqlite_file import explain, rescue
 
 Row = tuple[Any, ...]
@@ -189,7 +189,7 @@ class SqliteDamage:
                     yield f"agent {agent_id[:8]}: {wrong} calls of its open turn are wrongly said to wait, or not to"
 
     def _damaged_operations(self) -> Iterator[str]:
-        for event_id, marked in self._run("wrong_replayed", json.encode(OPERATION_KINDS).decode()):
+        for event_id, marked in self._run("wrong_replayed", listed(OPERATION_KINDS)):
             marks = "is" if marked else "is not"
             yield f"event {event_id}: it {marks} marked as an operation, and its kind says otherwise"
 

@@ -1,7 +1,7 @@
 """Memos in SQLite (see `foldmark.core.memos`): a part of `SqliteStore`."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -10,6 +10,7 @@ import msgspec
 
 from foldmark.core.errors import StoreError
 from foldmark.core.memos import Memo
+from foldmark.stores.queries import listed
 
 
 class SqliteMemos:
@@ -47,7 +48,7 @@ class SqliteMemos:
         return self._those(sorted(found, key=lambda memo: (-found[memo], -memo))[:limit])
 
     def memos_with(self, asked: Sequence[tuple[Sequence[str], int]], limit: int) -> list[list[Memo]]:
-        newest = dict(self._run("memo_before", _listed(before for _, before in asked)))
+        newest = dict(self._run("memo_before", listed(before for _, before in asked)))
         each = list(dict.fromkeys(word for words, _ in asked for word in words))
         most = max((memo for memo in newest.values() if memo is not None), default=0)
         if not most or not each:
@@ -55,7 +56,7 @@ class SqliteMemos:
         from foldmark.core.keywords import ranked  # 10 ms, for whoever looks for memos
 
         holding: dict[str, list[int]] = defaultdict(list)
-        for index, memo in self._run("memos_with", _listed(map(_expression, each)), most):
+        for index, memo in self._run("memos_with", listed(map(_expression, each)), most):
             holding[each[index]].append(memo)
         best: list[list[int]] = []
         for number, (words, _) in enumerate(asked):
@@ -79,7 +80,7 @@ class SqliteMemos:
     def _those(self, ids: Collection[int]) -> list[Memo]:
         """These memos, in the order asked for."""
         found = {}
-        for id, content, tags, *others in self._run("memos", _listed(ids)) if ids else ():
+        for id, content, tags, *others in self._run("memos", listed(ids)) if ids else ():
             found[id] = Memo(id, content, tuple(sorted(msgspec.json.decode(tags))), *others)
         return [found[each] for each in ids if each in found]
 
@@ -108,8 +109,3 @@ def _expression(word: str) -> str:
 
 def _quoted(word: str) -> str:
     return '"' + word.replace("\0", " ").replace('"', '""') + '"'
-
-
-def _listed(values: Iterable[object]) -> str:
-    """Values as JSON for one statement."""
-    return msgspec.json.encode(list(values)).decode()

@@ -7,7 +7,6 @@ from operator import itemgetter
 from typing import Any
 
 import apsw
-from msgspec import json
 
 from foldmark.core.codec import timestamp
 from foldmark.core.errors import StoreError
@@ -15,6 +14,7 @@ from foldmark.core.recall import Said, Scope, Term, Wanted, is_unfound
 from foldmark.recall.fts5 import COUNTED, expression, extrapolated
 from foldmark.recall.ranking import LONGEST, NEIGHBOUR
 from foldmark.recall.runs import joined
+from foldmark.stores.queries import listed
 
 Rows = Callable[[], list[tuple[Any, ...]]]
 """Runs a query."""
@@ -38,7 +38,7 @@ class SqliteIndex:
         self._filters = None
         if scope._replace(aside=None) != Scope():
             self._filters = {
-                "agents": None if keys is None else json.encode(keys).decode(),
+                "agents": None if keys is None else listed(keys),
                 "role": filters.role,
                 "since": None if filters.since is None else timestamp(filters.since),
                 "before": None if filters.before is None else timestamp(filters.before),
@@ -68,7 +68,7 @@ class SqliteIndex:
     def passing(self, ids: Sequence[int]) -> list[int]:
         if self._filters is None:
             return list(self._findable(ids))
-        rows = self._run("passing", {"ids": json.encode(ids).decode(), **self._filters})
+        rows = self._run("passing", {"ids": listed(ids), **self._filters})
         return list(self._findable(self._fitting(rows)))
 
     def _fitting(self, rows: Iterable[tuple[Any, ...]]) -> Iterator[int]:
@@ -79,7 +79,7 @@ class SqliteIndex:
         """Those of these messages that may be found at all, looked up some at a time."""
         rest = iter(ids)
         while some := list(islice(rest, _LOOKED_UP)):
-            for id, key, tool in self._run("whose", {"ids": json.encode(some).decode()}):
+            for id, key, tool in self._run("whose", {"ids": listed(some)}):
                 if self._is_findable(id, key, tool):
                     yield id
 
@@ -87,7 +87,7 @@ class SqliteIndex:
         return not is_unfound(tool) and (self._aside is None or not self._aside(self._id_of(key), id))
 
     def around(self, ids: Sequence[int], reach: int) -> list[list[Said]]:
-        bound = {"ids": json.encode(ids).decode(), "reach": reach, "whole": LONGEST, "cut": NEIGHBOUR}
+        bound = {"ids": listed(ids), "reach": reach, "whole": LONGEST, "cut": NEIGHBOUR}
         found: dict[int, dict[int, list[Said]]] = defaultdict(lambda: defaultdict(list))
         for place, id, agent, text, at, tool in sorted(self._run("around", bound), key=itemgetter(0, 1)):
             if self._is_findable(id, agent, tool):  # damage can change the types of columns

@@ -4,9 +4,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from msgspec import json
-
 from foldmark.core.vectors import Coverage, Embedded, Unembedded
+from foldmark.stores.queries import listed
 
 LONGEST = 100_000
 """Characters of a message that a model is given."""
@@ -54,7 +53,7 @@ class SqliteVectors:
 
     def vectors(self, fingerprint: str, event_ids: Sequence[int]) -> list[bytes]:
         ((key, _),) = self._run("embedder", fingerprint) or [(None, 0)]
-        found = dict(self._run("vectors", json.encode(event_ids).decode(), key))
+        found = dict(self._run("vectors", listed(event_ids), key))
         return [found.get(event_id, b"") for event_id in event_ids]
 
     def remove_vectors(self, fingerprint: str) -> None:
