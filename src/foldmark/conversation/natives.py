@@ -66,7 +66,7 @@ def read_by(at: Standing, reads: Callable[[Event], bool]) -> Standing:
     An inherited one stays: what it stands for was not handed down. So does one that stands for nothing in the log.
     """
     own = (Segment(at.record.id, 1, at.newest),)
-    shown = at.store.of_kind("summary", intersect(at.visible, own))
+    shown = at.of_kind("summary", intersect(at.visible, own))
     if not any(_is_foreign(at, each, reads) for each in shown):
         return at
     operations = decide.recorded(at.store.operations(at.record.id))

@@ -166,7 +166,7 @@ class Sources:
 
     @once
     def _memos(self) -> list[Layer]:
-        if not self._store.memos(1) or not self.units.reach(1):  # the turn is not read where there is nothing to pick
+        if not self.units.reach(1):
             return []
         (picks,) = picked(self._store, [self.units[0]], self._config.memos_injected)
         return picks.layers()

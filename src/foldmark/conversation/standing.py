@@ -67,14 +67,14 @@ class Standing(Struct, frozen=True):
         if self._knows_none(kind, segments):
             return None
         own = self.anchors.get(kind) if self.anchors is not None else None
-        if own is not None and contains(segments, own.agent_id, own.id):  # what was inherited is older
+        fits = own is not None and (kind != "summary" or (own.data or {}).get("state") is not None)
+        if own is not None and fits and contains(segments, own.agent_id, own.id):  # what was inherited is older
             return own
         return self.store.newest(kind, segments)
 
     def of_kind(self, kind: str, segments: Segments) -> list[int]:
         """The ids of all events of a kind inside segments."""
-        is_known = kind != "summary" and self._knows_none(kind, segments)  # one without a state is not among `anchors`
-        return [] if is_known else self.store.of_kind(kind, segments)
+        return [] if self._knows_none(kind, segments) else self.store.of_kind(kind, segments)
 
     def _knows_none(self, kind: str, segments: Segments) -> bool:
         """Whether it is known without a look that no event of this kind is inside these segments."""

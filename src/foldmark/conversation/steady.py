@@ -56,7 +56,7 @@ class Swap(NamedTuple):
 
 def swapped(at: Standing, newest: int, reads: str) -> Swap | None:
     """The summary that is the newest boundary, if turns stayed behind it and the provider `reads` it."""
-    if at.fold.at > at.newest:
+    if at.fold.at > at.newest or (at.anchors is not None and "summary" not in at.anchors):
         return None
     event = at.store.event(newest)
     # Of other operations nothing is asked, so that one whose data is damaged is no obstacle.

@@ -82,7 +82,7 @@ ANCHORS = ("config", "command", "state", "scratchpad", "summary", "system")
 
 class Head(NamedTuple):
     """Where an agent stands: its row, its stored segment cache with the size beside it (None if there is none), and
-    the newest event of each of `ANCHORS` that it recorded itself, as `Store.newest` finds it."""
+    the newest event of each of `ANCHORS` that it recorded itself and nobody erased."""
 
     record: AgentRecord
     cache: tuple[Fold, Size] | None

@@ -114,7 +114,7 @@ INSERT INTO folds (agent, body, messages, tokens) VALUES (?, ?, ?, ?)
 ON CONFLICT (agent) DO UPDATE SET body = excluded.body, messages = excluded.messages, tokens = excluded.tokens
 
 -- name: head
--- An agent with its stored segment cache (0), and its newest event of each of some kinds, JSON [kind, ...] (1), as `newest`.
+-- An agent with its stored segment cache (0), and its newest event of each of some kinds, JSON [kind, ...], not erased (1).
 SELECT 0, a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
     f.body, f.messages, f.tokens
 FROM agents a LEFT JOIN agents p ON p.key = a.parent LEFT JOIN folds f ON f.agent = a.key WHERE a.key = :agent
@@ -124,7 +124,6 @@ FROM json_each(:kinds) k CROSS JOIN events e ON e.id = (
     SELECT max(id) FROM events
     WHERE agent = :agent AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
     AND kind = k.value AND redacted IS NULL
-    AND (kind <> 'summary' OR CASE WHEN json_valid(data) THEN data ->> 'state' END IS NOT NULL)
 )
 
 -- name: events
