@@ -59,8 +59,6 @@ def picked(store: "Store", units: Sequence[Unit], most: int) -> list[Picked]:
 
     Only memos from before that message: the layer stays the same for as long as the turn lasts.
     """
-    if not most or not units or not store.memos(1):
-        return [Picked() for _ in units]
     from foldmark.core.keywords import keywords  # 10 ms, where there are memos
     from foldmark.core.memo_layer import asked
 

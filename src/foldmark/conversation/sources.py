@@ -91,6 +91,9 @@ class Sources:
 
     def picked(self, openers: Iterable[Event]) -> list[Picked]:
         """The memos that each of these messages, which opened a turn, picks."""
+        openers = list(openers)
+        if not self._has_memos:
+            return [Picked() for _ in openers]
         return picked(self._store, [opened_by(opener) for opener in openers], self._config.memos_injected)
 
     def news(
@@ -166,10 +169,14 @@ class Sources:
 
     @once
     def _memos(self) -> list[Layer]:
-        if not self.units.reach(1):
+        if not self._has_memos or not self.units.reach(1):  # the turn is not read where there is nothing to pick
             return []
         (picks,) = picked(self._store, [self.units[0]], self._config.memos_injected)
         return picks.layers()
+
+    @once
+    def _has_memos(self) -> bool:
+        return bool(self._config.memos_injected and self._store.memos(1))
 
     # What the turns weigh, as of when the newest one was opened
 
