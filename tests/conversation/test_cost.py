@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from foldmark.conversation.cost_history import asked
 from foldmark.conversation.cost_others import TRIGGER
 from foldmark.conversation.request import prepare
 from foldmark.core.caching import Bill, Rules, explicit, managed, stepped
+from foldmark.core.events import Event
 from foldmark.tokens.models import model_of
 
 MODEL = "claude-sonnet-4-6"
@@ -360,6 +362,23 @@ def test_progress_is_told_and_an_interruption_goes_through(agent: foldmark.Agent
 
 
 # What is known of models
+
+
+def test_a_turn_beyond_the_budget_is_not_read_again_at_each_of_its_steps(
+    agent: foldmark.Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn(agent, 0, steps=150)
+    count, messages, read = agent.context().size.messages, type(agent.log.store).messages, 0
+
+    def counted(*given: Any, **more: Any) -> Iterator[Event]:
+        nonlocal read
+        for event in messages(*given, **more):
+            read += 1
+            yield event
+
+    monkeypatch.setattr(type(agent.log.store), "messages", counted)
+    replayed(agent, Policy("steady", 5000))
+    assert read <= 6 * count
 
 
 def test_each_kind_of_cache_follows_from_what_is_published() -> None:

@@ -193,6 +193,7 @@ class Pieces:
 
     def __init__(self, target: Target, config: Config, known: dict[Any, Item]) -> None:
         self.target, self.config, self._known = target, config, known
+        self._active: dict[tuple[int, ...], Item] = {}
         self.plain = BytesRuler(uncalibrated(target.provider, target.model))
         self.ruler = self.calibrated(config.calibration)
         self._settings = (
@@ -251,8 +252,14 @@ class Pieces:
     def active(self, group: Group, evicted: Mapping[int, int], recent: int | None = None, oldest: int = 0) -> Item:
         """A group of the active turn of which the newest results, so many, are recent (all by default), and the oldest,
         so many, are cut as if the turn were over."""
-        number = len(group.results)
-        return self._made(group, evicted, 0, number if recent is None else recent, oldest)
+        recent = len(group.results) if recent is None else recent
+        if evicted:
+            return self._made(group, evicted, 0, recent, oldest)
+        key = group.first.id, group.events[-1].id, len(group.events), recent, oldest
+        found = self._active.get(key)  # asked for every message of a turn at each of its steps
+        if found is None:
+            found = self._active[key] = self._made(group, evicted, 0, recent, oldest)
+        return found
 
     def cleared(self, group: Group, evicted: Mapping[int, int], oldest: int) -> Item:
         """A group without the contents of its oldest results, so many."""

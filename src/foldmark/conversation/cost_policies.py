@@ -6,7 +6,7 @@ a request costs what is new in it.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain, compress, islice
 
 from msgspec import Struct
 
@@ -67,13 +67,13 @@ class Sender:
         self, groups: Sequence[Group], now: Moment, since: int, settled: int = END, oldest: int = 0
     ) -> Iterator[Item]:
         """Groups as they are sent at event `settled`: those from turn `since` on with results by age (`view.tiers`)."""
-        active = [group for group in groups if _is_active(group, since)]
-        results = sorted(each for group in active for each in group.results)
+        active = [_is_active(group, since) for group in groups]
+        results = sorted(each for group in compress(groups, active) for each in group.results)
         new = bisect_right(results, settled)
         recent = results[max(0, new - self.config.truncate_recent_count) :]
         least, over = (recent or [END])[0], (results[oldest:] or [END])[0]
-        for group in groups:
-            if not _is_active(group, since):
+        for group, is_active in zip(groups, active, strict=True):
+            if not is_active:
                 yield self.pieces.over(group, now.at.fold.evicted)
             else:
                 newer = len(group.results) - bisect_left(group.results, least)
