@@ -28,8 +28,8 @@ class Standing(Struct, frozen=True):
     fold: Fold
     origin: Fold
     size: Size
+    anchors: Mapping[str, Event]
     given: Settings = Settings()
-    anchors: Mapping[str, Event] | None = None
 
     @property
     def lineage(self) -> Segments:
@@ -66,7 +66,7 @@ class Standing(Struct, frozen=True):
         segments = (Segment(self.record.id, 1, self.newest),) if within is None else within
         if self._knows_none(kind, segments):
             return None
-        own = self.anchors.get(kind) if self.anchors is not None else None
+        own = self.anchors.get(kind)
         fits = own is not None and (kind != "summary" or (own.data or {}).get("state") is not None)
         if own is not None and fits and contains(segments, own.agent_id, own.id):  # what was inherited is older
             return own
@@ -78,7 +78,7 @@ class Standing(Struct, frozen=True):
 
     def _knows_none(self, kind: str, segments: Segments) -> bool:
         """Whether it is known without a look that no event of this kind is inside these segments."""
-        if self.anchors is None or kind not in ANCHORS or any(each.agent != self.record.id for each in segments):
+        if kind not in ANCHORS or any(each.agent != self.record.id for each in segments):
             return False
         own = self.anchors.get(kind)
         return own is None or all(own.id < each.first for each in segments)

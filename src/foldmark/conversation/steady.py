@@ -56,7 +56,7 @@ class Swap(NamedTuple):
 
 def swapped(at: Standing, newest: int, reads: str) -> Swap | None:
     """The summary that is the newest boundary, if turns stayed behind it and the provider `reads` it."""
-    if at.fold.at > at.newest or (at.anchors is not None and "summary" not in at.anchors):
+    if at.fold.at > at.newest or "summary" not in at.anchors:  # the agent recorded none
         return None
     event = at.store.event(newest)
     # Of other operations nothing is asked, so that one whose data is damaged is no obstacle.
@@ -220,7 +220,8 @@ class Steady:
     def _room(self, limit: int | None) -> Room | None:
         """The bytes that a request may have, as is known at an event; None where nothing limits it.
 
-        For the budget a calibration waits for the next boundary. What the model takes it would not take for that.
+        A calibration changes the budget's room at the next boundary. It changes the room of the model's own limit at
+        once: the provider would refuse a longer request.
         """
         budget, own = self._config.sliding_context_tokens, Segment(self._at.record.id, self._then.settled + 1, END)
         if not budget and limit is None:

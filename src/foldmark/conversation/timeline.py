@@ -238,7 +238,7 @@ class Timeline:
         else:
             fold = cache[0] if cache is not None else self.replay()
             size = self._store.size(until(fold.segments, record.newest))
-        return Standing(self._store, record, fold, self._origin, size, self.log.given, head.newest)
+        return Standing(self._store, record, fold, self._origin, size, head.newest, self.log.given)
 
     def replay(self) -> Fold:
         """The fold of all operations in the log, without the stored segment cache."""

@@ -25,6 +25,8 @@ from foldmark.core.request import ToolCall
 from foldmark.providers.anthropic_blocks import COMPACTION, THINKING, Block, joined, said
 
 _DIGITS = 32
+_BESIDE = frozenset({"cache_control", BOUND})
+"""Keys of a block that do not count for the prefix."""
 
 
 class _Prefix:
@@ -40,12 +42,12 @@ class _Prefix:
         self.role = ""
 
     def add(self, role: str, block: Block) -> None:
-        """A block follows that is no thinking. A compaction loses what it is `BOUND` to."""
+        """Go on behind a block that is not thinking."""
         new = b"" if role == self.role else role.encode() + b"\n"
         if block["type"] == COMPACTION:
-            bound, self.own, new = block.pop(BOUND, None), self._fixed, role.encode() + b"\n"
-            same = isinstance(bound, dict) and bound.get("fixed") == self._fixed
-            self.instead = str(bound["prefix"]) if same else None
+            bound, self.own, new = block.get(BOUND), self._fixed, role.encode() + b"\n"
+            known = bound if isinstance(bound, dict) else {}
+            self.instead = str(known["prefix"]) if known.get("fixed") == self._fixed else None
         elif self.instead is not None:
             self.instead = _chained(self.instead, new, block)
         self.own, self.role = _chained(self.own, new, block), role
@@ -118,7 +120,7 @@ def keep_valid(messages: list[Block], system: Sequence[Block], tools: Sequence[B
             if prefix is not None:
                 prefix.add(role, block)
             continue
-        bound = block.pop(BOUND, None)
+        bound = block.get(BOUND)
         if prefix is not None and isinstance(bound, dict) and bound.get("prefix") in (prefix.own, prefix.instead):
             fitting.append((block, bound.get("after")))
     for _, block in found:
@@ -136,7 +138,7 @@ def staying(body: Mapping[str, Any], compaction: Mapping[str, Any]) -> set[str]:
     prefix, behind, found = _Prefix(body.get("system", ()), body.get("tools", ())), False, set[str]()
     for role, block in _blocks(body["messages"]):
         if not _is_thought(block):
-            prefix.add(role, dict(block))
+            prefix.add(role, block)
             behind = behind or compaction.get(BOUND, 0) == prefix.taken()
         elif behind:
             found.add(mark(block))
@@ -188,6 +190,6 @@ def _chained(before: str, new: bytes, block: Mapping[str, Any]) -> str:
 
 
 def _canonical(block: Mapping[str, Any]) -> bytes:
-    if "cache_control" in block:
-        block = {name: value for name, value in block.items() if name != "cache_control"}
+    if not _BESIDE.isdisjoint(block):
+        block = {name: value for name, value in block.items() if name not in _BESIDE}
     return msgspec.json.encode(block, order="sorted") + b"\n"
