@@ -17,12 +17,12 @@ from foldmark.conversation.steady import as_of, boundary
 from foldmark.conversation.windowing import RESERVE
 from foldmark.core import prompt as prompts
 from foldmark.core.events import Event
-from foldmark.core.growth import SAFE, Reach, Sizes, entered, followed, lowered
+from foldmark.core.growth import Reach, Sizes, entered, followed, lowered, put_in, room_for
 from foldmark.core.native import begins
 from foldmark.core.prompt import Layer
 from foldmark.core.segments import END, Segment, subtract, until
 from foldmark.core.view import active_from
-from foldmark.core.weight import weigh, weight
+from foldmark.core.weight import weigh
 from foldmark.core.window import Steps, Unit, Units, in_steps
 
 
@@ -242,9 +242,8 @@ class Steady(Sender):
             return 0
         beside = {event.id: self._beside(now, event) for event in new if _opens(event)}
         weights, taken = [entered(event, self.config) for event in new], 0
-        # For what the model takes a calibration does not wait for the next boundary.
         newest = self.pieces.calibrated(now.at.config.calibration).ratio if self.limit else 0
-        most = min(filter(None, (self.budget * self.ruler.ratio, (self.limit or 0) * newest * SAFE)))
+        most = room_for(self.budget, self.limit, self.ruler.ratio, newest)
         if self._size + sum(weights) + sum(beside.values()) > most:
             steps = list[Reach]()
 
@@ -276,7 +275,7 @@ class Steady(Sender):
 
     def _beside(self, now: Moment, opener: Event) -> int:
         """The bytes that weigh of what is new in front of a message; that a step took up some of it does not count."""
-        return sum(weight("user", layer.text, None, False, 0) for layer in self._news(now, opener, self._weighed))
+        return put_in(self._news(now, opener, self._weighed))
 
     def _news(self, now: Moment, opener: Event, told: "_Told") -> list[Layer]:
         """A state, a scratchpad and memos that came since the last turn was opened."""

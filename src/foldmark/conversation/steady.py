@@ -21,13 +21,12 @@ from foldmark.core.codec import operation_of
 from foldmark.core.config import Config
 from foldmark.core.events import BESIDE_KINDS, Event, Pin, Summary
 from foldmark.core.eviction import evicted_as_sent
-from foldmark.core.growth import SAFE, Reach, Sizes, followed, lowered
+from foldmark.core.growth import Reach, Sizes, followed, lowered, put_in, room_for
 from foldmark.core.native import blocks_of
 from foldmark.core.prompt import Layer, Prompt
 from foldmark.core.request import Edge
 from foldmark.core.segments import END, Segment, Segments, subtract, until
 from foldmark.core.view import active_from, view
-from foldmark.core.weight import weight
 from foldmark.core.window import Units
 from foldmark.tokens.counting import BytesRuler, ruler
 
@@ -218,22 +217,18 @@ class Steady:
         return units.newest(count)
 
     def _room(self, limit: int | None) -> Room | None:
-        """The bytes that a request may have, as is known at an event; None where nothing limits it.
-
-        A calibration changes the budget's room at the next boundary. It changes the room of the model's own limit at
-        once: the provider would refuse a longer request.
-        """
+        """Return the bytes that a request may have, as known at an event; None where nothing limits it."""
         budget, own = self._config.sliding_context_tokens, Segment(self._at.record.id, self._then.settled + 1, END)
         if not budget and limit is None:
             return None
         told = self._at.of_kind("config", (own,)) if limit is not None else []
         ratios = [(0, self._ratio(self._config)), *((each, self._ratio(as_of(self._at, each).config)) for each in told)]
 
-        def room(event_id: int) -> float:
+        def known(event_id: int) -> float:
             now = next(ratio for event, ratio in reversed(ratios) if event <= event_id)
-            return min(filter(None, (budget * ratios[0][1], (limit or 0) * now * SAFE)))
+            return room_for(budget, limit, ratios[0][1], now)
 
-        return room
+        return known
 
     def _ratio(self, config: Config) -> float:
         """The bytes of a token, as calibrated."""
@@ -281,7 +276,7 @@ class Steady:
         born = [child.fork_event for child in self._at.store.children(self._at.record.id)] if self._answers else []
         news, found = self._news(self._then.now, events, settled, first_of(events)), dict[int, int]()
         for opener in _openers(events, settled):
-            found[opener.id] = sum(weight("user", layer.text, None, False, 0) for layer in news.get(opener.id, ()))
+            found[opener.id] = put_in(news.get(opener.id, ()))
             there = sum(event < opener.id for event in born)
             if there or (self._answers and self._at.record.parent is not None):
                 found[opener.id] += room_told(there)

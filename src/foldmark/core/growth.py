@@ -6,7 +6,7 @@ one step, at the first moment at which the model was asked with too much; from t
 stands is found by going through what came since the newest boundary that the log names, in order.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from foldmark.core.answer import BOUND
 from foldmark.core.config import Config
 from foldmark.core.events import ANSWER_KINDS, Event
 from foldmark.core.media import media_of
+from foldmark.core.prompt import Layer
 from foldmark.core.view import active_from, tiers
 from foldmark.core.weight import shown_bytes, weight
 from foldmark.core.window import Units
@@ -134,6 +135,20 @@ def lowered(events: Sequence[Event], low: float, fixed: int, known: Sizes) -> tu
         total += known.of(event, config.truncate_inactive, True) - sizes[event.id]
         oldest += 1
     return Reach(cut, max(event.id for event in events), oldest), total
+
+
+def room_for(budget: int, limit: int | None, ratio: float, newest: float) -> float:
+    """Return the bytes that a request may have: `budget` tokens (0: no budget) of `ratio` bytes, as calibrated at the
+    boundary, and within what the model takes, `limit` tokens (None: not known) of `newest` bytes, as calibrated now.
+
+    A calibration does not wait where the model's own limit is concerned: the provider would refuse a longer request.
+    """
+    return min(filter(None, (budget * ratio, (limit or 0) * newest * SAFE)))
+
+
+def put_in(layers: Iterable[Layer]) -> int:
+    """Return the bytes that weigh of layers in front of a message."""
+    return sum(weight("user", layer.text, None, False, 0) for layer in layers)
 
 
 def entered(event: Event, config: Config) -> int:
