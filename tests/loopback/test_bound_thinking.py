@@ -235,12 +235,17 @@ def test_after_restore_the_blocks_are_sent_again() -> None:
         assert not any(play.wire.entries)
 
 
+def compacts(play: Played, monkeypatch: pytest.MonkeyPatch) -> tuple[Agent, BoundWire]:
+    """The agent's summaries are written by its provider."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key-1")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", play.server.url)
+    play.agent.configure("provider_compaction", True)
+    return play.agent, play.wire
+
+
 def test_turns_behind_a_summary_of_the_api_keep_their_thinking(monkeypatch: pytest.MonkeyPatch) -> None:
     with played() as play:
-        agent, wire = play.agent, play.wire
-        monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key-1")
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", play.server.url)
-        agent.configure("provider_compaction", True)
+        agent, wire = compacts(play, monkeypatch)
         for calls in (1, 1, 0, 1, 1):
             play.say(calls)
         there, turns = wire.taken[-1] | wire.made[-1], list(dict.fromkeys(m.turn_id for m in agent.context().messages))
@@ -265,10 +270,7 @@ def test_turns_behind_a_summary_of_the_api_keep_their_thinking(monkeypatch: pyte
 
 def test_a_new_system_prompt_ends_what_a_summary_stands_for(monkeypatch: pytest.MonkeyPatch) -> None:
     with played() as play:
-        agent, wire = play.agent, play.wire
-        monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key-1")
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", play.server.url)
-        agent.configure("provider_compaction", True)
+        agent, wire = compacts(play, monkeypatch)
         for _ in range(3):
             play.say(0)
         agent.do(f"/summarize ..{agent.context().messages[0].turn_id}")

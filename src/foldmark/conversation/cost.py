@@ -298,7 +298,7 @@ class _Ledger:
 
 
 def _same(before: Sequence[Item], items: Sequence[Item]) -> int:
-    """How many items both requests begin with."""
+    """Return the number of leading items that both requests share."""
     low, high = 0, min(len(before), len(items))
     while low < high:
         middle = (low + high + 1) // 2

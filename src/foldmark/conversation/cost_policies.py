@@ -1,7 +1,7 @@
 """Which messages Foldmark's two policies send, and how, as the simulator replays it [SPEC 5.3, 5.7].
 
-They decide as `windowing` and `steady` do, by the same pure functions, but from pieces that are measured once, so that
-a request costs what is new in it.
+They decide as `windowing` and `steady` do, with the same pure functions. Each piece is measured once, so that the cost
+of a request follows what is new in it.
 """
 
 from bisect import bisect_left, bisect_right
@@ -47,7 +47,7 @@ class Sender:
         return [head, *front, *items, *end]
 
     def size(self, items: Sequence[Item], marks: int = 3) -> int:
-        """The bytes of a request, its head the first of the items, with so many breakpoints among its messages."""
+        """Return the bytes of a request with `marks` breakpoints among its messages; the first item is its head."""
         return self.added(items) + marks * self.pieces.mark - (len(items) > 1)
 
     def added(self, items: Sequence[Item]) -> int:

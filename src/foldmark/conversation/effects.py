@@ -57,7 +57,7 @@ class Wait(Effect, frozen=True, rename={"agents": "waits_for"}):
 
 
 class Leave(Effect, frozen=True):
-    """The chat ends."""
+    """The chat is to end."""
 
     exit: bool = True
 

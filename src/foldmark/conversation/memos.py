@@ -45,7 +45,7 @@ class Picked(NamedTuple):
     memos: Sequence[Memo] = ()
 
     def layers(self, without: Collection[int | None] = ()) -> list[Layer]:
-        """The layers of the memos, `without` some ids."""
+        """Return the layers of the memos, except those with an id in `without`."""
         left = [memo for memo in self.memos if memo.id not in without]
         if not left:
             return []

@@ -90,7 +90,7 @@ class Sources:
         return self._layers(msgspec.structs.replace(self._at, record=record))
 
     def picked(self, openers: Iterable[Event]) -> list[Picked]:
-        """The memos that each of these messages, which opened a turn, picks."""
+        """Return the memos that each of these turns selects; a turn is given by its first message."""
         openers = list(openers)
         if not self._has_memos:
             return [Picked() for _ in openers]
@@ -118,8 +118,10 @@ class Sources:
         return self._layers(self._at, anchors=False)
 
     def summary(self, before: int, recorded: int | None = None, since: int = 0) -> Layer | None:
-        """The summary of what stands before event `before`, if the setting asks for one: the one in force of those up
-        to event `recorded` (by default `settled`), if it came after event `since`."""
+        """Return the summary of what stands before event `before`, None unless the setting asks for one.
+
+        It is the one in force at event `recorded` (by default `settled`), if it was recorded after event `since`.
+        """
         if not self._config.window_summary:
             return None
         found = in_force(self._at, before, since, self.settled if recorded is None else recorded)

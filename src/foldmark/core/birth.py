@@ -23,7 +23,7 @@ _DELEGATE = " To delegate: mark NAME, say the task, fork NAME."
 
 
 MAIL_TOLD = "[Foldmark: Mail has come from "
-"""Begins what an idle agent is told when mail has come."""
+"""How the notice begins that wakes an idle agent for new mail."""
 
 
 class Child(Struct, frozen=True, omit_defaults=True):

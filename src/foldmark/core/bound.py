@@ -11,8 +11,8 @@ from foldmark.core.caching import Beginnings
 
 
 class Thoughts(NamedTuple):
-    """Thinking blocks of answers in view, summed over all requests: `kept` could be sent, `lost` could not. `blocks` is
-    how many different ones were lost."""
+    """Thinking blocks of the answers in view, summed over all requests: `kept` could be sent, `lost` could not.
+    `blocks` counts each lost block once."""
 
     kept: int = 0
     lost: int = 0

@@ -105,8 +105,8 @@ def _as_sent(pieces: Sequence[Piece]) -> Iterator[Block]:
 
 
 def keep_valid(messages: list[Block], system: Sequence[Block], tools: Sequence[Block], *, binds: bool) -> None:
-    """Take out of the messages of a request the thinking that a model which `binds` it would refuse, and from all
-    blocks what they are `BOUND` to.
+    """Remove the thinking that a model which `binds` it would refuse from the messages of a request, and the key
+    `BOUND` from all blocks.
 
     What fits stays as far back from the newest as each block stands behind the one in front of it. A block without a
     hash was made in another program, or recorded before there were hashes.

@@ -136,7 +136,8 @@ class Appender:
         self._write(self._sql["weigh"], (self._key, id, added, before + added))
 
     def _sums(self) -> tuple[int, Size]:
-        """The agent's stored sum of weights, and what was erased of it: the stored sums count that, `own` does not."""
+        """Return the agent's total weight and the size of its erased messages. Stored sums include these; `own` does
+        not."""
         if self._stored is None:
             ((weight, *erased),) = self._db.execute(self._sql["weighed"], {"agent": self._key})
             self._stored = weight, Size(*erased)
