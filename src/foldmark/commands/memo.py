@@ -11,9 +11,9 @@ from foldmark.conversation import Result
 from foldmark.conversation.memos import known, save
 from foldmark.conversation.redaction import TRACES_MAY_STAY
 from foldmark.core.errors import CommandError
+from foldmark.core.inbox import minute
 from foldmark.core.memos import Memo
 from foldmark.core.segments import END
-from foldmark.core.towards import minute
 from foldmark.core.wording import count, one_line, title
 
 LISTED = 20

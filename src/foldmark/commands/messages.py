@@ -13,8 +13,8 @@ from foldmark.conversation.standing import Standing
 from foldmark.conversation.usage import Snapshot, Weighed, snapshot_of, snapshots
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
+from foldmark.core.inbox import minute
 from foldmark.core.segments import END, Segment, contains, intersect, until
-from foldmark.core.towards import minute
 from foldmark.core.turns import Turn, newest_turns
 from foldmark.core.wording import count, listing
 

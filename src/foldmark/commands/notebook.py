@@ -10,8 +10,8 @@ from foldmark.conversation.asking_model import rebuilt
 from foldmark.conversation.effects import Edit
 from foldmark.conversation.standing import Standing
 from foldmark.core.events import Event
+from foldmark.core.inbox import minute
 from foldmark.core.segments import contains, until
-from foldmark.core.towards import minute
 
 
 def _state(call: Call) -> Result:

@@ -4,7 +4,7 @@ from foldmark.commands.registry import Call, Command
 from foldmark.conversation import Result
 from foldmark.conversation.operations import Done, Marked, marks, operations, sized
 from foldmark.core.errors import CommandError
-from foldmark.core.towards import minute
+from foldmark.core.inbox import minute
 from foldmark.core.wording import count, one_line, title
 
 LISTED = 20

@@ -9,8 +9,8 @@ from foldmark.commands.show import addressee, request_json, request_text
 from foldmark.conversation import Agent, Result
 from foldmark.conversation.cached import Cached, cached, newest_cached
 from foldmark.conversation.rebuilding import Rebuilt, rebuilt
+from foldmark.core.inbox import minute
 from foldmark.core.sent import SentRequest
-from foldmark.core.towards import minute
 from foldmark.core.wording import count
 
 MOST_LISTED = 20

@@ -13,9 +13,9 @@ from foldmark.conversation.erase import erase_agent
 from foldmark.conversation.presence import running
 from foldmark.conversation.redaction import TRACES_MAY_STAY
 from foldmark.core.errors import CommandError, StoreError
+from foldmark.core.inbox import minute
 from foldmark.core.ports import Overview
 from foldmark.core.pressure import percent
-from foldmark.core.towards import minute
 from foldmark.core.wording import count
 
 

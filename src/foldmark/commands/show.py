@@ -11,10 +11,10 @@ from foldmark.conversation import Context, Result
 from foldmark.conversation.cached import newest_turn
 from foldmark.conversation.fullness import assumed, fullness, rule
 from foldmark.core.events import Event
+from foldmark.core.inbox import minute
 from foldmark.core.request import Part, Request
 from foldmark.core.segments import END
 from foldmark.core.sent import SentRequest
-from foldmark.core.towards import minute
 from foldmark.core.turns import Turn, newest_turns
 from foldmark.core.wording import count, title
 

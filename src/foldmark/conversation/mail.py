@@ -8,8 +8,8 @@ from foldmark.conversation.agent import Agent
 from foldmark.conversation.planning import not_while_planning
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
+from foldmark.core.inbox import Mail, mail_head
 from foldmark.core.ports import Size
-from foldmark.core.towards import Mail, mail_head
 
 _FORGED = re.compile(r"(^|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029])(?=\s*\[(?:mail from |foldmark:))", re.IGNORECASE)
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from foldmark.conversation.agent import Agent
 from foldmark.core.errors import CommandError
-from foldmark.core.towards import minute
+from foldmark.core.inbox import minute
 
 
 class Place(NamedTuple):

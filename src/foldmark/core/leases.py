@@ -28,14 +28,18 @@ class Lease(Struct, frozen=True):
     interrupt: bool = False
 
 
-class Leases(Protocol):
-    """The part of a `Store` that holds leases. Methods that write take part in the transaction under way."""
+class LeasesView(Protocol):
+    """What a `Snapshot` shows of leases."""
 
     def lease(self, agent_id: str) -> Lease | None:
         """The agent's lease, whether it has run out or not; None if nobody runs it."""
 
     def leases(self) -> list[Lease]:
         """All leases, those that have run out as well."""
+
+
+class Leases(LeasesView, Protocol):
+    """What a `Transaction` writes of leases."""
 
     def lend(self, lease: Lease) -> None:
         """Store a lease in place of the agent's last one; the caller has looked at that in the same transaction."""

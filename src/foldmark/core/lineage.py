@@ -31,14 +31,18 @@ class CodingSession(Struct, frozen=True):
     id: int = 0
 
 
-class Lineage(Protocol):
-    """The part of a `Store` that holds the sessions of coding agents."""
+class LineageView(Protocol):
+    """What a `Snapshot` shows of the sessions of coding agents."""
 
     def coding_session(self, kind: str, session_id: str) -> CodingSession | None:
         """The session that a coding agent calls so."""
 
     def coding_sessions(self) -> list[CodingSession]:
         """All of them, in the order in which they became known."""
+
+
+class Lineage(LineageView, Protocol):
+    """What a `Transaction` writes of the sessions of coding agents."""
 
     def save_coding_session(self, session: CodingSession) -> int:
         """Store a session, in place of what is stored under its `kind` and `session_id`; its `id` in the store, which

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 
 from foldmark.core.events import Event
+from foldmark.core.inbox import mail_head
 from foldmark.core.keywords import standing_in
 from foldmark.core.memos import Memo
 from foldmark.core.prompt import Layer
-from foldmark.core.towards import mail_head
 from foldmark.core.wording import listing, quoted
 
 HEADING = "### MEMOS"

@@ -27,11 +27,8 @@ class Memo(Struct, frozen=True):
         return f" [{', '.join(self.tags)}]" if self.tags else ""
 
 
-class Memos(Protocol):
-    """The part of a `Store` that holds memos. Methods that write take part in the transaction under way."""
-
-    def save_memo(self, content: str, tags: Sequence[str], agent_id: str | None, actor: str, created_at: str) -> int:
-        """Store a memo and return its id; ids are never used again."""
+class MemosView(Protocol):
+    """What a `Snapshot` shows of memos."""
 
     def memo(self, memo_id: int) -> Memo | None:
         """The memo with this id."""
@@ -51,6 +48,13 @@ class Memos(Protocol):
 
     def memo_tags(self, limit: int) -> list[tuple[str, int]]:
         """The tags there are, by the alphabet, and how many memos have each."""
+
+
+class Memos(MemosView, Protocol):
+    """What a `Transaction` writes of memos."""
+
+    def save_memo(self, content: str, tags: Sequence[str], agent_id: str | None, actor: str, created_at: str) -> int:
+        """Store a memo and return its id; ids are never used again."""
 
     def remove_memo(self, memo_id: int) -> None:
         """Erase a memo; what it said is found nowhere in the database afterwards but where it was sent to a model."""

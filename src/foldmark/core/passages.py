@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from foldmark.core.towards import minute
+from foldmark.core.inbox import minute
 from foldmark.core.wording import count, one_line
 
 

@@ -8,16 +8,16 @@ from msgspec import Struct
 
 from foldmark.core.answer import Piece
 from foldmark.core.events import Draft, Event
-from foldmark.core.leases import Leases
-from foldmark.core.lineage import Lineage
-from foldmark.core.memos import Memos
-from foldmark.core.reading import Reading
+from foldmark.core.inbox import Inbox, InboxView
+from foldmark.core.leases import Leases, LeasesView
+from foldmark.core.lineage import Lineage, LineageView
+from foldmark.core.memos import Memos, MemosView
+from foldmark.core.reading import SqlSandbox
 from foldmark.core.recall import Index, Scope
 from foldmark.core.replay import Fold
 from foldmark.core.request import Request
 from foldmark.core.segments import END, Segments
-from foldmark.core.sent import Sent
-from foldmark.core.towards import Towards
+from foldmark.core.sent import Sent, SentView
 from foldmark.core.turns import Message
 from foldmark.core.vectors import Vectors
 
@@ -144,7 +144,7 @@ class Appender(Protocol):
     def add(self, draft: Draft) -> int:
         """Append one event and return its id.
 
-        Raises ValueError if its data is not JSON, CommandError if the agent has ended (`towards.refused`).
+        Raises ValueError if its data is not JSON, CommandError if the agent has ended (`inbox.refused`).
         """
 
     def stands_apart(self, call: int) -> bool:
@@ -160,39 +160,16 @@ class Appender(Protocol):
         """
 
 
-class Store(Towards, Leases, Memos, Reading, Sent, Lineage, Vectors, Protocol):
-    """The log of many agents. Every method raises StoreError when the database fails."""
+class Snapshot(InboxView, LeasesView, MemosView, SentView, LineageView, Protocol):
+    """What can be read of one moment [SPEC 9]. Every method raises StoreError when the database fails.
 
-    path: str
-    narrowed: bool
-    """Whether others could read the database until it was opened, and cannot any more."""
-    rolled_back: int
-    """How many transactions of this store were rolled back: what was read in one may never have been."""
+    It is used inside the block of `Store.read` only. Ids increase along a conversation and its forks, in the order of
+    commits; there may be gaps, and nothing follows from the ids of two conversations.
+    """
 
-    def close(self) -> None:
-        """Release the database; the store is not used afterwards."""
-
-    def exclusive(self) -> AbstractContextManager[object]:
-        """The store for this thread alone, for as long as the block runs; others wait. May be nested. Every method
-        takes it by itself: it is for what is read and then written."""
-
-    def appending(
-        self, agent_id: str, expected: int | None, newborn: AgentRecord | None = None
-    ) -> AbstractContextManager[Appender]:
-        """One transaction of appends to one agent: all of it or, if the block raises, nothing.
-
-        `newborn` is the agent itself where a root agent is made in the same transaction. Raises ConflictError unless
-        the agent's head is `expected` (None: do not check).
-        """
-
-    def create_agent(self, record: AgentRecord, born: Fold, start: Size) -> None:
-        """Add an agent with what it is born with and the size of that, in the transaction under way if there is one."""
-
-    def save_fold(self, fold: Fold, beside: Size) -> None:
-        """Store the segment cache of an agent, in the transaction under way if there is one.
-
-        `beside` is the size of what is visible less that of all the agent's own messages; both grow alike.
-        """
+    @property
+    def committed(self) -> bool:
+        """Whether all that it shows is committed; inside a transaction some of it may never be."""
 
     def head(self, agent_id: str) -> Head:
         """Where an agent stands, as of one moment. Raises DamagedError."""
@@ -292,9 +269,6 @@ class Store(Towards, Leases, Memos, Reading, Sent, Lineage, Vectors, Protocol):
     def erased_by(self, event_id: int) -> Event | None:
         """The redact operation that erased this event's content; None if nothing did."""
 
-    def forget_erased(self) -> bool:
-        """Leave no trace of erased content in the files beside the database; False if somebody is still reading one."""
-
     def index(self, scope: Scope) -> Index:
         """The messages of all agents as far as they lie in `scope`, to be searched; never what was erased."""
 
@@ -307,6 +281,48 @@ class Store(Towards, Leases, Memos, Reading, Sent, Lineage, Vectors, Protocol):
     def turns_after(self, agent_id: str, event_id: int, limit: int) -> list[int]:
         """The ids of the agent's next turns that were opened after `event_id`, at most `limit`."""
 
+
+class Store(Snapshot, Inbox, Leases, Memos, Sent, Lineage, SqlSandbox, Vectors, Protocol):
+    """The log of many agents. Every method raises StoreError when the database fails."""
+
+    path: str
+    narrowed: bool
+    """Whether others could read the database until it was opened, and cannot any more."""
+    rolled_back: int
+    """How many transactions of this store were rolled back: what was read in one may never have been."""
+
+    def read(self) -> AbstractContextManager[Snapshot]:
+        """One consistent moment. Inside another block of the same thread it is the moment of that, or what its
+        transaction sees. Other threads of the process may have to wait; nothing can be written inside."""
+
+    def close(self) -> None:
+        """Release the database; the store is not used afterwards."""
+
+    def exclusive(self) -> AbstractContextManager[object]:
+        """The store for this thread alone, for as long as the block runs; others wait. May be nested. Every method
+        takes it by itself: it is for what is read and then written."""
+
+    def appending(
+        self, agent_id: str, expected: int | None, newborn: AgentRecord | None = None
+    ) -> AbstractContextManager[Appender]:
+        """One transaction of appends to one agent: all of it or, if the block raises, nothing.
+
+        `newborn` is the agent itself where a root agent is made in the same transaction. Raises ConflictError unless
+        the agent's head is `expected` (None: do not check).
+        """
+
+    def create_agent(self, record: AgentRecord, born: Fold, start: Size) -> None:
+        """Add an agent with what it is born with and the size of that, in the transaction under way if there is one."""
+
+    def save_fold(self, fold: Fold, beside: Size) -> None:
+        """Store the segment cache of an agent, in the transaction under way if there is one.
+
+        `beside` is the size of what is visible less that of all the agent's own messages; both grow alike.
+        """
+
+    def forget_erased(self) -> bool:
+        """Leave no trace of erased content in the files beside the database; False if somebody is still reading one."""
+
     def damage(self) -> Iterator[str]:
         """What is wrong with the database, its events or its stored sums, one line each; nothing if it is sound.
 
@@ -315,6 +331,9 @@ class Store(Towards, Leases, Memos, Reading, Sent, Lineage, Vectors, Protocol):
 
     def unchecked(self) -> int:
         """How many events were recorded before there were checksums: a changed byte in these is not found."""
+
+    def writing(self) -> AbstractContextManager[None]:
+        """One transaction: all that is written inside the block, or nothing. `appending` takes part in it."""
 
 
 class Provider(Protocol):

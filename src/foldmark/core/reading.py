@@ -48,7 +48,7 @@ class Rows(NamedTuple):
     cut: str | None = None
 
 
-class Reading(Protocol):
+class SqlSandbox(Protocol):
     """The part of a `Store` that answers a model's SQL."""
 
     def query(self, scope: Scope, sql: str, limits: Limits) -> Rows:

@@ -84,14 +84,8 @@ class SentRequest(Struct, frozen=True):
     id: int = 0
 
 
-class Sent(Protocol):
-    """The part of a `Store` that holds what was sent. Rows are added and never changed; erasing is `Appender.erase`."""
-
-    def add_sent(self, request: SentRequest, texts: Mapping[str, str]) -> int:
-        """Record a request and the texts it needs, hash -> text, as far as they are not there yet; returns its id.
-
-        Takes part in the transaction under way, if there is one.
-        """
+class SentView(Protocol):
+    """What a `Snapshot` shows of what was sent."""
 
     def sent(self, agent_id: str, sent_id: int) -> SentRequest | None:
         """A request that this agent sent, nobody else's."""
@@ -107,3 +101,10 @@ class Sent(Protocol):
 
     def tombstones(self, segments: Segments) -> list[Event]:
         """The messages inside `segments` whose content was erased, without it, by id."""
+
+
+class Sent(SentView, Protocol):
+    """What a `Transaction` records of what was sent. Rows never change; erasing is `Transaction.erase`."""
+
+    def add_sent(self, request: SentRequest, texts: Mapping[str, str]) -> int:
+        """Record a request and the texts it needs, hash -> text, as far as they are not there yet; returns its id."""

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
+from foldmark.core.inbox import minute
 from foldmark.core.recall import PROGRAMS
-from foldmark.core.towards import minute
 from foldmark.core.wording import count, one_line
 from foldmark.sessions.archive.forest import Node, walk
 from foldmark.sessions.archive.syncing import Synced

@@ -6,9 +6,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foldmark.core.inbox import MAIL
 from foldmark.core.prompt import EMPTY, GO_ON, OMITTED
 from foldmark.core.request import ERROR, Request, ToolCall
-from foldmark.core.towards import MAIL
 from foldmark.providers.openai import RESULT_MEDIA
 
 _FORM = (EMPTY, GO_ON, OMITTED)

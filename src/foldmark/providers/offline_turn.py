@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from foldmark.core.birth import MAIL_TOLD
-from foldmark.core.towards import MAIL
+from foldmark.core.inbox import MAIL
 from foldmark.providers.chat_lines import Line
 from foldmark.providers.offline_child import Child, typed
 

@@ -14,8 +14,8 @@ from foldmark.conversation import Agent, Log, tree
 from foldmark.conversation.presence import alive, here, running
 from foldmark.core.codec import timestamp, utc
 from foldmark.core.errors import FoldmarkError
+from foldmark.core.inbox import minute
 from foldmark.core.leases import MODEL, Lease
-from foldmark.core.towards import minute
 
 SECONDS = 30.0
 """How long a lease holds unless it is renewed."""

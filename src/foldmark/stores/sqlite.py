@@ -69,6 +69,23 @@ class SqliteStore(
     def exclusive(self) -> AbstractContextManager[object]:
         return self._lock
 
+    @contextmanager
+    def read(self) -> Iterator["SqliteStore"]:
+        with self._lock:
+            if self._in_transaction:
+                yield self
+                return
+            self._db.execute("BEGIN")
+            try:
+                yield self
+            finally:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+
+    @property
+    def committed(self) -> bool:
+        return self._appender is None
+
     # Appending
 
     @contextmanager

@@ -10,8 +10,8 @@ from foldmark.core.checksum import checksum
 from foldmark.core.codec import count_tokens, encode_data, without_content
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.events import ROLES, Draft, is_replayed
+from foldmark.core.inbox import End, refused
 from foldmark.core.ports import Size
-from foldmark.core.towards import End, refused
 from foldmark.core.turns import place
 from foldmark.stores.sqlite_damage import fetch, is_damaged, unknown_agent
 from foldmark.stores.sqlite_file import explain

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class SqliteReading:
-    """The methods of `Reading`, beside the connection of the store that it is a part of."""
+    """The methods of `SqlSandbox`, beside the connection of the store that it is a part of."""
 
     path: str
     _db: apsw.Connection

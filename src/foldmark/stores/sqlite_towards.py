@@ -1,4 +1,4 @@
-"""What others write towards an agent, in SQLite (see `foldmark.core.towards`): a part of `SqliteStore`."""
+"""What others write towards an agent, in SQLite (see `foldmark.core.inbox`): a part of `SqliteStore`."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -7,7 +7,7 @@ from typing import Any
 import apsw
 
 from foldmark.core.errors import StoreError
-from foldmark.core.towards import End, Mail
+from foldmark.core.inbox import End, Mail
 
 
 class SqliteTowards:

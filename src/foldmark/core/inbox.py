@@ -5,7 +5,6 @@ A dead agent's log stays readable and its open turn can still be closed; nothing
 nothing at all.
 """
 
-from contextlib import AbstractContextManager
 from typing import Protocol
 
 from msgspec import Struct
@@ -78,15 +77,8 @@ def _who(actor: str) -> str:
     return {"human": "a person", "model": "a model"}.get(actor, "the system")
 
 
-class Towards(Protocol):
-    """The part of a `Store` that holds what others write towards agents. Methods that write take part in the
-    transaction under way, if there is one."""
-
-    def writing(self) -> AbstractContextManager[None]:
-        """One transaction: all that is written inside the block, or nothing. `appending` takes part in it."""
-
-    def send(self, sender: str, recipient: str, content: str, actor: str, sent_at: str) -> int:
-        """Store mail and return its id; ids increase in the order of commits."""
+class InboxView(Protocol):
+    """What a `Snapshot` shows of what others wrote towards agents."""
 
     def unread(self, agent_id: str) -> list[Mail]:
         """The mail that no event has carried to the agent yet, oldest first."""
@@ -94,17 +86,27 @@ class Towards(Protocol):
     def unread_count(self, agent_id: str) -> int:
         """How much mail no event has carried to the agent yet."""
 
-    def carried(self, mail_id: int, event_id: int) -> None:
-        """Mail is read: `event_id`, of its recipient, holds its text from now on."""
-
-    def kill(self, agent_id: str, killer: str, actor: str, died_at: str) -> None:
-        """An agent that is alive is dead from now on, by a command of agent `killer`."""
-
     def end(self, agent_id: str) -> End | None:
         """How the agent ended; None if it goes on. That it was deleted counts before that it was killed."""
 
     def killed_children(self, agent_id: str) -> list[str]:
         """The uuids of the agents forked from this one that were killed."""
+
+    def archived(self, agent_id: str) -> str | None:
+        """Since when a conversation is in the archive."""
+
+
+class Inbox(InboxView, Protocol):
+    """What a `Transaction` writes towards agents."""
+
+    def send(self, sender: str, recipient: str, content: str, actor: str, sent_at: str) -> int:
+        """Store mail and return its id; ids increase in the order of commits."""
+
+    def carried(self, mail_id: int, event_id: int) -> None:
+        """Mail is read: `event_id`, of its recipient, holds its text from now on."""
+
+    def kill(self, agent_id: str, killer: str, actor: str, died_at: str) -> None:
+        """An agent that is alive is dead from now on, by a command of agent `killer`."""
 
     def delete(self, agent_id: str, actor: str, deleted_at: str) -> None:
         """The agent loses its name and all mail to it that is unread; it is not found any more but by its uuid."""
@@ -114,6 +116,3 @@ class Towards(Protocol):
 
     def archive(self, agent_id: str, archived_at: str | None) -> None:
         """Put a conversation into the archive, or with None take it out."""
-
-    def archived(self, agent_id: str) -> str | None:
-        """Since when a conversation is in the archive."""
