@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import foldmark
-from foldmark.conversation.cost import Policy, Replayed, Tariff, replay, rules_of, tariff_of
 from foldmark.core.errors import FoldmarkError
+from foldmark.cost.cost import Policy, Replayed, Tariff, replay, rules_of, tariff_of
 from foldmark.interfaces.cost import KINDS, policies
 from foldmark.interfaces.cost_plot import plot
 from foldmark.interfaces.cost_table import share

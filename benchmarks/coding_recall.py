@@ -16,10 +16,10 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import foldmark
-from foldmark.conversation.recalling import search_everything
 from foldmark.interfaces.eval_table import table
 from foldmark.recall.evaluation import Answer
 from foldmark.recall.question_sets import Question
+from foldmark.searching.recalling import search_everything
 from foldmark.sessions.archive.records import searched
 from foldmark.sessions.archive.searching import opened
 from foldmark.sessions.archive.storing import archive_folder

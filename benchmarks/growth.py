@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 
 import foldmark
-from foldmark.conversation.asking import Asking
+from foldmark.log.asking import Asking
 
 LIMIT = 2.0
 REMOVED = 50

@@ -25,8 +25,8 @@ import msgspec
 from history_cost import build, opened
 
 import foldmark
-from foldmark.conversation.request import prepare
 from foldmark.core.request import Request
+from foldmark.request.prepare import prepare
 
 LIMIT = 1.5
 BUDGET = 100_000

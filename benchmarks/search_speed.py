@@ -272,7 +272,7 @@ def embedding(path: str) -> Iterator[bool]:
         print(error)
         yield False
         return
-    from foldmark.conversation.meanings import Meanings
+    from foldmark.log.meanings import Meanings
 
     begun, enough = Event(), Event()
 

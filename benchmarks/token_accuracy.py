@@ -26,10 +26,10 @@ import msgspec
 from token_texts import KINDS, texts
 
 import foldmark
-from foldmark.conversation import Agent
-from foldmark.conversation.request import prepare
 from foldmark.core.config import Config
 from foldmark.core.segments import until
+from foldmark.log import Agent
+from foldmark.request.prepare import prepare
 from foldmark.sessions.conversion.importing import import_session
 from foldmark.tokens.calibration import recalibrated
 from foldmark.tokens.openai_prompt import prompt_tokens

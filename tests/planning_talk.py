@@ -7,9 +7,9 @@ from typing import Any, Self
 
 import foldmark
 from foldmark import Agent, CommandError, Log
-from foldmark.conversation.asking import Asking
-from foldmark.conversation.doctor import examine
-from foldmark.conversation.planning import Planning, planning
+from foldmark.log.asking import Asking
+from foldmark.log.doctor import examine
+from foldmark.request.planning import Planning, planning
 
 NOBODY = Asking()
 

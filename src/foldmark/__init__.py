@@ -14,12 +14,12 @@ TYPE_CHECKING = False  # as in `typing`, whose import takes longer than all that
 
 if TYPE_CHECKING:
     from foldmark.app import open, supervise
-    from foldmark.conversation import Agent, Context, Log, Result
-    from foldmark.conversation.asking import Asking
     from foldmark.core.errors import CommandError, ConflictError, DamagedError, FoldmarkError, StoreError
     from foldmark.core.events import Event
     from foldmark.core.request import ToolSpec
     from foldmark.core.segments import Segment
+    from foldmark.log import Agent, Context, Log, Result
+    from foldmark.log.asking import Asking
     from foldmark.runtime.loop import Shown
 
 __version__ = "0.1.0"
@@ -46,8 +46,8 @@ __all__ = [
 if not TYPE_CHECKING:
     _HOMES = {
         "app": ("open", "supervise"),
-        "conversation": ("Agent", "Context", "Log", "Result"),
-        "conversation.asking": ("Asking",),
+        "log": ("Agent", "Context", "Log", "Result"),
+        "log.asking": ("Asking",),
         "core.errors": ("CommandError", "ConflictError", "DamagedError", "FoldmarkError", "StoreError"),
         "core.events": ("Event",),
         "core.request": ("ToolSpec",),

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from foldmark.conversation import Agent, Log, Result
-from foldmark.conversation.asking import Asking
 from foldmark.core.answer import Piece
 from foldmark.core.codec import timestamp
 from foldmark.core.errors import FoldmarkError, ProviderError, StoreError
 from foldmark.core.ports import Provider
 from foldmark.core.request import Request, ToolSpec
 from foldmark.core.secrets import Secrets
+from foldmark.log import Agent, Log, Result
+from foldmark.log.asking import Asking
 from foldmark.settings import Settings, Value
 from foldmark.stores.sqlite import SqliteStore
 
@@ -141,9 +141,9 @@ def _pieces(given: Settings, request: Request) -> list[Piece]:
     import asyncio
     from contextlib import aclosing
 
-    from foldmark.conversation.interruption import CURRENT
     from foldmark.core.answer import Stopped
     from foldmark.providers.closing import streams_closed
+    from foldmark.sending.interruption import CURRENT
 
     async def whole() -> list[Piece]:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
@@ -240,7 +240,7 @@ def embedding(path: str, settings: Settings) -> "AbstractContextManager[None]":
     are made in the background; where there are none yet, nothing is done (`foldmark index` makes the first)."""
     from contextlib import closing
 
-    from foldmark.conversation.embedding import Source, kept_up
+    from foldmark.searching.embedding import Source, kept_up
     from foldmark.sessions.archive.index import NAME
     from foldmark.sessions.archive.storing import archive_folder
     from foldmark.sessions.archive.vectors import opened

@@ -10,8 +10,8 @@ import pytest
 
 import foldmark
 from foldmark import Agent, CommandError, Log
-from foldmark.conversation.sent import record_sent
 from foldmark.providers.wires import WIRES
+from foldmark.sending.sent import record_sent
 
 NOW = "2026-03-01T12:00:00.000000Z"
 

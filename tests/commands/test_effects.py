@@ -4,10 +4,10 @@ import pytest
 from two_trees import NOW, fork
 
 from foldmark import Agent, Log
-from foldmark.conversation.effects import Ask, Edit, Effect, Leave, Move, Plan, Wait
-from foldmark.conversation.offers import Offer, preview
-from foldmark.conversation.receipts import Carried, Receipt
 from foldmark.core.events import Drop, Mark
+from foldmark.editing.offers import Offer, preview
+from foldmark.operations.effects import Ask, Edit, Effect, Leave, Move, Plan, Wait
+from foldmark.operations.receipts import Carried, Receipt
 
 CHILD = "20000000-0000-4000-8000-000000000000"
 OTHERS = [CHILD, "30000000-0000-4000-8000-000000000000"]

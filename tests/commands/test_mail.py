@@ -10,9 +10,9 @@ from two_trees import NOW, Open, agent, contents, fork, refused, rows, said, uui
 
 import foldmark
 from foldmark import Agent, CommandError, Log
-from foldmark.conversation.doctor import examine
 from foldmark.core.errors import ConflictError
 from foldmark.interfaces.render import result_text
+from foldmark.log.doctor import examine
 
 READER = Path(__file__).parent / "mail_reader.py"
 AT = "2026-03-01 12:00"

@@ -9,7 +9,7 @@ import pytest
 
 import foldmark
 from foldmark import Agent, CommandError, Log
-from foldmark.conversation.asking import Asking
+from foldmark.log.asking import Asking
 
 
 @pytest.fixture

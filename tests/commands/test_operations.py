@@ -10,10 +10,10 @@ import pytest
 import foldmark
 from foldmark import Agent, CommandError, Log
 from foldmark.commands import REGISTRY
-from foldmark.conversation import decide
-from foldmark.conversation.preview import Next, preview, priced
 from foldmark.core.events import Clear
+from foldmark.editing.preview import Next, preview, priced
 from foldmark.interfaces.render import result_text
+from foldmark.operations import decide
 
 CACHING = "anthropic/claude-sonnet-4-5"
 NOW = "2026-03-04T05:06:07.000000Z"

@@ -7,9 +7,8 @@ from two_trees import NOW, Open, agent, contents, fork, refused, rows, said, uui
 
 import foldmark
 from foldmark import Agent, CommandError, Log
-from foldmark.commands import sessions
-from foldmark.conversation.asking import Asking
-from foldmark.conversation.doctor import examine
+from foldmark.log.asking import Asking
+from foldmark.log.doctor import examine
 
 AT = "2026-03-01 12:00"
 THERE_ARE = "; conversations: default, other"
@@ -20,7 +19,7 @@ QUESTION = "Erase conversation 'other' (40000000) and its 1 fork for good (1 mes
 def erased(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The agents that /session delete has had erased, in that order."""
     found: list[str] = []
-    monkeypatch.setattr(sessions, "erase_agent", lambda agent, actor: found.append(agent.id))
+    monkeypatch.setattr(Agent, "redact_all", lambda agent, *, actor: found.append(agent.id))
     return found
 
 
@@ -243,12 +242,12 @@ def test_nothing_is_left_of_a_deleted_conversation(tmp_path: Path) -> None:
 
 
 def test_an_erasure_that_fails_deletes_nothing(talk: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(agent: Agent, actor: str) -> None:
+    def fail(agent: Agent, *, actor: str) -> None:
         agent.append("system", "written before it failed")
         if agent.parent is None:
             raise CommandError("no")
 
-    monkeypatch.setattr(sessions, "erase_agent", fail)
+    monkeypatch.setattr(Agent, "redact_all", fail)
     with pytest.raises(CommandError, match="no"):
         talk.agent("default").do("/session delete other --yes")
     assert contents(talk.agent("other")) == ["elsewhere"]
@@ -419,7 +418,7 @@ def test_archived_already(talk: Log) -> None:
 
 def test_deleted_by_somebody_else_meanwhile(talk: Log, open_log: Open, erased: list[str]) -> None:
     """A conversation that one has found already may be deleted before one writes to it."""
-    from foldmark.conversation import tree
+    from foldmark.family import tree
 
     other = open_log().agent("other")
     talk.agent("default").do("/session delete other --yes")

@@ -4,7 +4,7 @@ import sys
 from hashlib import sha256
 
 import foldmark
-from foldmark.conversation.rebuilding import rebuilt
+from foldmark.sending.rebuilding import rebuilt
 
 
 def main(path: str) -> None:

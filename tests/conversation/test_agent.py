@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import foldmark
 from foldmark import Agent, CommandError, ConflictError, Log
-from foldmark.conversation.doctor import examine
 from foldmark.core.events import Clear
 from foldmark.core.segments import contains
+from foldmark.log.doctor import examine
 
 
 @pytest.fixture

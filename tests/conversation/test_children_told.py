@@ -9,9 +9,9 @@ import pytest
 
 import foldmark
 from foldmark import Agent, Log
-from foldmark.conversation.asking_model import ask
-from foldmark.conversation.rebuilding import rebuilt
-from foldmark.conversation.sent import record_sent
+from foldmark.sending.questions import ask
+from foldmark.sending.rebuilding import rebuilt
+from foldmark.sending.sent import record_sent
 
 GOAL = "Count the tables of the schema. Report by /send."
 

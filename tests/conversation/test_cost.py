@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 import foldmark
-from foldmark.conversation.cost import (
+from foldmark.core.caching import Bill, Rules, explicit, managed, stepped
+from foldmark.core.events import Event
+from foldmark.cost.cost import (
     Policy,
     Replayed,
     Tariff,
@@ -19,11 +21,9 @@ from foldmark.conversation.cost import (
     tariff_of,
     thought_about,
 )
-from foldmark.conversation.cost_history import asked
-from foldmark.conversation.cost_others import TRIGGER
-from foldmark.conversation.request import prepare
-from foldmark.core.caching import Bill, Rules, explicit, managed, stepped
-from foldmark.core.events import Event
+from foldmark.cost.history import asked
+from foldmark.cost.others import TRIGGER
+from foldmark.request.prepare import prepare
 from foldmark.tokens.models import model_of
 
 MODEL = "claude-sonnet-4-6"

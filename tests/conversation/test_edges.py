@@ -7,8 +7,8 @@ import pytest
 
 import foldmark
 from foldmark import Agent, CommandError, Log, StoreError
-from foldmark.conversation.doctor import Finding, examine, repair
 from foldmark.interfaces.render import result_text
+from foldmark.log.doctor import Finding, examine, repair
 
 
 @pytest.fixture

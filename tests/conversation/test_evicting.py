@@ -8,11 +8,11 @@ import pytest
 from refusals import refused
 
 from foldmark import Agent, CommandError
-from foldmark.conversation.asking import Asking
-from foldmark.conversation.doctor import examine
-from foldmark.conversation.rebuilding import rebuilt
-from foldmark.conversation.sent import record_sent
 from foldmark.interfaces.render import result_text
+from foldmark.log.asking import Asking
+from foldmark.log.doctor import examine
+from foldmark.sending.rebuilding import rebuilt
+from foldmark.sending.sent import record_sent
 
 TEXT = "a line of the file\n" * 30
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -12,12 +12,12 @@ import apsw
 import pytest
 
 import foldmark
-from foldmark.conversation.asking import Asking
-from foldmark.conversation.doctor import examine
-from foldmark.conversation.windowing import Encoded, Windowing
 from foldmark.core import history
 from foldmark.core.prompt import Prompt
 from foldmark.core.replay import Recorded, counting
+from foldmark.log.asking import Asking
+from foldmark.log.doctor import examine
+from foldmark.request.windowing import Encoded, Windowing
 from steps import steps
 
 YES = Asking(lambda question: True)

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 import foldmark
 from deeds import OPERATING, SAYING, do, family
 from foldmark import Agent, CommandError, Log
-from foldmark.conversation.doctor import examine
-from foldmark.conversation.memos import save
-from foldmark.conversation.rebuilding import REDACTED, Rebuilt, rebuilt
-from foldmark.conversation.sent import record_sent
 from foldmark.core.request import Part, Request
+from foldmark.log.doctor import examine
+from foldmark.log.memos import save
 from foldmark.runtime.asking import Answer, ask
+from foldmark.sending.rebuilding import REDACTED, Rebuilt, rebuilt
+from foldmark.sending.sent import record_sent
 
 FOLDER = "/dev/shm" if Path("/dev/shm").is_dir() else None
 PROVIDERS = (
@@ -208,7 +208,7 @@ def test_what_left_the_context_picks_nothing(agent: Agent) -> None:
 
 
 def test_a_planning_request_has_none(agent: Agent) -> None:
-    from foldmark.conversation.request import prepare
+    from foldmark.request.prepare import prepare
 
     add(agent, "We deploy with Fly.")
     agent.append("user", "How do we deploy?")

@@ -10,7 +10,7 @@ from hypothesis import given
 import foldmark
 from deeds import DEEDS, Shown, do, family, shown
 from foldmark import Agent, CommandError, Log
-from foldmark.conversation.request import prepare
+from foldmark.request.prepare import prepare
 
 
 @pytest.fixture

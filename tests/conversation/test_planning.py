@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foldmark import CommandError
-from foldmark.conversation.asking import Asking
-from foldmark.conversation.doctor import examine
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.pressure import WINDOW
 from foldmark.core.request import Request
+from foldmark.log.asking import Asking
+from foldmark.log.doctor import examine
 from planning_talk import Talk
 
 

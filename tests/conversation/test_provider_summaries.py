@@ -8,9 +8,9 @@ import request_validators
 
 import foldmark
 from foldmark import Agent
-from foldmark.conversation.rebuilding import rebuilt
-from foldmark.conversation.sent import record_sent
 from foldmark.core.native import OPAQUE
+from foldmark.sending.rebuilding import rebuilt
+from foldmark.sending.sent import record_sent
 
 Body = dict[str, Any]
 
@@ -278,8 +278,8 @@ def test_a_compaction_that_failed_replaces_nothing(agent: Agent) -> None:
 
 
 def test_a_turn_that_was_kept_stands_behind_the_summary_of_what_was_older() -> None:
-    from foldmark.conversation.natives import standing_for
     from foldmark.core.segments import Segment
+    from foldmark.operations.provider_summary import standing_for
 
     agent = foldmark.open(":memory:").agent("default")
     for number in range(4):
@@ -310,6 +310,6 @@ def test_pinned_turns_stand_behind_a_compaction(agent: Agent) -> None:
 
 
 def _after(at: Any, mark: str) -> Any:
-    from foldmark.conversation import decide
+    from foldmark.operations import decide
 
     return msgspec.structs.replace(decide.summary(at, mark), native={"anthropic": [SUMMED_UP]})

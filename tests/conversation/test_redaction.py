@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 import foldmark
 from deeds import DEEDS, Shown, do, family, shown
 from foldmark import Agent, CommandError, Log
-from foldmark.conversation.doctor import examine
 from foldmark.core.replay import birth
+from foldmark.log.doctor import examine
 from foldmark.stores.queries import migrations
 from patience import LIMIT
 
@@ -605,9 +605,9 @@ def test_summaries_in_the_midst_of_the_turn(log: Log, path: Path, agent: Agent) 
     opened = agent.append("user", secrets())
     agent.append("assistant", secrets())
     for text in ("first", "second"):
-        agent.operate(lambda at: foldmark.conversation.decide.summary(at, None), content=f"{text} summary")
+        agent.operate(lambda at: foldmark.operations.decide.summary(at, None), content=f"{text} summary")
     agent.append("assistant", secrets())
-    agent.operate(lambda at: foldmark.conversation.decide.summary(at, None), content="third summary")
+    agent.operate(lambda at: foldmark.operations.decide.summary(at, None), content="third summary")
     agent.record("state", secrets())
     agent.record("command", secrets(), data={"x": secrets()})
     agent.end_turn()
@@ -620,7 +620,7 @@ def test_summaries_in_the_midst_of_the_turn(log: Log, path: Path, agent: Agent) 
 def test_a_summary_itself(log: Log, path: Path, agent: Agent) -> None:
     secrets = Secrets()
     plain(agent, "one")
-    summary = agent.operate(lambda at: foldmark.conversation.decide.summary(at, None), content=secrets()).event_id
+    summary = agent.operate(lambda at: foldmark.operations.decide.summary(at, None), content=secrets()).event_id
     plain(agent, "two")
     agent.do(f"/message remove {summary} --yes")
     assert [message.content for message in agent.context().messages] == ["two", "about two"]

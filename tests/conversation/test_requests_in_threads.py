@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from foldmark import Agent, Log
-from foldmark.conversation.sources import Sources
+from foldmark.request.sources import Sources
 from patience import LIMIT
 
 

@@ -20,16 +20,16 @@ from hypothesis import strategies as st
 import foldmark
 from deeds import OPERATING, SAYING, do, family
 from foldmark import Agent, CommandError, Log, StoreError
-from foldmark.conversation.asking import Asking
-from foldmark.conversation.doctor import examine
-from foldmark.conversation.rebuilding import REDACTED, Rebuilt, rebuilt
-from foldmark.conversation.sent import record_sent
 from foldmark.core import prompt, view
 from foldmark.core.errors import ContextOverflowError
 from foldmark.core.request import Manifest, Request, ToolCall
+from foldmark.log.asking import Asking
+from foldmark.log.doctor import examine
 from foldmark.providers import wires
 from foldmark.runtime.asking import Answer, ask
 from foldmark.runtime.loop import Shown, turn
+from foldmark.sending.rebuilding import REDACTED, Rebuilt, rebuilt
+from foldmark.sending.sent import record_sent
 from foldmark.settings import Settings
 from foldmark.settings.given import Server
 

@@ -9,7 +9,7 @@ import pytest
 
 import foldmark
 from foldmark import Agent, Log
-from foldmark.conversation.usage import Weighed, snapshots
+from foldmark.request.usage import Weighed, snapshots
 
 
 @pytest.fixture

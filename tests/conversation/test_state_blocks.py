@@ -14,9 +14,9 @@ from request_validators import VALIDATORS
 
 import foldmark
 from foldmark import Agent, CommandError, Log
-from foldmark.conversation.doctor import examine
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.request import Request
+from foldmark.log.doctor import examine
 from foldmark.runtime.loop import Shown, turn
 
 ONE = "Goal: find x\nContext: a.py\nResolved: nothing\nTechnical Anchors: port 8080"

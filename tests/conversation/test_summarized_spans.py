@@ -6,7 +6,7 @@ import pytest
 from refusals import refused
 
 from foldmark import Agent
-from foldmark.conversation.doctor import examine
+from foldmark.log.doctor import examine
 
 
 def turn(agent: Agent, text: str) -> int:

@@ -16,12 +16,13 @@ from request_validators import VALIDATORS
 import foldmark
 from deeds import OPERATING, SAYING, do, family
 from foldmark import Agent, Log
-from foldmark.conversation.doctor import examine
-from foldmark.conversation.rebuilding import rebuilt
-from foldmark.conversation.sent import record_sent
-from foldmark.conversation.window_summary import BEFORE, MESSAGES, SUM_UP, Due, due, make
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.request import Request
+from foldmark.log.doctor import examine
+from foldmark.request.window_summary import BEFORE, MESSAGES, SUM_UP
+from foldmark.sending.rebuilding import rebuilt
+from foldmark.sending.sent import record_sent
+from foldmark.sending.window_summary import Due, due, make
 from patience import LIMIT
 
 BUDGET = 3000

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 import foldmark
-from foldmark.conversation.doctor import examine
 from foldmark.core.caching import blocks
 from foldmark.core.media import LARGEST_DOCUMENT, PAGE, TOKENS, Document, counted, media_of, pages_of
 from foldmark.core.weight import DOCUMENT, TEXT, weight
+from foldmark.log.doctor import examine
 from foldmark.tokens.counting import BytesRuler
 from foldmark.tokens.openai_prompt import prompt_tokens
 

@@ -15,9 +15,9 @@ from agents.memory import OpenAIResponsesCompactionSession
 from sdk_sessions import KINDS, call, now, output, said, session, texts, thinking, user
 
 import foldmark
-from foldmark.conversation.doctor import examine
 from foldmark.integrations.openai_agents import FoldmarkSession
 from foldmark.integrations.openai_agents.compacting import OPAQUE
+from foldmark.log.doctor import examine
 
 kinds = pytest.mark.parametrize("kind", KINDS)
 

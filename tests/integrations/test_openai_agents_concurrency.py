@@ -13,7 +13,7 @@ from agents import Agent
 from agents.testing import ScriptedModel, assistant_message
 from sdk_sessions import KINDS, now, run, session, texts, user
 
-from foldmark.conversation.doctor import examine
+from foldmark.log.doctor import examine
 from patience import LIMIT
 
 pytestmark = pytest.mark.parametrize("kind", KINDS)

@@ -10,9 +10,9 @@ import pytest
 from sdk_sessions import call, now, output, said, session, texts, thinking, user
 
 import foldmark
-from foldmark.conversation.doctor import examine
 from foldmark.core.errors import CommandError
 from foldmark.integrations.openai_agents import FoldmarkSession
+from foldmark.log.doctor import examine
 
 
 def turn(number: int) -> list[dict[str, Any]]:

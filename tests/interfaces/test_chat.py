@@ -13,11 +13,11 @@ from command_line import Cli, events
 from terminal import CTRL_C, CTRL_D, LIMIT, Terminal
 
 import foldmark
-from foldmark.conversation.doctor import examine
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.ports import AgentRecord
 from foldmark.core.request import Request
 from foldmark.interfaces.chat import chat
+from foldmark.log.doctor import examine
 from foldmark.providers.offline import OfflineModel
 
 EMPTY = "Context: 2K/200K tokens (1%) ⚪"

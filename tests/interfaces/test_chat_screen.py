@@ -18,8 +18,8 @@ from terminal import CTRL_C, CTRL_D, Terminal
 from wire_openai import OpenAIWire
 
 import foldmark
-from foldmark.conversation.doctor import examine
 from foldmark.core.answer import Usage
+from foldmark.log.doctor import examine
 
 Start = Callable[..., Terminal]
 Provide = Callable[..., Loopback]

@@ -19,7 +19,7 @@ from terminal import CTRL_C, CTRL_D, LIMIT, Terminal
 from wire_openai import OpenAIWire
 
 import foldmark
-from foldmark.conversation.doctor import examine
+from foldmark.log.doctor import examine
 
 Start = Callable[..., Terminal]
 Provide = Callable[..., Loopback]

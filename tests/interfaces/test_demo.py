@@ -12,7 +12,7 @@ from command_line import Cli, Outcome, events, files
 from terminal import CTRL_D, Terminal
 
 import foldmark
-from foldmark.conversation.doctor import examine
+from foldmark.log.doctor import examine
 
 SAMPLE = Path(str(resources("foldmark") / "samples" / "notes-cli.jsonl"))
 RECEIPT = re.compile(

@@ -9,7 +9,7 @@ from command_line import Cli, Outcome, events
 from terminal import CTRL_D, Terminal
 
 import foldmark
-from foldmark.conversation.doctor import examine
+from foldmark.log.doctor import examine
 
 Start = Callable[..., Terminal]
 

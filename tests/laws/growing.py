@@ -15,14 +15,6 @@ from random_logs import FOUND, KEPT, READ, SEARCH, TARGETS, document, image
 import foldmark
 from deeds import OPERATING, do, family
 from foldmark import Agent, CommandError
-from foldmark.conversation import memos
-from foldmark.conversation.answers import append_answer
-from foldmark.conversation.mail import deliver
-from foldmark.conversation.rebuilding import rebuilt
-from foldmark.conversation.sent import record_sent, truncated
-from foldmark.conversation.steady import as_of
-from foldmark.conversation.usage import calibrate
-from foldmark.conversation.windowing import RESERVE
 from foldmark.core.answer import Compacted, Usage
 from foldmark.core.caching import blocks
 from foldmark.core.events import OPERATION_KINDS
@@ -33,7 +25,15 @@ from foldmark.core.request import Options, Part, Request, ToolCall, ToolSpec
 from foldmark.core.segments import Segment, until
 from foldmark.core.view import Said
 from foldmark.core.weight import DOCUMENT
+from foldmark.family.mail import deliver
+from foldmark.log.answers import append_answer
 from foldmark.providers.wires import WIRES
+from foldmark.request import memos
+from foldmark.request.steady import as_of
+from foldmark.request.windowing import RESERVE
+from foldmark.sending.rebuilding import rebuilt
+from foldmark.sending.sent import record_sent, truncated
+from foldmark.sending.usage import calibrate
 from foldmark.tokens.counting import ruler, uncalibrated
 
 TEXT = "Where does the parser keep the names of files? "

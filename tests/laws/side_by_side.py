@@ -13,7 +13,7 @@ from typing import Any
 from naive_model import NaiveAgent, Operation, RefusedError
 
 import foldmark
-from foldmark.conversation.doctor import examine
+from foldmark.log.doctor import examine
 
 sys.path.append(str(Path(__file__).parents[1] / "wire"))
 VALIDATORS: dict[str, Callable[[dict[str, Any]], list[str]]] = import_module("request_validators").VALIDATORS

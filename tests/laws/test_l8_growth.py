@@ -25,10 +25,10 @@ from test_window_laws import MODELS as ALL
 import foldmark
 from deeds import ids
 from foldmark import Agent
-from foldmark.conversation import memos
-from foldmark.conversation.rebuilding import rebuilt
-from foldmark.conversation.sent import record_sent
 from foldmark.core.request import Request
+from foldmark.request import memos
+from foldmark.sending.rebuilding import rebuilt
+from foldmark.sending.sent import record_sent
 
 MODELS = {provider: model for provider, model in ALL.items() if provider != "ollama"}
 DIALECTS = {"openai_responses": "openai", "offline": None}

@@ -26,16 +26,16 @@ from hypothesis import strategies as st
 
 import foldmark
 from foldmark import Agent, CommandError
-from foldmark.conversation.request import prepare
-from foldmark.conversation.sources import Sources
-from foldmark.conversation.standing import Standing
-from foldmark.conversation.windowing import Target, Windowing
 from foldmark.core.config import Config
 from foldmark.core.request import PLAIN, Request, ToolSpec
 from foldmark.core.segments import until
 from foldmark.core.weight import weight
 from foldmark.core.window import SLACK
 from foldmark.providers.wires import WIRES
+from foldmark.request.prepare import prepare
+from foldmark.request.sources import Sources
+from foldmark.request.standing import Standing
+from foldmark.request.windowing import Target, Windowing
 from foldmark.tokens.counting import uncalibrated
 
 MODELS = {
@@ -238,7 +238,7 @@ ASK = """
 import hashlib, sys
 import msgspec
 import foldmark
-from foldmark.conversation.request import prepare
+from foldmark.request.prepare import prepare
 from foldmark.core.config import Config
 with foldmark.open(sys.argv[1], create=False) as log:
     for provider, model in msgspec.json.decode(sys.argv[2]).items():

@@ -15,9 +15,9 @@ from talking import connect, use
 
 import foldmark
 from foldmark import Agent, Log
-from foldmark.conversation.asking import NOBODY, Asking
-from foldmark.conversation.doctor import examine
 from foldmark.core.ports import Provider
+from foldmark.log.asking import NOBODY, Asking
+from foldmark.log.doctor import examine
 from patience import LIMIT
 
 TOLD = "[Foldmark: Mail has come from "

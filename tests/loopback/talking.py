@@ -16,11 +16,11 @@ from wire_openai import OpenAIWire, ResponsesWire
 
 import foldmark
 from foldmark import Agent, Event, Log
-from foldmark.conversation.asking import Asking
 from foldmark.core.answer import Kept, Piece, Stopped, Thought, Usage
 from foldmark.core.errors import ProviderError
 from foldmark.core.ports import Provider
 from foldmark.core.request import Request, ToolCall, ToolSpec
+from foldmark.log.asking import Asking
 from foldmark.providers.access import Access
 from foldmark.providers.wires import WIRES
 from foldmark.runtime.loop import Shown

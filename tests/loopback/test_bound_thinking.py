@@ -18,12 +18,12 @@ from wire_bound import BoundWire
 
 import foldmark
 from foldmark import Agent, Event
-from foldmark.conversation.asking import Asking
-from foldmark.conversation.rebuilding import rebuilt
 from foldmark.core.answer import Waiting
 from foldmark.core.request import Request
 from foldmark.interfaces.render import result_text
+from foldmark.log.asking import Asking
 from foldmark.runtime.loop import turn
+from foldmark.sending.rebuilding import rebuilt
 
 YES = Asking(lambda question: True)
 RECORDED = Path("/work/shared/data/claude/episodic-memory-large.jsonl")

@@ -17,14 +17,14 @@ from wire_openai import OpenAIWire, ResponsesWire
 
 from caches import Sent
 from foldmark import Agent
-from foldmark.conversation.cached import newest_turn
-from foldmark.conversation.cost import rules_of
-from foldmark.conversation.rebuilding import rebuilt
-from foldmark.conversation.request import prepare
 from foldmark.core.answer import Usage
 from foldmark.core.errors import ProviderError
+from foldmark.cost.cached import newest_turn
+from foldmark.cost.cost import rules_of
 from foldmark.providers import openai_client
+from foldmark.request.prepare import prepare
 from foldmark.runtime.loop import turn
+from foldmark.sending.rebuilding import rebuilt
 
 WORDS = "what was said of it, and what came of that, " * 150
 

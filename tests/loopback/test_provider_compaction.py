@@ -13,9 +13,9 @@ from wire_anthropic import AnthropicWire
 
 import foldmark
 from foldmark import Agent, CommandError, FoldmarkError
-from foldmark.conversation.rebuilding import rebuilt
-from foldmark.conversation.sent import record_sent
-from foldmark.conversation.window_summary import due, make
+from foldmark.sending.rebuilding import rebuilt
+from foldmark.sending.sent import record_sent
+from foldmark.sending.window_summary import due, make
 
 Start = Callable[..., tuple[Agent, Loopback]]
 MODEL = "anthropic/claude-opus-5-5"

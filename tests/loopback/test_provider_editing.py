@@ -13,9 +13,9 @@ from talking import Seen, connect, conversation, events
 from wire_anthropic import AnthropicWire
 
 from foldmark import Agent, CommandError
-from foldmark.conversation.request import prepare
 from foldmark.core.answer import Usage
 from foldmark.core.wire import tool_name
+from foldmark.request.prepare import prepare
 from foldmark.runtime.loop import turn
 
 WIRE = AnthropicWire()

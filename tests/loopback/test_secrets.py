@@ -28,11 +28,11 @@ from wire_openai import OpenAIWire
 import foldmark
 from foldmark import Agent, CommandError, Log
 from foldmark.app import provider
-from foldmark.conversation.doctor import examine
 from foldmark.core.answer import Kept
 from foldmark.core.errors import FoldmarkError, ProviderError
 from foldmark.core.request import ToolSpec
 from foldmark.core.secrets import Secrets
+from foldmark.log.doctor import examine
 from foldmark.runtime.loop import turn
 from foldmark.runtime.supervisor import Supervisor
 from foldmark.sessions.conversion.importing import import_session
@@ -222,7 +222,7 @@ def noticed(agent: Agent) -> None:
 
 
 def kept(agent: Agent) -> None:
-    from foldmark.conversation.answers import append_answer
+    from foldmark.log.answers import append_answer
 
     agent.append("user", "go")
     append_answer(agent, KEY, [Kept({"type": "thinking", "thinking": ALL, "signature": "c2ln"}).block], [], "anthropic")

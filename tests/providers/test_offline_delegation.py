@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from test_offline import FILTER, Message, assistant, called, pieces, request, result, user
 
 import foldmark
-from foldmark.conversation import Agent
 from foldmark.core.birth import birth_message, identity, mail_told
 from foldmark.core.request import Request, ToolCall
+from foldmark.log import Agent
 from foldmark.providers.offline_child import report
 from foldmark.providers.offline_tasks import asks_for_mail, asks_for_report, own_task, tasks_in
 from foldmark.providers.offline_voice import WHO

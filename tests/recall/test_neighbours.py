@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import foldmark
-from foldmark.conversation.neighbours import excerpt, message_named
 from foldmark.core.errors import CommandError
 from foldmark.core.passages import Excerpt, Line, excerpt_text
+from foldmark.searching.neighbours import excerpt, message_named
 
 Say = Callable[..., list[int]]
 

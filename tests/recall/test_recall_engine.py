@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import foldmark
-from foldmark.conversation.recalling import search_everything
 from foldmark.core.codec import utc
 from foldmark.core.recall import Filters, Said
 from foldmark.recall import searching
@@ -22,6 +21,7 @@ from foldmark.recall.places import holds, snippet, spans
 from foldmark.recall.query import read
 from foldmark.recall.ranking import asking
 from foldmark.recall.runs import joined
+from foldmark.searching.recalling import search_everything
 
 Found = Callable[..., list[int] | None]
 Say = Callable[..., list[int]]

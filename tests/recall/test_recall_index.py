@@ -15,8 +15,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import foldmark
-from foldmark.conversation.doctor import examine
 from foldmark.core.errors import CommandError
+from foldmark.log.doctor import examine
 from foldmark.recall.parts import parts_of, pieces_of
 from foldmark.stores.queries import migrations, queries
 from foldmark.stores.sqlite_file import APPLICATION_ID

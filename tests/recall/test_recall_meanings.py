@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import foldmark
-from foldmark.conversation.recalling import search_everything
 from foldmark.core.errors import CommandError
 from foldmark.core.recall import ANY, Filters, Found, Mode
+from foldmark.searching.recalling import search_everything
 from foldmark.sessions.archive import vectors
 from foldmark.sessions.archive.searching import opened
 from foldmark.sessions.archive.syncing import sync
@@ -53,7 +53,7 @@ def archive(tmp_path: Path) -> Path:
 
 
 def embed_archive(log: foldmark.Log, folder: Path) -> None:
-    from foldmark.conversation.meanings import Meanings
+    from foldmark.log.meanings import Meanings
 
     with vectors.opened(folder) as store:
         Meanings(store, log.meanings().embedder).bring_up()

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from foldmark.conversation.planned import Planned, spans
-from foldmark.conversation.recalling import search_everything
 from foldmark.core.recall import Filters
 from foldmark.core.segments import END
+from foldmark.log.planned import Planned, spans
+from foldmark.searching.recalling import search_everything
 from planning_talk import Talk
 
 QUESTION = "what did we discuss about database schema?"

@@ -25,9 +25,9 @@ from typing import Any
 
 import foldmark
 from foldmark import Agent, Log
-from foldmark.conversation.asking import Asking
 from foldmark.core.answer import Kept, Piece, Stopped, Thought, Usage
 from foldmark.core.request import Request, ToolCall, ToolSpec
+from foldmark.log.asking import Asking
 from foldmark.runtime.supervisor import Supervisor
 
 PARENT, OTHER, HOLDER, CHILD = (f"{n}0000000-0000-4000-8000-000000000000" for n in range(1, 5))
@@ -214,9 +214,9 @@ def _newest(store: Any, table: str) -> int:
 def main() -> None:
     """Fork a process for each line; this one has everything imported, and no thread of its own."""
     import foldmark.commands
-    import foldmark.conversation.request
-    import foldmark.conversation.sent
     import foldmark.providers.wires
+    import foldmark.request.prepare
+    import foldmark.sending.sent
     import foldmark.tokens.calibration
     import foldmark.tools  # noqa: F401
 

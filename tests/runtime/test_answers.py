@@ -8,10 +8,10 @@ import pytest
 
 import foldmark
 from foldmark import Agent, Log
-from foldmark.conversation.usage import snapshot_of
 from foldmark.core.answer import Compacted, Kept, Piece, Stopped, Thought, Usage, Waiting
 from foldmark.core.errors import ContextOverflowError, ProviderError
 from foldmark.core.request import Request, ToolCall
+from foldmark.request.usage import snapshot_of
 from foldmark.runtime.loop import Shown, turn
 
 THINKING = {"type": "thinking", "thinking": "Let me see.", "signature": "c2ln"}

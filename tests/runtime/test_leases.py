@@ -16,14 +16,14 @@ import pytest
 
 import foldmark
 from foldmark import Agent, CommandError, Log
-from foldmark.conversation.doctor import examine
-from foldmark.conversation.presence import here
 from foldmark.core.answer import Piece
 from foldmark.core.codec import timestamp
 from foldmark.core.events import Event
 from foldmark.core.leases import MODEL, TOOLS, Lease
 from foldmark.core.request import Request
+from foldmark.family.presence import here
 from foldmark.interfaces.cli import run
+from foldmark.log.doctor import examine
 from foldmark.runtime.lease import SECONDS, LeaseError, interrupt, take
 from foldmark.runtime.supervisor import Supervisor
 from patience import LIMIT

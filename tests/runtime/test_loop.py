@@ -10,12 +10,12 @@ import pytest
 
 import foldmark
 from foldmark import Agent, CommandError, ConflictError, Log
-from foldmark.conversation import Result
-from foldmark.conversation.asking import Asking
-from foldmark.conversation.doctor import examine
 from foldmark.core.config import Config
 from foldmark.core.errors import DamagedError, FoldmarkError, StoreError
 from foldmark.core.request import Request, ToolCall, ToolSpec
+from foldmark.log import Result
+from foldmark.log.asking import Asking
+from foldmark.log.doctor import examine
 from foldmark.runtime.loop import ATTEMPTS, Shown, turn
 from patience import LIMIT
 from planning_talk import Talk

@@ -21,10 +21,10 @@ from request_validators import VALIDATORS
 
 import foldmark
 from foldmark import Log
-from foldmark.conversation.doctor import examine
 from foldmark.core.answer import Piece
 from foldmark.core.events import Event
 from foldmark.core.request import Request
+from foldmark.log.doctor import examine
 from foldmark.runtime.supervisor import Supervisor
 
 MESSAGES = ("user", "assistant", "tool_call", "tool_result")

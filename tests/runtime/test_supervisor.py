@@ -12,9 +12,9 @@ import pytest
 import foldmark
 from foldmark import Agent, Log
 from foldmark.commands import context
-from foldmark.conversation.doctor import examine
 from foldmark.core.answer import Piece
 from foldmark.core.request import Request, ToolCall, ToolSpec
+from foldmark.log.doctor import examine
 from foldmark.runtime.supervisor import ContextChangedError, TurnInterruptedError, Unheard
 from foldmark.runtime.telling import WAKES
 from patience import LIMIT

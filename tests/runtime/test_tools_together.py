@@ -11,11 +11,11 @@ import pytest
 
 import foldmark
 from foldmark import Agent, Log
-from foldmark.conversation.doctor import examine
-from foldmark.conversation.interruption import CURRENT
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.request import Request, ToolCall, ToolSpec
+from foldmark.log.doctor import examine
 from foldmark.runtime.loop import Shown, turn
+from foldmark.sending.interruption import CURRENT
 from patience import LIMIT
 
 """Far beyond what is needed."""

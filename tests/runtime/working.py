@@ -27,13 +27,13 @@ from typing import Any
 
 import foldmark
 from foldmark import Agent, FoldmarkError, Log
-from foldmark.conversation.asking import Asking
-from foldmark.conversation.interruption import CURRENT
 from foldmark.core.answer import Piece
 from foldmark.core.errors import ProviderError
 from foldmark.core.request import Request, ToolCall, ToolSpec
+from foldmark.log.asking import Asking
 from foldmark.runtime import supervisor
 from foldmark.runtime.lease import Held, take
+from foldmark.sending.interruption import CURRENT
 
 NUMBERS = count(1)
 

@@ -15,13 +15,13 @@ from archive_place import Home
 from session_records import REAL_FILES, assistant, call, jsonl, result, user
 
 import foldmark
-from foldmark.conversation.recalling import search_everything
 from foldmark.core.codec import utc
 from foldmark.core.errors import CommandError
 from foldmark.core.recall import ANY, Filters, Found, Place
 from foldmark.interfaces.cli import run
 from foldmark.interfaces.search_render import hits_text
 from foldmark.recall.query import read as read_query
+from foldmark.searching.recalling import search_everything
 from foldmark.sessions.archive.index import IndexFileError, open_index, remove_messages
 from foldmark.sessions.archive.reading import read
 from foldmark.sessions.archive.searching import opened

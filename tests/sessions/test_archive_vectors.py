@@ -10,10 +10,10 @@ import pytest
 from archive_place import Home, codex_item
 from session_records import assistant, call, jsonl, result, user
 
-from foldmark.conversation.meanings import Meanings
-from foldmark.conversation.recalling import search_everything
 from foldmark.core.recall import ANY, Filters, Found
+from foldmark.log.meanings import Meanings
 from foldmark.recall.embeddings.model import DEFAULT, kept
+from foldmark.searching.recalling import search_everything
 from foldmark.sessions.archive import vectors
 from foldmark.sessions.archive.index import IndexFileError
 from foldmark.sessions.archive.searching import opened
@@ -144,7 +144,7 @@ def test_an_id_is_never_given_again(home: Home) -> None:
             (folder / "-home-me-app/aa11.jsonl").unlink()
         home.session("bb22", user("Something else.", "u2"))
         home.sync()
-        from foldmark.conversation.meanings import embedded
+        from foldmark.log.meanings import embedded
 
         store.save_vectors(meanings.embedder.fingerprint, embedded([message], meanings.embedder), until)
         assert held(home) == set()

@@ -11,7 +11,7 @@ import pytest
 from session_records import assistant, call, jsonl, result, user
 
 import foldmark
-from foldmark.conversation.doctor import examine
+from foldmark.log.doctor import examine
 from foldmark.sessions.conversion.importing import import_session
 
 LINES_A_TURN = 9

@@ -12,9 +12,9 @@ from archive_place import Home
 from session_records import assistant, call, jsonl, result, user
 
 import foldmark
-from foldmark.conversation.recalling import search_everything
 from foldmark.core.errors import CommandError
 from foldmark.core.recall import ANY, Filters
+from foldmark.searching.recalling import search_everything
 from foldmark.sessions.archive import recalling
 from foldmark.sessions.archive.searching import opened
 from foldmark.sessions.archive.storing import put

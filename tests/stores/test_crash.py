@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import foldmark
-from foldmark.conversation.doctor import examine
 from foldmark.core.events import Event
+from foldmark.log.doctor import examine
 
 WRITER = Path(__file__).parent / "writer.py"
 

@@ -13,9 +13,9 @@ import pytest
 from versions.reading import of_version
 
 import foldmark
-from foldmark.conversation.doctor import examine
 from foldmark.core.checksum import checksum
 from foldmark.core.errors import FoldmarkError
+from foldmark.log.doctor import examine
 from foldmark.stores.sqlite import SqliteStore
 
 SHOWN = ("/context show", "/message list 50", "/message show 1", "/recall parser", "/session list", "/state", "/agents")

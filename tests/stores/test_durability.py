@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 import foldmark
-from foldmark.conversation.doctor import examine
+from foldmark.log.doctor import examine
 
 Write = tuple[int, bytes | None]
 """Bytes at an offset, or None: the file was cut there."""

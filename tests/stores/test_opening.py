@@ -15,10 +15,10 @@ import apsw
 import pytest
 
 import foldmark
-from foldmark.conversation.doctor import examine
 from foldmark.core.errors import StoreError
 from foldmark.core.ports import AgentRecord, Size
 from foldmark.core.replay import birth
+from foldmark.log.doctor import examine
 from foldmark.stores import (
     sqlite,
     sqlite_appender,

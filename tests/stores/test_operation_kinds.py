@@ -10,9 +10,9 @@ import apsw
 import pytest
 
 import foldmark
-from foldmark.conversation.doctor import examine
 from foldmark.core import events
 from foldmark.core.events import Draft
+from foldmark.log.doctor import examine
 from foldmark.stores import sqlite_damage
 from foldmark.stores.queries import queries
 

@@ -16,9 +16,9 @@ from versions.make import shown
 from versions.reading import of_version
 
 import foldmark
-from foldmark.conversation.doctor import examine
 from foldmark.core import weight
 from foldmark.core.errors import CommandError
+from foldmark.log.doctor import examine
 from foldmark.recall import parts
 from foldmark.stores import sqlite_frozen
 from foldmark.stores.queries import migrations

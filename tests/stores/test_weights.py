@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import foldmark
 from deeds import DEEDS, do, family
-from foldmark.conversation.asking import Asking
-from foldmark.conversation.doctor import examine
 from foldmark.core.segments import END, Segment, normal, until
 from foldmark.core.weight import weight
+from foldmark.log.asking import Asking
+from foldmark.log.doctor import examine
 from foldmark.stores.queries import migrations
 
 PNG = "iVBORw0KGgo="

@@ -11,8 +11,8 @@ import pytest
 
 import foldmark
 from foldmark import CommandError
-from foldmark.conversation.asking import Asking, Decision
-from foldmark.conversation.interruption import CURRENT, Interruption
+from foldmark.log.asking import Asking, Decision
+from foldmark.sending.interruption import CURRENT, Interruption
 
 
 class Place:

@@ -10,10 +10,10 @@ from msgspec import Struct
 
 import foldmark
 from foldmark import Agent, CommandError, Log
-from foldmark.conversation import standing
-from foldmark.conversation.asking import Asking, Decision
-from foldmark.conversation.interruption import CURRENT, Interruption
 from foldmark.core.request import ToolSpec
+from foldmark.log.asking import Asking, Decision
+from foldmark.request import standing
+from foldmark.sending.interruption import CURRENT, Interruption
 from foldmark.tools.tool import Tool
 from patience import LIMIT
 
@@ -334,6 +334,6 @@ def test_what_was_agreed_on_another_machine_counts_for_nothing(
     assert agent.do("/config get tool_approval").text == "tool_approval = ask (default)"
     child = child_of(agent)
     assert "nobody is there to ask" in refused(lambda: paint(child))
-    monkeypatch.setattr("foldmark.conversation.agent.machine", lambda: "elsewhere")
+    monkeypatch.setattr("foldmark.log.log.machine", lambda: "elsewhere")
     agent.do("/config set tool_approval=ask, paint=always")
     assert paint(child) == "painted a wall"

@@ -12,8 +12,8 @@ import pytest
 from place import Place, in_turn, place_in
 
 import foldmark
-from foldmark.conversation.asking import Asking
-from foldmark.conversation.interruption import Interruption
+from foldmark.log.asking import Asking
+from foldmark.sending.interruption import Interruption
 from foldmark.tools.working import running
 from foldmark.tools.working.running import HEAD, TAIL, Output
 from patience import LIMIT

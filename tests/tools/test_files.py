@@ -11,7 +11,7 @@ import pytest
 from place import Place, in_turn, place_in
 
 from foldmark import CommandError
-from foldmark.conversation.interruption import Interruption
+from foldmark.sending.interruption import Interruption
 from foldmark.tools.working import files, opening, places, walking
 from patience import LIMIT
 

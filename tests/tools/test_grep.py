@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from place import Place, in_turn, place_in
 
-from foldmark.conversation.interruption import Interruption
+from foldmark.sending.interruption import Interruption
 from foldmark.tools.working import grep, walking
 from patience import LIMIT
 

@@ -16,9 +16,9 @@ from hostile_statements import DOING, HARMLESS, READING
 
 import foldmark
 from foldmark import Agent, CommandError, Log
-from foldmark.conversation.interruption import CURRENT, Interruption
 from foldmark.core.errors import StoreError
 from foldmark.core.reading import VIEWS, Limits, Scope
+from foldmark.sending.interruption import CURRENT, Interruption
 from foldmark.stores import sqlite_sandbox
 from foldmark.tools import query_db
 from patience import LIMIT

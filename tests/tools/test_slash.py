@@ -10,8 +10,8 @@ import pytest
 import foldmark
 from foldmark import Agent, CommandError, Log
 from foldmark.commands import REGISTRY
-from foldmark.conversation.doctor import examine
 from foldmark.core.request import Request, ToolCall
+from foldmark.log.doctor import examine
 from foldmark.runtime.loop import Shown, turn
 from foldmark.tools import TOOLS
 

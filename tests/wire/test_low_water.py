@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from random_logs import message
 
 import foldmark
-from foldmark.conversation import Agent
-from foldmark.conversation.request import prepare
 from foldmark.core.config import Config
 from foldmark.core.events import Event
 from foldmark.core.growth import Reach, Sizes, entered, followed, lowered
 from foldmark.core.request import Edge, Request, ToolSpec
 from foldmark.core.weight import weight
 from foldmark.core.window import Steps, Units, in_steps
+from foldmark.log import Agent
 from foldmark.providers.wires import WIRES
+from foldmark.request.prepare import prepare
 from foldmark.tokens.counting import uncalibrated
 
 BUDGET, LOW = 12_000, 0.8

@@ -10,15 +10,15 @@ import pytest
 from random_logs import call, message, result, violations
 
 import foldmark
-from foldmark.conversation import Agent
-from foldmark.conversation.request import prepare
 from foldmark.core.config import Config
 from foldmark.core.events import Event
 from foldmark.core.prompt import EMPTY, GO_ON, GUIDELINES, OMITTED, Layer, Prompt, assemble, guidelines, layers
 from foldmark.core.request import Request, ToolSpec
 from foldmark.core.segments import Segment
 from foldmark.core.view import Calls, Said, view
+from foldmark.log import Agent
 from foldmark.providers.wires import WIRES
+from foldmark.request.prepare import prepare
 from foldmark.tokens.counting import count
 
 READ = ToolSpec("read_file", "Reads a file.", {"type": "object", "properties": {"path": {"type": "string"}}})

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from random_logs import message
 
 import foldmark
-from foldmark.conversation import Agent, decide
-from foldmark.conversation.request import prepare
 from foldmark.core.config import Config
 from foldmark.core.request import Request, ToolSpec
 from foldmark.core.window import SLACK, Units, choose
+from foldmark.log import Agent
+from foldmark.operations import decide
 from foldmark.providers.wires import WIRES
+from foldmark.request.prepare import prepare
 
 READ = ToolSpec("read_file", "Reads a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
 

@@ -5,14 +5,16 @@ from shlex import quote
 
 from foldmark.commands.operations import listed
 from foldmark.commands.registry import ANYBODY, HUMAN, PREVIEW, Call, Command
-from foldmark.conversation import Agent, Result, decide, tree
-from foldmark.conversation.asking_model import summarized
-from foldmark.conversation.compacting import compacted
-from foldmark.conversation.operations import summed_up, turns_named, words
-from foldmark.conversation.receipts import Receipt
-from foldmark.conversation.standing import Standing
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Clear, Drop, Fork, Mark, Operation, Restore, Rewind, Undo
+from foldmark.family import tree
+from foldmark.log import Agent, Result
+from foldmark.operations import decide
+from foldmark.operations.history import summed_up, turns_named, words
+from foldmark.operations.receipts import Receipt
+from foldmark.request.standing import Standing
+from foldmark.sending.compacting import compacted
+from foldmark.sending.questions import summarized
 
 GENERATIONS, AGENTS = 4, 100
 """How deep models fork, and up to how many living agents of one conversation. A person may fork as often as wanted."""
@@ -149,7 +151,7 @@ def _recorded(call: Call, decision: Callable[[Standing], Operation], content: st
 
 def previewed(call: Call, decision: Callable[[Standing], Operation], remark: str = "") -> Result:
     """What the operation would do; nothing is recorded."""
-    from foldmark.conversation.preview import preview  # 20 ms, and only previews need it
+    from foldmark.editing.preview import preview  # 20 ms, and only previews need it
 
     found = preview(call.agent, decision, call.actor)
     text = f"Preview: {words(found.outcome.operation)}. Nothing was changed{remark}."

@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from foldmark.commands.context import previewed
 from foldmark.commands.registry import PREVIEW, Call, Command
-from foldmark.conversation import Result
-from foldmark.conversation.evicting import SentResult, evict, eviction, question, stale_results
 from foldmark.core.errors import CommandError
+from foldmark.editing.evicting import SentResult, evict, eviction, question, stale_results
+from foldmark.log import Result
 
 SUPERSEDED = "--superseded"
 

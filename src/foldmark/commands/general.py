@@ -1,8 +1,8 @@
 """Commands about the tool itself."""
 
 from foldmark.commands.registry import Call, Command
-from foldmark.conversation import Result
-from foldmark.conversation.effects import Leave
+from foldmark.log import Result
+from foldmark.operations.effects import Leave
 
 
 def _help(call: Call) -> Result:

@@ -1,12 +1,13 @@
 """Agents among themselves: send, check-mail, kill [S0, SPEC 6]."""
 
 from foldmark.commands.registry import ANYBODY, Call, Command
-from foldmark.conversation import Agent, Result, mail, tree
-from foldmark.conversation.effects import Wait
-from foldmark.conversation.receipts import Carried, Change
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Size
 from foldmark.core.wording import count, listing
+from foldmark.family import mail, tree
+from foldmark.log import Agent, Result
+from foldmark.operations.effects import Wait
+from foldmark.operations.receipts import Carried, Change
 
 
 def _send(call: Call) -> Result:

@@ -7,14 +7,14 @@ from typing import Any
 from msgspec import to_builtins
 
 from foldmark.commands.registry import Call, Command
-from foldmark.conversation import Result
-from foldmark.conversation.memos import known, save
-from foldmark.conversation.redaction import TRACES_MAY_STAY
 from foldmark.core.errors import CommandError
 from foldmark.core.inbox import minute
 from foldmark.core.memos import Memo
 from foldmark.core.segments import END
 from foldmark.core.wording import count, one_line, title
+from foldmark.log import Result
+from foldmark.log.memos import known, save
+from foldmark.operations.redaction import TRACES_MAY_STAY
 
 LISTED = 20
 """Memos that are listed if no number is given, and the most that a search shows."""

@@ -7,16 +7,16 @@ from typing import Any
 from foldmark.commands.context import result
 from foldmark.commands.registry import Call, Command
 from foldmark.commands.show import message_json, message_line, turn_title
-from foldmark.conversation import Agent, Result
-from foldmark.conversation.redaction import TRACES_MAY_STAY, erasable, losing
-from foldmark.conversation.standing import Standing
-from foldmark.conversation.usage import Snapshot, Weighed, snapshot_of, snapshots
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.inbox import minute
 from foldmark.core.segments import END, Segment, contains, intersect, until
 from foldmark.core.turns import Turn, newest_turns
 from foldmark.core.wording import count, listing
+from foldmark.log import Agent, Result
+from foldmark.operations.redaction import TRACES_MAY_STAY, erasable, losing
+from foldmark.request.standing import Standing
+from foldmark.request.usage import Snapshot, Weighed, snapshot_of, snapshots
 
 LISTED = 10
 """Turns that are listed if no number is given."""

@@ -5,13 +5,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from foldmark.commands.registry import Call, Command
-from foldmark.conversation import Result
-from foldmark.conversation.asking_model import rebuilt
-from foldmark.conversation.effects import Edit
-from foldmark.conversation.standing import Standing
 from foldmark.core.events import Event
 from foldmark.core.inbox import minute
 from foldmark.core.segments import contains, until
+from foldmark.log import Result
+from foldmark.operations.effects import Edit
+from foldmark.request.standing import Standing
+from foldmark.sending.questions import rebuilt
 
 
 def _state(call: Call) -> Result:

@@ -1,11 +1,11 @@
 """`/operations` and `/marks`: what was done to the context, how to take it back, where it can go back to [SPEC 4]."""
 
 from foldmark.commands.registry import Call, Command
-from foldmark.conversation import Result
-from foldmark.conversation.operations import Done, Marked, marks, operations, sized
 from foldmark.core.errors import CommandError
 from foldmark.core.inbox import minute
 from foldmark.core.wording import count, one_line, title
+from foldmark.log import Result
+from foldmark.operations.history import Done, Marked, marks, operations, sized
 
 LISTED = 20
 """Operations that are listed if no number is given."""

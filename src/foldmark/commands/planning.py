@@ -6,9 +6,10 @@ What lies between is the talk itself, and the model's tool `filter_context`.
 from functools import partial
 
 from foldmark.commands.registry import Call, Command
-from foldmark.conversation import Result, offers
-from foldmark.conversation.effects import Plan
-from foldmark.conversation.planning import opening, planning
+from foldmark.editing import offers
+from foldmark.log import Result
+from foldmark.operations.effects import Plan
+from foldmark.request.planning import opening, planning
 
 
 def _plan(mode: str, call: Call) -> Result:

@@ -4,17 +4,17 @@ from typing import Any
 
 from foldmark.commands.registry import Call, Command
 from foldmark.commands.show import context_json, context_text, message_json, message_line, turn_title
-from foldmark.conversation import Result
-from foldmark.conversation.explain import Explanation, explain
-from foldmark.conversation.operations import Done
-from foldmark.conversation.standing import Standing
-from foldmark.conversation.usage import left_out
 from foldmark.core.events import Event
 from foldmark.core.ports import Size
 from foldmark.core.request import Manifest
 from foldmark.core.segments import Segment, Segments, subtract
 from foldmark.core.turns import newest_turns
 from foldmark.core.wording import count, one_line
+from foldmark.log import Result
+from foldmark.operations.explain import Explanation, explain
+from foldmark.operations.history import Done
+from foldmark.request.standing import Standing
+from foldmark.request.usage import left_out
 
 MOST_TURNS = 50
 """Turns of a difference that are shown one by one; `--json` has all ids."""

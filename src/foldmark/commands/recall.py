@@ -11,11 +11,11 @@ from foldmark.commands.recall_filters import OPTIONS, filters, told
 from foldmark.commands.recall_runs import Run, hits_of, runs_of
 from foldmark.commands.recall_text import Entry, Marked, Session, Wording, listed, opening, text_of
 from foldmark.commands.registry import HUMAN, Call, Command
-from foldmark.conversation import Agent, Log, Result
-from foldmark.conversation.recollection import Recollection, recollect
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.recall import Filters, Found
+from foldmark.log import Agent, Log, Result
+from foldmark.searching.recollection import Recollection, recollect
 
 HITS = 20
 """What is found if no number is given, the best of all; twice as many take twice as long."""

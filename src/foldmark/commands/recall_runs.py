@@ -8,13 +8,13 @@ from operator import attrgetter
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foldmark.conversation import Agent, Log
-from foldmark.conversation.planned import Planned
-from foldmark.conversation.standing import Standing
 from foldmark.core.ports import Hit, Store
 from foldmark.core.recall import Found
 from foldmark.core.segments import END, Segment, contains
 from foldmark.core.wording import title
+from foldmark.log import Agent, Log
+from foldmark.log.planned import Planned
+from foldmark.request.standing import Standing
 
 GAP = 2
 """Turns without a hit that may lie between two turns of one run."""

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec import Struct
 
 from foldmark.commands.options import take_options
-from foldmark.conversation import Agent, Result
-from foldmark.conversation.asking import NOBODY, Asking
 from foldmark.core.codec import checked_reason
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import listing
+from foldmark.log import Agent, Result
+from foldmark.log.asking import NOBODY, Asking
 
 MOST_DIGITS = 40
 """More than any id has."""

@@ -1,10 +1,10 @@
 """`/retry`: ask again after an answer that failed or was interrupted [SPEC 4]."""
 
 from foldmark.commands.registry import Call, Command
-from foldmark.conversation import Result
-from foldmark.conversation.effects import Ask
-from foldmark.conversation.unanswered import is_unanswered
 from foldmark.core.errors import CommandError
+from foldmark.log import Result
+from foldmark.operations.effects import Ask
+from foldmark.sending.unanswered import is_unanswered
 
 
 def _retry(call: Call) -> Result:

@@ -6,12 +6,12 @@ from msgspec import to_builtins
 
 from foldmark.commands.registry import Call, Command
 from foldmark.commands.show import addressee, request_json, request_text
-from foldmark.conversation import Agent, Result
-from foldmark.conversation.cached import Cached, cached, newest_cached
-from foldmark.conversation.rebuilding import Rebuilt, rebuilt
 from foldmark.core.inbox import minute
 from foldmark.core.sent import SentRequest
 from foldmark.core.wording import count
+from foldmark.cost.cached import Cached, cached, newest_cached
+from foldmark.log import Agent, Result
+from foldmark.sending.rebuilding import Rebuilt, rebuilt
 
 MOST_LISTED = 20
 """Requests that are listed."""

@@ -3,20 +3,19 @@
 The conversation that one is in can be archived and renamed, but not deleted.
 """
 
-from functools import partial
 from typing import Any
 
 from foldmark.commands.registry import Call, Command
-from foldmark.conversation import Agent, Result, tree
-from foldmark.conversation.effects import Move
-from foldmark.conversation.erase import erase_agent
-from foldmark.conversation.presence import running
-from foldmark.conversation.redaction import TRACES_MAY_STAY
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.inbox import minute
 from foldmark.core.ports import Overview
 from foldmark.core.pressure import percent
 from foldmark.core.wording import count
+from foldmark.family import tree
+from foldmark.family.presence import running
+from foldmark.log import Agent, Result
+from foldmark.operations.effects import Move
+from foldmark.operations.redaction import TRACES_MAY_STAY
 
 
 def _list(call: Call) -> Result:
@@ -116,7 +115,7 @@ def _delete(call: Call) -> Result:
         f"Erase conversation '{name}' ({agent.id[:8]}){forks} for good ({count(messages, 'message')})? "
         "This cannot be taken back."
     )
-    gone = tree.delete(agent, call.actor, partial(erase_agent, actor=call.actor))
+    gone = tree.delete(agent, call.actor)
     traces = agent.log.store.forget_erased()
     text = f"Conversation '{name}'{forks} erased: {count(messages, 'message')}. Memos, and mail sent from it, stay."
     if not traces:

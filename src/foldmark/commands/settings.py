@@ -5,12 +5,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from foldmark.commands.registry import Call, Command
-from foldmark.conversation import Agent, Result, tree
-from foldmark.conversation.effects import Edit
-from foldmark.conversation.standing import Standing
 from foldmark.core.config import KEYS, check_together, key_of, parse
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import count, listing
+from foldmark.family import tree
+from foldmark.log import Agent, Result
+from foldmark.operations.effects import Edit
+from foldmark.request.standing import Standing
 
 
 def _set(call: Call, key: str, value: Any, text: str) -> Result:
@@ -20,10 +21,10 @@ def _set(call: Call, key: str, value: Any, text: str) -> Result:
     if agent != call.agent:
         agent.context()
         text = f"{text} (for {tree.label(agent)}, which this agent belongs to)"
-    from foldmark.conversation.thinking import changed  # 20 ms, and few settings need it
+    from foldmark.operations.thoughts import changed  # 20 ms, and few settings need it
 
     event_id = agent.configure(key, value, actor=call.actor)
-    thoughts = changed(agent, at, agent.standing())
+    thoughts = changed(lambda place: agent.request(at=place), at, agent.standing())
     text = ". ".join((text.rstrip("."), *told)) + "." if (told := thoughts.told()) else text
     data = {"key": key, "value": value, "event": event_id, **thoughts.data()}
     if (over := at.given.overrides.get(key)) is None:

@@ -7,9 +7,6 @@ from typing import Any
 import msgspec
 
 from foldmark.commands.registry import Call, Command
-from foldmark.conversation import Context, Result
-from foldmark.conversation.cached import newest_turn
-from foldmark.conversation.fullness import assumed, fullness, rule
 from foldmark.core.events import Event
 from foldmark.core.inbox import minute
 from foldmark.core.request import Part, Request
@@ -17,6 +14,9 @@ from foldmark.core.segments import END
 from foldmark.core.sent import SentRequest
 from foldmark.core.turns import Turn, newest_turns
 from foldmark.core.wording import count, title
+from foldmark.cost.cached import newest_turn
+from foldmark.log import Context, Result
+from foldmark.sending.fullness import assumed, fullness, rule
 
 PREVIEW_CHARACTERS, PREVIEW_LINES = 400, 8
 """How much of a message is shown where it is not shown whole; `--json` has all of it."""

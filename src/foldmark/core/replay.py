@@ -23,9 +23,11 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from foldmark.core.codec import operation_of
 from foldmark.core.events import (
     Clear,
     Drop,
+    Event,
     Evict,
     Filter,
     Fork,
@@ -177,3 +179,8 @@ def taken_back(operations: Sequence[Recorded]) -> frozenset[int]:
         if isinstance(operation, Restore) and id not in back:
             back.add(operation.target)
     return frozenset(back)
+
+
+def recorded(events: Iterable[Event]) -> list[Recorded]:
+    """The operations that events record, with their ids."""
+    return [(event.id, operation_of(event)) for event in events]

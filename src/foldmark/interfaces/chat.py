@@ -17,21 +17,16 @@ from typing import Any
 from msgspec.structs import replace
 
 from foldmark.commands import REGISTRY
-from foldmark.conversation import Agent, Result, tree
-from foldmark.conversation.asking import Asking
-from foldmark.conversation.cached import newest_turn
-from foldmark.conversation.effects import Ask, Edit, Leave, Move, Wait
-from foldmark.conversation.fullness import assumed, fullness
-from foldmark.conversation.offers import question
-from foldmark.conversation.planning import planning
-from foldmark.conversation.presence import running
-from foldmark.conversation.unanswered import unanswered_text
 from foldmark.core.errors import CommandError, ConflictError, FoldmarkError, ProviderError, StoreError
 from foldmark.core.ports import Provider
 from foldmark.core.pressure import is_full
 from foldmark.core.request import Request
 from foldmark.core.segments import END, Segment
 from foldmark.core.wording import count
+from foldmark.cost.cached import newest_turn
+from foldmark.editing.offers import question
+from foldmark.family import tree
+from foldmark.family.presence import running
 from foldmark.interfaces.foreground import Foreground
 from foldmark.interfaces.keyboard import Lines, Typed
 from foldmark.interfaces.notices import Notices
@@ -42,9 +37,15 @@ from foldmark.interfaces.servers import mcp_servers
 from foldmark.interfaces.state_note import state_note
 from foldmark.interfaces.transcript import last_turns, moved_to
 from foldmark.interfaces.wrapping import fitted
+from foldmark.log import Agent, Result
+from foldmark.log.asking import Asking
+from foldmark.operations.effects import Ask, Edit, Leave, Move, Wait
+from foldmark.request.planning import planning
 from foldmark.runtime.background import Background
 from foldmark.runtime.lease import interrupt, settled
 from foldmark.runtime.supervisor import ContextChangedError, Supervisor, TurnInterruptedError
+from foldmark.sending.fullness import assumed, fullness
+from foldmark.sending.unanswered import unanswered_text
 
 FULL = "⚠️  Context full. Use /clear to continue."
 

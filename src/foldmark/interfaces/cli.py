@@ -10,14 +10,14 @@ import click
 
 import foldmark
 from foldmark.app import embedding, known_keys, provider
-from foldmark.conversation import Log, Result
-from foldmark.conversation.asking import Asking
-from foldmark.conversation.log import check_name
 from foldmark.core.errors import ConflictError, FoldmarkError, StoreError
 from foldmark.core.wording import count, one_line
 from foldmark.interfaces.completion import chat_commands, conversations, conversations_and_files
 from foldmark.interfaces.render import harmless, json_text, result_json, result_text
 from foldmark.interfaces.setup import Setup
+from foldmark.log import Log, Result
+from foldmark.log.asking import Asking
+from foldmark.log.names import check_name
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -213,9 +213,9 @@ def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json:
     what they would take out, and change nothing: --yes, or '/agree OFFER' afterwards, carries it out.
     """
     from foldmark.commands import REGISTRY
-    from foldmark.conversation import offers
-    from foldmark.conversation.effects import Ask, Edit, Plan, Wait
+    from foldmark.editing import offers
     from foldmark.interfaces.person import asks, edit_command, reading
+    from foldmark.operations.effects import Ask, Edit, Plan, Wait
     from foldmark.runtime.lease import interrupt, settled
 
     there = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
@@ -345,8 +345,8 @@ def doctor(setup: Setup, named: str | None, repair: bool, out: Path | None, as_j
         return session(named, repair, out, as_json)
     if out is not None:
         raise click.UsageError("--out goes with --session and --repair")
-    from foldmark.conversation.doctor import examine
-    from foldmark.conversation.doctor import repair as rebuild
+    from foldmark.log.doctor import examine
+    from foldmark.log.doctor import repair as rebuild
 
     with setup.log(create=False) as log:
         findings = [(finding, repair and rebuild(log, finding)) for finding in examine(log)]

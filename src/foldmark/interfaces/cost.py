@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import foldmark
-from foldmark.conversation import Agent, Log
-from foldmark.conversation.cost import (
+from foldmark.core.config import Config, checked
+from foldmark.core.errors import CommandError
+from foldmark.core.ports import Progress
+from foldmark.cost.cost import (
     SENDERS,
     Policy,
     Replayed,
@@ -19,9 +21,7 @@ from foldmark.conversation.cost import (
     tariff_of,
     thought_about,
 )
-from foldmark.core.config import Config, checked
-from foldmark.core.errors import CommandError
-from foldmark.core.ports import Progress
+from foldmark.log import Agent, Log
 
 KINDS = tuple(SENDERS)
 """The policies that can be compared."""

@@ -5,8 +5,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from foldmark.conversation.cost import Replayed, Tariff
 from foldmark.core.errors import FoldmarkError
+from foldmark.cost.cost import Replayed, Tariff
 
 
 def drawing() -> Any:

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from foldmark.conversation.cost import Replayed
 from foldmark.core.wording import count
+from foldmark.cost.cost import Replayed
 from foldmark.interfaces.cost import Report
 from foldmark.interfaces.render import harmless
 

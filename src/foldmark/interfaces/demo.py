@@ -13,8 +13,8 @@ from shutil import which
 from typing import TypeVar
 
 import foldmark
-from foldmark.conversation import Agent
-from foldmark.conversation.operations import operations
+from foldmark.log import Agent
+from foldmark.operations.history import operations
 
 SAMPLE = "notes-cli.jsonl"
 LONGEST = 24

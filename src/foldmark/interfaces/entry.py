@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from foldmark.conversation import Log
+    from foldmark.log import Log
 
 
 def main() -> int:

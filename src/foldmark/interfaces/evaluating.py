@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import NamedTuple
 
-from foldmark.conversation import Log
-from foldmark.conversation.neighbours import message_named
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Progress
 from foldmark.core.recall import ANY, Filters, Mode
+from foldmark.log import Log
 from foldmark.recall.evaluation import Answer
 from foldmark.recall.question_sets import Question, QuestionSet, places
+from foldmark.searching.neighbours import message_named
 
 
 class Asked(NamedTuple):
@@ -49,7 +49,7 @@ def embedded(log: Log, modes: Sequence[Mode], progress: Progress) -> None:
         from foldmark.recall.embeddings.model import load
 
         model = load(log.given.recall_model)
-        from foldmark.conversation.meanings import Meanings  # needs NumPy, which `load` misses in better words
+        from foldmark.log.meanings import Meanings  # needs NumPy, which `load` misses in better words
 
         Meanings(log.store, model).bring_up(progress)
 

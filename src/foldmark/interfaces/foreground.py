@@ -9,7 +9,7 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any, TypeVar
 
-from foldmark.conversation.interruption import CURRENT
+from foldmark.sending.interruption import CURRENT
 
 _T = TypeVar("_T")
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from foldmark.conversation import Log
 from foldmark.core.wording import count, one_line
 from foldmark.interfaces.render import harmless
+from foldmark.log import Log
 from foldmark.sessions.conversion.importing import ImportReport, import_session
 
 LISTED = 10

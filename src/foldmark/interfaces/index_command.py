@@ -111,7 +111,7 @@ def _loaded(name: str, *, offering: bool = False) -> "Embedder":
 
 def _make(stores: Mapping[str, Vectors], embedder: "Embedder", limit: int | None) -> None:
     """Make vectors, store by store, of `limit` messages at most."""
-    from foldmark.conversation.meanings import BATCH, Meanings
+    from foldmark.log.meanings import BATCH, Meanings
     from foldmark.recall.embeddings.processors import together
 
     covered = [store.coverage(embedder.fingerprint) for store in stores.values()]

@@ -4,13 +4,14 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from foldmark.conversation import Agent, tree
-from foldmark.conversation.asking import Asking, Decision
+from foldmark.family import tree
 from foldmark.interfaces.foreground import Foreground
 from foldmark.interfaces.keyboard import Lines, TakenError, Typed
 from foldmark.interfaces.person import ANSWERS, decides, reading
 from foldmark.interfaces.render import harmless
 from foldmark.interfaces.wrapping import fitted
+from foldmark.log import Agent
+from foldmark.log.asking import Asking, Decision
 from foldmark.runtime.telling import WAKES
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import click
 
-from foldmark.conversation.asking import Decision
-from foldmark.conversation.effects import Edit
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.ports import Progress
 from foldmark.interfaces.render import harmless
 from foldmark.interfaces.wrapping import fitted
+from foldmark.log.asking import Decision
+from foldmark.operations.effects import Edit
 
 
 def asks(question: str) -> bool:

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from foldmark.conversation import Result
-from foldmark.conversation.operations import sized
-from foldmark.conversation.receipts import Carried, Receipt
 from foldmark.core.wording import count, one_line
+from foldmark.log import Result
+from foldmark.operations.history import sized
+from foldmark.operations.receipts import Carried, Receipt
 
 # Control characters but tab and line feed, and the marks that turn the direction of writing: text from a model, a file
 # or a web page must not steer the terminal.

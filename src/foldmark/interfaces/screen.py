@@ -4,13 +4,13 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from foldmark.conversation import Result
-from foldmark.conversation.usage import left_out
 from foldmark.core.answer import Piece, Stopped, Usage, Waiting
 from foldmark.core.request import ToolCall
 from foldmark.core.wording import count
 from foldmark.interfaces.render import harmless, json_line, result_text
 from foldmark.interfaces.wrapping import Wrapping, columns, fitted
+from foldmark.log import Result
+from foldmark.request.usage import left_out
 from foldmark.runtime.loop import Shown
 
 CALL_CHARACTERS = 100

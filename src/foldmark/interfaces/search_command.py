@@ -11,7 +11,6 @@ from typing import Any, get_args
 
 import click
 
-from foldmark.conversation import Log
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.passages import Line
 from foldmark.core.recall import SPEAKERS, Found, Mode
@@ -19,6 +18,7 @@ from foldmark.interfaces.archive_commands import caught_up, nothing_to
 from foldmark.interfaces.completion import conversations
 from foldmark.interfaces.render import harmless, is_bold, json_text
 from foldmark.interfaces.setup import Setup
+from foldmark.log import Log
 
 _AROUND = 3
 
@@ -94,12 +94,12 @@ def search(
         raise click.UsageError("--around belongs to --read")
     if not query:
         raise click.UsageError("Missing argument 'QUERY'.", click.get_current_context())
-    from foldmark.conversation.recalling import search_everything
     from foldmark.core.codec import well_formed
     from foldmark.core.recall import Filters
     from foldmark.interfaces.search_render import hits_text
     from foldmark.recall.embeddings.processors import undivided
     from foldmark.recall.query import read as check
+    from foldmark.searching.recalling import search_everything
     from foldmark.sessions.archive.index import NAME
     from foldmark.sessions.archive.searching import opened
     from foldmark.sessions.archive.storing import archive_folder
@@ -128,7 +128,7 @@ def search(
 
 def _beside(hit: Found, log: Log | None, archive: Path, reach: int) -> list[Line]:
     """What stands around a hit; nothing if it cannot be read any more."""
-    from foldmark.conversation import neighbours
+    from foldmark.searching import neighbours
     from foldmark.sessions.archive.reading import excerpt, read
 
     try:
@@ -159,8 +159,8 @@ def _rows(hits: Sequence[Found], beside: dict[Found, list[Line]]) -> list[dict[s
 
 def _read(setup: Setup, place: str, reach: int, as_json: bool) -> None:
     """Print a message of a conversation, or a line of a session, with its neighbours."""
-    from foldmark.conversation import neighbours
     from foldmark.interfaces.search_render import passage_text
+    from foldmark.searching import neighbours
     from foldmark.sessions.archive.index import IndexFileError
     from foldmark.sessions.archive.reading import read
     from foldmark.sessions.archive.storing import archive_folder

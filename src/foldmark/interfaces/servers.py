@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from foldmark.conversation import Agent
-from foldmark.conversation.asking import Asking
 from foldmark.core.wording import count, listing
 from foldmark.interfaces.render import harmless
+from foldmark.log import Agent
+from foldmark.log.asking import Asking
 
 FILE = ".mcp.json"
 

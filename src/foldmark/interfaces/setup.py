@@ -10,8 +10,8 @@ from pathlib import Path
 import foldmark
 from foldmark import settings
 from foldmark.app import read_settings
-from foldmark.conversation import Log
 from foldmark.interfaces.render import harmless
+from foldmark.log import Log
 from foldmark.settings import Settings
 from foldmark.stores.sqlite_file import make_folder
 

@@ -1,7 +1,7 @@
 """What the chat says about the state block of an answer, which is not shown itself [SPEC 7]."""
 
-from foldmark.conversation import Agent
 from foldmark.core.wording import listing
+from foldmark.log import Agent
 
 
 def state_note(agent: Agent, before: int) -> str | None:

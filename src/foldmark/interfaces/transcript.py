@@ -4,8 +4,6 @@ import os
 import sys
 from itertools import islice
 
-from foldmark.conversation import Agent
-from foldmark.conversation.usage import Weighed, snapshots
 from foldmark.core.events import ANSWER_KINDS, Event
 from foldmark.core.request import Edge
 from foldmark.core.turns import Turn, newest_turns
@@ -14,6 +12,8 @@ from foldmark.interfaces.keyboard import PROMPT
 from foldmark.interfaces.render import harmless
 from foldmark.interfaces.screen import call_line, result_lines
 from foldmark.interfaces.wrapping import columns, fitted
+from foldmark.log import Agent
+from foldmark.request.usage import Weighed, snapshots
 
 BESIDE = 6
 """Lines of the screen that are left for the greeting, the meter and the prompt."""

@@ -8,9 +8,13 @@ goes beyond it is looked for in the newest part of an index.
 
 from collections.abc import Mapping, Sequence
 
+from foldmark.core.errors import CommandError
 from foldmark.core.recall import Index, Likeness, Place, Term
 from foldmark.recall.query import Query
 from foldmark.recall.ranking import REACH, Asked, Scored, asked, scored
+
+MOST_HITS = 1000
+"""Messages that one search can find."""
 
 BUDGET = 10_000
 """Messages of one index that the words of a query may bring into question."""
@@ -95,3 +99,9 @@ def _candidates(
     if common and len(found) < most:
         found += index.best("any", common[:1], most, min(1.0, BUDGET / held[common[0]]))
     return list(dict.fromkeys(found))
+
+
+def check_limit(limit: int) -> None:
+    """Raise CommandError if no search can find so many."""
+    if not isinstance(limit, int) or not 1 <= limit <= MOST_HITS:
+        raise CommandError(f"limit is a number from 1 to {MOST_HITS}, not {str(limit)[:40]}")

@@ -5,14 +5,14 @@ from collections.abc import Callable
 from contextlib import aclosing
 from typing import Any
 
-from foldmark.conversation import Agent
-from foldmark.conversation.request import without_thinking
-from foldmark.conversation.sent import record_sent
 from foldmark.core.answer import Compacted, Kept, Piece, Stopped, Usage, Waiting
 from foldmark.core.errors import ContextOverflowError, ProviderError
 from foldmark.core.ports import Provider
 from foldmark.core.request import Request, ToolCall
 from foldmark.core.state import Hiding
+from foldmark.log import Agent
+from foldmark.request.prepare import without_thinking
+from foldmark.sending.sent import record_sent
 
 _REFUSED = "the provider refused the model's earlier thinking, as bound to a different conversation; it is left out"
 

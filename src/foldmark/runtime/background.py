@@ -6,9 +6,9 @@ from concurrent.futures import Future
 from threading import Thread
 from types import TracebackType
 
-from foldmark.conversation import Agent, Log
-from foldmark.conversation.asking import NOBODY, Asking
 from foldmark.core.ports import Provider
+from foldmark.log import Agent, Log
+from foldmark.log.asking import NOBODY, Asking
 from foldmark.runtime.loop import Shown
 from foldmark.runtime.supervisor import SILENT, Audience, Supervisor
 

@@ -1,10 +1,10 @@
 """How a child begins: what it is told before its model is asked for the first time [SPEC 6]."""
 
-from foldmark.conversation import Agent
-from foldmark.conversation.children import words_of
 from foldmark.core.birth import birth_message
 from foldmark.core.codec import operation_of
 from foldmark.core.events import Fork
+from foldmark.log import Agent
+from foldmark.request.children import words_of
 
 
 def born(agent: Agent) -> bool:

@@ -10,12 +10,13 @@ from collections.abc import Iterable
 from datetime import timedelta
 from time import monotonic, sleep
 
-from foldmark.conversation import Agent, Log, tree
-from foldmark.conversation.presence import alive, here, running
 from foldmark.core.codec import timestamp, utc
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.inbox import minute
 from foldmark.core.leases import MODEL, Lease
+from foldmark.family import tree
+from foldmark.family.presence import alive, here, running
+from foldmark.log import Agent, Log
 
 SECONDS = 30.0
 """How long a lease holds unless it is renewed."""

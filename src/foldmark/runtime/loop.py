@@ -13,21 +13,21 @@ from functools import partial
 from itertools import groupby
 from typing import NamedTuple, Protocol, TypeVar
 
-from foldmark.conversation import Agent, Result
-from foldmark.conversation.answers import append_answer
-from foldmark.conversation.asking import NOBODY, Asking
-from foldmark.conversation.interruption import CURRENT, Interruption
-from foldmark.conversation.offers import ENDED, answered, standing_offer
-from foldmark.conversation.planning import passed, planning
-from foldmark.conversation.reminders import reminder
-from foldmark.conversation.usage import calibrate, record_usage
 from foldmark.core.answer import Piece, distinct
 from foldmark.core.errors import ConflictError, FoldmarkError
 from foldmark.core.leases import MODEL, TOOLS
 from foldmark.core.ports import Provider
 from foldmark.core.request import ERROR, Request, ToolCall
 from foldmark.core.wording import one_line
+from foldmark.editing.offers import ENDED, answered, standing_offer
+from foldmark.log import Agent, Result
+from foldmark.log.answers import append_answer
+from foldmark.log.asking import NOBODY, Asking
+from foldmark.request.planning import passed, planning
 from foldmark.runtime.asking import Answer, Held, ask
+from foldmark.sending.interruption import CURRENT, Interruption
+from foldmark.sending.reminders import reminder
+from foldmark.sending.usage import calibrate, record_usage
 
 _T = TypeVar("_T")
 

@@ -6,10 +6,10 @@ from concurrent.futures import Executor
 from contextlib import suppress
 from functools import partial
 
-from foldmark.conversation import Agent
-from foldmark.conversation.interruption import CURRENT, Interruption
 from foldmark.core.errors import FoldmarkError
+from foldmark.log import Agent
 from foldmark.runtime.loop import in_thread
+from foldmark.sending.interruption import CURRENT, Interruption
 
 
 class Summing:
@@ -44,7 +44,7 @@ async def _made(agent: Agent, interruption: Interruption, threads: Executor) -> 
 
 
 def _make(agent: Agent) -> None:
-    from foldmark.conversation.window_summary import due, make
+    from foldmark.sending.window_summary import due, make
 
     with suppress(FoldmarkError):  # it is tried again after the next turn
         if (wanted := due(agent)) is not None:

@@ -14,15 +14,15 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Protocol
 
-from foldmark.conversation import Agent, Log, tree
-from foldmark.conversation.asking import NOBODY, Asking
-from foldmark.conversation.log import Happening
-from foldmark.conversation.mail import send
-from foldmark.conversation.notices import happened
-from foldmark.conversation.unanswered import is_unanswered
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.ports import Provider
+from foldmark.family import tree
+from foldmark.family.mail import send
+from foldmark.log import Agent, Log
+from foldmark.log.asking import NOBODY, Asking
+from foldmark.log.timeline import Happening
+from foldmark.operations.notices import happened
 from foldmark.providers.closing import streams_closed
 from foldmark.providers.late import Late
 from foldmark.runtime.birth import born
@@ -30,6 +30,7 @@ from foldmark.runtime.lease import SECONDS, LeaseError, renew, take
 from foldmark.runtime.loop import Shown, turn
 from foldmark.runtime.summing import Summing
 from foldmark.runtime.telling import Telling, told
+from foldmark.sending.unanswered import is_unanswered
 
 AT_ONCE = 32
 """Agents that run at the same time in the background; more wait for their turn."""

@@ -3,9 +3,9 @@
 from collections import Counter
 from typing import Literal
 
-from foldmark.conversation import Agent
-from foldmark.conversation.planning import planning
 from foldmark.core.birth import mail_told
+from foldmark.log import Agent
+from foldmark.request.planning import planning
 
 WAKES = 20
 """How often mail wakes an agent until a person says something again: agents that thank each other have no end."""

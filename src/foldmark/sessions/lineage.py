@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from msgspec import Struct, structs
 
-from foldmark.conversation import Log
 from foldmark.core.codec import well_formed
 from foldmark.core.lineage import CodingSession, EndReason
 from foldmark.core.wording import one_line
+from foldmark.log import Log
 from foldmark.sessions.places import SessionPath
 
 ISSUE = ("FOLDMARK_ISSUE", "ISSUE_REF")

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from foldmark.conversation.log import is_uuid
 from foldmark.core.errors import FoldmarkError
+from foldmark.log.names import is_uuid
 from foldmark.sessions.claude.working_folder import folder_in, working_folder
 from foldmark.sessions.codex import rollouts
 from foldmark.sessions.places import SessionPath, project_folder, projects

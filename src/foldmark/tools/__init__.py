@@ -9,10 +9,10 @@ over its own log; `working/` the files of a folder and a shell, `mcp/` the tools
 from collections.abc import Mapping
 from typing import Any
 
-from foldmark.conversation import Agent
-from foldmark.conversation.asking import NOBODY, Asking
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import listing
+from foldmark.log import Agent
+from foldmark.log.asking import NOBODY, Asking
 from foldmark.tools.evict import EVICT
 from foldmark.tools.filter_context import FILTER_CONTEXT
 from foldmark.tools.memos import RETRIEVE_MEMOS, SAVE_MEMO

@@ -11,11 +11,12 @@ from contextlib import contextmanager
 from threading import Event, Lock
 from weakref import WeakKeyDictionary
 
-from foldmark.conversation import Agent, Log, tree
-from foldmark.conversation.asking import Asking
-from foldmark.conversation.interruption import watched
 from foldmark.core.config import approvals, approved
 from foldmark.core.errors import CommandError
+from foldmark.family import tree
+from foldmark.log import Agent, Log
+from foldmark.log.asking import Asking
+from foldmark.sending.interruption import watched
 
 WAKE = 0.05
 """Seconds after which somebody who waits for another's question looks whether the turn was interrupted."""

@@ -2,11 +2,11 @@
 
 from msgspec import Struct
 
-from foldmark.conversation import Agent
-from foldmark.conversation.asking import Asking
-from foldmark.conversation.evicting import evict, sent_results
 from foldmark.core.errors import CommandError
 from foldmark.core.request import ToolSpec
+from foldmark.editing.evicting import evict, sent_results
+from foldmark.log import Agent
+from foldmark.log.asking import Asking
 from foldmark.tools.tool import Tool
 
 LISTED = 50

@@ -10,18 +10,18 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from foldmark.conversation import Agent, Result
-from foldmark.conversation.asking import Asking
-from foldmark.conversation.exchanges import closure
-from foldmark.conversation.offers import Found, applied, look
-from foldmark.conversation.planning import Planning, offered, planning, replies, talk
-from foldmark.conversation.standing import Standing
 from foldmark.core.consent import is_yes
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Filter
 from foldmark.core.request import ToolSpec
 from foldmark.core.segments import END, Segment, contains, intersect
 from foldmark.core.wording import count, listing
+from foldmark.editing.offers import Found, applied, look
+from foldmark.log import Agent, Result
+from foldmark.log.asking import Asking
+from foldmark.request.exchanges import closure
+from foldmark.request.planning import Planning, offered, planning, replies, talk
+from foldmark.request.standing import Standing
 from foldmark.tools.tool import Tool
 
 SHOWN, CHARACTERS = 100, 80

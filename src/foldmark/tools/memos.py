@@ -4,15 +4,15 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from foldmark.conversation import Agent
-from foldmark.conversation.asking import Asking
-from foldmark.conversation.memos import save
 from foldmark.core.memo_layer import entry
 from foldmark.core.memos import Memo
 from foldmark.core.request import ToolSpec
 from foldmark.core.segments import END
 from foldmark.core.tags import LONGEST_MEMO, MOST_TAGS, checked_tags
 from foldmark.core.wording import count, listing
+from foldmark.log import Agent
+from foldmark.log.asking import Asking
+from foldmark.log.memos import save
 from foldmark.tools.tool import Tool
 
 RETRIEVED, CHARACTERS = 20, 12_000

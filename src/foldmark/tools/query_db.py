@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from foldmark.conversation import Agent
-from foldmark.conversation.asking import Asking
-from foldmark.conversation.interruption import watched
 from foldmark.core.events import OPERATION_KINDS
 from foldmark.core.reading import VIEWS, Limits, Rows, Scope
 from foldmark.core.request import ToolSpec
+from foldmark.log import Agent
+from foldmark.log.asking import Asking
+from foldmark.sending.interruption import watched
 from foldmark.tools.tool import Tool
 
 SECONDS, ROWS, ANSWER = 2.0, 200, 50_000

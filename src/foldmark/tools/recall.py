@@ -10,16 +10,16 @@ from foldmark.commands.recall import HITS, entries_of, lines_of
 from foldmark.commands.recall_filters import filters
 from foldmark.commands.recall_runs import Run
 from foldmark.commands.recall_text import Wording, text_of
-from foldmark.conversation import Agent, Log
-from foldmark.conversation.asking import Asking
-from foldmark.conversation.neighbours import excerpt, message_named
-from foldmark.conversation.recollection import recollect
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.passages import Excerpt, excerpt_text
 from foldmark.core.recall import ANY, SPEAKERS, Found
 from foldmark.core.request import ToolSpec
 from foldmark.core.segments import Segments, contains
 from foldmark.core.wording import listing, one_line
+from foldmark.log import Agent, Log
+from foldmark.log.asking import Asking
+from foldmark.searching.neighbours import excerpt, message_named
+from foldmark.searching.recollection import recollect
 from foldmark.tools.tool import Tool
 
 NAME = "recall"

@@ -4,11 +4,11 @@ from typing import Literal
 
 from msgspec import Struct
 
-from foldmark.conversation import Agent
-from foldmark.conversation.asking import Asking
 from foldmark.core.errors import CommandError
 from foldmark.core.request import ToolSpec
 from foldmark.core.wording import count
+from foldmark.log import Agent
+from foldmark.log.asking import Asking
 from foldmark.tools.tool import Tool
 
 LONGEST = 20_000

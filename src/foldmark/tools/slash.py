@@ -3,9 +3,9 @@
 from msgspec import Struct
 
 from foldmark.commands import REGISTRY
-from foldmark.conversation import Agent
-from foldmark.conversation.asking import Asking
 from foldmark.core.request import ToolSpec
+from foldmark.log import Agent
+from foldmark.log.asking import Asking
 from foldmark.tools.tool import Tool
 
 

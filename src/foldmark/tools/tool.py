@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from foldmark.conversation import Agent
-from foldmark.conversation.asking import Asking
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.request import ToolSpec
+from foldmark.log import Agent
+from foldmark.log.asking import Asking
 from foldmark.tools.approval import approve
 
 

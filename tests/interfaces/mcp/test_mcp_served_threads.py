@@ -8,10 +8,10 @@ import time
 import anyio
 import pytest
 
-from foldmark.conversation.interruption import watched
 from foldmark.core.ports import Progress
 from foldmark.interfaces.mcp import threads
 from foldmark.interfaces.mcp.threads import in_thread
+from foldmark.sending.interruption import watched
 from patience import LIMIT
 
 

@@ -13,10 +13,10 @@ from mcp import MCPError
 from mcp.types import INVALID_PARAMS, ElicitResult
 
 import foldmark
-from foldmark.conversation.planning import planning
 from foldmark.core.segments import END, Segment
 from foldmark.interfaces.mcp import conversations
 from foldmark.interfaces.mcp.tools import TOOLS
+from foldmark.request.planning import planning
 from foldmark.runtime.lease import take
 from foldmark.tools import TOOLS as MODELS
 

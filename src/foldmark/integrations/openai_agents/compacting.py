@@ -9,9 +9,6 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from foldmark.conversation import Agent
-from foldmark.conversation.natives import standing_for
-from foldmark.conversation.standing import Standing
 from foldmark.core.events import Event, Restore, Summary
 from foldmark.core.native import OPAQUE as OPAQUE_TOLD
 from foldmark.core.segments import END, Segment
@@ -19,6 +16,9 @@ from foldmark.integrations.openai_agents.giving import newest_first
 from foldmark.integrations.openai_agents.keeping import exact, is_inline, native
 from foldmark.integrations.openai_agents.reading import read
 from foldmark.integrations.openai_agents.recording import append, end_turn, entries
+from foldmark.log import Agent
+from foldmark.operations.provider_summary import standing_for
+from foldmark.request.standing import Standing
 
 OPAQUE = "compaction"
 """The item in which the API puts what only it can read."""

@@ -9,8 +9,6 @@ an approval that is still to come needs it.
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from foldmark.conversation.request import prepare
-from foldmark.conversation.standing import Standing
 from foldmark.core import wire
 from foldmark.core.attached import family
 from foldmark.core.config import Config
@@ -22,6 +20,8 @@ from foldmark.core.turns import Message
 from foldmark.core.view import INTERRUPTED, TOOL_MESSAGE
 from foldmark.integrations.openai_agents.keeping import carried_by, given, left_by
 from foldmark.integrations.openai_agents.recording import DIALECT
+from foldmark.request.prepare import prepare
+from foldmark.request.standing import Standing
 
 WINDOW = ("sliding_context_tokens", "context_size")
 """The settings that give an agent a window here, if they were set for it: `/context budget` and `/context window`."""

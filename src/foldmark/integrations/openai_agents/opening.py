@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import foldmark
 from foldmark import settings
 from foldmark.app import read_settings
-from foldmark.conversation import Agent, Log
-from foldmark.conversation.log import check_name, is_uuid
 from foldmark.core.errors import CommandError
+from foldmark.log import Agent, Log
+from foldmark.log.names import check_name, is_uuid
 from foldmark.stores.sqlite_file import make_folder
 
 if TYPE_CHECKING:

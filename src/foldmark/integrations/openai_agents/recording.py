@@ -9,10 +9,10 @@ API refuses one without the other.
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from foldmark.conversation import Agent
 from foldmark.core.events import ANSWER_KINDS
 from foldmark.integrations.openai_agents.keeping import KEY, exact, kept
 from foldmark.integrations.openai_agents.reading import Reading, is_thought, read
+from foldmark.log import Agent
 
 DIALECT = "openai"
 

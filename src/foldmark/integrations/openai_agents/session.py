@@ -6,9 +6,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from foldmark.conversation import Agent, Log, Result
-from foldmark.conversation.exchanges import ranges_of
-from foldmark.conversation.standing import Standing
 from foldmark.core.errors import ConflictError, FoldmarkError, StoreError
 from foldmark.core.events import Clear, Filter
 from foldmark.core.segments import subtract
@@ -16,6 +13,9 @@ from foldmark.integrations.openai_agents import compacting, opening
 from foldmark.integrations.openai_agents.giving import newest_first, newest_items
 from foldmark.integrations.openai_agents.keeping import left_by
 from foldmark.integrations.openai_agents.recording import append, end_turn, entries, thought
+from foldmark.log import Agent, Log, Result
+from foldmark.request.exchanges import ranges_of
+from foldmark.request.standing import Standing
 
 if TYPE_CHECKING:
     from agents import TResponseInputItem

@@ -16,9 +16,6 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import FunctionToolset
 
 import foldmark
-from foldmark.conversation import Agent, Log, Result
-from foldmark.conversation.asking import NOBODY, Asking
-from foldmark.conversation.natives import read_by
 from foldmark.core.errors import ConflictError, FoldmarkError
 from foldmark.core.events import Event
 from foldmark.core.eviction import placeholder
@@ -28,6 +25,9 @@ from foldmark.core.request import Request
 from foldmark.integrations.pydantic_ai.logbook import Logbook
 from foldmark.integrations.pydantic_ai.pieces import Piece, history
 from foldmark.integrations.pydantic_ai.toolset import toolset
+from foldmark.log import Agent, Log, Result
+from foldmark.log.asking import NOBODY, Asking
+from foldmark.request.natives import read_by
 
 _ATTEMPTS = 5
 

@@ -7,9 +7,6 @@ from typing import Any, NamedTuple
 
 from pydantic_ai.messages import ModelMessage, ModelRequest, SystemPromptPart
 
-from foldmark.conversation import Agent
-from foldmark.conversation.natives import all_but, standing_for
-from foldmark.conversation.standing import Standing
 from foldmark.core.events import Event, Summary
 from foldmark.core.segments import END
 from foldmark.core.truncation import HINT
@@ -17,6 +14,10 @@ from foldmark.integrations.pydantic_ai import kept
 from foldmark.integrations.pydantic_ai.entries import Entry, split
 from foldmark.integrations.pydantic_ai.pieces import Handed, Piece, plain
 from foldmark.integrations.pydantic_ai.recorded import Recorded, Sought, stamp
+from foldmark.log import Agent
+from foldmark.operations.provider_summary import standing_for
+from foldmark.request.natives import all_but
+from foldmark.request.standing import Standing
 
 
 class _Met(NamedTuple):

@@ -11,12 +11,12 @@ from datetime import datetime
 from itertools import islice
 from typing import NamedTuple
 
-from foldmark.conversation import Agent
 from foldmark.core import codec
 from foldmark.core.events import Event
 from foldmark.core.segments import END, Segment, Segments, intersect, normal
 from foldmark.integrations.pydantic_ai import kept
 from foldmark.integrations.pydantic_ai.entries import Entry
+from foldmark.log import Agent
 
 _PAGE = 500
 _Key = tuple[str, str, str | None]

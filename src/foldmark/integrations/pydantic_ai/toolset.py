@@ -7,11 +7,11 @@ from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.tools import Tool
 from pydantic_ai.toolsets import FunctionToolset
 
-from foldmark.conversation import Agent
-from foldmark.conversation.asking import Asking
 from foldmark.core.errors import CommandError
 from foldmark.core.request import ToolSpec
 from foldmark.core.wording import listing
+from foldmark.log import Agent
+from foldmark.log.asking import Asking
 
 
 def toolset(agent: Agent, names: Sequence[str], asking: Asking) -> FunctionToolset[Any]:

@@ -14,10 +14,10 @@ from mcp.types import CallToolRequestParams, ElicitRequest, ElicitRequestFormPar
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from msgspec import Struct
 
-from foldmark.conversation import Agent
-from foldmark.conversation.offers import described
-from foldmark.conversation.planning import offer
 from foldmark.core.codec import well_formed
+from foldmark.editing.offers import described
+from foldmark.log import Agent
+from foldmark.request.planning import offer
 
 Context = ServerRequestContext[Any]
 

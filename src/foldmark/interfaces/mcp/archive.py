@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
-from foldmark.conversation import Log
-from foldmark.conversation.interruption import watched
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.recall import Filters, Found
 from foldmark.interfaces.archive_commands import nothing_to
 from foldmark.interfaces.mcp.conversations import Conversations
+from foldmark.log import Log
+from foldmark.sending.interruption import watched
 from foldmark.sessions.archive.storing import archive_folder
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def find(
 ) -> list[list[Found]]:
     """The messages that fit each query best, of archive and log together. Raises CommandError where there is neither,
     or no word in a query, NoVectorsError, EmbeddingError, IndexFileError, StoreError."""
-    from foldmark.conversation.recalling import search_everything
+    from foldmark.searching.recalling import search_everything
     from foldmark.sessions.archive.searching import opened
 
     model = conversations.setup.given.recall_model

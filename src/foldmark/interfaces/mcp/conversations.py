@@ -5,11 +5,11 @@ from contextlib import contextmanager, nullcontext
 from time import monotonic, sleep
 from typing import Any
 
-from foldmark.conversation import Agent, Log
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import AgentRecord
 from foldmark.core.wording import listing
 from foldmark.interfaces.setup import Setup
+from foldmark.log import Agent, Log
 from foldmark.runtime.lease import LOOK_SECONDS, Held, LeaseError, take
 
 ARGUMENT = "conversation"

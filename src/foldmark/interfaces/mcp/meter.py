@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from foldmark.conversation.cached import newest_turn
-from foldmark.conversation.fullness import assumed, fullness
 from foldmark.core.errors import CommandError
 from foldmark.core.pressure import meter
 from foldmark.core.recall import PROGRAMS
 from foldmark.core.request import ToolSpec
 from foldmark.core.wording import one_line
+from foldmark.cost.cached import newest_turn
 from foldmark.interfaces.mcp.conversations import ARGUMENT
+from foldmark.sending.fullness import assumed, fullness
 from foldmark.sessions.hook.tail import share
 from foldmark.sessions.places import NoSessionError, SessionPath, find
 from foldmark.sessions.recognition import recognized

@@ -8,7 +8,6 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from foldmark.commands.show import message_line
-from foldmark.conversation.memos import known
 from foldmark.core.errors import CommandError
 from foldmark.core.memo_layer import entry
 from foldmark.core.passages import told
@@ -17,6 +16,7 @@ from foldmark.core.segments import END, Segment
 from foldmark.core.wording import one_line
 from foldmark.interfaces.mcp import archive
 from foldmark.interfaces.mcp.search import CONVERSATION, MEMO
+from foldmark.log.memos import known
 from foldmark.sessions.archive.reading import excerpt
 
 if TYPE_CHECKING:

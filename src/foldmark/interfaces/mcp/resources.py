@@ -21,7 +21,6 @@ from mcp.types import (
 )
 
 from foldmark.commands.show import context_json, context_text
-from foldmark.conversation import Agent, Log, Result
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import AgentRecord
@@ -30,6 +29,7 @@ from foldmark.core.wording import count, one_line
 from foldmark.interfaces.mcp.conversations import Conversations, there_are
 from foldmark.interfaces.mcp.search import CONVERSATION
 from foldmark.interfaces.render import json_text
+from foldmark.log import Agent, Log, Result
 
 ALL = CONVERSATION.rstrip("/")
 """The list of conversations, page by page."""

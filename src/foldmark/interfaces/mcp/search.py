@@ -9,13 +9,13 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Meta, Struct
 
-from foldmark.conversation.likeness import NoVectorsError
 from foldmark.core.codec import utc
 from foldmark.core.errors import CommandError
 from foldmark.core.recall import PROGRAMS, SPEAKERS, Filters, Found
 from foldmark.core.request import ToolSpec
 from foldmark.core.wording import count, one_line, remarks
 from foldmark.interfaces.mcp import archive
+from foldmark.log.likeness import NoVectorsError
 from foldmark.recall.embeddings.embedder import EmbeddingError
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 import anyio
 from anyio import from_thread, to_thread
 
-from foldmark.conversation.interruption import CURRENT, Interruption
 from foldmark.core.ports import Progress
+from foldmark.sending.interruption import CURRENT, Interruption
 
 Report = Callable[[float, float | None], Coroutine[Any, Any, None]]
 """Tells the client how much of how much is done; nothing where it did not ask for that."""
@@ -22,7 +22,7 @@ T = TypeVar("T")
 async def in_thread(work: Callable[[Progress], T], report: Report) -> T:
     """What `work` returns or raises; it is given what to tell its progress to.
 
-    If this is cancelled, `work` is interrupted (`conversation.interruption`) and waited for: nothing that was begun
+    If this is cancelled, `work` is interrupted (`asking.interruption`) and waited for: nothing that was begun
     goes on behind the back of whoever comes next.
     """
     interruption = Interruption()

@@ -14,7 +14,6 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foldmark.conversation.asking import Asking
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.ports import Progress
 from foldmark.core.request import ToolSpec
@@ -25,6 +24,7 @@ from foldmark.interfaces.mcp.conversations import ARGUMENT, Conversations
 from foldmark.interfaces.mcp.meter import METER, Wanted, context_meter
 from foldmark.interfaces.mcp.read import READ, Read, read
 from foldmark.interfaces.mcp.search import SEARCH, Search, search
+from foldmark.log.asking import Asking
 from foldmark.tools.evict import EVICT
 from foldmark.tools.filter_context import FILTER_CONTEXT, NotAgreedError
 from foldmark.tools.memos import RETRIEVE_MEMOS, SAVE_MEMO

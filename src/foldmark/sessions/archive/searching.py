@@ -28,7 +28,7 @@ from foldmark.sessions.archive.vectors import ArchiveVectors
 from foldmark.sessions.session_file import SessionFile
 
 if TYPE_CHECKING:
-    from foldmark.conversation.meanings import Meanings
+    from foldmark.log.meanings import Meanings
 
 REACH = 2
 """Neighbours on each side that are read."""
@@ -69,7 +69,7 @@ class ArchiveIndex:
 
         if self._meanings is None:
             embedder = kept(self._model)
-            from foldmark.conversation.meanings import Meanings
+            from foldmark.log.meanings import Meanings
 
             self._meanings = Meanings(self.store, embedder)
         return self._meanings

@@ -12,13 +12,13 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from foldmark.conversation import Agent
-from foldmark.conversation.log import is_uuid
 from foldmark.core.errors import CommandError
 from foldmark.core.eviction import all_as_sent
 from foldmark.core.native import in_place
 from foldmark.core.segments import Segments
 from foldmark.core.wording import one_line
+from foldmark.log import Agent
+from foldmark.log.names import is_uuid
 from foldmark.sessions.conversion.records import SYNTHETIC, Exporting, choose, records
 from foldmark.sessions.new_file import WriteError, new_file
 from foldmark.sessions.places import project_folder, projects, session_path

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, ValidationError, convert, to_builtins
 
-from foldmark.conversation import Agent, Log
-from foldmark.conversation.log import is_uuid
 from foldmark.core.segments import END, Segment, Segments, normal
+from foldmark.log import Agent, Log
+from foldmark.log.names import is_uuid
 from foldmark.sessions.claude.index import Entry, record_key
 from foldmark.sessions.places import Kind, session_path
 from foldmark.sessions.session_file import Record, SessionFile

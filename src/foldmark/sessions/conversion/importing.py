@@ -30,13 +30,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from foldmark.conversation import Agent, Log
-from foldmark.conversation.log import is_uuid
-from foldmark.conversation.planning import not_while_planning, planning
-from foldmark.conversation.presence import running
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Progress
 from foldmark.core.wording import count, one_line
+from foldmark.family.presence import running
+from foldmark.log import Agent, Log
+from foldmark.log.names import is_uuid
+from foldmark.request.planning import not_while_planning, planning
 from foldmark.sessions.claude import index as claude_index
 from foldmark.sessions.claude.blocks import read_message
 from foldmark.sessions.claude.chain import plan

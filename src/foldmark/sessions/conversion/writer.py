@@ -10,15 +10,16 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foldmark.conversation import Agent, decide
-from foldmark.conversation.answering import awaiting, shown
-from foldmark.conversation.exchanges import closure, ranges_of
-from foldmark.conversation.standing import Standing
-from foldmark.conversation.timeline import Timeline
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Summary
 from foldmark.core.ports import Progress
 from foldmark.core.segments import Segments, contains, intersect, subtract
+from foldmark.log import Agent
+from foldmark.log.timeline import Timeline
+from foldmark.operations import decide
+from foldmark.operations.answering import awaiting, shown
+from foldmark.request.exchanges import closure, ranges_of
+from foldmark.request.standing import Standing
 from foldmark.sessions.claude.blocks import NOTHING, Call, Part, Reading, Result, Text
 from foldmark.sessions.claude.chain import PlannedTurn, Step
 from foldmark.sessions.claude.index import Entry, Usage

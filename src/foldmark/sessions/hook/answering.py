@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
 
-    from foldmark.conversation import Log
+    from foldmark.log import Log
 
     Opening = Callable[[], AbstractContextManager[Log]]
 

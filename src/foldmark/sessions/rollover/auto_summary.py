@@ -7,10 +7,10 @@ can sum up any coding agent's session. Nothing is written.
 from collections.abc import Iterator
 from typing import Any
 
-from foldmark.conversation import Agent
-from foldmark.conversation.asking_model import ask
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError, ContextOverflowError
+from foldmark.log import Agent
+from foldmark.sending.questions import ask
 from foldmark.sessions.archive.records import Said, said
 from foldmark.sessions.lenient_json import NotJsonError, decode
 from foldmark.sessions.places import SessionPath

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from foldmark.conversation import Log
 from foldmark.core.codec import timestamp, utc
 from foldmark.core.errors import FoldmarkError
+from foldmark.log import Log
 from foldmark.sessions import lineage
 from foldmark.sessions.archive import syncing
 from foldmark.sessions.archive.marker import file_is_marked, is_marked

@@ -9,12 +9,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from foldmark.conversation import Agent
-from foldmark.conversation.asking import Asking
-from foldmark.conversation.log import AddedTool
 from foldmark.core.errors import CommandError
 from foldmark.core.secrets import Secrets
 from foldmark.core.wording import listing, one_line
+from foldmark.log import Agent
+from foldmark.log.asking import Asking
+from foldmark.log.log import AddedTool
 from foldmark.tools.approval import approve
 from foldmark.tools.mcp.servers import McpServer, Program, configured
 from foldmark.tools.mcp.tools import offered

@@ -16,9 +16,9 @@ from mcp import Client, Tool
 from mcp.types import CallToolResult
 from pydantic import ValidationError
 
-from foldmark.conversation.interruption import CURRENT
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import one_line
+from foldmark.sending.interruption import CURRENT
 from foldmark.tools.mcp.servers import McpServer
 from foldmark.tools.mcp.session import called, connected, lost, reason, tools_of
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from foldmark.conversation import Agent
-from foldmark.conversation.asking import Asking
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.request import ToolSpec
 from foldmark.core.wire import tool_name
 from foldmark.core.wording import one_line
+from foldmark.log import Agent
+from foldmark.log.asking import Asking
 from foldmark.tools.approval import approve
 from foldmark.tools.mcp.results import cut, result_text
 from foldmark.tools.mcp.schemas import parameters

@@ -11,12 +11,12 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from foldmark.conversation import Agent
-from foldmark.conversation.asking import Asking
 from foldmark.core.errors import CommandError
 from foldmark.core.request import ToolSpec
 from foldmark.core.secrets import SHORTEST
 from foldmark.core.wording import one_line
+from foldmark.log import Agent
+from foldmark.log.asking import Asking
 from foldmark.settings.access import keys
 from foldmark.tools.tool import Tool
 from foldmark.tools.working.places import working

@@ -12,12 +12,12 @@ from typing import Annotated, BinaryIO
 
 from msgspec import Meta, Struct
 
-from foldmark.conversation import Agent
-from foldmark.conversation.asking import Asking
-from foldmark.conversation.interruption import watched
 from foldmark.core.errors import CommandError
 from foldmark.core.request import ToolSpec
 from foldmark.core.wording import count, one_line, remarks
+from foldmark.log import Agent
+from foldmark.log.asking import Asking
+from foldmark.sending.interruption import watched
 from foldmark.tools.tool import Tool
 from foldmark.tools.working import opening
 from foldmark.tools.working.kinds import binary

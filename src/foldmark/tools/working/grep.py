@@ -6,11 +6,11 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, structs
 
-from foldmark.conversation import Agent
-from foldmark.conversation.asking import Asking
 from foldmark.core.errors import CommandError
 from foldmark.core.request import ToolSpec
 from foldmark.core.wording import count, remarks
+from foldmark.log import Agent
+from foldmark.log.asking import Asking
 from foldmark.tools.tool import Tool
 from foldmark.tools.working.nearby import explained
 from foldmark.tools.working.places import agreed, working

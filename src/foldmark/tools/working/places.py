@@ -10,10 +10,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 from weakref import WeakKeyDictionary
 
-from foldmark.conversation import Agent, Log
-from foldmark.conversation.asking import Asking
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import one_line
+from foldmark.log import Agent, Log
+from foldmark.log.asking import Asking
 from foldmark.tools.approval import approve
 
 LONGEST, MOST_PARTS = 4096, 250

@@ -14,8 +14,8 @@ from threading import Event
 from time import monotonic, sleep
 from typing import Literal, NamedTuple
 
-from foldmark.conversation.interruption import watched
 from foldmark.core.errors import CommandError
+from foldmark.sending.interruption import watched
 
 HEAD, TAIL = 64 * 1024, 64 * 1024
 """Bytes of the output that are kept of its beginning and of its end."""

@@ -12,8 +12,8 @@ from subprocess import DEVNULL, PIPE, Popen
 from threading import Event, Thread, Timer
 from typing import Any, BinaryIO, NamedTuple
 
-from foldmark.conversation.interruption import CURRENT
 from foldmark.core.errors import CommandError
+from foldmark.sending.interruption import CURRENT
 from foldmark.tools.working import matcher, opening
 from foldmark.tools.working.kinds import binary
 from foldmark.tools.working.places import secret, shown

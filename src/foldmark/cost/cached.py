@@ -1,0 +1,186 @@
+"""What providers' caches had of an agent's requests, and why they missed the rest [SPEC 5.7]."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from foldmark.core.answer import Usage
+from foldmark.core.caching import Rules, shared
+from foldmark.core.codec import stored_time
+from foldmark.core.events import ANSWER_KINDS, BESIDE_KINDS
+from foldmark.core.lifetime import LIFETIMES
+from foldmark.core.missed import Answered, Between, Missed, missed
+from foldmark.core.replay import recorded
+from foldmark.core.segments import END, Segment
+from foldmark.core.sent import SentRequest
+from foldmark.core.wording import count
+from foldmark.operations.history import words
+from foldmark.request.exchanges import until_next
+from foldmark.request.usage import usage_of
+from foldmark.sending.rebuilding import rebuilt
+
+if TYPE_CHECKING:
+    from foldmark.log.log import Agent
+
+BEFORE = 10
+"""Requests among which the answered one before another is looked for."""
+
+SAME = 0.95
+"""The share of a request with which the next one has to begin. The rest may be what Foldmark put at its end."""
+
+
+class Cached(Struct, frozen=True):
+    """What a request cost by its provider's count, and what the cache missed; None where the cache's rules are not
+    known, or the request before it is not."""
+
+    usage: Usage
+    missed: Missed | None
+
+    @property
+    def words(self) -> str:
+        """`read 41,200, wrote 1,800; missed 20,000: a pause of 12 min, …`; empty for a provider that has no cache."""
+        if self.missed is None and not (self.usage.cache_read or self.usage.cache_write):
+            return ""
+        told = f"read {self.usage.cache_read:,}, wrote {self.usage.cache_write:,}"
+        if self.missed is None or not self.missed.reasons:
+            return told
+        much = f"missed {self.missed.tokens:,}: " if self.missed.tokens else ""
+        return f"{told}; {much}{'; '.join(reason.text for reason in self.missed.reasons)}"
+
+    def data(self) -> dict[str, Any]:
+        """As JSON."""
+        told = {"fresh": self.usage.fresh, "read": self.usage.cache_read, "written": self.usage.cache_write}
+        if self.missed is None:
+            return {**told, "held": None, "missed": None, "reasons": []}
+        reasons = [msgspec.to_builtins(reason) for reason in self.missed.reasons]
+        return {**told, "held": self.missed.held, "missed": self.missed.tokens, "reasons": reasons}
+
+
+def cached(agent: "Agent", sent_id: int) -> Cached | None:
+    """What the cache had of one request of the agent; None if what it cost is not known."""
+    found = agent.log.store.newest_sent(agent.id, BEFORE + 1, sent_id)
+    event = found[0].event if found else 0
+    following = agent.log.store.message_after(agent.id, event)
+    while following is not None and following.kind in ANSWER_KINDS:
+        event = following.id
+        following = agent.log.store.message_after(agent.id, event)
+    end = until_next(agent.standing(), [(agent.id, event)])[0].last
+    return _cached(agent, found, end, complete=len(found) <= BEFORE).get(sent_id)
+
+
+def newest_cached(agent: "Agent", limit: int) -> tuple[list[SentRequest], dict[int, Cached]]:
+    """The agent's newest requests, newest first, at most `limit`; and by their ids what the cache had of those of which
+    the cost is known."""
+    found = agent.log.store.newest_sent(agent.id, limit + BEFORE)
+    return found[:limit], _cached(agent, found, END, complete=len(found) < limit + BEFORE)
+
+
+class Newest(NamedTuple):
+    """The requests of an agent's newest answered turn in one line: what was read and written, and where the largest
+    miss came from. `missed` are the tokens of that one."""
+
+    text: str
+    missed: int
+
+
+def newest_turn(agent: "Agent", most: int = 50) -> Newest | None:
+    """What the cache had of the newest answered turn's requests, the newest `most`; None if that is not known, or the
+    provider has no cache."""
+    if not agent.standing().config.caches_prompts:
+        return None
+    sent, found = newest_cached(agent, most)
+    known = [(each, found[each.id]) for each in sent if each.id in found]
+    turn = [(each, one) for each, one in known if each.turn == known[0][0].turn]
+    if not any(one.words for _, one in turn):
+        return None
+    read, wrote = (sum(getattr(one.usage, name) for _, one in turn) for name in ("cache_read", "cache_write"))
+    told = f"Cache: in the newest turn {count(len(turn), 'request')} read {read:,} tokens and wrote {wrote:,}."
+    misses = [(each, one.missed) for each, one in turn if one.missed is not None and one.missed.tokens]
+    if not misses:
+        return Newest(told, 0)
+    worst, why = max(misses, key=lambda miss: miss[1].tokens)
+    others = f" {count(len(misses) - 1, 'other request')} missed less; /context sent lists them." if misses[1:] else ""
+    reasons = "; ".join(reason.text for reason in why.reasons)
+    return Newest(f"{told} Request {worst.id} missed {why.tokens:,}: {reasons}.{others}", why.tokens)
+
+
+def _cached(agent: "Agent", sent: Sequence[SentRequest], until: int, *, complete: bool) -> dict[int, Cached]:
+    """What the cache had of these requests, newest first; `complete` says that the agent sent none before them. What
+    they cost was recorded up to event `until`."""
+    answers = [each for each in reversed(sent) if each.makings.purpose == "answer"]
+    if not answers:
+        return {}
+    found: dict[int, Cached] = {}
+    usages = _usages(agent, answers, until)
+    changes = _operations(agent, answers[0].event, answers[-1].event)
+    before: Answered | None = None
+    for each in answers:
+        if each.id not in usages:
+            continue
+        now = Answered(each, stored_time(each.created_at).timestamp(), usages[each.id])
+        rules = _rules(agent, each)
+        result = None
+        if rules is not None and (before is not None or (complete and each is answers[0])):
+            first = before.sent if before is not None else each
+            between = Between(
+                [change for change in changes if first.event < change[0] <= each.event],
+                partial(_settings, agent, first, each),
+                partial(_begins, agent, first, each),
+            )
+            result = missed(before, now, between, rules, max(rules.lifetime, LIFETIMES[first.makings.cache_ttl]))
+        found[each.id] = Cached(now.usage, result)
+        before = now
+    return found
+
+
+def _usages(agent: "Agent", answers: Sequence[SentRequest], until: int) -> dict[int, Usage]:
+    """What these requests, oldest first, cost by their ids. What one cost is recorded beside what it was estimated at,
+    before the next one is sent."""
+    found: dict[int, Usage] = {}
+    left = list(answers)
+    for event_id in agent.log.store.of_kind("usage", (Segment(agent.id, answers[0].event + 1, until),)):
+        sent = None
+        while left and left[0].event < event_id:
+            sent = left.pop(0)
+        event = agent.log.store.event(event_id)
+        data = (event.data or {}) if event is not None else {}
+        usage = usage_of(data)
+        if sent is None or event is None or usage is None or sent.turn not in (None, event.turn_id):
+            continue
+        if (data.get("provider"), data.get("model"), data.get("estimate")) == (sent.provider, sent.model, sent.tokens):
+            found[sent.id] = usage
+    return found
+
+
+def _rules(agent: "Agent", sent: SentRequest) -> Rules | None:
+    from foldmark.cost.cost import rules_of
+
+    return rules_of(agent.log.model_named(f"{sent.provider}/{sent.model}"))
+
+
+def _settings(agent: "Agent", before: SentRequest, now: SentRequest) -> list[str]:
+    """The settings with another value; not those that one version of Foldmark has and another has not."""
+    texts = (agent.log.store.kept_text(each.makings.hashes["config"]) for each in (before, now))
+    was, then = map(msgspec.json.decode, texts)
+    return sorted(
+        key for key in was.keys() & then.keys() - {"calibration", "model", "cache_ttl"} if was[key] != then[key]
+    )
+
+
+def _begins(agent: "Agent", before: SentRequest, now: SentRequest) -> bool | None:
+    """Whether one request begins with the whole of another, as far as a cache sees it; None if one cannot be made again
+    as it was."""
+    first, second = (rebuilt(agent, each.id) for each in (before, now))
+    if (first.verdict, second.verdict) != ("identical", "identical"):
+        return None
+    return shared(first.request.dialect, first.request.body, second.request.body) >= SAME
+
+
+def _operations(agent: "Agent", after: int, until: int) -> list[tuple[int, str]]:
+    """The agent's operations between two events that change what is sent."""
+    done = agent.log.store.operations(agent.id, after=after, until=until)
+    shaping = recorded(event for event in done if event.kind not in BESIDE_KINDS)
+    return [(event, words(operation)) for event, operation in shaping]

@@ -1,0 +1,310 @@
+"""What a recorded conversation would have cost under another policy: its requests again, billed by a cache that is
+modelled (`foldmark.core.caching`), with the thinking that could still be sent [SPEC 5.3, 5.7]. Nothing is sent, and
+nothing is written."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Sequence
+from itertools import accumulate, islice, pairwise
+from typing import Any, NamedTuple
+
+from msgspec import Struct, structs
+
+from foldmark.core.attached import is_thought
+from foldmark.core.bound import Bound, Thoughts
+from foldmark.core.caching import Beginnings, Bill, Cache, Rules, explicit, managed, stepped
+from foldmark.core.config import Config
+from foldmark.core.events import ANSWER_KINDS, Event
+from foldmark.core.ports import Progress
+from foldmark.core.request import ANSWER, PLAIN, ToolSpec
+from foldmark.cost.history import (
+    Asked,
+    Item,
+    Moment,
+    Pieces,
+    asked,
+    begins_answer,
+    groups_of,
+    moments,
+    own_messages,
+)
+from foldmark.cost.others import Cleared, Trimmed, Whole
+from foldmark.cost.policies import Eager, Sender, Steady
+from foldmark.log.log import Agent
+from foldmark.providers.wires import wire_of
+from foldmark.request.prepare import kept_for, on_the_wire
+from foldmark.request.thinking import options
+from foldmark.request.windowing import Target
+from foldmark.tokens.counting import BYTES_PER_TOKEN, count
+from foldmark.tokens.models import Model
+
+WHOLE: dict[str, Any] = {"sliding_context_tokens": 0, "context_size": 0, "truncation": False}
+
+SENDERS: dict[str, type[Sender]] = {
+    "steady": Steady,
+    "eager": Eager,
+    "full": Whole,
+    "messages": Trimmed,
+    "clearing": Cleared,
+}
+"""What makes the requests of a policy, by its kind: the two of Foldmark, the whole history, the newest messages, and
+the whole history of which the provider clears tool results."""
+
+
+class Policy(Struct, frozen=True):
+    """How requests are made: one of the kinds of `SENDERS`, the `budget` in tokens, and for `steady` the low water and
+    whether the end of a turn is a boundary. `changes` are further changes to the agent's settings."""
+
+    kind: str
+    budget: int
+    low_water: float | None = None
+    ends: bool = False
+    changes: dict[str, Any] = {}
+
+    @property
+    def name(self) -> str:
+        """What a person calls it."""
+        match self.kind:
+            case "full":
+                return "full history"
+            case "messages":
+                return "newest messages"
+            case "clearing":
+                return "provider clearing"
+            case "steady" if self.low_water is not None:
+                return f"steady {self.low_water:g}" + (", turns' ends" if self.ends else "")
+        return self.kind
+
+    def applied(self, config: Config) -> Config:
+        """The settings under this policy. Calls count as made by whichever model is asked."""
+        changes: dict[str, Any] = {"context_policy": "eager" if self.kind == "eager" else "steady"}
+        if self.kind in ("eager", "steady"):
+            changes |= {"sliding_context_tokens": self.budget}
+            changes |= {"sliding_context_low_water": self.low_water} if self.low_water is not None else {}
+        else:
+            changes |= WHOLE
+        # What was summed up is what the window of that time had cut, and no other.
+        return structs.replace(config, isolation=False, window_summary=False, **changes, **self.changes)
+
+
+class Tariff(NamedTuple):
+    """What cached tokens cost: `read` and `write` as shares of the price of a fresh one, which is `input` dollars a
+    million, None where nobody knows."""
+
+    read: float
+    write: float
+    input: float | None = None
+
+    def cost(self, bill: Bill) -> float:
+        """What a bill is worth in fresh tokens."""
+        return bill.fresh + bill.written * self.write + bill.read * self.read
+
+    def shown(self, cost: float) -> str:
+        """So many fresh tokens' worth as a person reads it: in dollars where the price is known."""
+        return f"{cost:,.0f}" if self.input is None else f"${cost * self.input / 1e6:,.2f}"
+
+
+class Replayed(Struct, frozen=True):
+    """A conversation under one policy: what each request costs, the tokens that had been sent before and yet were not
+    read from the cache, how often the beginning of the window moved, and what became of thinking."""
+
+    policy: Policy
+    billed: tuple[Bill, ...]
+    rewritten: int
+    moves: int
+    thoughts: Thoughts
+
+    @property
+    def total(self) -> Bill:
+        """All requests together."""
+        return Bill(*map(sum, zip(*self.billed, strict=True))) if self.billed else Bill(0, 0, 0)
+
+    @property
+    def largest(self) -> int:
+        """The tokens of the largest request."""
+        return max((each.tokens for each in self.billed), default=0)
+
+    @property
+    def mean(self) -> int:
+        """The tokens of a request on the average."""
+        return self.total.tokens // max(1, len(self.billed))
+
+
+def answered(agent: Agent, provider: str, model: str) -> int:
+    """The tokens of all that the model answered, thinking excepted: the text and the calls that are recorded."""
+    answers = (event for event in own_messages(agent) if event.kind in ANSWER_KINDS)
+    return sum(count(provider, model, event.content.encode()) for event in answers)
+
+
+def thought_about(agent: Agent) -> frozenset[int]:
+    """The answers for which thinking is recorded, each by the event that it begins with."""
+    found, answer = set[int](), 0
+    before: Event | None = None
+    for event in own_messages(agent):
+        answer, before = event.id if begins_answer(before, event) else answer, event
+        if event.kind in ANSWER_KINDS and any(map(is_thought, (event.data or {}).get("blocks") or ())):
+            found.add(answer)
+    return frozenset(found)
+
+
+def tariff_of(known: Model) -> Tariff:
+    """What cached tokens of a model cost; where nothing is known of that, as much as others."""
+    read, write = known.cache_read, known.cache_write
+    return Tariff(1.0 if read is None else read, 1.0 if write is None else write, known.input_price)
+
+
+def rules_of(known: Model) -> Rules | None:
+    """How the cache of a model works; None if it has none.
+
+    Where writing costs, whoever keeps beginnings without being told keeps few of them: OpenAI since GPT-5.6.
+    """
+    if known.caching == "none":
+        return None
+    if known.caching == "explicit":
+        return explicit(known.cache_least)
+    if known.cache_write is not None and known.cache_write > 1:
+        return managed(known.cache_least)
+    return stepped(known.cache_least, known.cache_step)
+
+
+def replay(
+    agent: Agent,
+    policies: Sequence[Policy],
+    provider: str,
+    model: str,
+    *,
+    rules: Rules | None,
+    tools: Sequence[ToolSpec] = (),
+    limit: int | None = None,
+    pauses: bool = True,
+    progress: Progress | None = None,
+) -> list[Replayed]:
+    """The conversation's requests to a model once more under each policy, and what its cache makes of them.
+
+    `limit` is the tokens that the model takes; without `pauses` every request follows on the one before it at once.
+    Thinking counts where some was recorded, else as if every answer had begun with a block; it weighs nothing.
+    `progress` is told of requests made, out of all. Raises CommandError for an unknown provider, StoreError.
+    """
+    name = "gemini" if provider == "google" else provider
+    config, wire = agent.standing().config, wire_of(name, agent.log.given.dialects)
+    asks = options(wire, model, config, PLAIN.output, ANSWER)
+    target = Target(name, wire, model, tuple(on_the_wire(tools).values()), asks)
+    known: dict[Any, Item] = {}
+    found = asked(agent)
+    every = {each.answer for each in found}
+    thought = thought_about(agent) & every or every
+    ledgers, hour = [], False
+    for policy in policies:
+        sender = SENDERS[policy.kind](Pieces(target, policy.applied(config), known), limit)
+        if isinstance(sender, Steady):
+            sender.ends = policy.ends
+        if isinstance(sender, Trimmed):
+            sender.fit(policy.budget, groups_of(own_messages(agent)))
+        ledgers.append(_Ledger(policy, sender, Cache(rules, BYTES_PER_TOKEN.get(provider, 4.0))))
+    for number, (each, now) in enumerate(moments(agent, found, wire.reads)):
+        if rules is not None and (now.opened or not now.plain):
+            opener = now.spans[-1].unit.events[0] if now.spans else None
+            hour = kept_for(now.at, config, name, wire, opener) == "1h"
+        for place, ledger in enumerate(ledgers):
+            ledger.add(each, now, each.moment if pauses else float(number), thought, hour=hour)
+            if progress:
+                progress(number * len(ledgers) + place + 1, len(found) * len(ledgers))
+    return [ledger.closed() for ledger in ledgers]
+
+
+class _Ledger:
+    """Bills of one policy as its requests come."""
+
+    def __init__(self, policy: Policy, sender: Sender, cache: Cache) -> None:
+        self._policy, self._sender, self._pieces, self._cache = policy, sender, sender.pieces, cache
+        self._request, self._bound = Beginnings(), Bound()
+        self._items: list[Item] = []
+        # Of the newest request: its blocks and bytes up to the end of each item, and which items are answers that began
+        # with thinking.
+        self._blocks: list[int] = []
+        self._sizes: list[int] = []
+        self._answers: list[tuple[int, int]] = []
+        self._seen: set[object] = set()
+        self._billed: list[Bill] = []
+        self._rewritten = self._moves = 0
+
+    def add(self, asked: Asked, now: Moment, at: float, thought: Collection[int], *, hour: bool) -> None:
+        """Count the request at a moment; `at` is when it is sent, in seconds; `hour` whether it is kept so long."""
+        items = self._sender.request(now)
+        same = _same(self._items, items)
+        self._moves += bool(self._items) and _oldest(self._items) != _oldest(items)
+        shared, answers = self._go_on(items, same, thought)
+        marks = self._marks(now.turn)
+        among = sum(each >= len(items[0].blocks) for each in marks)
+        size = self._sizes[-1] + among * self._pieces.mark - (len(items) > 1)
+        tokens = self._pieces.ruler.tokens(size)
+        bill = self._cache.bill(self._request, marks, tokens, at, hour=hour)
+        self._billed.append(bill)
+        self._count(bill, same)
+        self._bound.add(self._request, shared, answers, asked.answer if asked.answer in thought else None)
+
+    def closed(self) -> Replayed:
+        """What was counted."""
+        return Replayed(self._policy, tuple(self._billed), self._rewritten, self._moves, self._bound.thoughts)
+
+    def _go_on(self, items: Sequence[Item], same: int, thought: Collection[int]) -> tuple[int, list[int]]:
+        """Go on to the request of these items; how many answers with thinking both hold, and the others in it."""
+        # Done for every item of every request, so with as little of Python as may be.
+        for each in (self._items, self._blocks, self._sizes):
+            del each[same:]
+        shared = bisect_left(self._answers, (same, 0))
+        del self._answers[shared:]
+        new = items[same:]
+        self._request.follow(self._blocks[-1] if same else 0, [block for item in new for block in item.blocks])
+        sizes = [item.size for item in new]
+        sent = [(place, item) for place, item in enumerate(new) if item.blocks]
+        last = next((item for item in reversed(self._items) if item.blocks), items[0])
+        for (_, before), (place, item) in pairwise([(0, last), *sent]):
+            if before.roles[1] == item.roles[0]:
+                sizes[place] += self._pieces.seam(before, item)
+        self._sizes += islice(accumulate(sizes, initial=self._sizes[-1] if same else 0), 1, None)
+        self._blocks += islice(
+            accumulate([len(i.blocks) for i in new], initial=self._blocks[-1] if same else 0), 1, None
+        )
+        self._answers += [(place, item.event) for place, item in enumerate(new, same) if item.event in thought]
+        self._items += new
+        return shared, [event for _, event in self._answers[shared:]]
+
+    def _count(self, bill: Bill, same: int) -> None:
+        """Count what was sent before and is not read, in tokens."""
+        upto = self._request.upto
+        read = (bill.read + 1) * upto[-1] // max(1, bill.tokens)
+        blocks = bisect_right(upto, read)
+        first = bisect_right(self._blocks, blocks)
+        again = sum(item.size for item in self._items[first:] if (item.event or item) in self._seen)
+        self._rewritten += self._pieces.ruler.tokens(again)
+        self._seen.update(item.event or item for item in self._items[same:])
+
+    def _marks(self, turn: int | None) -> list[int]:
+        """Where the breakpoints of the wires stand: behind the system prompt, what was settled a turn ago, what is
+        settled, and everything."""
+        marks = [index for index, block in enumerate(self._items[0].blocks) if block.marked]
+        settled = self._before(len(self._items), turn)
+        turns = [] if settled == 1 else [self._before(settled, self._items[settled - 1].turn), settled]
+        for end in (*turns, len(self._items)):
+            if end > 1 and (block := self._blocks[end - 1] - 1) not in marks:
+                marks.append(block)
+        return marks
+
+    def _before(self, end: int, turn: int | None) -> int:
+        """How many of the first `end` items stand in front of a turn at their end, the head among them."""
+        while end > 1 and (self._items[end - 1].group is None or self._items[end - 1].turn == turn):
+            end -= 1
+        return end
+
+
+def _same(before: Sequence[Item], items: Sequence[Item]) -> int:
+    """Return the number of leading items that both requests share."""
+    low, high = 0, min(len(before), len(items))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if before[low:middle] == items[low:middle] else (low, middle - 1)
+    return low
+
+
+def _oldest(items: Sequence[Item]) -> int | None:
+    return next((item.event for item in items if item.event), None)

@@ -1,0 +1,347 @@
+"""A recorded conversation as the simulator reads it: the moments at which a model was asked, and pieces of requests,
+each made once for all requests that hold it [SPEC 5.3]. Nothing is written."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct, structs
+
+from foldmark.core import prompt as prompts
+from foldmark.core.caching import Block, blocks
+from foldmark.core.codec import stored_time
+from foldmark.core.config import Config
+from foldmark.core.events import ANSWER_KINDS, Drop, Event, Restore
+from foldmark.core.native import begins, in_place
+from foldmark.core.prompt import Layer, Prompt
+from foldmark.core.replay import recorded
+from foldmark.core.segments import END, Segment, Segments, subtract, until
+from foldmark.core.view import Calls, Exchange, Said, Step, Used, pair, view
+from foldmark.core.weight import weigh
+from foldmark.core.window import Unit, Units
+from foldmark.log.log import Agent
+from foldmark.request.natives import read_as, read_by
+from foldmark.request.once import once
+from foldmark.request.standing import Standing
+from foldmark.request.windowing import Target
+from foldmark.tokens.counting import BytesRuler, ruler, uncalibrated
+
+SHAPING = ("config", "scratchpad", "state", "system")
+"""Kinds of events that shape requests and are no messages of a turn."""
+
+CLEARED = "[Old tool result content cleared]"
+"""What a provider that clears tool results puts in their place, more or less."""
+
+
+class Asked(NamedTuple):
+    """A moment at which the model was asked: where the agent stood, when (seconds), the turn, and the event with which
+    its answer begins."""
+
+    at: Standing
+    moment: float
+    turn: int | None
+    answer: int
+
+
+def asked(agent: Agent) -> list[Asked]:
+    """Every moment of the agent's own history at which its model was asked: before each answer, and in a turn that
+    calls tools before each of its steps.
+
+    What is no longer visible counts: it was asked. But turns that were dropped behind the last message are left out
+    from the beginning: they are the abandoned branches of an imported session. Time never runs backwards here,
+    whatever the records say. Raises StoreError.
+    """
+    gone = _dropped_at_the_end(agent)
+    earliest = max(1, agent.standing().record.fork_event)
+    found: list[Asked] = []
+    moment = 0.0
+    before: Event | None = None
+    for event in own_messages(agent):
+        if begins_answer(before, event) and event.id > earliest:
+            found.append(Asked(_without(agent.stood(event.id - 1), gone), moment, event.turn_id, event.id))
+        moment, before = max(moment, stored_time(event.created_at).timestamp()), event
+    return found
+
+
+def own_messages(agent: Agent) -> Iterator[Event]:
+    """The agent's own messages, without turns that were dropped behind the last one."""
+    now = agent.standing()
+    return now.store.messages(subtract((Segment(agent.id, 1, now.newest),), _dropped_at_the_end(agent)))
+
+
+class Group(Struct, eq=False):
+    """Messages that are sent together: one message, or calls with their results and the text in front of them."""
+
+    first: Event
+    events: tuple[Event, ...]
+    results: tuple[int, ...]
+
+
+class Span(NamedTuple):
+    """A turn among what is visible: at which message and at which group it begins, and the bytes that weigh on all up
+    to its end."""
+
+    unit: Unit
+    at: int
+    begin: int
+    upto: int
+
+
+class Moment(Struct):
+    """What is visible when the model is asked, in the order of the log: messages, groups and turns.
+
+    The first `old` groups are those of the moment before; `plain` says that nothing but messages came since, `opened`
+    that a turn was opened. It is one object that goes on, so that a moment costs what is new.
+    """
+
+    at: Standing
+    turn: int | None = None
+    events: list[Event] = []
+    groups: list[Group] = []
+    places: dict[int, int] = {}
+    old: int = 0
+    plain: bool = False
+    opened: bool = True
+    _spans: list[Span] = []
+    _new: list[Event] = []
+
+    def follow(self, new: list[Event], *, goes_on: bool) -> None:
+        """Take up what is new: behind what is there if the conversation `goes_on`, otherwise in its place."""
+        calls = {event.id for event in new if event.kind == "tool_call"}
+        late = any((e.kind == "tool_result" and e.answers not in calls) or begins(e) < e.id for e in new)
+        if goes_on and not late:
+            self.events += new
+            self._new += new
+        else:
+            self.events = [*self.events, *new] if goes_on else new
+            self.groups, self.places, self._spans, self._new = [], {}, [], self.events[:]
+        self.old = len(self.groups)
+        self.groups += groups_of(new if self.old else self.events)
+        self.places |= {e.id: i for i in range(self.old, len(self.groups)) for e in self.groups[i].events}
+
+    @property
+    def spans(self) -> list[Span]:
+        """The turns, oldest first; those that changed are found again when somebody asks."""
+        if not self._new:
+            return self._spans
+        last = self._spans.pop() if self._spans else None
+        if last and any(event.turn_id is not None and event.turn_id < last.unit.opener for event in self._new):
+            self._spans, last = [], None
+        at, upto = last.at if last else 0, self._spans[-1].upto if self._spans else 0
+        units = Units(reversed(self.events[at:]))
+        for index in reversed(range(units.all())):
+            unit = units[index]
+            found = [self.places[event.id] for event in unit.events if event.id in self.places]
+            upto += sum(map(weigh, unit.events))
+            self._spans.append(Span(unit, at, min(found, default=len(self.groups)), upto))
+            at += len(unit.events)
+        self._new = []
+        return self._spans
+
+
+def moments(agent: Agent, found: Sequence[Asked], reader: str) -> Iterator[tuple[Asked, Moment]]:
+    """What was visible at each of these moments, for a provider that reads summaries as `reader`."""
+    if not found:
+        return
+    now, others, newest = Moment(found[0].at), _others(agent), 0
+    for each in found:
+        at = read_by(each.at, read_as(reader))
+        goes_on = bool(newest) and at.fold.segments == now.at.fold.segments
+        shown = subtract(at.visible, until(at.visible, newest)) if goes_on else at.visible
+        now.plain = (
+            goes_on and at.fold == now.at.fold and bisect_right(others, newest) == bisect_right(others, at.newest)
+        )
+        now.opened = each.turn != now.turn
+        now.at, now.turn, newest = at, each.turn, at.newest
+        now.follow([event for event in at.store.messages(shown) if event.kind != "system"], goes_on=goes_on)
+        yield each, now
+
+
+def groups_of(events: Iterable[Event]) -> list[Group]:
+    """Messages, in the order of the log, by what is sent together."""
+    return [_group(each) for each in pair(in_place(events))[0]]
+
+
+def _group(found: Event | Exchange) -> Group:
+    if isinstance(found, Event):
+        return Group(found, (found,), ())
+    text = [found.text] if found.text is not None else []
+    results = [result for _, result in found.calls if result is not None]
+    events = (*text, *(call for call, _ in found.calls), *results)
+    return Group(events[0], events, tuple(sorted(each.id for each in results)))
+
+
+class Item(Struct, eq=False):
+    """A piece of requests: its blocks, the bytes that it adds, the group that it is of, None for what is none, the
+    roles with which it begins and ends, and the first event of the group with its turn, 0 and None without one."""
+
+    blocks: tuple[Block, ...]
+    size: int
+    group: Group | None = None
+    roles: tuple[str, str] = ("", "")
+    event: int = 0
+    turn: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.group is not None:
+            self.event, self.turn = self.group.first.id, self.group.first.turn_id
+
+
+class Pieces:
+    """Makes pieces of requests under one policy's settings, each of them once; policies share what is `known`."""
+
+    def __init__(self, target: Target, config: Config, known: dict[Any, Item]) -> None:
+        self.target, self.config, self._known = target, config, known
+        self._active: dict[tuple[int, ...], Item] = {}
+        self.plain = BytesRuler(uncalibrated(target.provider, target.model))
+        self.ruler = self.calibrated(config.calibration)
+        self._settings = (
+            config.truncation,
+            config.truncate_shape,
+            config.truncate_recent,
+            config.truncate_active,
+            config.truncate_inactive,
+        )
+
+    def calibrated(self, calibration: dict[str, float]) -> BytesRuler:
+        """What measures requests with such a calibration."""
+        found = ruler(self.target.provider, self.target.model, structs.replace(self.config, calibration=calibration))
+        return found if isinstance(found, BytesRuler) else self.plain
+
+    def head(self, layers: Sequence[Layer], *, anchors: bool, alone: bool = False) -> Item:
+        """What stands in front of the messages: tools and the system field, with its `anchors` or without them; with
+        the message that a request without any has if it is to stand `alone`."""
+        prompt = prompts.assemble(layers, view((), self.target.wire.dialect, self.config))
+        prompt = prompt._replace(steps=prompt.steps if alone else (), anchors=prompt.anchors if anchors else "")
+        key = prompt.stable, prompt.anchors, alone
+        if key not in self._known:
+            body, size = self._encoded(prompt, tools=True)
+            self._known[key] = Item(tuple(blocks(self.target.wire.dialect, body)), size)
+        return self._known[key]
+
+    @once
+    def mark(self) -> int:
+        """The bytes of a breakpoint among the messages."""
+        prompt = Prompt("", (Said("user", "."), *_ANSWERED))
+        return self._encoded(prompt._replace(settled=1))[1] - self._encoded(prompt)[1]
+
+    def seam(self, before: Item, after: Item) -> int:
+        """The bytes that two pieces have more when one stands behind the other: messages of one role may become one."""
+        role = after.roles[0]
+        return self._seams.get(role, 0) if before.roles[1] == role else 0
+
+    @once
+    def _seams(self) -> dict[str, int]:
+        found = {}
+        for role, front in (("user", _ANSWERED), ("assistant", _ASKED)):
+            none, one, two = (self._encoded(Prompt("", (*front, *[Said(role, ".")] * n)))[1] for n in range(3))
+            found[role] = two - one - (one - none)
+        return found
+
+    def note(self, text: str) -> Item:
+        """A text that stands among the messages."""
+        if text not in self._known:
+            self._known[text] = self._item((Said("user", text),), None)
+        return self._known[text]
+
+    def over(self, group: Group, evicted: Mapping[int, int]) -> Item:
+        """A group of a turn that is over."""
+        return self._made(group, evicted, END, 0, 0)
+
+    def active(self, group: Group, evicted: Mapping[int, int], recent: int | None = None, oldest: int = 0) -> Item:
+        """A group of the active turn of which the newest results, so many, are recent (all by default), and the oldest,
+        so many, are cut as if the turn were over."""
+        recent = len(group.results) if recent is None else recent
+        if evicted:
+            return self._made(group, evicted, 0, recent, oldest)
+        key = group.first.id, group.events[-1].id, len(group.events), recent, oldest
+        found = self._active.get(key)  # asked for every message of a turn at each of its steps
+        if found is None:
+            found = self._active[key] = self._made(group, evicted, 0, recent, oldest)
+        return found
+
+    def cleared(self, group: Group, evicted: Mapping[int, int], oldest: int) -> Item:
+        """A group without the contents of its oldest results, so many."""
+        gone = group.results[:oldest]
+        events = tuple(
+            structs.replace(event, content=CLEARED, data={**(event.data or {}), "blocks": []})
+            if event.id in gone
+            else event
+            for event in group.events
+        )
+        return self._made(
+            Group(events[0], events, group.results), evicted, 0, len(group.results), 0, of=group, clear=len(gone)
+        )
+
+    def _made(
+        self,
+        group: Group,
+        evicted: Mapping[int, int],
+        since: int,
+        recent: int,
+        oldest: int,
+        of: Group | None = None,
+        clear: int = 0,
+    ) -> Item:
+        gone = tuple(each for each in group.results if each in evicted) if evicted else ()
+        first = group.first
+        key = first.id, group.events[-1].id, len(group.events), since, recent, oldest, gone, clear, self._settings
+        if key not in self._known:
+            config = structs.replace(self.config, truncate_recent_count=recent)
+            wire, since = self.target.wire, since or first.turn_id or 0
+            shown = view(
+                group.events, wire.dialect, config, 0, since, evicted=evicted, reader=wire.reads, oldest=oldest
+            )
+            self._known[key] = self._item(shown.steps, of or group)
+        return self._known[key]
+
+    def _item(self, steps: Sequence[Step], group: Group | None) -> Item:
+        if not steps:
+            return Item((), 0, group)
+        begins = "assistant" if isinstance(steps[0], Calls) else steps[0].role
+        ends = "user" if isinstance(steps[-1], Calls) else steps[-1].role
+        front = Prompt("", _ASKED if begins == "assistant" else _ANSWERED)
+        body, size = self._encoded(front._replace(steps=(*front.steps, *steps)))
+        before, bare = self._encoded(front)
+        dialect = self.target.wire.dialect
+        return Item(tuple(blocks(dialect, body)[len(blocks(dialect, before)) :]), size - bare, group, (begins, ends))
+
+    def _encoded(self, prompt: Prompt, *, tools: bool = False) -> tuple[dict[str, Any], int]:
+        to = self.target
+        body = to.wire.encode(to.model, prompt, to.tools if tools else (), to.options)
+        return body, self.ruler.size(body, msgspec.json.encode(body), prompt.media)
+
+
+_ASKED = (Calls("", (Used("c", "n", "{}", "", False, None),)),)
+_ANSWERED = (*_ASKED, Said("assistant", "."))
+"""What stands in front of a piece that is measured, so that it adds what it adds to a whole request."""
+
+
+def _others(agent: Agent) -> list[int]:
+    """The events of the agent's own that shape requests and are no messages of a turn, in order."""
+    now = agent.standing()
+    own = (Segment(agent.id, 1, now.newest),)
+    return sorted(each for kind in SHAPING for each in now.store.of_kind(kind, own))
+
+
+def begins_answer(before: Event | None, event: Event) -> bool:
+    """Return True for the first event of an answer, given the message before it."""
+    goes_on = before is not None and before.kind in ANSWER_KINDS and before.turn_id == event.turn_id
+    return event.kind in ANSWER_KINDS and not goes_on
+
+
+def _dropped_at_the_end(agent: Agent) -> Segments:
+    now = agent.standing()
+    newest = next(now.store.messages((Segment(agent.id, 1, now.newest),), newest_first=True), None)
+    last = recorded(now.store.operations(agent.id, after=newest.id if newest else 0))
+    restored = {operation.target for _, operation in last if isinstance(operation, Restore)}
+    drops = [each for id, each in last if isinstance(each, Drop) and id not in restored]
+    return tuple(segment for drop in drops for segment in drop.ranges)
+
+
+def _without(at: Standing, gone: Segments) -> Standing:
+    if not gone:
+        return at
+    fold = structs.replace(at.fold, segments=subtract(at.fold.segments, gone))
+    return structs.replace(at, fold=fold, size=at.store.size(until(fold.segments, at.newest)))

@@ -1,0 +1,144 @@
+"""Taking single tool results out of what is sent, and offering those that are stale [SPEC 5.7]."""
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from foldmark.core.codec import count_tokens
+from foldmark.core.errors import CommandError
+from foldmark.core.events import Event, Evict
+from foldmark.core.eviction import is_longer, placeholder
+from foldmark.core.segments import END, Segment, contains, intersect
+from foldmark.core.superseded import Superseded, superseded
+from foldmark.core.wording import count, listing, one_line
+from foldmark.operations.effects import Result
+from foldmark.operations.history import results_named
+from foldmark.request.standing import Standing
+
+if TYPE_CHECKING:
+    from foldmark.log.log import Agent
+
+
+def eviction(at: Standing, wanted: Iterable[int | tuple[int, int]]) -> Evict:
+    """Tool results in the context, each named by its id, or a range of ids (first, last) by those in it that are not
+    evicted yet and longer than their placeholder. Raises CommandError for what cannot be evicted."""
+    found: set[int] = set()
+    for each in wanted:
+        found |= _results_between(at, *each) if isinstance(each, tuple) else {_result(at, each)}
+    if not found:
+        raise CommandError(f"no tool result was named; {_newest_results(at)}")
+    return Evict(tuple(sorted(found)))
+
+
+def _result(at: Standing, event_id: int) -> int:
+    message = next(iter(at.store.lookup([event_id])), None) if 0 < event_id < END else None
+    if message is None or not contains(at.lineage, message.agent_id, message.id):
+        wrong = f"there is no event {event_id} in this conversation"
+    elif message.kind == "tool_call":
+        results = at.store.results([message])
+        result = f"its result is {results[0].id}" if results else "it has no result"
+        wrong = f"event {event_id} is a tool call, not a tool result; {result}"
+    elif message.kind != "tool_result":
+        wrong = f"event {event_id} is of kind '{message.kind}', not a tool result"
+    elif not contains(at.visible, message.agent_id, message.id) or at.store.erased_by(event_id) is not None:
+        wrong = f"result {event_id} is not in the context; `/context explain {event_id}` says why"
+    elif event_id in at.fold.evicted:
+        by = at.fold.evicted[event_id]
+        wrong = f"result {event_id} is evicted already" + (f"; `/restore {by}` takes that back" if by else "")
+    else:
+        return event_id
+    raise CommandError(f"{wrong}; {_newest_results(at)}")
+
+
+def _results_between(at: Standing, first: int, last: int) -> set[int]:
+    if first > last:
+        raise CommandError(f"a range of ids goes from the lower to the higher one, unlike {first}-{last}")
+    agents = {segment.agent for segment in at.visible}
+    spans = intersect(at.visible, [Segment(agent, first, min(last, at.newest)) for agent in sorted(agents)])
+    evicted = at.fold.evicted
+    found = {each.id for each in at.store.messages(spans) if is_longer(each) and each.id not in evicted}
+    if not found:
+        raise CommandError(f"no tool result from {first} to {last} can be evicted; {_newest_results(at)}")
+    return found
+
+
+def _newest_results(at: Standing) -> str:
+    """The results that there are, for an error message."""
+    newest = islice(at.store.messages(at.visible, newest_first=True), 200)
+    there_is = [each.id for each in newest if is_longer(each) and each.id not in at.fold.evicted][:6]
+    return f"its newest results: {listing(reversed(there_is))}" if there_is else "no result can be evicted now"
+
+
+ABOUT = 60
+"""Characters of a call's arguments, or of a path, that a line shows."""
+
+
+class SentResult(Struct, frozen=True):
+    """A tool result of the next request: its event and its call, the tokens that its eviction would save there, and
+    what made it stale if anything did."""
+
+    result: Event
+    call: Event
+    tokens: int
+    stale: Superseded | None
+
+    def data(self) -> dict[str, Any]:
+        """As JSON."""
+        found: dict[str, Any] = {"id": self.result.id, "tool": self.tool, "tokens": self.tokens}
+        if self.stale is not None:
+            found |= {"path": self.stale.path, "superseded_by": self.stale.by, "how": self.stale.how}
+        return found
+
+    @property
+    def tool(self) -> str:
+        """The name of the tool."""
+        return str((self.call.data or {}).get("name", ""))
+
+    def line(self) -> str:
+        """`12 · read_file a.py · ~1,200 tokens · read again by call 30`."""
+        about = self.call.content if self.stale is None else self.stale.path
+        about = about if len(about) <= ABOUT else f"{about[:ABOUT]}…" if self.stale is None else f"…{about[-ABOUT:]}"
+        parts = [str(self.result.id), one_line(f"{self.tool} {about}"), f"~{count(self.tokens, 'token')}"]
+        if self.stale is not None:
+            parts.append(f"{'read again' if self.stale.how == 'read' else 'written'} by call {self.stale.by}")
+        return " · ".join(parts)
+
+
+def sent_results(agent: "Agent") -> list[SentResult]:
+    """The tool results of the next request whose eviction would save something, in order. Cost follows the window."""
+    store, found = agent.log.store, []
+    for part in agent.request().manifest.parts:
+        if part.kind == "tool_result" and part.event is not None:
+            result = store.event(part.event)
+            call = store.event(result.answers) if result is not None and result.answers is not None else None
+            if result is not None and call is not None:
+                saved = count_tokens(part.text, None) - count_tokens(placeholder(result, result.id), None)
+                found.append((call, result, 0 if part.how == "evicted" else saved))
+    stale = {each.result: each for each in superseded((call, result) for call, result, _ in found)}
+    return [SentResult(result, call, saved, stale.get(result.id)) for call, result, saved in found if saved > 0]
+
+
+def evict(
+    agent: "Agent", wanted: Iterable[int | tuple[int, int]], *, actor: str = "human", reason: str | None = None
+) -> Result:
+    """Record the eviction of these results; the result says what it took out of requests. Raises as `eviction`."""
+    receipt = agent.operate(lambda at: eviction(at, wanted), actor=actor, reason=reason)
+    operation = receipt.operation
+    assert isinstance(operation, Evict)
+    named = results_named(operation.results)
+    text = f"{named[0].upper()}{named[1:]} evicted: a one-line placeholder is sent instead."
+    return Result(text, receipt.event_id, {"results": list(operation.results)}, effect=receipt)
+
+
+def stale_results(agent: "Agent") -> list[SentResult]:
+    """Those of the next request's results that a later read or write has made stale."""
+    return [each for each in sent_results(agent) if each.stale is not None]
+
+
+def question(offered: list[SentResult]) -> str:
+    """What a person is asked before stale results are evicted."""
+    what, tokens = count(len(offered), "stale result"), sum(each.tokens for each in offered)
+    lines = [f"  {each.line()}" for each in offered]
+    return "\n".join([*lines, f"Evict {what} (~{count(tokens, 'token')} of the next request)?"])

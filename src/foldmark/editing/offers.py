@@ -1,0 +1,378 @@
+"""What a person is offered to forget or to keep, and what becomes of their answer [SPEC 4.2].
+
+The one place where a filter is agreed to: the chat, `foldmark do`, the runtime and the MCP server all come here. A
+person's `yes`, `no`, `all but 2` and `only 1 3` are understood and carried out without a model.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
+
+from foldmark.core.consent import chosen, is_no, is_yes
+from foldmark.core.errors import CommandError, FoldmarkError, ProviderError
+from foldmark.core.events import Filter
+from foldmark.core.matching import Candidate, MatchRange, ranges
+from foldmark.core.ports import Size
+from foldmark.core.segments import Segment, contains, intersect, subtract
+from foldmark.core.wording import count, listing, one_line
+from foldmark.editing.matching import Candidates, matched
+from foldmark.log.asking import NOBODY, Asking
+from foldmark.operations import decide
+from foldmark.operations.effects import Effect, Result
+from foldmark.operations.receipts import Receipt
+from foldmark.request.exchanges import closure
+from foldmark.request.planning import Planning, Preview, offer, offered, passed, planning, previewed, talk
+from foldmark.request.standing import Standing
+
+if TYPE_CHECKING:
+    from foldmark.log.log import Agent
+
+RANGES = 100
+"""Maximum number of ranges that the text of an offer lists."""
+
+CRITERIA = 200
+"""Characters of the criteria that it shows."""
+
+
+ENDED = "Planning has ended; nothing was forgotten."
+"""What is said where a message ended a planning conversation."""
+
+
+class Offer(Effect, frozen=True):
+    """What would happen on a yes. `id` is the event of the preview; `along` are messages that go or stay with those
+    matched, so that no call is parted from its result; `before` and `after` are the context without the planning."""
+
+    id: int
+    mode: str
+    criteria: str
+    ids: tuple[int, ...]
+    ranges: tuple[MatchRange, ...]
+    matched: Size
+    along: tuple[int, ...]
+    along_tokens: int
+    before: Size
+    after: Size
+
+    def data(self) -> dict[str, Any]:
+        """As JSON: the ranges are numbered from 1."""
+        shown = [{"number": number, **to_builtins(each)} for number, each in enumerate(self.ranges, 1)]
+        return {
+            "offer": self.id,
+            "mode": self.mode,
+            "criteria": self.criteria,
+            "ids": list(self.ids),
+            "ranges": shown,
+            **self.matched._asdict(),
+            "along": {"ids": list(self.along), "tokens": self.along_tokens},
+            "before": self.before._asdict(),
+            "after": self.after._asdict(),
+        }
+
+    def lines(self, most: int = RANGES) -> list[str]:
+        """The ranges by number, what goes along, and the context before and after."""
+        found = [f"  {number}. {_range(each)}" for number, each in enumerate(self.ranges[:most], 1)]
+        if more := len(self.ranges) - len(found):
+            found.append(f"  … and {count(more, 'more range')}, to message {self.ranges[-1].last}")
+        if self.along:
+            verb = "goes" if len(self.along) == 1 else "go"
+            found.append(
+                f"  Along {verb if self.mode == 'forget' else 'stay' + 's' * (len(self.along) == 1)}, so that no tool "
+                f"call is parted from its result: {listing(self.along)} (~{count(self.along_tokens, 'token')})"
+            )
+        found.append(f"  Context: {_size(self.before)} before, {_size(self.after)} after")
+        return found
+
+    @property
+    def title(self) -> str:
+        """`Forget 4 messages (~62 tokens) about “tables”`."""
+        what = f"{_size(self.matched)} {'about' if self.mode == 'forget' else 'containing'}"
+        what = f"{what} “{_short(self.criteria)}”"
+        if self.mode == "forget":
+            return f"Forget {what}"
+        gone = count(self.before.messages - self.after.messages, "message")
+        return f"Keep {what}, and forget everything else ({gone})"
+
+    def shown(self, price: Sequence[str]) -> str:
+        """What a person is shown and asked; `price` are lines on what the next request would cost."""
+        count_of = len(self.ranges)
+        numbered = "" if count_of < 2 else ", all but 2, only 1" if count_of == 2 else ", all but 2, only 1 3"
+        answers = f"Nothing has changed yet. Answer yes, no{numbered}, or say what else to look for."
+        told = [*self.lines(), *(f"  {line[0].upper()}{line[1:]}" for line in price)]
+        return "\n".join([f"{self.title}?", *told, f"{answers} Anything else leaves all as it is."])
+
+
+def question(at: Standing) -> str:
+    """Return the open offer in a few words, for a prompt; empty if there is none. Reads no message."""
+    preview = offer(at)
+    return "" if preview is None else f"{preview.mode} {count(len(preview.ids), 'message')}?"
+
+
+def open_offer(at: Standing) -> Offer | None:
+    """The offer that waits for an answer; None if there is none."""
+    preview = offer(at)
+    return None if preview is None else described(at, preview)
+
+
+def standing_offer(agent: "Agent") -> Result:
+    """What a person is shown at the end of a turn of a planning conversation, whatever the model has said."""
+    at = agent.standing()
+    found, open_one = open_offer(at), _open(at)
+    if found is not None:
+        return _priced(agent, found)
+    if open_one.preview is not None and not open_one.preview.ids:
+        return Result(nothing(open_one.preview.criteria))
+    return Result("Nothing was forgotten: the model has previewed nothing. Say what to look for, or go on.")
+
+
+def _priced(agent: "Agent", found: Offer) -> Result:
+    """An offer with what carrying it out would cost."""
+    from foldmark.editing.preview import preview as outcome  # it needs agents
+
+    at = agent.standing()
+    span = _span(at, _open(at))
+    price = outcome(
+        agent,
+        lambda at: decide.filter(at, found.mode, found.ids, span, found.criteria),
+        instead=lambda at: decide.filter(at, "forget", (), span, None),  # a no takes the planning out as well
+    )
+    return Result(found.shown(price.price()), None, {"next": price.next.data()}, effect=found)
+
+
+def described(at: Standing, preview: Preview, ids: Collection[int] | None = None) -> Offer:
+    """What a preview offers, or these ids of it."""
+    wanted = preview.ids if ids is None else tuple(id for id in preview.ids if id in ids)
+    kept = frozenset(wanted)
+    parts = [(near, near.among(kept.intersection(part))) for part in preview.parts for near in [_near(at, part)]]
+    found = [row for _, rows in parts for row in rows]
+    said = list(at.store.messages(intersect(at.visible, talk(at))))
+    inside = {message.id for message in said}
+    closed = closure(at, list(at.store.lookup(event.id for event in found)))
+    along = [m.id for m in closed if m.id not in inside and contains(at.visible, m.agent_id, m.id)]
+    tokens = [event.tokens for event in map(at.store.event, along) if event is not None]
+    now = subtract(at.visible, talk(at))
+    gone = decide.filter(at, preview.mode, wanted, _span(at, _open(at)), preview.criteria)
+    return Offer(
+        preview.event_id,
+        preview.mode,
+        preview.criteria,
+        tuple(event.id for event in found),
+        tuple(each for near, rows in parts for each in ranges(rows, [row.id for row in rows], near.read)),
+        Size(len(found), sum(event.tokens for event in found)),
+        tuple(along),
+        sum(tokens),
+        at.store.size(now),
+        at.store.size(subtract(now, gone.ranges)),
+    )
+
+
+# Previews
+
+
+class Found(Struct, frozen=True):
+    """What a preview looked at and what it found, in ranges; `offer` is the id of its event."""
+
+    offer: int
+    candidates: Candidates
+    matches: Sequence[Candidate]
+    ranges: Sequence[MatchRange]
+
+
+def look(agent: "Agent", criteria: str | None, asking: Asking, *, actor: str, local: bool = False) -> Found:
+    """Find and record what the open planning conversation's criteria mean, or these instead; nothing changes.
+
+    The agent's model judges; with `local`, words do. Raises CommandError if no planning conversation is open, and as
+    `matched`.
+    """
+    open_one = _open(agent.standing())
+    criteria = criteria or open_one.criteria
+    at = agent.standing()
+    candidates = Candidates(at.store, subtract(at.visible, talk(at)))
+    ids = matched(agent, criteria, open_one.mode, candidates, asking.progress, local=local)
+    wanted = frozenset(ids)
+    parts = ranges(candidates.rows, ids, candidates.read)
+    data = previewed(open_one, criteria, ids, [part.count for part in parts])
+    offer_id = agent.record("command", "preview", data=data, actor=actor)
+    return Found(offer_id, candidates, candidates.among(wanted), parts)
+
+
+def preview(agent: "Agent", asking: Asking = NOBODY) -> Result:
+    """Preview what `/forget` or `/remember` has just asked for, without a talk with the model, and end the turn.
+
+    The agent's model judges which messages match; where it cannot be asked, words do, and the result says so. Where
+    nothing matches, or an error is raised, the planning conversation is over.
+    """
+    told = ""
+    try:
+        try:
+            found = look(agent, None, asking, actor="human")
+        except ProviderError as error:
+            told = f"(matched by words: {one_line(str(error))})"
+            found = look(agent, None, asking, actor="human", local=True)
+    except (FoldmarkError, KeyboardInterrupt):
+        _give_up(agent)
+        raise
+    open_one = _open(agent.standing())
+    data = {"planning": open_one.first, "mode": open_one.mode, "criteria": open_one.criteria}
+    if not found.matches:
+        _give_up(agent)
+        return Result("\n".join([nothing(open_one.criteria), *([told] if told else [])]), None, {**data, "offer": None})
+    with agent.batch():
+        offered_now = open_offer(agent.standing())
+        assert offered_now is not None
+        # The model sees it if the talk goes on in a chat.
+        agent.append("user", f"[Foldmark: this is what was offered.]\n{offered_now.shown(())}", actor="system")
+        agent.end_turn()
+    priced = _priced(agent, offered_now)
+    text = [priced.text, *([told] if told else []), f"`/agree {offered_now.id}` carries it out."]
+    return replace(priced, text="\n".join(text), own={**data, **priced.own, "matched_locally": bool(told)})
+
+
+def nothing(criteria: str) -> str:
+    """That nothing matches."""
+    return f"Nothing matches “{_short(criteria)}”, and nothing has changed. Try other words."
+
+
+def _give_up(agent: "Agent") -> None:
+    with agent.batch():
+        cancel(agent)
+        agent.end_turn()
+
+
+# Answers
+
+
+def answered(agent: "Agent", text: str) -> Result | None:
+    """Record a person's answer to the offer that is open in a turn of its own, and carry it out; None, with nothing
+    recorded, if no offer is open or the text is neither a yes nor a no nor a choice of its ranges.
+
+    Raises CommandError for ranges that were not offered.
+    """
+    preview = offer(agent.standing())
+    if preview is None:
+        return None
+    numbers = chosen(text, len(preview.parts))
+    if numbers is None and not is_yes(text) and not is_no(text):
+        return None
+    with agent.batch():
+        agent.end_turn(interrupted=True)
+        agent.append("user", text)
+        if numbers is None and is_no(text):
+            span = _span(agent.standing(), _open(agent.standing()))
+            done = _cancelled(agent, lambda at: decide.filter(at, "forget", (), span, None), "human")
+        else:
+            done = _applied(agent, preview, _ids(preview, numbers), "human")
+        agent.end_turn()
+    return done
+
+
+def agree(agent: "Agent", offer_id: int, choice: str | None = None) -> Result:
+    """Carry out an offer by its id, or the ranges of it that `choice` names ("all but 2").
+
+    Raises CommandError if it is not open, or for another choice.
+    """
+    with agent.batch():
+        preview = _offered(agent.standing(), offer_id)
+        agent.end_turn(interrupted=True)
+        numbers = chosen(choice, len(preview.parts)) if choice is not None else None
+        if choice is not None and numbers is None and not is_yes(choice):
+            raise CommandError(f"'{one_line(choice[:40])}' is no choice of ranges, as in: all but 2, or: only 1 3")
+        return _applied(agent, preview, _ids(preview, numbers), "human")
+
+
+def cancel(agent: "Agent", *, actor: str = "human", reason: str | None = None) -> Result:
+    """End the open planning conversation; nothing is forgotten. Raises CommandError if none is open."""
+    at = agent.standing()
+    open_one, past = _open(at), passed(at)
+    if past is None:
+        return _cancelled(agent, lambda at: decide.filter(at, "forget", (), _span(at, open_one), None), actor, reason)
+    return _cancelled(agent, lambda at: decide.ended_before(at, *past), actor, reason)  # what was said past it stays
+
+
+def _cancelled(agent: "Agent", decision: Callable[[Standing], Filter], actor: str, reason: str | None = None) -> Result:
+    receipt = agent.operate(decision, actor=actor, reason=reason)
+    return _result(receipt, "Cancelled. Nothing was forgotten; the planning conversation left the context.")
+
+
+def applied(agent: "Agent", ids: Collection[int], *, actor: str) -> Receipt:
+    """Record the filter that the open planning conversation led to, for ids of its preview. The talk leaves with it."""
+    at = agent.standing()
+    open_one = _open(at)
+    preview = open_one.preview
+    assert preview is not None
+    return agent.operate(
+        lambda at: decide.filter(at, preview.mode, ids, _span(at, open_one), preview.criteria), actor=actor
+    )
+
+
+def _applied(agent: "Agent", preview: Preview, ids: Sequence[int], actor: str) -> Result:
+    receipt = applied(agent, ids, actor=actor)
+    assert isinstance(receipt.operation, Filter)
+    before, after = receipt.operation.before, receipt.operation.after
+    about = f"“{_short(preview.criteria)}”"
+    if preview.mode == "forget":
+        text = f"Done. {count(before - after, 'message')} about {about} left the context."
+    else:
+        text = f"Done. Context reduced to {count(after, 'message')} containing {about}."
+    return _result(receipt, text)
+
+
+def _result(receipt: Receipt, text: str) -> Result:
+    extra = {"widened": list(receipt.operation.widened)} if isinstance(receipt.operation, Filter) else {}
+    return Result(text, receipt.event_id, extra, effect=receipt)
+
+
+def _ids(preview: Preview, numbers: Sequence[int] | None) -> tuple[int, ...]:
+    """The ids of these ranges, by default of all."""
+    parts = preview.parts
+    return preview.ids if numbers is None else tuple(id for number in numbers for id in parts[number - 1])
+
+
+def _offered(at: Standing, offer_id: int) -> Preview:
+    """The preview that an offer's id names. Raises CommandError if it is not open."""
+    preview = offer(at)
+    if preview is not None and preview.event_id == offer_id:
+        return preview
+    if preview is not None:
+        raise CommandError(f"offer {offer_id} is not open, but {preview.event_id} is: `/agree {preview.event_id}`")
+    over = offered(at) is not None or planning(at) is not None
+    why = "; it was good for the next message, and until the context changed" if over else ""
+    raise CommandError(f"offer {offer_id} is not open{why}. `/forget CRITERIA` or `/remember CRITERIA` makes a new one")
+
+
+def _open(at: Standing) -> Planning:
+    open_one = planning(at)
+    if open_one is None:
+        if at.fold.leaving is not None and at.fold.closing is not None:
+            raise CommandError(
+                "the planning conversation is over and leaves with the turn that goes on; "
+                f"`/restore {at.fold.closing[0]}` takes its filter back"
+            )
+        raise CommandError("no planning conversation is open; /forget CRITERIA or /remember CRITERIA begins one")
+    return open_one
+
+
+def _span(at: Standing, open_one: Planning) -> tuple[int, int | None]:
+    """What goes as the planning conversation: up to now, or to the end of the turn that goes on."""
+    return open_one.first, None if at.record.open_turn is not None else at.newest
+
+
+def _near(at: Standing, part: Sequence[int]) -> Candidates:
+    """The messages between the first and the last of a range that are still in the context."""
+    agents = {segment.agent for segment in at.visible}
+    spans = [Segment(agent, min(part), max(part)) for agent in sorted(agents)]
+    return Candidates(at.store, intersect(at.visible, spans))
+
+
+def _range(each: MatchRange) -> str:
+    ids = f"{each.first}" if each.first == each.last else f"{each.first}-{each.last}"
+    return f"Message {ids}: {each.title} ({count(each.count, 'message')}, ~{count(each.tokens, 'token')})"
+
+
+def _short(criteria: str) -> str:
+    return one_line(" ".join(criteria.split()))[:CRITERIA]
+
+
+def _size(size: Size) -> str:
+    return f"{count(size.messages, 'message')} (~{count(size.tokens, 'token')})"

@@ -1,0 +1,123 @@
+"""The agents of one conversation as a tree, and how they end: kill, archive, delete [SPEC 4, 6]."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from foldmark.core.errors import CommandError
+from foldmark.core.inbox import minute
+from foldmark.log.log import Agent
+
+
+class Place(NamedTuple):
+    """An agent in its tree; `depth` is 0 for the one that the walk began with."""
+
+    agent: Agent
+    depth: int
+
+
+def ancestors(agent: Agent) -> Iterator[Agent]:
+    """The parent, its parent, and so on; the root agent last."""
+    while parent := agent.parent:
+        yield parent
+        agent = parent
+
+
+def root(agent: Agent) -> Agent:
+    """The root agent, which is the conversation that this agent belongs to."""
+    return agent if agent.parent is None else agent.log.agent(agent.log.store.root_of(agent.id))
+
+
+def family(agent: Agent) -> list[Place]:
+    """An agent and its descendants, each before its children, in the order of their births."""
+    found, waiting = [], [Place(agent, 0)]
+    while waiting:
+        place = waiting.pop()
+        found.append(place)
+        waiting += [Place(child, place.depth + 1) for child in reversed(place.agent.children)]
+    return found
+
+
+def kill(by: Agent, target: Agent, actor: str) -> list[Agent]:
+    """End an agent and its descendants, at the command of agent `by`, and return those that were alive [SPEC 6].
+
+    A person may end any fork, a model those of its own agent only; nobody ends itself. Their logs stay. Raises
+    CommandError.
+    """
+    store, log = by.log.store, by.log
+    with store.writing():
+        if target == by:
+            raise CommandError("an agent cannot kill itself; its parent, or a person in another agent, can")
+        if (end := store.end(target.id)) is not None:
+            raise CommandError(f"{end.told}; it cannot be killed again")
+        above = list(ancestors(target))
+        if target in ancestors(by):
+            raise CommandError(
+                f"{label(target)} is above this agent, which would end with it; it cannot be killed here"
+            )
+        if not above:
+            raise CommandError(
+                f"{label(target)} is nobody's child; a person can /session archive or /session delete it"
+            )
+        if actor != "human" and by not in above:
+            raise CommandError(f"{label(target)} is not a descendant of this agent; only those can be killed")
+        if (end := store.end(by.id)) is not None and actor != "human":
+            raise CommandError(f"{end.told}; it ends nobody any more")
+        living = [place.agent for place in family(target) if store.end(place.agent.id) is None]
+        for agent in living:
+            store.kill(agent.id, by.id, actor, log.clock())
+    for agent in living:
+        log.tell("killed", agent.id)
+    return living
+
+
+def delete(conversation: Agent, actor: str) -> list[Agent]:
+    """Delete a conversation with all its forks, erase what their events hold, and return these agents.
+
+    One transaction. The name is free afterwards; unread mail to the agents is gone, mail that they sent stays.
+    """
+    store, log = conversation.log.store, conversation.log
+    with store.writing():
+        _check_there(conversation)
+        gone = [place.agent for place in family(conversation)]
+        for agent in reversed(gone):
+            agent.redact_all(actor=actor)
+        for agent in gone:
+            store.delete(agent.id, actor, log.clock())
+    for agent in gone:
+        agent.name = None
+        log.tell("killed", agent.id)
+    return gone
+
+
+def rename(conversation: Agent, name: str) -> None:
+    """Give a conversation another name. Raises CommandError if there is one of that name, or the name is none."""
+    store = conversation.log.store
+    conversation.log.check_new(name)
+    with store.writing():
+        _check_there(conversation)
+        conversation.log.check_new(name)  # nobody can make one of this name from here on
+        store.rename(conversation.id, name)
+    conversation.name = name
+
+
+def archive(conversation: Agent) -> None:
+    """Put a conversation into the archive. Raises CommandError if it is in there already."""
+    store = conversation.log.store
+    with store.writing():
+        _check_there(conversation)
+        if since := store.archived(conversation.id):
+            raise CommandError(
+                f"{label(conversation)} is archived since {minute(since)}; /session switch brings it back"
+            )
+        store.archive(conversation.id, conversation.log.clock())
+
+
+def _check_there(agent: Agent) -> None:
+    """Raise CommandError if somebody else has deleted it meanwhile."""
+    if (end := agent.log.store.end(agent.id)) and end.killer is None:
+        raise CommandError(f"{end.told}")
+
+
+def label(agent: Agent) -> str:
+    """An agent in a sentence: `conversation 'default'`, `agent 1a2b3c4d`."""
+    return f"conversation '{agent.name}'" if agent.name else f"agent {agent.id[:8]}"

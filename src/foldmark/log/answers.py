@@ -1,0 +1,91 @@
+"""A model's answer as events: what it said, the blocks that go back to its provider, its calls [SPEC 2, 5.2]."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from foldmark.core.answer import Compacted, Kept, Stopped, Usage, behind, distinct
+from foldmark.core.errors import CommandError, ProviderError
+from foldmark.core.native import OPAQUE
+from foldmark.core.request import ToolCall
+from foldmark.log.operable import Operable
+from foldmark.request.usage import usage_data
+
+
+def append_answer(
+    agent: Operable,
+    text: str,
+    kept: Sequence[dict[str, Any]],
+    calls: Sequence[ToolCall],
+    dialect: str | None,
+    *,
+    interrupted: bool = False,
+    compacted: Sequence[Compacted] = (),
+    reader: str = "",
+) -> list[int]:
+    """Record an answer and return its messages' ids; nothing for an answer of nothing.
+
+    A state block at the end of the text goes behind what it said. No dialect repeats text in the blocks it wants back.
+    A block with a provider's key in it is left out: without the key it is not the one that was signed. Each of
+    `compacted` becomes a summary of everything in front of it, in the form of `reader` (`core.native`).
+    """
+    found, done, before = [], 0, 0
+    with agent.batch():
+        for each in compacted:
+            found += _said(agent, text[done : each.after], behind(kept[before : each.kept], done), dialect)
+            done, before = each.after, each.kept
+            found.append(_summed_up(agent, each, reader))
+        found += _said(agent, text[done:], behind(kept[before:], done), dialect, interrupted=interrupted)
+        for call in calls:
+            signed = {"thought_signature": call.signature} if call.signature else None
+            event_id = agent.append_tool_call(call.name, call.args, call_id=call.call_id, dialect=dialect, data=signed)
+            found.append(event_id)
+    return found
+
+
+def _said(
+    agent: Operable, text: str, kept: Sequence[dict[str, Any]], dialect: str | None, *, interrupted: bool = False
+) -> list[int]:
+    secrets = agent.log.secrets
+    kept = [block for block in kept if not secrets or secrets.hidden_in(block) == block]
+    if not (text or kept):
+        return []
+    data, own = ({"blocks": kept}, dialect) if kept else (None, None)
+    return [agent.append("assistant", text, interrupted=interrupted, data=data, dialect=own)]
+
+
+def _summed_up(agent: Operable, made: Compacted, reader: str) -> int:
+    from foldmark.operations.provider_summary import form_of, standing_for  # few answers hold one
+
+    form = form_of(agent.log.secrets, made, reader)
+    receipt = agent.operate(lambda at: standing_for(at, form), actor="system", content=made.text or OPAQUE)
+    return receipt.event_id
+
+
+def append_parsed(agent: Operable, provider: str, answer: Mapping[str, Any]) -> list[int]:
+    """Record an answer as a provider's API gave it (see `Agent.append_answer`)."""
+    from foldmark.providers.wires import wire_of
+
+    if not isinstance(provider, str) or not isinstance(answer, Mapping):
+        raise CommandError(
+            f"an answer is a provider's name and a mapping, as of .model_dump(), not {type(answer).__name__}"
+        )
+    wire = wire_of(provider, agent.log.given.dialects)
+    own, model = agent.standing().config.model.partition("/"), answer.get("model")
+    asked = (None, None) if own[0] == provider else (provider, model if isinstance(model, str) else None)
+    parsed = wire.parse({str(key): value for key, value in answer.items()})
+    pieces = wire.bind(lambda: agent.request(*asked).body, parsed)
+    if not pieces:
+        raise ProviderError("answer", f"this is no answer of {provider}'s API, or an empty one; nothing was recorded")
+    calls = [piece for piece in pieces if isinstance(piece, ToolCall)]
+    with agent.batch():
+        named = [replace(c, call_id=c.call_id or f"call-{agent.standing().newest}") for c in calls]
+        text = "".join(piece for piece in pieces if isinstance(piece, str))
+        kept = [piece.block for piece in pieces if isinstance(piece, Kept)]
+        made = [piece for piece in pieces if isinstance(piece, Compacted)]
+        found = append_answer(agent, text, kept, distinct(named), wire.dialect, compacted=made, reader=wire.reads)
+        for usage in (piece for piece in pieces if isinstance(piece, Usage)):
+            stopped = next((piece for piece in pieces if isinstance(piece, Stopped)), None)
+            agent.record("usage", data=usage_data(provider, str(answer.get("model", "")), usage, stopped))
+    return found

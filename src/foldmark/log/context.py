@@ -1,0 +1,94 @@
+"""The context: what an agent's lineage shows, as of one moment [SPEC 1]."""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import overload
+
+from foldmark.core.events import Event
+from foldmark.core.ports import Store
+from foldmark.core.segments import Segments
+from foldmark.core.turns import Turn, newest_turns
+from foldmark.request.once import once
+from foldmark.request.standing import Standing
+
+
+class Messages(Sequence[Event]):
+    """The visible messages in order, read from the store as they are consumed.
+
+    The length comes from stored sums; an item costs its distance from the nearer end; `reversed` starts at the newest.
+    """
+
+    def __init__(self, store: Store, segments: Segments, length: int) -> None:
+        self._store, self._segments, self._length = store, segments, length
+
+    def __iter__(self) -> Iterator[Event]:
+        return self._store.messages(self._segments)
+
+    def __reversed__(self) -> Iterator[Event]:
+        return self._store.messages(self._segments, newest_first=True)
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> Event: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Event]: ...
+
+    def __getitem__(self, index: int | slice) -> Event | list[Event]:
+        length = len(self)
+        if isinstance(index, int):
+            place = index + length if index < 0 else index
+            if not 0 <= place < length:
+                raise IndexError(f"message {index} of {length}")
+            return self._between(place, place + 1)[0]
+        wanted = range(*index.indices(length))
+        if not wanted:
+            return []
+        first, last = min(wanted[0], wanted[-1]), max(wanted[0], wanted[-1])
+        found = self._between(first, last + 1)
+        return [found[place - first] for place in wanted]
+
+    def _between(self, first: int, end: int) -> list[Event]:
+        length = len(self)
+        if first <= length - end:
+            return list(islice(self, first, end))
+        return list(islice(reversed(self), length - end, length - first))[::-1]
+
+
+class Context:
+    """What an agent's lineage shows, before any policy: the fold as of the agent's event `at`.
+
+    `messages` are events with `id`, `kind`, `role`, `content` and the rest of `foldmark.core.events.Event`; `size` is
+    how many are visible, and their tokens as fixed at append (bytes / 4); `marks` is name -> event id in the order they
+    were set; `pins` are the ids of pinned turns; `evicted` is tool result -> the operation that evicted it, 0 where
+    that was before a fork: of these a placeholder is sent. Nothing is read from the store before it is asked for.
+    """
+
+    def __init__(self, standing: Standing) -> None:
+        fold = standing.fold
+        self.agent_id, self.at, self.size = fold.agent, standing.newest, standing.size
+        self.marks, self.pins, self.evicted = dict(fold.marks), fold.pins, dict(fold.evicted)
+        self._standing, self.ranges = standing, standing.visible
+        self.messages = Messages(standing.store, self.ranges, standing.size.messages)
+
+    @once
+    def segments(self) -> Segments:
+        """The visible ranges as (agent, first, last), sorted and disjoint, each from a message to a message."""
+        return self._standing.store.bounds(self.ranges)
+
+    @once
+    def state(self) -> str | None:
+        """The state block in force: the newest inside the visible segments [SPEC 3]."""
+        event = self._standing.state
+        return event.content if event else None
+
+    @once
+    def scratchpad(self) -> str | None:
+        """The agent's notebook: its newest, or what a full fork handed down; no context operation touches it."""
+        return self._standing.scratchpad
+
+    def turns(self, newest: int) -> list[Turn]:
+        """The newest visible turns, oldest first; reads no message before them."""
+        return newest_turns(reversed(self.messages), newest)

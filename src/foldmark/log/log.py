@@ -1,0 +1,406 @@
+"""`Log`: all conversations of one database [SPEC 9]."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakValueDictionary
+
+from msgspec.structs import replace
+
+from foldmark.core.answer import Piece
+from foldmark.core.errors import CommandError, DamagedError, StoreError
+from foldmark.core.ports import AgentRecord, Clock, Hit, NewId, Size, Store
+from foldmark.core.recall import ANY, Archived, Filters, Index, Mode, Place, Scope
+from foldmark.core.replay import birth
+from foldmark.core.request import Request, ToolSpec
+from foldmark.core.secrets import Secrets
+from foldmark.core.segments import Segments, contains
+from foldmark.core.wording import listing
+from foldmark.log.answers import append_parsed
+from foldmark.log.asking import NOBODY, Asking
+from foldmark.log.names import check_name, is_uuid
+from foldmark.log.operable import Operable
+from foldmark.log.timeline import Happening
+from foldmark.operations.effects import Result
+from foldmark.settings import Settings
+
+if TYPE_CHECKING:
+    from foldmark.log.meanings import Meanings
+    from foldmark.log.neighbours import Neighbour
+    from foldmark.recall.query import Query
+    from foldmark.tokens.models import Model
+
+
+class Agent(Operable):
+    """The owner of one timeline: a conversation, or a fork of one.
+
+    One agent has one writer at a time: an append fails with ConflictError when somebody else has appended since this
+    object last appended or read the context; `context()` takes note of what is there now. Agents compare by id, also
+    with a plain uuid.
+    """
+
+    log: "Log"
+
+    def __init__(self, log: "Log", record: AgentRecord) -> None:
+        super().__init__(log, record)
+        self.name, self._parent = record.name, record.parent
+
+    def __eq__(self, other: object) -> bool:
+        return self.id == (other.id if isinstance(other, Agent) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        return f"<Agent {self.name or self.id}>"
+
+    @property
+    def parent(self) -> "Agent | None":
+        """The agent that this one was forked from; None for a root agent."""
+        return self.log.agent(self._parent) if self._parent else None
+
+    @property
+    def children(self) -> "list[Agent]":
+        """The agents forked from this one, oldest first."""
+        return [self.log.agent(record.id) for record in self._store.children(self.id)]
+
+    def append_answer(self, provider: str, answer: Mapping[str, Any]) -> list[int]:
+        """Record a provider's whole answer as its API gave it, and return the events' ids: what the model said, with
+        the blocks that go back to it, its calls, and a summary for each place where the provider compacted what stood
+        in front [S2, SPEC 5.7].
+
+        `answer` is what its SDK's object is as JSON (`.model_dump(mode="json", exclude_unset=True)`; for Gemini in
+        camelCase). It is read by what `provider` speaks and never guessed at, and counts as given to `request()`.
+        Raises CommandError for an unknown provider, ProviderError for what is no answer of it.
+        """
+        return append_parsed(self, provider, answer)
+
+    def do(self, line: str, *, actor: str = "human", asking: Asking = NOBODY) -> Result:
+        """Carry out a command as it is typed, "/mark BEFORE". Raises CommandError; nothing was written then.
+
+        `asking` reaches whoever typed it: a command that erases asks first, one that takes long says how far it is.
+        A provider's key in it is taken for its name, also where an error repeats the line.
+        """
+        line = self.log.secrets.hidden(line) if isinstance(line, str) else line
+        return self.log.commands(self, line, actor, asking)
+
+    def call_tool(self, name: str, args: Mapping[str, Any], *, asking: Asking = NOBODY) -> str:
+        """Run a tool as the model would, and return what it is told [SPEC 4.1].
+
+        Raises CommandError for an unknown tool or wrong arguments, in words that are meant for the model.
+        """
+        offered = [spec.name for spec in self.tools()]
+        if name not in offered:
+            raise CommandError(f"there is no tool '{str(name)[:40]}'; there is: {listing(offered, 40) or 'none'}")
+        answer: Any = self.log.call_tool(self, name, args, asking)
+        if not isinstance(answer, str):  # a tool of somebody's own
+            raise CommandError(f"{name} answered with a {type(answer).__name__} and not with a text")
+        return self.log.secrets.hidden(answer)
+
+
+Commands = Callable[[Agent, str, str, Asking], Result]
+"""Carries out (agent, line, actor, asking): the registry, which is above this layer."""
+
+Tools = Callable[[], Sequence[ToolSpec]]
+"""The tools that a model may call."""
+
+
+class AddedTool(Protocol):
+    """A tool of a program's own, or of an MCP server: as `foldmark.tools.Tool`."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        """How the model is shown it."""
+
+    @property
+    def together(self) -> bool:
+        """Whether it may run beside others: it changes nothing that another call of the same answer could see."""
+
+    def __call__(self, agent: Agent, args: Mapping[str, Any], asking: Asking) -> str:
+        """Run it. Raises CommandError, in words for the model, for what it did wrong."""
+
+
+CallTool = Callable[[Agent, str, Mapping[str, Any], Asking], str]
+"""Runs (agent, tool, arguments, asking) as a model would."""
+
+Complete = Callable[[Request], str]
+"""Sends a request and waits for the whole answer, text only."""
+
+Compact = Callable[[Request], list[Piece]]
+"""Sends a request and waits for all pieces of the answer."""
+
+Count = Callable[[Request], int]
+"""Asks a request's provider how many tokens it is."""
+
+Archives = Callable[[Filters, Callable[[str], object]], AbstractContextManager[Archived | None]]
+"""Opens the archived sessions of coding agents to be searched, None if none is archived; what is missing of them is
+told in words."""
+
+
+class Log:
+    """All conversations of one database. Use it as a context manager, or call `close`."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        new_id: NewId,
+        commands: Commands,
+        tools: Tools,
+        call_tool: CallTool,
+        complete: Complete,
+        count: Count,
+        given: Settings = Settings(),  # noqa: B008 - it is frozen
+        secrets: Secrets = Secrets(),  # noqa: B008 - it does not change
+    ) -> None:
+        self.store, self.clock, self.new_id, self.commands = store, clock, new_id, commands
+        self.complete, self.count, self.given, self.secrets = complete, count, given, secrets
+        self._tools, self._call_tool = tools, call_tool
+        self.added: dict[str, AddedTool] = {}
+        self.archive: Archives | None = None
+        self.compact: Compact = lambda request: [complete(request)]
+        self._meanings: Meanings | None = None
+        self._loading = Lock()
+        self.listeners: list[Callable[[Happening, str], None]] = []
+        # One object per agent, so that everybody in this process agrees on what was appended last.
+        self._agents: WeakValueDictionary[str, Agent] = WeakValueDictionary()
+
+    def __enter__(self) -> "Log":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the database."""
+        self.store.close()
+
+    def add_tool(self, tool: AddedTool) -> None:
+        """Offer one more tool to the models of all conversations, as long as this log is open. Raises CommandError if
+        there is one of that name."""
+        if not isinstance(getattr(tool, "spec", None), ToolSpec) or not callable(tool):
+            raise CommandError(f"a tool has a spec and can be called, unlike {tool!r:.80}; docs/agents.md shows one")
+        if tool.spec.name in [spec.name for spec in self.tools()]:
+            raise CommandError(f"there is a tool '{tool.spec.name}' already; give yours another name")
+        self.added[tool.spec.name] = tool
+
+    def remove_tool(self, name: str) -> None:
+        """Offer a tool that was added no more; nothing if there is none of that name."""
+        self.added.pop(name, None)
+
+    def tools(self) -> list[ToolSpec]:
+        """All tools there are; what one agent's model is offered of them is `Agent.tools`."""
+        return [*self._tools(), *(self._without_keys(tool.spec) for tool in self.added.values())]
+
+    def call_tool(self, agent: Agent, name: str, args: Mapping[str, Any], asking: Asking) -> str:
+        """Run a tool for an agent (see `Agent.call_tool`)."""
+        if (tool := self.added.get(name)) is not None:
+            return tool(agent, args, asking)
+        return self._call_tool(agent, name, args, asking)
+
+    def tell(self, what: Happening, agent_id: str) -> None:
+        """Tell every listener what happened to an agent; it may be called from any thread."""
+        for listener in tuple(self.listeners):
+            listener(what, agent_id)
+
+    def agent(self, name: str) -> Agent:
+        """The conversation with this name, made if there is none; or the agent with this uuid, which must exist.
+
+        Raises CommandError for an unknown or deleted uuid or a name that is empty, too long or not printable.
+        """
+        if is_uuid(name):
+            record = self.store.agent(name.lower())
+            if record is None:
+                raise CommandError(f"there is no agent {name}; {self._there_are()}")
+            return self._object(record)
+        record = self._named(name)
+        if record is None:
+            self.check_new(name)
+            record = self._root(name)
+            try:
+                self.store.create_agent(record, birth(record.id), Size(0, 0))
+            except StoreError:
+                # Somebody else may have made it in this moment.
+                made = self._named(name)
+                if made is None:
+                    raise
+                record = made
+        return self._object(record)
+
+    @contextmanager
+    def creating(self, name: str) -> Iterator[Agent]:
+        """A new conversation, made in one transaction with all that is appended inside the block, or not at all.
+
+        Raises as `check_new`.
+        """
+        self.check_new(name)
+        agent = self._object(self._root(name))
+        with agent.batch(newborn=True):
+            yield agent
+
+    def find(self, name: str, *, create: bool = False) -> Agent:
+        """The existing agent with this name, uuid or unique beginning of a uuid. Raises CommandError.
+
+        With `create`, a conversation of this name is made where nothing is found.
+        """
+        record = self._named(name) or (self.store.agent(name.lower()) if name.isprintable() else None)
+        if record is None:
+            # A short name that is to be made is no uuid's beginning, however few agents there are.
+            least = 4 if create else 1
+            near = [each for each in self.store.agents() if len(name) >= least and each.id.startswith(name.lower())]
+            near = [each for each in near if not each.deleted] or near[:1]
+            if len(near) > 1:
+                raise CommandError(f"'{name}' begins several uuids: {listing(each.id for each in near)}")
+            if not near and create:
+                return self.agent(name)
+            if not near:
+                raise CommandError(f"there is no conversation or agent '{name}'; {self._there_are()}")
+            record = near[0]
+        return self._object(record)
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a conversation with this name."""
+        return self._named(name) is not None
+
+    def agents(self) -> list[Agent]:
+        """All agents but those deleted, oldest first."""
+        return [self._object(record) for record in self.store.agents() if not record.deleted]
+
+    def search(self, query: str, limit: int = 10, filters: Filters = ANY, mode: Mode = "auto") -> list[Hit]:
+        """The messages of all conversations that fit `query` best, the best first, forgotten ones included [SPEC 7].
+
+        Any text is a query: its words in any order, "words that stand together", beginnings as in `migrat*`, or a whole
+        question; messages with all of its words come before those with some. `limit` is 1 to 1000. Writes nothing.
+        `mode` is what it goes by: text (words), vector (meanings), both, or auto: both where `meanings` has vectors.
+        Raises CommandError if there is no word in `query`, or no vector where only meanings are to count.
+        """
+        if not isinstance(query, str):
+            raise CommandError(f"a query is a str, not {type(query).__name__}")
+        from foldmark.log.likeness import likeness
+        from foldmark.recall.query import read  # 5 ms, for whoever searches
+        from foldmark.recall.searching import check_limit, search
+
+        check_limit(limit)
+
+        asked = read(query)
+        alike = likeness(query, mode, [self])
+        return self.hits(asked, search(asked, limit, [self.index(filters)], alike, by_words=mode != "vector"))
+
+    def meanings(self) -> "Meanings":
+        """The vectors of everything said, by the model of the setting `recall_model`; `bring_up` makes those that are
+        missing. Raises EmbeddingError where the model cannot be used."""
+        with self._loading:
+            if self._meanings is None:
+                from foldmark.recall.embeddings.model import kept
+
+                embedder = kept(self.given.recall_model)
+                from foldmark.log.meanings import Meanings
+
+                self._meanings = Meanings(self.store, embedder)
+        return self._meanings
+
+    def index(self, filters: Filters = ANY) -> Index:
+        """The messages of all conversations that pass `filters`, to be searched together with what else there is; never
+        those of planning conversations."""
+        from foldmark.log.planned import Planned
+
+        agents = None
+        if filters.agent or filters.project:
+            named = self.store.named(filters.agent) if filters.agent and filters.agent.isprintable() else None
+            agents = [record.id for record in self.store.agents() if _passes(record, filters, named)]
+        shown = self._shown(filters.visible) if filters.visible is not None else None
+        return self.store.index(Scope(filters, agents, shown, Planned(self.store)))
+
+    def hits(self, query: "Query", places: Sequence[Place]) -> list[Hit]:
+        """What was found at these places of `index`, in their order."""
+        from foldmark.recall.places import snippet, spans
+
+        shown = self._shown(True)
+        return [
+            replace(
+                hit,
+                score=place.told_score,
+                snippet=(line := snippet(place.text, query.terms)),
+                visible=shown(hit.agent_id, hit.event_id),
+                highlights=tuple(spans(line, query.terms)),
+            )
+            for hit, place in zip(self.store.hits([place.id for place in places]), places, strict=True)
+        ]
+
+    def _visible(self, agent_id: str) -> Segments:
+        return self.agent(agent_id).standing().visible
+
+    def _shown(self, visible: bool) -> Callable[[str, int], bool]:
+        """Whether an agent's message is in its context, or is not."""
+        contexts: dict[str, Segments] = {}
+
+        def fits(agent_id: str, event_id: int) -> bool:
+            if agent_id not in contexts:
+                try:
+                    contexts[agent_id] = self._object(self.store.head(agent_id).record).standing().visible
+                except DamagedError:  # one conversation that cannot be read must not stop a search of all
+                    contexts[agent_id] = ()
+            return contains(contexts[agent_id], agent_id, event_id) == visible
+
+        return fits
+
+    def around(self, event_id: int, reach: int = 3) -> "list[Neighbour]":
+        """A message that was found and up to `reach` messages of its agent on each side of it, in order: each as
+        `event`, with `visible` (whether it is in the agent's context) and `erased`.
+
+        Raises CommandError if there is no message with this id.
+        """
+        from foldmark.log.neighbours import around
+
+        return around(self.store, self._visible, event_id, reach)
+
+    def check_model(self, name: str) -> None:
+        """Raise CommandError unless `name` is `offline` or `provider/model` of a known provider."""
+        from foldmark.providers.wires import check_model  # 20 ms
+
+        check_model(name, self.given.dialects)
+
+    def model_named(self, name: str) -> "Model":
+        """What is known of a model, named as in `Config.model`; the settings go before the table [SPEC 10]."""
+        from foldmark.tokens.models import model_of
+
+        provider, _, model = name.partition("/")
+        return model_of(provider, model or provider, self.given.models, self.given.dialects)
+
+    def check_new(self, name: str) -> None:
+        """Raise CommandError if there is a conversation of this name already, or the name is none."""
+        check_name(name)
+        if self._named(name) is not None:
+            raise CommandError(f"there is a conversation '{name}' already; choose another name (import takes --as)")
+
+    def _named(self, name: str) -> AgentRecord | None:
+        # A name that is not printable is nobody's, and may hold what a database cannot (lone surrogates).
+        return self.store.named(self.secrets.hidden(name)) if name.isprintable() else None
+
+    def _root(self, name: str) -> AgentRecord:
+        return AgentRecord(self.new_id(), self.secrets.hidden(name), None, 0, self.clock())
+
+    def _without_keys(self, spec: ToolSpec) -> ToolSpec:
+        hidden = self.secrets.hidden_in
+        return replace(spec, description=hidden(spec.description), parameters=hidden(spec.parameters))
+
+    def _object(self, record: AgentRecord) -> Agent:
+        if record.deleted and (end := self.store.end(record.id)):
+            raise CommandError(f"{end.told}; {self._there_are()}")
+        agent = self._agents.get(record.id)
+        if agent is None:
+            agent = self._agents[record.id] = Agent(self, record)
+        return agent
+
+    def _there_are(self) -> str:
+        names = [record.name for record in self.store.agents() if record.name]
+        return (
+            f"conversations: {listing(names)}" if names else "there is no conversation yet, `foldmark chat` starts one"
+        )
+
+
+def _passes(record: AgentRecord, filters: Filters, named: AgentRecord | None) -> bool:
+    """Whether an agent is one that is asked for; `named` is the conversation whose name that is, and then the only."""
+    by_agent = not filters.agent or (record.id == named.id if named else record.id.startswith(filters.agent.lower()))
+    return by_agent and (filters.project or "").casefold() in (record.name or "").casefold()

@@ -1,0 +1,31 @@
+"""Saving memos, and naming those there are [SPEC 7]."""
+
+from collections.abc import Iterable
+
+from foldmark.core.errors import CommandError
+from foldmark.core.memos import Memo
+from foldmark.core.ports import Snapshot
+from foldmark.core.segments import END
+from foldmark.core.tags import checked_content, checked_tags
+from foldmark.core.wording import listing
+from foldmark.log.log import Agent
+
+
+def save(agent: "Agent", content: str, tags: Iterable[str], actor: str) -> Memo:
+    """Save a memo; keys of providers do not get into it. Raises CommandError for what it cannot hold."""
+    secrets, store = agent.log.secrets, agent.log.store
+    text, each = checked_content(secrets.hidden(content)), checked_tags(map(secrets.hidden, tags))
+    with store.writing():
+        memo_id = store.save_memo(text, each, agent.id, actor, agent.log.clock())
+        memo = store.memo(memo_id)
+    assert memo is not None
+    return memo
+
+
+def known(store: Snapshot, memo_id: int) -> Memo:
+    """The memo with this id. Raises CommandError."""
+    memo = store.memo(memo_id) if 0 < memo_id < END else None
+    if memo is None:
+        newest = listing(each.id for each in store.memos(5))
+        raise CommandError(f"there is no memo {memo_id}; {f'the newest: {newest}' if newest else 'there is none yet'}")
+    return memo

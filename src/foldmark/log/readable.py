@@ -1,0 +1,119 @@
+"""What of an agent can be read: its context, now and at any event, and the request that would go out [SPEC 2, 5]."""
+
+from functools import partial
+
+import msgspec
+from msgspec.structs import replace
+
+from foldmark.core.errors import CommandError
+from foldmark.core.pressure import is_ephemeral
+from foldmark.core.replay import recorded, replay
+from foldmark.core.request import Request, ToolSpec
+from foldmark.core.segments import normal, until
+from foldmark.log.context import Context
+from foldmark.log.timeline import Timeline
+from foldmark.request.planning import talk
+from foldmark.request.standing import Standing
+
+
+class Readable(Timeline):
+    """A timeline of which the context and the request can be read. Nothing here writes."""
+
+    def context(self) -> Context:
+        """What the agent's lineage shows now; reads its stored segments, no message before it is asked for."""
+        with self._store.exclusive():
+            at = self.standing()
+            if self._batch is None and self._head != at.record.head:
+                self._head, self._speaks = at.record.head, None  # others may have changed the settings
+        return Context(at)
+
+    def request(
+        self,
+        provider: str | None = None,
+        model: str | None = None,
+        *,
+        limit: int | None = None,
+        at: Standing | None = None,
+    ) -> Request:
+        """The request that would go out now, by default to this agent's own model [SPEC 5]; nothing is sent or written.
+
+        In a planning conversation under high pressure it holds that conversation and nothing else of the context
+        [SPEC 4.2]. `limit` is a number of tokens that older turns have to make room for, by default what the model
+        takes unless there is no budget; `at` another place where this agent might stand, by default where it stands.
+        Raises CommandError for an unknown provider.
+        """
+        from foldmark.request.fullness import whole
+        from foldmark.request.prepare import prepare  # 20 ms, and only requests need it
+
+        if not isinstance(provider, str | None) or not isinstance(model, str | None):
+            raise CommandError(f"a provider and a model are texts, not {provider!r} and {model!r}")
+        at = self.standing() if at is None else at
+        config = at.config
+        own = config.model.partition("/")
+        provider, model = provider or own[0], model or own[2] or provider or own[0]
+        known, planned = self.log.model_named(f"{provider}/{model}"), talk(at)
+        window, output = known.window, known.answer
+        full = is_ephemeral(whole(at, provider, model), window)
+        if at.fold.leaving is not None:
+            # The model still has to say that it is done: to the end of the turn it sees what leaves with the turn.
+            fold = msgspec.structs.replace(at.fold, segments=normal((*at.fold.segments, *planned)))
+            size = self._store.size(until(fold.segments, at.newest))
+            at = msgspec.structs.replace(at, fold=fold, size=size)
+        # With the budget off the request is the context and nothing else, whatever the model takes [SPEC 5].
+        most = limit if limit is not None else window - output if config.sliding_context_tokens else None
+        made = partial(prepare, at, config, provider, model, tools=self.tools(at), limit=most, output=output)
+        request = made(only=planned if planned and full else None)
+        if planned and not full and is_ephemeral(request.tokens, window):
+            return made(only=planned)
+        return request
+
+    def tools(self, at: Standing | None = None) -> list[ToolSpec]:
+        """The tools that this agent's model is offered where it stands, or `at` another place: those of its setting
+        `tools`, what an open planning conversation needs, and `slash` with the commands of `model_commands` only,
+        `evict` unless these are none."""
+        at, there = self.standing() if at is None else at, self.log.tools()
+        config = at.config
+        if (wanted := config.tools) != "all":
+            names = {*wanted.split(", "), *(["filter_context"] if talk(at) else [])}
+            there = [spec for spec in there if spec.name in names]
+        commands = config.model_commands
+        if commands == "none":
+            return [spec for spec in there if spec.name not in ("slash", "evict")]
+        return there if commands == "all" else [_with_commands(spec, commands.split(", ")) for spec in there]
+
+    @property
+    def window(self) -> int:
+        """The tokens that this agent's model takes."""
+        return self.log.model_named(self.standing().config.model).window
+
+    def at(self, event_id: int) -> Context:
+        """The context as it was after event `event_id`, whosever it is. What was erased since stays erased.
+
+        Raises CommandError for an id that there is not yet, or from before this agent was born.
+        """
+        return Context(self.stood(event_id))
+
+    def stood(self, event_id: int) -> Standing:
+        """Where the agent stood after event `event_id`; raises as `at`."""
+        now = self.standing()
+        if not isinstance(event_id, int):
+            raise CommandError(f"an event's id is a number, not {event_id!r}")
+        if event_id > now.newest:
+            raise CommandError(f"there is no event {event_id} of this agent yet; its newest is {now.newest}")
+        if event_id < 1:
+            raise CommandError(f"events are numbered from 1, and there is no event {event_id}")
+        if event_id < now.record.fork_event:
+            raise CommandError(f"this agent was born with event {now.record.fork_event}, after event {event_id}")
+        fold = replay(self._origin, recorded(self._store.operations(self.id, until=event_id)))
+        record = msgspec.structs.replace(now.record, head=event_id, open_turn=None)
+        size = self._store.size(until(fold.segments, event_id))
+        return msgspec.structs.replace(now, record=record, fold=fold, size=size)
+
+
+def _with_commands(spec: ToolSpec, commands: list[str]) -> ToolSpec:
+    """`slash` with these commands; any other tool as it is."""
+    if spec.name != "slash":
+        return spec
+    properties = spec.parameters["properties"]
+    narrowed = {**properties, "command": {**properties["command"], "enum": commands}}
+    return replace(spec, parameters={**spec.parameters, "properties": narrowed})

@@ -1,0 +1,360 @@
+"""`Timeline`: one agent's events. Everything is appended here, and here is where that leaves the agent [SPEC 2, 3]."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import msgspec
+
+from foldmark.core import codec
+from foldmark.core.errors import CommandError
+from foldmark.core.events import ACTORS, DIALECTS, RECORD_KINDS, Draft, PlanningEnded
+from foldmark.core.history import History
+from foldmark.core.ports import AgentRecord, Appender, Clock, Size, Store
+from foldmark.core.replay import Fold, advance, recorded, replay
+from foldmark.core.request import ToolSpec
+from foldmark.core.secrets import Secrets
+from foldmark.core.segments import until
+from foldmark.operations.answering import awaiting, shown
+from foldmark.operations.notices import notice
+from foldmark.request.once import once
+from foldmark.request.standing import Standing, origin
+from foldmark.settings import Settings
+
+if TYPE_CHECKING:
+    from foldmark.tokens.models import Model
+
+
+Happening = Literal["born", "mail", "killed"]
+"""What a runtime wants to know of an agent at once: it was forked from another, mail came for it, it was killed."""
+
+TEXTS = ("user", "assistant", "system", "summary")
+"""Kinds of messages that are text: they are recorded with the dialect that the agent's model speaks [S2]."""
+
+
+class Keeper(Protocol):
+    """What a timeline needs of the log that it belongs to."""
+
+    store: Store
+    clock: Clock
+    given: Settings
+    secrets: Secrets
+
+    def tools(self) -> list[ToolSpec]:
+        """All tools there are."""
+
+    def model_named(self, name: str) -> "Model":
+        """What is known of a model."""
+
+    def tell(self, what: Happening, agent_id: str) -> None:
+        """Tell every listener what happened to an agent."""
+
+
+class Timeline:
+    """The events of one agent: appending to them, and where the agent stands afterwards.
+
+    An append fails with ConflictError when somebody else has appended since this object last appended, or since
+    `_head` was last brought up to date.
+    """
+
+    def __init__(self, log: Keeper, record: AgentRecord) -> None:
+        self.log, self._store = log, log.store
+        self._record, self._head = record, record.head
+        self.id, self._birth = record.id, record.fork_event
+        self._batch: Appender | None = None
+        self._speaks: str | None = None
+        self._past: tuple[int, History] | None = None
+
+    # Appending
+
+    def append(
+        self,
+        kind: str,
+        text: str,
+        *,
+        created_at: str | datetime | None = None,
+        data: Mapping[str, Any] | None = None,
+        dialect: str | None = None,
+        actor: str | None = None,
+        interrupted: bool = False,
+        verbatim: bool = False,
+    ) -> int:
+        """Record a message and return its event id; it is durable when this returns.
+
+        `kind` is "user", "assistant", "system" or "tool". A user message opens a turn if none is open and joins it
+        otherwise. A `### STATE` block at the end of an assistant's text is recorded as a `state` event behind the
+        message, which holds the rest, be it empty (`core.state`); not if it was `interrupted`, nor if the text is to be
+        recorded `verbatim`. `data` is JSON that goes with the text; `created_at` is ISO 8601 or a datetime, by default
+        now. A text without a `dialect` gets that of the agent's model, unless `data` holds blocks: nobody said whose
+        form these have. Lone surrogates in texts become U+FFFD. Raises CommandError for a wrong kind, time or data,
+        ConflictError, StoreError.
+        """
+        if kind not in ("user", "assistant", "system", "tool"):
+            raise CommandError(
+                f"append takes 'user', 'assistant', 'system' or 'tool', not {kind!r}; "
+                "append_tool_call, append_tool_result and record take the rest"
+            )
+        actor = actor or {"user": "human", "assistant": "model"}.get(kind, "system")
+        block, may_hold = None, kind == "assistant" and not interrupted and not verbatim and isinstance(text, str)
+        if may_hold and ("STATE" in text or "State" in text):
+            from foldmark.core.state import parted  # 2 ms, and few answers hold one
+
+            text, block = parted(text)
+        with nullcontext() if block is None else self.batch():
+            event_id = self._append(kind, text, data, created_at, dialect=dialect, actor=actor, interrupted=interrupted)
+            if block is not None:
+                self._append("state", block, None, created_at, actor=actor)
+        return event_id
+
+    def append_tool_call(
+        self,
+        name: str,
+        args: Any,
+        *,
+        call_id: str,
+        dialect: str | None = None,
+        created_at: str | datetime | None = None,
+        data: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Record a model's request to run a tool; `args` is any JSON value. Raises as `append`."""
+        _check_call_id(call_id)
+        try:
+            content = msgspec.json.encode(codec.well_formed(args)).decode()
+        except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+            raise CommandError(f"the arguments of {name} are not JSON: {error}") from None
+        return self._append(
+            "tool_call",
+            content,
+            {**(data or {}), "call_id": call_id, "name": name},
+            created_at,
+            dialect=dialect,
+            actor="model",
+        )
+
+    def append_tool_result(
+        self,
+        call_id: str,
+        text: str,
+        *,
+        dialect: str | None = None,
+        is_error: bool = False,
+        created_at: str | datetime | None = None,
+        data: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Record what a tool answered to the newest unanswered call with this id. Raises as `append`.
+
+        If that call has left the context, a notice that quotes the result is recorded instead, as a user message of
+        the same turn, so that no result is ever sent without its call [SPEC 3]. A result of a call that was never
+        recorded is kept as it is.
+        """
+        # One transaction: what is looked up cannot change before it is recorded, and each look-up begins faster.
+        with self.batch():
+            return self._append_result(call_id, text, dialect, is_error, created_at, data)
+
+    def _append_result(
+        self,
+        call_id: str,
+        text: str,
+        dialect: str | None,
+        is_error: bool,
+        created_at: str | datetime | None,
+        data: Mapping[str, Any] | None,
+    ) -> int:
+        _check_call_id(call_id)
+        at, call_id = self.standing(), self.log.secrets.hidden(codec.well_formed(call_id))
+        turn = at.record.open_turn
+        waiting = None if turn is None else self._store.waiting_call(self.id, turn, call_id)
+        call, answered = (waiting, False) if waiting else awaiting(at, call_id)
+        if call is not None and not shown(at, call, waits=waiting is not None):
+            told = notice(at, call, call_id, codec.well_formed(text))
+            return self._append("user", told, None, created_at, actor="system")
+        data = {**(data or {}), "call_id": call_id, **({"is_error": True} if is_error else {})}
+        answers = call.id if call and not answered else None
+        assert self._batch is not None
+        apart = answers not in (None, at.newest) and (waiting is None or self._batch.stands_apart(waiting.id))
+        return self._append(
+            "tool_result", text, data, created_at, dialect=dialect, actor="system", answers=answers, apart=apart
+        )
+
+    def record(
+        self,
+        kind: str,
+        content: str = "",
+        *,
+        data: Mapping[str, Any] | None = None,
+        created_at: str | datetime | None = None,
+        actor: str = "system",
+    ) -> int:
+        """Record metadata that is never sent: a state, scratchpad, config, command, usage or record event."""
+        if kind not in RECORD_KINDS:
+            raise CommandError(f"record takes {', '.join(RECORD_KINDS)}, not {kind!r}")
+        return self._append(kind, content, data, created_at, actor=actor)
+
+    def end_turn(self, *, created_at: str | datetime | None = None, interrupted: bool = False) -> int | None:
+        """End the open turn and return the event's id; None if no turn is open."""
+        with self._store.exclusive():
+            at = self.standing()
+            if at.record.open_turn is None:
+                return None
+            if at.fold.closing is None:
+                return self._append("turn_ended", "", None, created_at, actor="system", interrupted=interrupted)
+            return self._end_planning(at, at.fold.closing[0], created_at, interrupted)
+
+    def _end_planning(self, at: Standing, closes: int, created_at: str | datetime | None, interrupted: bool) -> int:
+        ended = PlanningEnded(closes)
+        with self.batch():
+            event_id = self._append(
+                "turn_ended", "", codec.operation_data(ended), created_at, actor="system", interrupted=interrupted
+            )
+            self._save(advance(at.fold, [(event_id, ended)]))
+        return event_id
+
+    @contextmanager
+    def batch(self, *, newborn: bool = False) -> Iterator[None]:
+        """Record what is appended inside the block in one transaction: all of it or, on an error, nothing.
+
+        With `newborn` the agent itself is made in it, too (see `Log.creating`).
+        """
+        with self._store.exclusive():
+            if self._batch is not None:
+                yield
+                return
+            try:
+                with self._store.appending(self.id, self._head, self._record if newborn else None) as self._batch:
+                    yield
+                    head = self._batch.head
+                self._head = head
+            except BaseException:
+                self._speaks = None  # the settings may be those of before again
+                raise
+            finally:
+                self._batch = None
+
+    @property
+    def open_turn(self) -> int | None:
+        """The id of the turn that has not ended."""
+        with self._store.exclusive():
+            return self._batch.open_turn if self._batch else self._standing().record.open_turn
+
+    # Where it stands
+
+    @once
+    def _origin(self) -> Fold:
+        return origin(self._store, self.id, self._birth)
+
+    def standing(self) -> Standing:
+        """Where the agent stands now, what the open batch holds included."""
+        with self._store.exclusive():
+            return self._standing()
+
+    def _standing(self) -> Standing:
+        head = self._store.head(self.id)
+        record, cache = head.record, head.cache
+        if self._batch is not None:
+            own = self._batch.own
+            record = msgspec.structs.replace(
+                record, head=self._batch.head, open_turn=self._batch.open_turn, messages=own.messages, tokens=own.tokens
+            )
+        if cache is not None and cache[0].grows:
+            fold, size = cache[0], cache[1].plus(record.own)
+        else:
+            fold = cache[0] if cache is not None else self.replay()
+            size = self._store.size(until(fold.segments, record.newest))
+        return Standing(self._store, record, fold, self._origin, size, head.newest, self.log.given)
+
+    def replay(self) -> Fold:
+        """The fold of all operations in the log, without the stored segment cache."""
+        return replay(self._origin, recorded(self._store.operations(self.id)))
+
+    @property
+    def past(self) -> History:
+        """All its operations; they are read once, and later only what came to them."""
+        with self._store.exclusive():
+            undone = self._store.rolled_back
+            if self._past is None or self._past[0] != undone:
+                self._past = undone, History(self._origin)
+            past = self._past[1]
+            for each in recorded(self._store.operations(self.id, after=past.at)):
+                past.add(*each)
+            return past
+
+    def beside(self, fold: Fold) -> Size:
+        """The size of what a fold shows less that of all the agent's own messages, counted anew."""
+        record = self._store.agent(self.id) or self._record
+        return self._store.size(until(fold.segments, record.newest)).less(record.own)
+
+    def _active_dialect(self) -> str | None:
+        """What the agent's model speaks, read once until the settings change; None for a provider that is not known."""
+        if self._speaks is None:
+            from foldmark.providers.wires import wire_of  # 20 ms
+
+            with suppress(CommandError):
+                self._speaks = wire_of(self.standing().config.provider, self.log.given.dialects).dialect
+        return self._speaks
+
+    def _save(self, fold: Fold, after: Size | None = None) -> Size:
+        """Store the segment cache inside the batch, and return the size of what it shows: `after` if that is known."""
+        assert self._batch is not None
+        if after is None:
+            after = self._store.size(until(fold.segments, self._batch.head))
+        self._store.save_fold(fold, after.less(self._batch.own))
+        return after
+
+    def _append(
+        self,
+        kind: str,
+        content: str,
+        data: Mapping[str, Any] | None,
+        created_at: str | datetime | None,
+        *,
+        actor: str,
+        dialect: str | None = None,
+        interrupted: bool = False,
+        answers: int | None = None,
+        apart: bool = False,
+    ) -> int:
+        if kind in TEXTS and dialect is None and not (isinstance(data, Mapping) and data.get("blocks")):
+            dialect = self._active_dialect()
+        elif kind == "config":
+            self._speaks = None
+        dialect = "gemini" if dialect == "google" else dialect
+        if actor not in ACTORS:
+            raise CommandError(f"an actor is one of {', '.join(ACTORS)}, not {actor!r}")
+        if dialect not in (None, *DIALECTS):
+            raise CommandError(f"a dialect is one of {', '.join(DIALECTS)}, not {dialect!r}")
+        if not isinstance(content, str):
+            raise CommandError(f"the text of a {kind.replace('_', ' ')} is a str, not {type(content).__name__}")
+        secrets = self.log.secrets
+        try:
+            if secrets:
+                content, data = secrets.hidden(content), secrets.hidden_in(data)
+            if isinstance(data, Mapping) and data.get("blocks"):
+                from foldmark.core.media import counted  # few messages hold any
+
+                data = counted(data)
+            draft = Draft(
+                kind=kind,
+                created_at=self.log.clock() if created_at is None else codec.timestamp(created_at),
+                content=codec.well_formed(content),
+                data=codec.well_formed(dict(data)) if data else None,
+                dialect=dialect,
+                actor=actor,
+                interrupted=interrupted,
+                answers=answers,
+                apart=apart,
+            )
+            with self._store.exclusive():
+                if self._batch is not None:
+                    return self._batch.add(draft)
+                with self._store.appending(self.id, self._head) as appender:
+                    event_id = appender.add(draft)
+                self._head = event_id
+        except (ValueError, TypeError, RecursionError) as error:
+            raise CommandError(f"this {kind.replace('_', ' ')} cannot be recorded: {error}") from None
+        return event_id
+
+
+def _check_call_id(call_id: object) -> None:
+    if not isinstance(call_id, str):
+        raise CommandError(f"a call id is a str, not {call_id!r}")

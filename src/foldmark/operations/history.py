@@ -1,0 +1,203 @@
+"""What an agent's operations did, and whether they still count: for lists, explanations and differences [SPEC 4]."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from foldmark.core.codec import operation_of
+from foldmark.core.events import (
+    Clear,
+    Drop,
+    Event,
+    Evict,
+    Filter,
+    Fork,
+    Mark,
+    Operation,
+    Pin,
+    PlanningEnded,
+    Redact,
+    Restore,
+    Rewind,
+    Summary,
+    Undo,
+    Unpin,
+)
+from foldmark.core.ports import Size
+from foldmark.core.replay import recorded
+from foldmark.core.wording import count, listing, one_line
+from foldmark.operations import decide
+from foldmark.operations.receipts import Thoughts
+from foldmark.request.exchanges import behind
+from foldmark.request.standing import Standing
+
+CRITERIA = 60
+"""Characters of a filter's criteria that are told."""
+
+
+class Done(Struct, frozen=True):
+    """An operation that was recorded: what it did in words, what left and came back then, and the id of the `restore`
+    in force that took it back (None: it counts). `back` is the command that takes it back, or brings it back;
+    `thoughts` is what it did to the model's thinking."""
+
+    event: Event
+    words: str
+    left: Size
+    returned: Size
+    by: int | None = None
+    back: str | None = None
+    thoughts: Thoughts = Thoughts()
+
+    @property
+    def took(self) -> str:
+        """`2 messages (~71 tokens) left`; empty if nothing left or came back."""
+        both = ((self.left, "left"), (self.returned, "came back"))
+        messages = [f"{sized(size)} {how}" for size, how in both if size.messages]
+        return ", ".join((*messages, *self.thoughts.told()))
+
+    def data(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "id": self.event.id,
+            "operation": self.event.kind,
+            "actor": self.event.actor,
+            "reason": self.event.reason,
+            "created_at": self.event.created_at,
+            "words": self.words,
+            "left": self.left._asdict(),
+            "returned": self.returned._asdict(),
+            **self.thoughts.data(),
+            "in_force": self.by is None,
+            "taken_back_by": self.by,
+            "back": self.back,
+        }
+
+
+class Marked(Struct, frozen=True):
+    """A mark in force: the event that set it, and what a rewind to it would take."""
+
+    name: str
+    event: Event
+    behind: Size
+    first: Event | None
+
+    def data(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "name": self.name,
+            "event": self.event.id,
+            "actor": self.event.actor,
+            "reason": self.event.reason,
+            "created_at": self.event.created_at,
+            "after": self.behind._asdict(),
+            "first": self.first.id if self.first else None,
+        }
+
+
+def operations(at: Standing) -> list[Done]:
+    """All operations of the agent, oldest first. Cost follows the operations."""
+    events = [event for event in at.store.operations(at.record.id) if event.kind != "turn_ended"]
+    return [done(event, _restores(events)) for event in events]
+
+
+def done(event: Event, restores: dict[int, int]) -> Done:
+    """What an operation did; `restores` are those in force, target -> restore."""
+    operation = operation_of(event)
+    receipt = (event.data or {}).get("receipt") or {}
+    left, returned = (Size(**receipt.get(way, {"messages": 0, "tokens": 0})) for way in ("left", "returned"))
+    by = restores.get(event.id)
+    back = f"/restore {by or event.id}" if operation.restorable else None
+    return Done(event, words(operation), left, returned, by, back, Thoughts(**receipt.get("thinking", {})))
+
+
+def one(at: Standing, event: Event) -> Done:
+    """What this operation did, whosever it was."""
+    own = event.agent_id == at.record.id
+    return done(event, _restores(at.store.operations(at.record.id, after=event.id)) if own else {})
+
+
+def _restores(events: list[Event]) -> dict[int, int]:
+    """Target -> restore in force. What takes an operation back comes after it, so the later ones are enough."""
+    found: dict[int, int] = {}
+    for id, operation in reversed(recorded(events)):
+        if isinstance(operation, Restore) and id not in found:
+            found[operation.target] = id
+    return found
+
+
+def marks(at: Standing) -> list[Marked]:
+    """The marks in force, oldest first."""
+    found = []
+    for name, event_id in sorted(at.fold.marks.items(), key=lambda mark: mark[1]):
+        event = at.store.event(event_id)
+        assert event is not None
+        position = decide.rewind(at, name).position
+        there = behind(at, position)
+        first = next(at.store.messages(there), None)
+        found.append(Marked(name, event, at.store.size(there), first))
+    return found
+
+
+def words(operation: Operation) -> str:
+    """What an operation does, in a few words: `rewind to 'X'`."""
+    match operation:
+        case Mark(name=name):
+            return f"mark '{name}'"
+        case Clear():
+            return "clear"
+        case Rewind(mark=mark):
+            return f"rewind to '{mark}'"
+        case Fork(child=child, mark=mark):
+            return f"fork of child {child[:8]}" + (f" from '{mark}'" if mark is not None else "")
+        case Filter(mode=mode):
+            return _filtered(mode, operation)
+        case Drop(turns=turns):
+            return f"drop of {turns_named(turns)}"
+        case Undo(turn=turn):
+            return f"undo of turn {turn}"
+        case Summary(span=None, native=form) if form:
+            return f"compaction by {listing(form)}"
+        case Summary():
+            return f"summary of {summed_up(operation)}"
+        case Restore(target=target):
+            return f"restore of operation {target}"
+        case Pin(turn=turn):
+            return f"pin of turn {turn}"
+        case Unpin(turn=turn):
+            return f"end of the pin of turn {turn}"
+        case Evict(results=results):
+            return f"eviction of {results_named(results)}"
+        case Redact(turn=turn):
+            return f"erasure of {f'turn {turn}' if turn else 'everything'}"
+        case PlanningEnded(closes=closes):
+            return f"end of the planning conversation of filter {closes}"
+
+
+def _filtered(mode: str, operation: Filter) -> str:
+    if operation.planning is not None and operation.criteria is None and operation.before == operation.after:
+        return "end of a planning conversation without a filter"
+    about = one_line((operation.criteria or "")[:CRITERIA])
+    return f"{mode} '{about}'" if about else mode
+
+
+def summed_up(operation: Summary) -> str:
+    """What a summary takes the place of: `A..B`, `what stood after 'X'`, `everything`."""
+    if operation.span is not None:
+        return operation.span
+    return "everything" if operation.mark is None else f"what stood after '{operation.mark}'"
+
+
+def turns_named(turns: tuple[int, ...]) -> str:
+    """`turn 5`, `turns 5, 7, 9`."""
+    return f"turn {turns[0]}" if len(turns) == 1 else f"turns {listing(turns)}"
+
+
+def results_named(results: Sequence[int]) -> str:
+    """`result 5`, `results 5, 7, 9`."""
+    return f"result {results[0]}" if len(results) == 1 else f"results {listing(results)}"
+
+
+def sized(size: Size) -> str:
+    """`2 messages (~71 tokens)`."""
+    return f"{count(size.messages, 'message')} (~{count(size.tokens, 'token')})"

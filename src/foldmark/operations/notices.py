@@ -1,0 +1,102 @@
+"""What a model is told when the result of its call finds the call gone from the context [SPEC 3].
+
+Whoever rewinds in the middle of a turn must know afterwards that it did, why, and what it was asked, or it would try
+the same again: so the notice quotes what went as well.
+"""
+
+from foldmark.core.events import Clear, Drop, Event, Filter, Operation, Rewind, Summary, Undo
+from foldmark.core.replay import recorded
+from foldmark.core.segments import contains
+from foldmark.core.turns import Message
+from foldmark.core.wording import listing, one_line, quoted
+from foldmark.request.exchanges import exchanges
+from foldmark.request.standing import Standing
+
+_ASKED = {"model": "at your request", "human": "by the user", "system": "by the system"}
+
+
+def notice(at: Standing, call: Message, call_id: str, result: str) -> str:
+    """The text of the user message that stands in for a result: what happened since the call, and the result."""
+    operations = at.store.operations(at.record.id, after=call.id)
+    what, more = "The call has left the context.", ""
+    for event in reversed(operations):
+        ((_, operation),) = recorded([event])
+        if words := happened(operation):
+            what = f"{words} {_ASKED[event.actor]}{_times(at, call, event, operation)}."
+            if isinstance(operation, Clear | Rewind) and not _told(at, event):
+                more = _gone(at, call) + _beside(at, call)
+            break
+    told = f"The result of call {one_line(call_id)}, which stood before that, begins:"
+    return f"[Foldmark: {what} {told}]\n{quoted(result)}{more}"
+
+
+def happened(operation: Operation) -> str | None:
+    """What an operation took out of the context, as the beginning of a sentence; None if it took nothing."""
+    match operation:
+        case Rewind(mark=mark):
+            return f"Rewound to '{mark}'"
+        case Clear():
+            return "Context cleared"
+        case Drop(turns=(turn,)) | Undo(turn=turn):
+            return f"Turn {turn} was taken out of the context"
+        case Drop(turns=turns):
+            return f"Turns {listing(turns)} were taken out of the context"
+        case Filter(mode=mode):
+            return f"A part of the context was removed (/{mode})"
+        case Summary():
+            return "A part of the context was replaced by a summary"
+        case _:
+            return None
+
+
+def _times(at: Standing, call: Message, event: Event, operation: Operation) -> str:
+    """How often the model has gone back to the same place in this turn, from the second time on."""
+    if event.actor != "model" or call.turn_id is None or not isinstance(operation, Clear | Rewind):
+        return ""
+    since = recorded(at.store.operations(at.record.id, after=call.turn_id))
+    same = [each for _, each in since if happened(each) == happened(operation)]
+    return f", {len(same)} times in this turn now: try something else" if len(same) > 1 else ""
+
+
+def _told(at: Standing, event: Event) -> bool:
+    """Whether another notice has told of the operation already."""
+    newest = at.store.message_before(at.record.id, at.newest)
+    return newest is not None and newest.id > event.id
+
+
+def _gone(at: Standing, call: Message) -> str:
+    """What the model had said with its call, and what the person had asked, as far as they went with it."""
+    said = _said_with(at, call)
+    asked = None if call.turn_id is None else at.store.event(call.turn_id)
+    parts = []
+    if said is not None and said.content.strip() and not _visible(at, said):
+        parts.append(f"\n[Foldmark: With that call you had said:]\n{quoted(said.content)}")
+    if asked is not None and asked.kind == "user" and asked.actor == "human" and not _visible(at, asked):
+        parts.append(f"\n[Foldmark: The user's message of this turn, gone as well, begins:]\n{quoted(asked.content)}")
+    return "".join(parts)
+
+
+def _beside(at: Standing, call: Message) -> str:
+    """The results of the other calls of the same answer, as far as they went with it [SPEC 3]."""
+    parts = []
+    for exchange in exchanges(at, [call]):
+        for result in map(at.store.event, exchange.results):
+            if result is not None and result.answers != call.id and not _visible(at, result):
+                head = f"[Foldmark: The result of call {one_line(result.call_id or '')}, gone as well, begins:]"
+                parts.append(f"\n{head}\n{quoted(result.content)}")
+    return "".join(parts)
+
+
+def _said_with(at: Standing, call: Message) -> Event | None:
+    """The text of the answer that made the call."""
+    before = call
+    while before.kind == "tool_call":
+        found = at.store.message_before(before.agent_id, before.id - 1)
+        if found is None or found.turn_id != call.turn_id:
+            return None
+        before = found
+    return at.store.event(before.id) if before.kind == "assistant" else None
+
+
+def _visible(at: Standing, event: Event) -> bool:
+    return contains(at.visible, event.agent_id, event.id)

@@ -1,0 +1,44 @@
+"""Deciding a summary that a provider wrote in its own form: what it stands for [SPEC 5.7]."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from foldmark.core.answer import Compacted
+from foldmark.core.errors import CommandError
+from foldmark.core.events import Summary
+from foldmark.core.replay import recorded, taken_back
+from foldmark.core.secrets import Secrets
+from foldmark.core.segments import Segment, Segments, contains, intersect, normal, subtract
+from foldmark.operations import decide
+from foldmark.request.exchanges import ranges_of
+from foldmark.request.standing import Standing
+
+
+def standing_for(at: Standing, form: dict[str, Any] | None, within: Iterable[Segment] | None = None) -> Summary:
+    """Decide a summary of what is visible, `within` these segments if they are given, in somebody's own form.
+
+    It may stand for nothing: a provider can begin with a summary of what the log never held. Without `within`, `system`
+    messages stay: they are in the request beside what a provider sums up.
+    """
+    try:
+        every = decide.summary(at, None)
+    except CommandError:
+        return Summary((), native=form)
+    if within is None:
+        system = at.store.lookup(at.of_kind("system", at.visible))
+        ranges: Segments = subtract(every.ranges, ranges_of(at, system))
+    else:
+        ranges = intersect(every.ranges, normal(within))
+    operations = recorded(at.store.operations(at.record.id))
+    back = taken_back(operations)
+    for id, operation in reversed(operations):
+        if isinstance(operation, Summary) and id not in back and contains(ranges, at.record.id, id):
+            ranges = normal((*ranges, *operation.ranges))
+    return Summary(ranges, None, every.state, form)
+
+
+def form_of(secrets: Secrets, made: Compacted, reader: str) -> dict[str, Any] | None:
+    """Return what a provider wrote in the form of `reader`; None without one, and where a key stands in it: without the
+    key it is not what the provider signed."""
+    items = list(made.items)
+    return {reader: items} if reader and (not secrets or secrets.hidden_in(items) == items) else None

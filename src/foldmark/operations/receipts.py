@@ -1,0 +1,181 @@
+"""What an operation did to the context, as every interface tells it [SPEC 4]."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from foldmark.core.codec import count_tokens, operation_kind
+from foldmark.core.events import Event, Operation
+from foldmark.core.ports import Size
+from foldmark.core.replay import Fold
+from foldmark.core.segments import Segment, Segments, intersect, normal, subtract, until
+from foldmark.core.wording import count
+from foldmark.operations.effects import Effect
+from foldmark.request.standing import Standing
+
+
+class Change(Struct, frozen=True):
+    """The size of the context before and after an operation, and of what left and came back."""
+
+    before: Size
+    after: Size
+    left: Size
+    returned: Size
+
+    def data(self) -> dict[str, Any]:
+        """The sizes as JSON."""
+        return {name: getattr(self, name)._asdict() for name in ("left", "returned", "before", "after")}
+
+
+class CachedPrefix(Struct, frozen=True):
+    """How many tokens at the front of the request stay as they were sent last, `of` how many."""
+
+    kept: int
+    of: int
+
+    @property
+    def percent(self) -> int:
+        """What is kept of the whole, in percent."""
+        return 100 * self.kept // self.of if self.of else 100
+
+    def data(self) -> dict[str, int]:
+        """As JSON."""
+        return {"kept": self.kept, "of": self.of, "percent": self.percent}
+
+
+class Thoughts(Struct, frozen=True):
+    """The thinking blocks that the next request holds no more, or again, because of an operation or a setting."""
+
+    lost: int = 0
+    returned: int = 0
+
+    def data(self) -> dict[str, Any]:
+        """As JSON, under its name; nothing where nothing changes."""
+        return {"thinking": {"lost": self.lost, "returned": self.returned}} if self.lost or self.returned else {}
+
+    def told(self, *, would: bool = False) -> list[str]:
+        """What a receipt, or a preview of what `would` be, tells a person; empty if nothing changes."""
+        can = "could" if would else "can"
+        both = ((self.lost, "no longer be sent"), (self.returned, "be sent again"))
+        return [f"{count(blocks, 'thinking block')} {can} {word}" for blocks, word in both if blocks]
+
+
+class Carried(Effect, frozen=True):
+    """Mail came into the context with an event, which is no operation."""
+
+    change: Change
+    actor: str
+
+    def data(self) -> dict[str, Any]:
+        """As JSON, for `Result.data`."""
+        return {"operation": "check-mail", "actor": self.actor, **self.change.data()}
+
+
+class Outcome(Struct, frozen=True):
+    """What an operation does to a context: the operation, the fold with it, and how the context changes.
+
+    `evicted` are visible tool results that a placeholder takes the place of, `whole_again` those that are sent again;
+    `thoughts` is what becomes of the model's thinking.
+    """
+
+    operation: Operation
+    fold: Fold
+    change: Change
+    cached_prefix: CachedPrefix | None
+    evicted: Size = Size(0, 0)
+    whole_again: Size = Size(0, 0)
+    thoughts: Thoughts = Thoughts()
+
+    def data(self) -> dict[str, Any]:
+        """The change as JSON."""
+        data: dict[str, Any] = {**self.change.data(), **self.thoughts.data()}
+        both = (("evicted", self.evicted), ("whole_again", self.whole_again))
+        data |= {name: {"results": size.messages, "tokens": size.tokens} for name, size in both if size.messages}
+        return data if self.cached_prefix is None else {**data, "cached_prefix": self.cached_prefix.data()}
+
+
+class Receipt(Effect, frozen=True):
+    """What was recorded for an operation, and how the context changed."""
+
+    event_id: int
+    outcome: Outcome
+    actor: str
+    reason: str | None = None
+
+    @property
+    def operation(self) -> Operation:
+        """The operation that was recorded."""
+        return self.outcome.operation
+
+    @property
+    def change(self) -> Change:
+        """How the context changed."""
+        return self.outcome.change
+
+    @property
+    def back(self) -> str | None:
+        """The command that takes the operation back; None for a fork and for what was erased."""
+        return f"/restore {self.event_id}" if self.operation.restorable else None
+
+    def data(self) -> dict[str, Any]:
+        """As JSON, for `Result.data`."""
+        kind = operation_kind(self.operation)
+        own = {"operation": kind, "actor": self.actor, "reason": self.reason, "back": self.back}
+        return {**own, **self.outcome.data()}
+
+    def after(self, size: Size) -> "Receipt":
+        """The same, with the size of the context as it is once everything was recorded."""
+        return replace(self, outcome=replace(self.outcome, change=replace(self.change, after=size)))
+
+
+def results_changed(at: Standing, fold: Fold, seen: Segments) -> tuple[list[Event], list[Event]]:
+    """Return the tool results visible in `seen` that `fold` evicts in addition, and those that it no longer evicts.
+    Cost follows the results."""
+    if fold.evicted.keys() == at.fold.evicted.keys():
+        return [], []
+
+    def shown(ids: Iterable[int]) -> list[Event]:
+        spans = normal(Segment(each.agent_id, each.id, each.id) for each in at.store.lookup(ids))
+        return list(at.store.messages(intersect(seen, spans)))
+
+    now, then = at.fold.evicted.keys(), fold.evicted.keys()
+    return shown(then - now), shown(now - then)
+
+
+def cached_prefix(at: Standing, after: Segments, results: Iterable[Event] = ()) -> CachedPrefix | None:
+    """What a provider's prompt cache still has of the request when the context becomes `after` and these
+    `results` are sent otherwise; None without a cache.
+
+    The messages before the first that changes, and the system prompt. Only the system prompt stays where the
+    state block changes, and where the window is smaller than the context: any change moves its beginning. From stored
+    sums [SPEC 3, L3].
+    """
+    config = at.config
+    if not config.caches_prompts:
+        return None
+    system, budget = count_tokens(config.system, None), config.sliding_context_tokens
+    changed = [s.first for s in at.store.bounds((*subtract(at.visible, after), *subtract(after, at.visible)))]
+    changed += [event.id for event in results]
+    was, now = at.state, at.state_in(after)
+    if (was.content if was else None) != (now.content if now else None):
+        kept = 0  # the state block stands in front of all messages
+    elif not changed:
+        kept = at.size.tokens
+    elif budget and at.size.tokens > budget:
+        kept = 0
+    else:
+        kept = at.store.size(until(at.visible, min(changed) - 1)).tokens
+    whole = min(at.size.tokens, budget) if budget else at.size.tokens
+    return CachedPrefix(system + min(kept, whole), system + whole)
+
+
+def change(before: Segments, after: Segments, total: Size, size: Callable[[Segments], Size]) -> Change:
+    """Compare two contexts, given the size of the first; `size` gives that of what left and came back."""
+    if before == after:
+        return Change(total, total, Size(0, 0), Size(0, 0))
+    gone = subtract(before, after)
+    left = total if gone == before else size(gone)
+    returned = size(subtract(after, before))
+    return Change(total, total.less(left).plus(returned), left, returned)

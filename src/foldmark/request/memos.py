@@ -1,0 +1,66 @@
+"""Saving memos, and picking those that go into a request [SPEC 7]."""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+from foldmark.core.events import Event
+from foldmark.core.memos import Memo
+from foldmark.core.ports import Snapshot
+from foldmark.core.prompt import Layer
+from foldmark.core.request import Part
+from foldmark.core.window import Unit
+
+
+class Picked(NamedTuple):
+    """What the message that opened a turn picks: its keywords, and the memos that they find."""
+
+    words: Sequence[str] = ()
+    memos: Sequence[Memo] = ()
+
+    def layers(self, without: Collection[int | None] = ()) -> list[Layer]:
+        """Return the layers of the memos, except those with an id in `without`."""
+        left = [memo for memo in self.memos if memo.id not in without]
+        if not left:
+            return []
+        from foldmark.core.memo_layer import entry, memo_layers
+
+        return memo_layers(((memo.id, entry(memo)) for memo in left), self.words)
+
+
+def picked(store: Snapshot, units: Sequence[Unit], most: int) -> list[Picked]:
+    """The memos, at most so many, that the message which opened each of these turns picks by its keywords.
+
+    Only memos from before that message: the layer stays the same for as long as the turn lasts.
+    """
+    from foldmark.core.keywords import keywords  # 10 ms, where there are memos
+    from foldmark.core.memo_layer import asked
+
+    words = [keywords(asked(_opener(unit))) for unit in units]
+    found = store.memos_with([(each, unit.opener) for each, unit in zip(words, units, strict=True)], most)
+    return [Picked(each, memos) for each, memos in zip(words, found, strict=True)]
+
+
+def kept(store: Snapshot, parts: Iterable[Part]) -> dict[str, str]:
+    """The texts of the memos in a request, by the names that they have in `sent.Makings.hashes`; none of a memo that
+    was removed meanwhile."""
+    from foldmark.core.memo_layer import entry_of
+
+    ids = [(part.memo, part.text) for part in parts if part.memo is not None]
+    return {name(memo_id): entry_of(text) for memo_id, text in ids if store.memo(memo_id) is not None}
+
+
+def again(unit: Unit | None, entries: Iterable[tuple[int, str]]) -> list[Layer]:
+    """The layers of memos that were sent, id and entry, with what picked them as far as it is still there."""
+    from foldmark.core.keywords import keywords
+    from foldmark.core.memo_layer import asked, memo_layers
+
+    return memo_layers(entries, () if unit is None else keywords(asked(_opener(unit))))
+
+
+def name(memo_id: int) -> str:
+    """What a memo's text is called among the texts of a request."""
+    return f"memo {memo_id}"
+
+
+def _opener(unit: Unit) -> Event | None:
+    return next((event for event in unit.events if event.id == unit.opener), None)

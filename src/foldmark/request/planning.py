@@ -1,0 +1,170 @@
+"""The planning conversation: a person and a model agree on what to forget or to remember [SPEC 4.2, S1].
+
+It is tracked here alone, from events: a `command` event says where it begins, another what was previewed. A model's
+ids are checked against these and never trusted. It is over when a filter for it was recorded (with ids: applied;
+without: cancelled), when `/clear` or a rewind behind its start took it along, or when its first message left the
+context in another way; taking such an operation back does not open it again. A preview that left the context counts no
+more.
+
+A preview with matches is an offer, good for the person's next message only: anything else that is said ends the
+planning conversation, unless the model previews again before that turn ends. A change of the segments ends the offer.
+"""
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+from msgspec import Struct, convert
+
+from foldmark.core.codec import operation_of
+from foldmark.core.consent import is_yes
+from foldmark.core.errors import CommandError
+from foldmark.core.events import CONTEXT_KINDS, Clear, Drop, Event, Filter, Operation, Rewind, Summary, Undo
+from foldmark.core.replay import replay
+from foldmark.core.segments import END, Segment, Segments, contains, intersect
+from foldmark.request.standing import Standing
+
+
+class Preview(Struct, frozen=True):
+    """What was shown last: the ids that match, and the event that recorded them.
+
+    `runs` says how many ids, in order, each range on display holds.
+    """
+
+    mode: str
+    criteria: str
+    ids: tuple[int, ...]
+    runs: tuple[int, ...] = ()
+    event_id: int = 0
+
+    @property
+    def parts(self) -> tuple[tuple[int, ...], ...]:
+        """The ids range by range."""
+        ends = [*accumulate(self.runs or [len(self.ids)])]
+        return tuple(self.ids[begin:end] for begin, end in zip([0, *ends], ends, strict=False) if end > begin)
+
+
+class Planning(Struct, frozen=True):
+    """An open planning conversation: its first message, what was asked for, what was previewed."""
+
+    first: int
+    mode: str
+    criteria: str
+    preview: Preview | None = None
+
+    @property
+    def since(self) -> int:
+        """The newest preview, or else the beginning: what is said after it is said about it."""
+        return self.first if self.preview is None else self.preview.event_id
+
+
+def planning(at: Standing) -> Planning | None:
+    """The planning conversation that is open."""
+    own = at.record.id
+    found = _read(at.latest("command"))
+    if found is None or not at.store.size((Segment(own, found.first, found.first),)).messages:
+        return None
+    operations = at.store.operations(own, after=found.first, until=at.newest)
+    if any(ends(operation_of(event), own, found.first) for event in operations):
+        return None
+    # Its newest record that is in the context: one of a preview that nobody sees any more does not count.
+    return _read(at.latest("command", intersect(at.visible, (Segment(own, found.first, at.newest),))))
+
+
+def ends(operation: Operation, own: str, first: int) -> bool:
+    """Whether an operation ends the planning conversation that begins with event `first`."""
+    match operation:
+        case Filter(planning=(start, _)) if start == first:
+            return True
+        case Clear():
+            return True
+        case Rewind(position=position):
+            return position < first
+        case Filter(ranges=ranges) | Drop(ranges=ranges) | Undo(ranges=ranges) | Summary(ranges=ranges):
+            return contains(ranges, own, first)
+        case _:
+            return False
+
+
+def offered(at: Standing) -> Preview | None:
+    """The preview that a person can agree to now, whatever they have said since; None if there is no such."""
+    open_one = planning(at)
+    preview = open_one.preview if open_one is not None else None
+    if preview is None or not preview.ids:
+        return None
+    since = at.store.operations(at.record.id, after=preview.event_id)
+    # After one of these the offer may not be what the person has seen.
+    return None if any(event.kind in CONTEXT_KINDS for event in since) else preview
+
+
+def replies(at: Standing, open_one: Planning) -> list[Event]:
+    """What people have said since the newest preview, or since the planning conversation began."""
+    since = intersect(at.visible, (Segment(at.record.id, open_one.since + 1, at.newest),))
+    return [event for event in at.store.messages(since) if event.kind == "user" and event.actor == "human"]
+
+
+def offer(at: Standing) -> Preview | None:
+    """The offer that is open: nobody has said anything since."""
+    open_one, preview = planning(at), offered(at)
+    return preview if open_one is not None and not replies(at, open_one) else None
+
+
+def passed(at: Standing) -> tuple[int, int] | None:
+    """The beginning of the planning conversation and the message that ends it, unless the model previews again in that
+    message's turn; None if nothing has.
+
+    A plain yes to an offer does not end it: the model may still apply it.
+    """
+    open_one = planning(at)
+    if open_one is None:
+        return None
+    said = replies(at, open_one)
+    if said and is_yes(said[0].content) and offered(at) is not None:
+        said = said[1:]
+    return (open_one.first, said[0].id) if said else None
+
+
+def result_of(at: Standing, preview: Preview) -> int | None:
+    """The event that a model was told the preview with."""
+    after = at.store.message_after(at.record.id, preview.event_id)
+    return after.id if after is not None and after.kind == "tool_result" else None
+
+
+def not_while_planning(at: Standing, why: str) -> None:
+    """Raise CommandError if a planning conversation is open, or ends with the turn that goes on."""
+    if planning(at) is not None:
+        raise CommandError(f"a planning conversation is under way, and {why}; agree to the filter or /cancel first")
+    if at.fold.leaving is not None:
+        raise CommandError(f"a planning conversation leaves with the turn that goes on, and {why}; wait for its end")
+
+
+def talk(at: Standing) -> Segments:
+    """The planning conversation that is open, or what was visible of the one just closed in the turn that goes on."""
+    own = at.record.id
+    if (open_one := planning(at)) is not None:
+        return (Segment(own, open_one.first, END),)
+    if at.fold.closing is None or at.fold.leaving is None:
+        return ()
+    filter_id, first = at.fold.closing
+    others = [(event.id, operation_of(event)) for event in at.store.operations(own) if event.id != filter_id]
+    return intersect(replay(at.origin, others).segments, (Segment(own, first, END),))
+
+
+def opening(first: int, mode: str, criteria: str) -> dict[str, Any]:
+    """The data of the `command` event that says where a planning conversation begins."""
+    return {"name": mode, "planning": {"first": first, "mode": mode, "criteria": criteria}}
+
+
+def previewed(talk: Planning, criteria: str, ids: Sequence[int], runs: Sequence[int]) -> dict[str, Any]:
+    """The data of the `command` event that says what was previewed."""
+    preview = {"mode": talk.mode, "criteria": criteria, "ids": list(ids), "runs": list(runs)}
+    return {**opening(talk.first, talk.mode, talk.criteria), "name": "preview", "preview": preview}
+
+
+def _read(event: Event | None) -> Planning | None:
+    data = (event.data or {}) if event else {}
+    if event is None or "planning" not in data:
+        return None
+    shown = data.get("preview")
+    preview = convert({**shown, "event_id": event.id}, Preview) if shown else None
+    return Planning(**data["planning"], preview=preview)

@@ -1,0 +1,115 @@
+"""From where an agent stands to the request that would go out [SPEC 5]: pure, and without any provider's SDK."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from foldmark.core import prompt as prompts
+from foldmark.core.config import Config
+from foldmark.core.events import Event
+from foldmark.core.prompt import CHILDREN
+from foldmark.core.request import ANSWER, COMPACTION, PLAIN, Manifest, Request, ToolSpec
+from foldmark.core.segments import Segments
+from foldmark.core.wire import tool_name
+from foldmark.providers.wires import Wire, wire_of
+from foldmark.request import thinking
+from foldmark.request.natives import read_as, read_by
+from foldmark.request.sources import Sources
+from foldmark.request.standing import Standing
+from foldmark.request.steady import Steady
+from foldmark.request.usage import cache_ttl
+from foldmark.request.windowing import Target, Windowing
+from foldmark.tokens.counting import ruler
+
+
+def prepare(
+    at: Standing,
+    config: Config,
+    provider: str,
+    model: str,
+    *,
+    tools: Sequence[ToolSpec] = (),
+    only: Segments | None = None,
+    purpose: str = ANSWER,
+    instruction: str | None = None,
+    limit: int | None = None,
+    output: int = PLAIN.output,
+    upto: int = 0,
+) -> Request:
+    """The request to `model` of `provider` for the context of `at`, with its manifest. Reads, and writes nothing.
+
+    `only` restricts the messages to these segments and leaves out state, scratchpad, pins and budget, for planning
+    [SPEC 4.2]. `instruction` is a last user message that the log does not hold. `limit` is the tokens that the model
+    takes: where the budget's window would pass it because the newest turn grew, older turns go [SPEC 5.3]. Guidelines
+    are sent with `tools` only. `output` is the most tokens of an answer, where that has to be said. With `purpose`
+    COMPACTION it is asked for a summary of what stands in front of the turn that event `upto` opened, 0 for all. Raises
+    CommandError for an unknown provider, StoreError.
+    """
+    name = "gemini" if provider == "google" else provider
+    wire = wire_of(name, at.given.dialects)
+    at = read_by(at, read_as(wire.reads))
+    unique = on_the_wire(tools)
+    # The built-in model reads calls in Foldmark's own form, whoever's they were.
+    config = msgspec.structs.replace(config, isolation=False) if name == "offline" else config
+    target = Target(name, wire, model, tuple(unique.values()), thinking.options(wire, model, config, output, purpose))
+    answers = purpose in (ANSWER, COMPACTION)
+    made: Steady | Sources
+    if only is None and config.steady:
+        made = Steady(at, config, target, instruction, tools=unique, answers=answers)
+        prompt, edge = made.windowed(limit)
+        windowing = made.windowing
+    else:
+        made = Sources(at, config, tools=unique, answers=answers)
+        windowing = Windowing(made, config, target, instruction)
+        prompt, edge = windowing.planning(only) if only is not None else windowing.windowed(limit)
+    prompt = prompts.before(prompt, upto) if purpose == COMPACTION else prompt
+    body, data, size = windowing.encoded(prompt)
+    # A question of Foldmark's own is asked once: nothing reads again what it writes.
+    ttl = target.options.cache_ttl
+    if answers:
+        ttl = kept_for(at, config, name, wire, made.units[0].events[0] if made.units.reach(1) else None)
+    if ttl != target.options.cache_ttl:  # only now: how long it is kept must not move what is sent
+        body = wire.encode(model, prompt, target.tools, msgspec.structs.replace(target.options, cache_ttl=ttl))
+        data = msgspec.json.encode(body)
+    told = made.told if any(part.layer == CHILDREN for part in prompt.parts) else {}
+    return Request(
+        provider=name,
+        model=model,
+        dialect=wire.dialect,
+        body=body,
+        bytes=data,
+        tokens=ruler(name, model, config).tokens(size),  # a newer calibration than that by which it was cut counts
+        manifest=Manifest(prompt.parts, prompt.left_out, edge, told),
+        purpose=purpose,
+        size=size,
+        names={own: tool.name for own, tool in unique.items() if own != tool.name},
+        thinking=thinking.sent(wire, model, prompt, body),
+        cache_ttl=ttl,
+        cache_key=at.record.id,
+    )
+
+
+def without_thinking(request: Request, configured: Mapping[str, str]) -> Request:
+    """The same request without the thinking of earlier answers, which the provider has refused; `configured` as for
+    `wire_of`."""
+    body = wire_of(request.provider, configured).without_thinking(request.body)
+    data = msgspec.json.encode(body)
+    return msgspec.structs.replace(request, body=body, bytes=data, thinking=frozenset(), thoughtless=True)
+
+
+def kept_for(at: Standing, config: Config, name: str, wire: Wire, opener: Event | None) -> str:
+    """How long a request is to be kept; `opener` is the first message of its newest turn, if there is one. Anthropic
+    alone can be told; other servers that speak its dialect may refuse to be, and are told only what a person set."""
+    if wire.dialect != "anthropic" or config.cache_ttl != "auto":
+        return "1h" if wire.dialect == "anthropic" and config.cache_ttl == "1h" else "5m"
+    if name in at.given.dialects or opener is None:
+        return "5m"
+    return cache_ttl(at, opener)
+
+
+def on_the_wire(tools: Iterable[ToolSpec]) -> dict[str, ToolSpec]:
+    """Tools by the name that they have on the wire; of two with the same, the first."""
+    unique: dict[str, ToolSpec] = {}
+    for tool in tools:
+        unique.setdefault(tool_name(tool.name), tool)
+    return unique

@@ -1,0 +1,219 @@
+"""What the request of an agent can be made of: its turns, its pinned turns and the layers in front of them [SPEC 5]."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from foldmark.core import prompt as prompts
+from foldmark.core.birth import Family, commands_told, identity
+from foldmark.core.config import Config
+from foldmark.core.events import Event
+from foldmark.core.prompt import Layer
+from foldmark.core.segments import Segment, Segments, intersect, until
+from foldmark.core.window import Units, opened_by
+from foldmark.request.children import family_of, told
+from foldmark.request.memos import Picked, picked
+from foldmark.request.once import once
+from foldmark.request.planning import planning, result_of
+from foldmark.request.standing import Standing
+from foldmark.request.window_summary import in_force
+
+
+class Pinned(NamedTuple):
+    """A pinned turn and what of it is visible."""
+
+    turn: int
+    events: tuple[Event, ...]
+
+
+class Sources:
+    """Reads what is asked for from where an agent stands, and no more; `tools` are the names of those offered. Of its
+    children nothing is told unless `answers`: unless the conversation is to go on."""
+
+    def __init__(self, at: Standing, config: Config, *, tools: Collection[str], answers: bool = True) -> None:
+        self._at, self._config, self._tools, self._answers = at, config, tools, answers
+        self._store, self.visible = at.store, at.visible
+        self._before: list[int] = []
+
+    @once
+    def units(self) -> Units:
+        """The visible turns, read as far as somebody asks."""
+        newest_first = self._store.messages(self.visible, newest_first=True)
+        return Units(event for event in newest_first if event.kind != "system")
+
+    def inside(self, segments: Segments) -> list[Event]:
+        """The visible messages in `segments`, in the order of the log."""
+        return [e for e in self._store.messages(intersect(self.visible, segments)) if e.kind != "system"]
+
+    @once
+    def preview(self) -> int | None:
+        """The result that holds the preview of the planning conversation that is open; it is sent whole [SPEC 4.2]."""
+        open_one = planning(self._at)
+        return None if open_one is None or open_one.preview is None else result_of(self._at, open_one.preview)
+
+    @property
+    def evicted(self) -> Mapping[int, int]:
+        """The tool results of which a placeholder is sent, each with the operation that evicted it."""
+        return self._at.fold.evicted
+
+    @once
+    def pins(self) -> list[Pinned]:
+        """The pinned turns that are visible, in the order of the log."""
+        pinned = sorted(set(self._at.fold.pins))
+        turns = [messages for messages in self._store.turns(pinned).values() if messages] if pinned else []
+        # Read together: each by itself would look through all segments.
+        spans = tuple(Segment(messages[0].agent_id, messages[0].id, messages[-1].id) for messages in turns)
+        shown: dict[int | None, list[Event]] = {turn: [] for turn in pinned}
+        for event in self.inside(spans) if spans else ():
+            if event.turn_id in shown:
+                shown[event.turn_id].append(event)
+        return [Pinned(turn, tuple(shown[turn])) for turn in pinned if shown[turn]]
+
+    @once
+    def now(self) -> list[Layer]:
+        """The layers in front of the messages."""
+        return self._layers(self._at)
+
+    @property
+    def settled(self) -> int:
+        """The event as of which the window is measured: now where older requests count, else that which opened the
+        newest turn, or its newest summary."""
+        return self._at.newest if self._config.steady else self.units[0].settled
+
+    @once
+    def then(self) -> list[Layer]:
+        """The layers as they were at event `settled`."""
+        if self._config.steady:
+            return self.now
+        record = msgspec.structs.replace(self._at.record, head=self.settled)
+        return self._layers(msgspec.structs.replace(self._at, record=record))
+
+    def picked(self, openers: Iterable[Event]) -> list[Picked]:
+        """Return the memos that each of these turns selects; a turn is given by its first message."""
+        openers = list(openers)
+        if not self._has_memos:
+            return [Picked() for _ in openers]
+        return picked(self._store, [opened_by(opener) for opener in openers], self._config.memos_injected)
+
+    def news(
+        self, picks: Picked, state: Event | None, scratchpad: Event | None, known: Collection[int | None]
+    ) -> list[Layer]:
+        """What is put in front of a message that opened a turn, as far as it is new: a state, a scratchpad, and the
+        memos that the message picks, but for those whose ids are `known`."""
+        memos = picks.layers(known)
+        found = prompts.layers(
+            self._config, (), guidelines=None, state=state, scratchpad=scratchpad, memos=memos, later=True
+        )
+        return found[1:]  # without the system prompt
+
+    @property
+    def stable(self) -> list[Layer]:
+        """Those of `then` that stay the same for long, and perhaps others: where `then` is now, memos need no look."""
+        return self.without_anchors if self._config.steady else self.then
+
+    @property
+    def without_anchors(self) -> list[Layer]:
+        """The layers that stay the same for long."""
+        return self._layers(self._at, anchors=False)
+
+    def summary(self, before: int, recorded: int | None = None, since: int = 0) -> Layer | None:
+        """Return the summary of what stands before event `before`, None unless the setting asks for one.
+
+        It is the one in force at event `recorded` (by default `settled`), if it was recorded after event `since`.
+        """
+        if not self._config.window_summary:
+            return None
+        found = in_force(self._at, before, since, self.settled if recorded is None else recorded)
+        return None if found is None else prompts.summed_up(found.event)
+
+    @property
+    def count(self) -> int:
+        """How many messages are visible, `system` messages not among them."""
+        return self._at.size.messages - len(self._at.of_kind("system", self.visible))
+
+    def before(self, event_id: int) -> int:
+        """How many visible messages stand in front of an event, `system` messages not among them."""
+        earlier = until(self.visible, event_id - 1)
+        return self._store.size(earlier).messages - len(self._at.of_kind("system", earlier))
+
+    def _layers(self, at: Standing, *, anchors: bool = True) -> list[Layer]:
+        system = at.of_kind("system", at.visible)
+        events = self._store.events(system)
+        state = at.state if anchors else None
+        notes: Event | str | None = None
+        if anchors:
+            notes = at.latest("scratchpad") or at.scratchpad
+        who = None if at.record.parent is None else identity(at.record.id, at.record.parent)
+        guidelines = prompts.guidelines(self._tools, who, commands_told(self._config.model_commands))
+        memos = self._memos if anchors else ()
+        found = prompts.layers(self._config, events, guidelines=guidelines, state=state, scratchpad=notes, memos=memos)
+        return [*found, *self._children] if anchors else found
+
+    @once
+    def family(self) -> Family:
+        """The children and the mail that the model is told of."""
+        return family_of(self._at) if self._answers else Family()
+
+    @property
+    def told(self) -> dict[int, Family]:
+        """`family` by the message in front of which it is told; 0 is the default place (`Manifest.told`)."""
+        return {0: self.family}
+
+    @once
+    def _children(self) -> list[Layer]:
+        return children_layer(self.family, self.text, self._tools, self._config)
+
+    def text(self, event_id: int) -> str:
+        """The text of an event, empty where there is none."""
+        event = self._store.event(event_id)
+        return event.content if event is not None else ""
+
+    @once
+    def _memos(self) -> list[Layer]:
+        if not self._has_memos or not self.units.reach(1):  # the turn is not read where there is nothing to pick
+            return []
+        (picks,) = picked(self._store, [self.units[0]], self._config.memos_injected)
+        return picks.layers()
+
+    @once
+    def _has_memos(self) -> bool:
+        return bool(self._config.memos_injected and self._store.memos(1))
+
+    # What the turns weigh, as of when the newest one was opened
+
+    @once
+    def weight(self) -> int:
+        """The bytes that all visible turns weigh together."""
+        return self._store.weight(self._until_then)
+
+    def weight_before(self, count: int) -> int:
+        """The bytes that the turns in front of the newest `count` units weigh; so many must have been reached."""
+        while len(self._before) < count:
+            left, oldest = self._before[-1] if self._before else self.weight, self.units[len(self._before)].events[0].id
+            while self._heavy and self._heavy[0] >= oldest:
+                left -= self._heavy[1]
+                self._heavy = next(self._weights, None)
+            self._before.append(left)
+        return self._before[count - 1]
+
+    @once
+    def _weights(self) -> Iterator[tuple[int, int]]:
+        return self._store.weights(self._until_then)
+
+    @once
+    def _heavy(self) -> tuple[int, int] | None:
+        return next(self._weights, None)
+
+    @property
+    def _until_then(self) -> Segments:
+        return until(self.visible, self.settled)
+
+
+def children_layer(
+    family: Family, content: Callable[[int], str], tools: Collection[str], config: Config
+) -> list[Layer]:
+    """The layer that tells of a family, as far as there is something to tell; `content` is the text of an event."""
+    reads = "slash" in tools and (config.model_commands == "all" or "check-mail" in config.model_commands.split(", "))
+    line = told(family, content, reads_mail=reads)
+    return [Layer(prompts.CHILDREN, prompts.CHILDREN, line)] if line else []

@@ -1,0 +1,339 @@
+"""Requests that only grow: which boundary a request stands on, and the prompt that follows [SPEC 5.7].
+
+All of it follows from the log: nothing is written down when a request is made.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import msgspec
+
+from foldmark.core import prompt as prompts
+from foldmark.core.birth import Family
+from foldmark.core.codec import operation_of
+from foldmark.core.config import Config
+from foldmark.core.events import BESIDE_KINDS, Event, Pin, Summary
+from foldmark.core.eviction import evicted_as_sent
+from foldmark.core.growth import Reach, Sizes, followed, lowered, put_in, room_for
+from foldmark.core.native import blocks_of
+from foldmark.core.prompt import Layer, Prompt
+from foldmark.core.request import Edge
+from foldmark.core.segments import END, Segment, Segments, subtract, until
+from foldmark.core.view import active_from, view
+from foldmark.core.window import Units
+from foldmark.request.children import room_told, told_at
+from foldmark.request.natives import without
+from foldmark.request.sources import Sources, children_layer
+from foldmark.request.standing import Standing
+from foldmark.request.windowing import Target, Windowing, first_of
+from foldmark.tokens.counting import BytesRuler, ruler
+
+Room = Callable[[int], float]
+
+
+def boundary(at: Standing, opened: int) -> int:
+    """The newest boundary that the log names: event `opened`, or an operation, a setting or a `system` message since
+    then. A mark and a fork change nothing that is sent. An operation that is only thought of counts as the last."""
+    if at.fold.at > at.newest:
+        return at.newest
+    own = Segment(at.record.id, opened + 1, at.newest)
+    operations = at.store.operations(at.record.id, after=opened, until=at.newest)
+    shaping = [event.id for event in operations if event.kind not in BESIDE_KINDS]
+    return max([opened, at.record.fork_event, *shaping, *at.of_kind("system", (own,)), *_set(at, opened)])
+
+
+class Swap(NamedTuple):
+    """A summary that the provider was asked for, and where the agent would stand without it: what it stands for was
+    sent, and the turns that stay, from event `kept` on, stay as they were sent behind that."""
+
+    summary: Event
+    kept: int
+    without: Standing
+
+
+def swapped(at: Standing, newest: int, reads: str) -> Swap | None:
+    """The summary that is the newest boundary, if turns stayed behind it and the provider `reads` it."""
+    if at.fold.at > at.newest or "summary" not in at.anchors:  # the agent recorded none
+        return None
+    event = at.store.event(newest)
+    # Of other operations nothing is asked, so that one whose data is damaged is no obstacle.
+    pin = operation_of(event) if event is not None and event.kind == "pin" else None
+    if isinstance(pin, Pin) and pin.turn < newest:  # of the summary itself
+        event = at.store.event(pin.turn)
+    if event is None or event.kind != "summary" or event.agent_id != at.record.id:
+        return None
+    summary = operation_of(event)
+    if not isinstance(summary, Summary) or not summary.kept or not blocks_of(event, reads):
+        return None
+    there = without(at, event.id)
+    return None if there is None else Swap(event, summary.kept, there)
+
+
+def as_of(at: Standing, event_id: int) -> Standing:
+    """Where the agent stood at an event since which no operation was recorded."""
+    return msgspec.structs.replace(at, record=msgspec.structs.replace(at.record, head=event_id))
+
+
+def _set(at: Standing, since: int) -> Iterable[int]:
+    """The newest event since `since` that set something which changes what is sent."""
+    there = at.newest
+    while True:
+        event = at.latest("config", (Segment(at.record.id, since + 1, there),))
+        if event is None:
+            return ()
+        before = as_of(at, event.id - 1).settings
+        if _chosen((event.data or {}).get("settings")) != _chosen(before):
+            return (event.id,)
+        there = event.id - 1
+
+
+def _chosen(settings: object) -> dict[str, object]:
+    """Return the settings that change what is sent when somebody sets them."""
+    kept = ("calibration", "cache_ttl")
+    return {k: v for k, v in settings.items() if k not in kept} if isinstance(settings, dict) else {}
+
+
+class Steady:
+    """Makes the prompt of one context as it has grown since its boundary.
+
+    `instruction` is a last user message that the log does not hold; `tools` are the names of those offered. Of its
+    children the agent is told only if it `answers`.
+    """
+
+    def __init__(
+        self,
+        at: Standing,
+        config: Config,
+        target: Target,
+        instruction: str | None,
+        *,
+        tools: Collection[str],
+        answers: bool,
+        swaps: bool = True,
+    ) -> None:
+        self._plain = partial(Steady, at, config, target, instruction, tools=tools, answers=answers, swaps=False)
+        self._at, self._target, self._instruction, self._tools, self._answers = at, target, instruction, tools, answers
+        self._config = config
+        newest = self._boundary(at)
+        self._swap = swapped(at, newest, target.wire.reads) if swaps else None
+        if self._swap is not None:
+            self._at, before = self._swap.without, self._swap.summary.id - 1
+            fold = msgspec.structs.replace(self._at.fold, at=min(self._at.fold.at, before))
+            newest = self._boundary(as_of(msgspec.structs.replace(self._at, fold=fold), before))
+        self._now = self._sources(self._at)
+        then = as_of(self._at, newest)
+        # A calibration waits for the next boundary.
+        self._config = msgspec.structs.replace(config, calibration=then.config.calibration)
+        self._then = self._sources(then)
+        self.windowing = Windowing(self._then, self._config, target, None)
+        self.told: dict[int, Family] = {}
+        self._found: tuple[object, dict[int, list[Layer]]] = (None, {})
+
+    @property
+    def units(self) -> Units:
+        """The visible turns, newest first."""
+        return self._now.units
+
+    def _boundary(self, at: Standing) -> int:
+        sources = self._sources(at)
+        return boundary(at, Windowing(sources, self._config, self._target, None).opened())
+
+    def windowed(self, limit: int | None) -> tuple[Prompt, Edge]:
+        """The prompt, and where it begins; `limit` is the tokens that the model takes."""
+        begun, edge = self.windowing.windowed(limit)
+        settled = self._then.settled
+        since = [event for event in self._at.store.messages(self._since(settled)) if event.kind != "system"]
+        events, reach = [*self._window(edge.before), *since], Reach(0, settled)
+        room, later = self._room(limit), list[Event]()
+        if self._swap is not None:
+            later = [event for event in events if event.id > self._swap.summary.id]
+            events = [event for event in events if event.id < self._swap.summary.id]
+        if room is not None and since:
+            beside, lower = self._beside(events, settled), self._lowered(room)
+            reach = followed(events, reach, self._measured(begun), room, self._config, lower, beside)
+        if self._swap is not None:
+            return self._behind(self._swap, events[reach.cut :], later, reach, room, limit)
+        prompt, shown = self._prompt(events[reach.cut :], reach), events[reach.cut :]
+        edge = msgspec.structs.replace(
+            edge,
+            first=first_of(shown) or None,
+            before=self._now.count - len(shown),
+            settled=reach.settled,
+            oldest=reach.oldest,
+        )
+        if not reach.cut:
+            return prompt, edge
+        most = min(filter(None, (self._config.sliding_context_tokens, limit)))
+        return prompt, msgspec.structs.replace(edge, why="budget", limit=most, step=0, turn=None)
+
+    def _behind(
+        self, swap: Swap, events: list[Event], later: list[Event], reach: Reach, room: Room | None, limit: int | None
+    ) -> tuple[Prompt, Edge]:
+        """The prompt of what stayed behind a summary, as it was sent, with what came `later`. Where that would pass
+        what it may hold, the summary is a boundary like any other."""
+        kept = [event for event in events if event.id >= swap.kept]
+        reader = self._target.wire.reads
+        summary = view([swap.summary], self._target.wire.dialect, self._config, reader=reader)
+        whole = self._prompt([*events, *later], reach)
+        ids = {event.call_id for event in events if event.id < swap.kept and event.kind == "tool_call"}
+        # The window had passed it, or calls are told apart from some that are gone.
+        full = swap.kept not in whole.turns or any(
+            event.call_id in ids for event in (*kept, *later) if event.kind == "tool_call"
+        )
+        prompt = whole if full else prompts.begun_with(whole, swap.kept, summary)
+        if not full and room is not None:
+            then = prompts.begun_with(self._prompt(events, reach), swap.kept, summary)
+            size, at = self._measured(then), Reach(0, swap.summary.id)
+            full = followed([*kept, *later], at, size, room, self._config, self._lowered(room)) != at
+        if full:
+            plain = self._plain()
+            made = plain.windowed(limit)
+            self.windowing, self.told = plain.windowing, plain.told
+            return made
+        since = active_from(event for event in events if event.id <= reach.settled)
+        gone = [e for e in events if e.id < swap.kept and e.kind == "tool_result" and (e.turn_id or 0) >= since]
+        oldest = max(0, reach.oldest - len(gone))
+        first_told = 0 if prompt.anchored >= 0 else swap.kept
+        self.told = {at: each for at, each in self.told.items() if at >= swap.kept or at == first_told}
+        first = first_of([*kept, *later]) or None
+        return prompt, Edge(first, None, 0, "", reach.settled, oldest)
+
+    def _measured(self, prompt: Prompt) -> int:
+        encoded = self.windowing.encoded(prompt)
+        return self.windowing.plain.size(encoded.body, encoded.data, prompt.media)
+
+    def _sources(self, at: Standing) -> Sources:
+        # What is told of children stands where it was told first: see `_news`.
+        return Sources(at, self._config, tools=self._tools, answers=False)
+
+    def _window(self, before: int) -> list[Event]:
+        """The messages of the window as it began at the boundary, with so many `before` it."""
+        units, count, left = self._then.units, 0, self._then.count - before
+        while left > 0 and units.reach(count + 1):
+            left -= len(units[count].events)
+            count += 1
+        return units.newest(count)
+
+    def _room(self, limit: int | None) -> Room | None:
+        """Return the bytes that a request may have, as known at an event; None where nothing limits it."""
+        budget, own = self._config.sliding_context_tokens, Segment(self._at.record.id, self._then.settled + 1, END)
+        if not budget and limit is None:
+            return None
+        told = self._at.of_kind("config", (own,)) if limit is not None else []
+        ratios = [(0, self._ratio(self._config)), *((each, self._ratio(as_of(self._at, each).config)) for each in told)]
+
+        def known(event_id: int) -> float:
+            now = next(ratio for event, ratio in reversed(ratios) if event <= event_id)
+            return room_for(budget, limit, ratios[0][1], now)
+
+        return known
+
+    def _ratio(self, config: Config) -> float:
+        """The bytes of a token, as calibrated."""
+        found = ruler(self._target.provider, self._target.model, config)
+        return found.ratio if isinstance(found, BytesRuler) else self.windowing.plain.ratio
+
+    def _lowered(self, room: Room) -> Callable[[Sequence[Event]], tuple[Reach, int]]:
+        def lower(events: Sequence[Event]) -> tuple[Reach, int]:
+            bare = prompts.assemble(self._then.now, view((), self._target.wire.dialect, self._config))
+            fixed = len(self.windowing.encoded(bare).data)
+            shown, _ = evicted_as_sent(events, self._then.evicted, self._config, events[-1].id)
+            low = room(events[-1].id) * self._config.sliding_context_low_water
+            return lowered(shown, low, fixed, Sizes(self._config))
+
+        return lower
+
+    def _prompt(self, events: Sequence[Event], reach: Reach) -> Prompt:
+        at = self._then if reach.settled == self._then.settled else self._sources(as_of(self._at, reach.settled))
+        pins, gone = self.windowing.pinned(event.turn_id for event in events)
+        first = first_of(events)
+        window = view(
+            [*pins, *events],
+            self._target.wire.dialect,
+            self._config,
+            first,
+            uncut=self._now.preview,
+            evicted=self._then.evicted,
+            reader=self._target.wire.reads,
+            settled=reach.settled,
+            oldest=reach.oldest,
+            thoughts=self.windowing.thoughts,
+        )
+        layers = [*at.now, *filter(None, [at.summary(first) if first else None])]
+        news, told = self._news(at.now, events, reach.settled, first), self._children(events, reach.settled)
+        later = {place: [*news.get(place, ()), *told.get(place, ())] for place in {**news, **told}}
+        prompt = prompts.assemble(layers, window, self._instruction, anchors_last=True, later=later)
+        return prompt._replace(left_out=(*gone, *prompt.left_out))
+
+    def _beside(self, events: Sequence[Event], settled: int) -> dict[int, int]:
+        """The bytes that weigh of what is put in front of messages since the boundary.
+
+        What is told of children follows from what was sent, on which no step may hang: for it there is room for as many
+        as there were by then.
+        """
+        born = [child.fork_event for child in self._at.store.children(self._at.record.id)] if self._answers else []
+        news, found = self._news(self._then.now, events, settled, first_of(events)), dict[int, int]()
+        for opener in _openers(events, settled):
+            found[opener.id] = put_in(news.get(opener.id, ()))
+            there = sum(event < opener.id for event in born)
+            if there or (self._answers and self._at.record.parent is not None):
+                found[opener.id] += room_told(there)
+        return found
+
+    def _news(
+        self, layers: Sequence[Layer], events: Sequence[Event], settled: int, first: int
+    ) -> dict[int, list[Layer]]:
+        """What has changed since the boundary, in front of the message that opened the first turn since the change: a
+        state, a scratchpad, memos that were not picked before, a summary of what stands before the window's `first`
+        message. It is asked for twice, to weigh it and to put it in."""
+        openers = _openers(events, settled)
+        if not openers:
+            return {}
+        asked = settled, first, tuple(opener.id for opener in openers)
+        if self._found[0] == asked:
+            return self._found[1]
+        store, at = self._at.store, self._at
+        states = at.of_kind("state", self._since(settled))
+        notes = at.of_kind("scratchpad", (Segment(at.record.id, settled + 1, at.newest),))
+        memos = {layer.memo for layer in layers if layer.memo is not None}
+        before, again, newest = settled, 0, list[tuple[int, int, int]]()
+        for opener in openers:
+            if self._swap is not None and opener.id > self._swap.summary.id and not again:
+                # What stood in front of older turns was summed up with them: it is said once more.
+                states, before, again = at.of_kind("state", at.visible), 0, opener.id
+                notes = at.of_kind("scratchpad", (Segment(at.record.id, 1, at.newest),))
+            newest.append((before, _last(states, before, opener.id), _last(notes, before, opener.id)))
+            before = opener.id
+        changed = {event.id: event for event in store.events([id for _, *ids in newest for id in ids if id])}
+        found = dict[int, list[Layer]]()
+        for opener, picked, (before, state, note) in zip(openers, self._then.picked(openers), newest, strict=True):
+            memos = set() if opener.id == again else memos
+            news = self._then.news(picked, changed.get(state), changed.get(note), memos)
+            memos.update(layer.memo for layer in news if layer.memo is not None)
+            summary = self._then.summary(first, opener.id, before)
+            found[opener.id] = [*news, *filter(None, [summary])]
+        self._found = asked, found
+        return found
+
+    def _children(self, events: Sequence[Event], settled: int) -> dict[int, list[Layer]]:
+        """What was told of children and mail since the boundary, by the message in front of which it stands."""
+        openers = _openers(events, settled)
+        self.told = told_at(self._at, settled, openers[-1].id if openers else 0) if self._answers else {}
+        content = self._then.text
+        return {at: children_layer(each, content, self._tools, self._config) for at, each in self.told.items()}
+
+    def _since(self, event_id: int) -> Segments:
+        return subtract(self._at.visible, until(self._at.visible, event_id))
+
+
+def _openers(events: Sequence[Event], settled: int) -> list[Event]:
+    """The messages that opened a turn since an event."""
+    return [each for each in events if each.id == each.turn_id and each.kind == "user" and each.id > settled]
+
+
+def _last(ids: Sequence[int], after: int, before: int) -> int:
+    """The newest of these events between two others, 0 for none."""
+    place = bisect_left(ids, before)
+    return ids[place - 1] if place and ids[place - 1] > after else 0

@@ -1,0 +1,128 @@
+"""What answers cost by the provider's own count: recorded beside them, and what estimates learn of it [SPEC 5.4]."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from foldmark.core.answer import Stopped, Usage
+from foldmark.core.codec import stored_time
+from foldmark.core.events import ANSWER_KINDS, Event
+from foldmark.core.lifetime import RECENT, Use, lifetime
+from foldmark.core.segments import Segment, contains, until
+from foldmark.request.exchanges import until_next
+from foldmark.request.standing import Standing
+
+
+class Snapshot(Struct, frozen=True):
+    """What one request and its answer weighed: `input` and `output` tokens as the provider counted them [S2]."""
+
+    input: int
+    output: int
+
+    @property
+    def tokens(self) -> int:
+        """Prompt and completion together."""
+        return self.input + self.output
+
+
+def usage_of(data: dict[str, Any] | None) -> Usage | None:
+    """What a usage event's data say that a request cost; None if they do not."""
+    parts = [(data or {}).get(name) for name in ("fresh", "cache_read", "cache_write", "output")]
+    if not all(isinstance(part, int) for part in parts):
+        return None
+    fresh, read, write, output = (int(part or 0) for part in parts)
+    return Usage(fresh, read, write, output)
+
+
+def snapshot_of(data: dict[str, Any] | None) -> Snapshot | None:
+    """The snapshot that a usage event's data stand for; None if they hold none."""
+    usage = usage_of(data)
+    return None if usage is None else Snapshot(usage.input, usage.output)
+
+
+def usage_data(provider: str, model: str, usage: Usage, stopped: Stopped | None) -> dict[str, Any]:
+    """What a usage event holds of what a provider said that an answer cost, and what it altered of the request."""
+    return {
+        "provider": provider,
+        "model": model,
+        "fresh": usage.fresh,
+        "cache_read": usage.cache_read,
+        "cache_write": usage.cache_write,
+        "output": usage.output,
+        "stopped": stopped.said if stopped else "",
+        **({"altered": list(usage.altered)} if usage.altered else {}),
+    }
+
+
+def left_out(altered: Sequence[dict[str, Any]]) -> str:
+    """Say what a provider left out of a request by itself, as the setting `provider_editing` asks; empty if nothing."""
+    counts: dict[str, int] = {}
+    for entry in altered:
+        for name, number in entry.items():
+            if name.startswith("cleared_") and isinstance(number, int):
+                counts[name] = counts.get(name, 0) + number
+    said = [f"{number:,} {name.removeprefix('cleared_').replace('_', ' ')}" for name, number in sorted(counts.items())]
+    return f"the provider left out of the request: {', '.join(reversed(said))}" if said else ""
+
+
+def cache_ttl(at: Standing, opener: Event) -> str:
+    """Return how long the provider is to keep the requests of a turn, `5m` or `1h`, by what the agent's own requests
+    before the turn cost and when they were made. `opener` is the turn's first message.
+
+    All requests of a turn get the same. What an imported session cost does not count: its contexts had other sizes.
+    """
+    uses: list[Use] = []
+    for event in reversed(at.store.recent("usage", at.record.id, opener.id, RECENT)):
+        usage = usage_of(event.data)
+        if usage is not None:
+            moment = stored_time(event.created_at).timestamp()
+            uses.append(Use(moment, usage.input, usage.input - usage.cache_read))
+    if uses:  # the pause that the turn itself ended
+        uses.append(Use(stored_time(opener.created_at).timestamp(), uses[-1].tokens, 0))
+    return lifetime(uses)
+
+
+class Weighed(Struct, frozen=True):
+    """A message's snapshot: the tokens of the first request that it was part of and of its answer. Not `counted` by the
+    provider is an estimate: the size of the context up to there."""
+
+    tokens: int
+    counted: bool
+
+    def __str__(self) -> str:
+        return f"· {'' if self.counted else '~'}{self.tokens:,} tokens"
+
+
+def snapshots(at: Standing, messages: Sequence[Event]) -> dict[int, Weighed]:
+    """The snapshots of one turn's messages by their ids, the same for all of one interaction [SPEC 5.4, S2].
+
+    An interaction is what went to the model since its answer before, and its next answer with all calls of that. One
+    that was not counted and has left the context has none.
+    """
+    found: dict[int, Weighed] = {}
+    if not messages:
+        return found
+    interactions: list[list[Event]] = [[]]
+    for message in messages:
+        before = interactions[-1]
+        if before and before[-1].kind in ANSWER_KINDS and message.kind not in ANSWER_KINDS:
+            interactions.append([])
+        interactions[-1].append(message)
+    owner = messages[0].agent_id
+    end = until_next(at, [(owner, messages[-1].id)])[0].last
+    usages = sorted(at.store.of_kind("usage", (Segment(owner, messages[0].id, end),)))
+    ends = [following[0].id for following in interactions[1:]]
+    for interaction, until_id in zip(interactions, [*ends, end + 1], strict=True):
+        last = interaction[-1]
+        own = next((each for each in usages if last.id < each < until_id), None)
+        usage = None if own is None else at.store.event(own)
+        counted = None if usage is None else snapshot_of(usage.data)
+        if counted is not None:
+            weighed = Weighed(counted.tokens, True)
+        elif contains(at.visible, last.agent_id, last.id):
+            weighed = Weighed(at.store.size(until(at.visible, last.id)).tokens, False)
+        else:
+            continue
+        found |= {message.id: weighed for message in interaction}
+    return found

@@ -1,0 +1,309 @@
+"""How much of a conversation goes into a request: the window and the pinned turns that fit the budget [SPEC 5.3]."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from foldmark.core import prompt as prompts
+from foldmark.core import window
+from foldmark.core.config import Config
+from foldmark.core.events import Event
+from foldmark.core.native import begins
+from foldmark.core.prompt import Layer, Prompt
+from foldmark.core.request import Edge, LeftOut, Options, ToolSpec
+from foldmark.core.segments import Segments
+from foldmark.core.view import Calls, Said, Used, active_from, view
+from foldmark.core.weight import weigh
+from foldmark.core.window import Cut, Steps, Unit
+from foldmark.providers.wires import Wire
+from foldmark.request.once import once
+from foldmark.request.sources import Pinned, Sources
+from foldmark.request.thinking import stays
+from foldmark.tokens.counting import BytesRuler, ruler, uncalibrated
+
+RESERVE = 8192
+"""Tokens that a window which goes in steps leaves for state, scratchpad, memos and the newest message; of a small
+budget a quarter."""
+
+
+class Target(NamedTuple):
+    """Whom a request is for: its provider by name and by what it speaks, the model, the tools it may call, and how it
+    is to answer."""
+
+    provider: str
+    wire: Wire
+    model: str
+    tools: tuple[ToolSpec, ...]
+    options: Options
+
+
+class Encoded(NamedTuple):
+    """The body of a request, the same serialized, and its size by the ruler."""
+
+    body: dict[str, Any]
+    data: bytes
+    size: int
+
+
+class Windowing:
+    """Makes prompts of one context for one model, of as many turns as fit.
+
+    `instruction` is a last user message that the log does not hold. `summary` is that of what the window cut, where
+    there is one.
+    """
+
+    def __init__(
+        self,
+        sources: Sources,
+        config: Config,
+        target: Target,
+        instruction: str | None,
+        *,
+        summary: Layer | None = None,
+    ) -> None:
+        self._sources, self._config, self._target = sources, config, target
+        self._instruction, self._summary = instruction, summary
+        self._newest: tuple[Prompt, Encoded] | None = None
+        self._made: tuple[int, Prompt, list[Event]] | None = None
+        self.ruler = ruler(target.provider, target.model, config)
+
+    def planning(self, only: Segments) -> tuple[Prompt, Edge]:
+        """The prompt of the visible messages inside `only`, whatever their size."""
+        events = self._sources.inside(only)
+        prompt = self._prompt(self._sources.without_anchors, events, first_of(events))
+        return prompt, self._edge(events, "planning")
+
+    def windowed(self, limit: int | None) -> tuple[Prompt, Edge]:
+        """The prompt of the window, with the pinned turns in front of it; of fewer turns if it passes `limit`.
+
+        A summary of what the window cut needs room as well. So the window is chosen without it, then, if one is in
+        force in front of that window, once more with it; where that reaches back into what the summary covers, since
+        pins had to go, it goes without.
+        """
+        prompt, edge = self._windowed(limit)
+        if edge.first is None or edge.why is None:
+            return prompt, edge
+        summary = self._sources.summary(edge.first)
+        if summary is None:
+            return prompt, edge
+        again = Windowing(self._sources, self._config, self._target, self._instruction, summary=summary)
+        shown, beside = again._windowed(limit)
+        return (prompt, edge) if (beside.first or 0) < edge.first else (shown, beside)
+
+    def _windowed(self, limit: int | None) -> tuple[Prompt, Edge]:
+        budget = self._config.sliding_context_tokens
+        count, why = self._cut()
+        prompt, events = self._final(count)
+        if limit is not None and count > 1 and self.tokens(prompt) > limit:
+            count, why, budget = self._within(limit, count), "budget", limit
+            prompt, events = self._final(count)
+        return prompt, self._edge(events, why, *self._numbers(why, count, budget))
+
+    def opened(self) -> int:
+        """The event that opened the turn at which the window's beginning moved last, by what turns weigh; 0 if it never
+        did [SPEC 5.3]. With a limit of turns it moves with each."""
+        units = self._sources.units
+        if not units.reach(1):
+            return 0
+        if self._config.context_size:
+            return units[0].opener
+        if not self._config.sliding_context_tokens:
+            return 0
+        room, step, total = self._steps.room, self._steps.step, self._upto_opener(1)
+        if total <= room:
+            return 0
+        least = room + (total - room - 1) // step * step
+        count = 1
+        while units.reach(count + 1) and self._upto_opener(count + 1) > least:
+            count += 1
+        return units[count - 1].opener
+
+    def encoded(self, prompt: Prompt, *, bare: bool = False) -> Encoded:
+        """The request of a prompt, without tools if `bare`."""
+        if self._newest is None or self._newest[0] is not prompt:  # what is measured last is mostly what is sent
+            to = self._target
+            body = to.wire.encode(to.model, prompt, () if bare else to.tools, to.options)
+            data = msgspec.json.encode(body)
+            self._newest = prompt, Encoded(body, data, self.ruler.size(body, data, prompt.media))
+        return self._newest[1]
+
+    # Where it begins
+
+    def _cut(self) -> Cut:
+        units, turns = self._sources.units, self._config.context_size
+        if not self._config.sliding_context_tokens or not units.reach(1):
+            return window.choose(units, turns, None, self._measured, self._rough)
+        if self._config.steady:
+            return self._stepped(lambda count: self._fits(self._measured(count)))
+        return window.choose(units, turns, self._fits, self._measured, self._rough)
+
+    def _stepped(self, fits: Callable[[int], bool]) -> Cut:
+        return window.in_steps(self._sources.units, self._config.context_size, self._steps, self._before, fits)
+
+    @once
+    def _steps(self) -> Steps:
+        budget = self._config.sliding_context_tokens
+        step = max(1, round((1 - self._config.sliding_context_low_water) * budget))
+        return Steps(step, budget - self._reserved, self.plain.tokens(self._sources.weight))
+
+    @property
+    def _reserved(self) -> int:
+        """System, tools and guidelines, as when the newest turn was opened, and what is kept free."""
+        stable = [layer for layer in self._sources.stable if layer.layer not in prompts.ANCHORS]
+        prompt = prompts.assemble(stable, view((), self._target.wire.dialect, self._config))
+        return self.plain.tokens(len(self.encoded(prompt).data)) + min(
+            RESERVE, self._config.sliding_context_tokens // 4
+        )
+
+    def _before(self, count: int) -> int:
+        return self.plain.tokens(self._sources.weight_before(count))
+
+    def _upto_opener(self, count: int) -> int:
+        """The tokens of all turns at the moment that opened the oldest of the newest `count` units."""
+        opener = self._sources.units[count - 1].events[0]
+        return self.plain.tokens(self._sources.weight_before(count) + weigh(opener))
+
+    @property
+    def plain(self) -> BytesRuler:
+        """The ruler by which turns are weighed: bytes, uncalibrated."""
+        # A new calibration, or another way of counting, moves no window that fits.
+        return BytesRuler(uncalibrated(self._target.provider, self._target.model))
+
+    def _within(self, limit: int, count: int) -> int:
+        """The most units, fewer than `count`, whose request stays within `limit`; the newest one in any case."""
+
+        def fits(number: int) -> bool:
+            return number < count and self.tokens(self._final(number)[0]) <= limit
+
+        if self._config.steady and self._config.sliding_context_tokens:
+            return self._stepped(fits).units
+        low, high = 1, count
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if fits(middle) else (low, middle)
+        return low
+
+    # As it is
+
+    @once
+    def _kept(self) -> list[Pinned]:
+        """The pinned turns for which there is room beside the newest turn; the oldest go first [SPEC 5.3]."""
+        pins = self._sources.pins
+        if not self._config.sliding_context_tokens:
+            return pins
+        # A request shrinks as pins leave it, so halving finds how many must go; one by one would cost their square.
+        low, high = 0, len(pins)
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._fits(self._size(self._measure(1, pins[middle:]))) else (middle + 1, high)
+        return pins[low:]
+
+    def pinned(self, turns: Iterable[int | None]) -> tuple[list[Event], list[LeftOut]]:
+        """The messages of pinned turns that stand in front of the window with these turns, and what had no room."""
+        here, kept = set(turns), {pin.turn for pin in self._kept}
+        gone = [
+            LeftOut(event.id, event.turn_id, "pins", f"no room for pinned turn {pin.turn}")
+            for pin in self._sources.pins
+            if pin.turn not in kept and pin.turn not in here
+            for event in pin.events
+        ]
+        return _in_front(self._kept, here), gone
+
+    def _final(self, count: int) -> tuple[Prompt, list[Event]]:
+        if self._made is None or self._made[0] != count:
+            self._made = count, *self._newly(count)
+        return self._made[1:]
+
+    def _newly(self, count: int) -> tuple[Prompt, list[Event]]:
+        events = self._sources.units.newest(count)
+        pins, gone = self.pinned(self._turns(count))
+        prompt = self._prompt(self._sources.now, [*pins, *events], first_of(events))
+        return prompt._replace(left_out=(*gone, *prompt.left_out)), events
+
+    def _turns(self, count: int) -> set[int | None]:
+        return {turn for index in range(count) for turn in self._sources.units[index].turns}
+
+    def _prompt(
+        self, layers: Sequence[Layer], events: Sequence[Event], first: int, active: int | None = None
+    ) -> Prompt:
+        wire, sources = self._target.wire, self._sources
+        uncut, evicted = sources.preview, sources.evicted
+        kept = self.thoughts
+        shown = view(
+            events, wire.dialect, self._config, first, active, uncut, evicted, reader=wire.reads, thoughts=kept
+        )
+        layers = layers if self._summary is None else [*layers, self._summary]
+        return prompts.assemble(layers, shown, self._instruction, anchors_last=self._config.steady)
+
+    # As it was when the newest turn was opened: this is what the window is measured by
+
+    def _measured(self, count: int) -> int:
+        # Under `steady` that is as it is: of it no newer moment is asked.
+        return self._size(self._final(count)[0] if self._config.steady else self._measure(count, self._kept))
+
+    def _measure(self, count: int, pins: Sequence[Pinned]) -> Prompt:
+        events = self._sources.units.newest(count)
+        then = [event for event in events if begins(event) <= self._sources.settled]
+        in_front = _in_front(pins, self._turns(count) if pins else set())
+        return self._prompt(self._sources.then, [*in_front, *then], first_of(events), active_from(events))
+
+    def _rough(self, unit: Unit) -> int:
+        wire, behind, evicted = self._target.wire, unit.events[-1].id + 1, self._sources.evicted
+        kept, reader = self.thoughts, wire.reads
+        shown = view(unit.events, wire.dialect, self._config, 0, behind, evicted=evicted, reader=reader, thoughts=kept)
+        steps = shown.steps
+        return self.encoded(Prompt("", (*_IN_FRONT, *steps)), bare=True).size - self._bare if steps else 0
+
+    @once
+    def _bare(self) -> int:
+        return self.encoded(Prompt("", _IN_FRONT), bare=True).size
+
+    @property
+    def thoughts(self) -> bool:
+        """Whether thinking is sent when its turn is over."""
+        return stays(self._config, self._target.options)
+
+    def _size(self, prompt: Prompt) -> int:
+        return self.encoded(prompt).size
+
+    def _fits(self, size: int) -> bool:
+        return self.ruler.tokens(size) <= self._config.sliding_context_tokens
+
+    def tokens(self, prompt: Prompt) -> int:
+        """The tokens of a prompt, estimated."""
+        return self.ruler.tokens(self._size(prompt))
+
+    # The edge
+
+    def _numbers(self, why: str | None, count: int, budget: int) -> tuple[int, int, int | None]:
+        """Limit, step and turn of the edge."""
+        if why != "budget":
+            return (self._config.context_size if why == "turns" else 0), 0, None
+        if self._config.steady:
+            return budget, self._steps.step, None
+        return budget, 0, self._sources.units[count].turns[-1] or 0
+
+    def _edge(
+        self, events: Sequence[Event], why: str | None, limit: int = 0, step: int = 0, turn: int | None = None
+    ) -> Edge:
+        if not events:
+            return Edge(None, why, 0, limit=limit, step=step, turn=turn)
+        first = first_of(events)
+        # A summary that stands in front of the window may be newer than what is in it.
+        before = self._sources.before(first) if why == "planning" else self._sources.count - len(events)
+        return Edge(first, why, before, limit=limit, step=step, turn=turn)
+
+
+def first_of(events: Sequence[Event]) -> int:
+    """The oldest of some messages; a summary that stands first may be the newest."""
+    return min((event.id for event in events), default=0)
+
+
+def _in_front(pins: Iterable[Pinned], here: set[int | None]) -> list[Event]:
+    """The messages of pinned turns that are not among those here."""
+    return [event for pin in pins if pin.turn not in here for event in pin.events]
+
+
+_IN_FRONT = (Calls("", (Used("c", "n", "{}", "", False, None),)), Said("assistant", "."))
+"""What stands in front of a unit that is measured by itself, so that it adds what it adds to a whole request."""

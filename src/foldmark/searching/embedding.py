@@ -1,0 +1,125 @@
+"""Vectors kept up to date in the background, while a chat or a server runs [SPEC 7].
+
+A thread looks every few seconds whether a file has changed that has vectors in it. It works on one text after the other
+and rests as long after each, so that nothing else is slowed down much, and it ends between two texts. What fails is
+tried again after the next change; nobody is told, for a search by words misses nothing.
+
+Of several processes that come across the same messages, those go back to sleep that find another one ahead of them.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from threading import Event, Thread
+from typing import TYPE_CHECKING, NamedTuple
+
+from foldmark.core.vectors import Vectors
+from foldmark.recall.embeddings.embedder import Embedder
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+EVERY = 5.0
+"""Seconds between two looks; the first one comes after as many, so that a short chat loads no model."""
+
+LEAVING = 0.3
+"""Seconds that the end is waited for."""
+
+FEW = 4
+"""Messages whose vectors are stored at a time."""
+
+
+class Source(NamedTuple):
+    """A database with vectors: the SQLite file that it is in, and what opens it for this thread."""
+
+    file: Path
+    opened: Callable[[], AbstractContextManager[Vectors]]
+
+
+@contextmanager
+def kept_up(sources: Sequence[Source], model: str) -> Iterator[None]:
+    """While the block runs, the vectors by `model` of each source are kept up to date, if there are some."""
+    stop = Event()
+    thread = Thread(target=_run, args=(sources, model, stop), name="embedding", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(LEAVING)
+
+
+class _StoppedError(Exception):
+    """No more embedding."""
+
+
+class _Gently:
+    """An `Embedder` that leaves another one half of the time unused, until it is stopped: then it raises."""
+
+    def __init__(self, embedder: Embedder, stop: Event) -> None:
+        self._embedder, self._stop = embedder, stop
+        self.name, self.fingerprint, self.dimensions = embedder.name, embedder.fingerprint, embedder.dimensions
+
+    def embed(self, texts: Sequence[str]) -> "NDArray[np.float32]":
+        import numpy as np
+
+        found = np.zeros((len(texts), self.dimensions), np.float32)
+        for place, text in enumerate(texts):
+            began = time.monotonic()
+            found[place] = self._embedder.embed([text])[0]
+            if self._stop.wait(time.monotonic() - began):
+                raise _StoppedError
+        return found
+
+    def embed_query(self, text: str) -> "NDArray[np.float32]":
+        return self._embedder.embed_query(text)
+
+
+def _run(sources: Sequence[Source], model: str, stop: Event) -> None:
+    seen: dict[Path, object] = {}
+    while not stop.wait(EVERY):
+        for file, opened in sources:
+            now = _state(file)
+            if now is None or seen.get(file) == now:
+                continue
+            with suppress(Exception):  # whatever it is, for a model may be anybody's
+                with opened() as store:
+                    _bring_up(store, model, stop)
+                seen[file] = now
+
+
+def _bring_up(store: Vectors, model: str, stop: Event) -> None:
+    made = store.embedders()
+    # Where there is nothing to do, no model is needed.
+    if not made or min(made.values()) >= store.unembedded(max(made.values()), 1)[2]:
+        return
+    from foldmark.recall.embeddings.model import kept
+    from foldmark.recall.embeddings.processors import one_thread_each
+
+    one_thread_each()
+    embedder = kept(model)
+    if embedder.fingerprint not in made or stop.is_set():
+        return
+    from foldmark.log.meanings import Meanings
+
+    meanings = Meanings(store, _Gently(embedder, stop))
+    while not stop.is_set():
+        step = meanings.step(FEW)
+        if step.overtaken or step.until >= step.newest:
+            return
+
+
+def _state(file: Path) -> object:
+    """What changes when somebody writes; None if there is no file."""
+    found = []
+    for each in (file, file.with_name(f"{file.name}-wal")):
+        try:
+            stat = each.stat()
+        except OSError:
+            if each is file:
+                return None
+            continue
+        found.append((stat.st_mtime_ns, stat.st_size))
+    return found

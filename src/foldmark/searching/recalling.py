@@ -1,0 +1,120 @@
+"""Recall over everything: messages of all conversations, memos, archived sessions of coding agents [SPEC 7].
+
+One ranking for all: how much a word weighs is counted over everything, so that the scores can be compared.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from foldmark.core.codec import stored_time
+from foldmark.core.memos import Memo, Memos
+from foldmark.core.ports import Hit
+from foldmark.core.recall import ANY, Archived, Filters, Found, Index, Mode, Place, Said, Term, Wanted
+from foldmark.log.likeness import likeness
+from foldmark.log.log import Log
+from foldmark.recall.places import snippet, spans
+from foldmark.recall.query import read
+from foldmark.recall.ranking import asked, held
+from foldmark.recall.searching import check_limit, search
+
+MOST_MEMOS = 2000
+"""The newest memos, which are searched."""
+
+
+def search_everything(
+    query: str,
+    limit: int = 10,
+    filters: Filters = ANY,
+    *,
+    log: Log | None = None,
+    archive: Archived | None = None,
+    mode: Mode = "auto",
+    beside: bool = True,
+) -> list[Found]:
+    """The messages and memos that fit `query` best, of a log and of archived sessions, as far as given.
+
+    Any text is a query, as in `Log.search`, which explains `mode`, too; memos are found by their words alone.
+    Without `beside` a question does not find what only stands next to a hit.
+
+    Raises CommandError if there is no word in it, or no vector anywhere where only meanings are to count.
+    """
+    check_limit(limit)
+    wanted = read(query)
+    if not beside:
+        wanted = wanted._replace(beside=False)
+    memos = MemoIndex(log.store, filters) if log else None
+    sources = (log.index(filters) if log else None, memos, archive)
+    meant = likeness(query, mode, (log, None, archive))
+    indexes: list[Index] = [each for each in sources if each is not None]
+    alike = [each for each, source in zip(meant, sources, strict=True) if source is not None]
+    places = search(wanted, limit, indexes, alike, by_words=mode != "vector")
+    told: dict[Place, Found | None] = {}
+    for number, index in enumerate(indexes):
+        there = [place for place in places if place.source == number]
+        if index is archive:
+            told |= zip(there, archive.told(there), strict=True)
+        elif index is memos:
+            told |= {place: _memo(memos.memos[place.id]) for place in there}
+        elif log is not None:
+            told |= {place: _message(hit) for place, hit in zip(there, log.hits(wanted, there), strict=True)}
+    found = []
+    for place in places:
+        if (each := told[place]) is not None:
+            line = each.snippet or snippet(place.text or each.tool or "", wanted.terms)
+            marks = each.highlights or tuple(spans(line, wanted.terms))
+            found.append(replace(each, all_words=place.every, score=place.told_score, snippet=line, highlights=marks))
+    return found
+
+
+class MemoIndex:
+    """The memos of a database; they are few, so that they are read."""
+
+    def __init__(self, store: Memos, filters: Filters) -> None:
+        nobody = filters.agent or filters.project or filters.role or filters.tool or filters.visible is not None
+        memos = [] if nobody else store.memos(MOST_MEMOS)
+        self.memos = {memo.id: memo for memo in memos if _said_then(memo, filters)}
+        self._said = {id: Said(id, f"{memo.content}\n{' '.join(memo.tags)}") for id, memo in self.memos.items()}
+        self._held: dict[Term, set[int]] = {}
+
+    def indexed(self) -> int:
+        return len(self.memos)
+
+    def frequency(self, term: Term) -> int:
+        return len(self._holding(term))
+
+    def best(self, wanted: Wanted, terms: Sequence[Term], limit: int, share: float = 1.0) -> list[int]:
+        fits = set.intersection if wanted == "all" else set.union
+        weights: dict[int, float] = defaultdict(float)
+        for ids in (holding := [self._holding(term) for term in terms]):
+            for id in ids:
+                weights[id] += 1 / len(ids)
+        return sorted(fits(*holding), key=lambda each: (-weights[each], -each))[:limit]
+
+    def _holding(self, term: Term) -> set[int]:
+        if term not in self._held:
+            weighed = asked([term], (), {term: 0}, 0)
+            self._held[term] = {id for id, said in self._said.items() if held(said, weighed)}
+        return self._held[term]
+
+    def passing(self, ids: Sequence[int]) -> list[int]:
+        return [id for id in ids if id in self._said]
+
+    def around(self, ids: Sequence[int], reach: int) -> list[list[Said]]:
+        return [[self._said[id]] for id in ids]
+
+
+def _said_then(memo: Memo, filters: Filters) -> bool:
+    at = stored_time(memo.created_at)
+    return (filters.since is None or at >= filters.since) and (filters.before is None or at < filters.before)
+
+
+def _memo(memo: Memo) -> Found:
+    return Found("memo", str(memo.id), ", ".join(memo.tags), "memo", None, memo.created_at, False, 0.0, "")
+
+
+def _message(hit: Hit) -> Found:
+    name = hit.agent_name or hit.agent_id[:8]
+    told = Found("conversation", hit.agent_id, name, hit.kind, hit.tool, hit.created_at, False, 0.0, hit.snippet)
+    return replace(told, highlights=hit.highlights, event_id=hit.event_id, visible=hit.visible)

@@ -1,0 +1,111 @@
+"""Summaries that a provider's API writes when it is asked to, in its own form [SPEC 5.7].
+
+It is asked with the request that would go out, as far as that is to be summed up, so that its cache holds and what
+stays behind the summary follows on what was summed up.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+
+from foldmark.core.answer import Compacted, Stopped
+from foldmark.core.config import Config, check_together
+from foldmark.core.errors import FoldmarkError
+from foldmark.core.events import Summary
+from foldmark.core.request import COMPACTION, Request
+from foldmark.core.segments import Segment, Segments, subtract
+from foldmark.operations.provider_summary import form_of, standing_for
+from foldmark.request.exchanges import ranges_of
+from foldmark.request.standing import Standing
+from foldmark.sending.sent import record_sent
+
+if TYPE_CHECKING:
+    from foldmark.log.log import Agent
+
+
+class Made(NamedTuple):
+    """A summary that a provider wrote: the operation to record, and its text."""
+
+    operation: Summary
+    text: str
+
+
+def compacted(agent: "Agent", decided: Summary) -> Made | None:
+    """Have the provider of the agent's model write a summary that was `decided`; None where that is not asked for
+    (`provider_compaction`), or where it cannot: it sums up what the conversation begins with, up to the end of a turn.
+
+    Blocks, and writes nothing but what was sent. Raises CommandError where `provider_editing` is on as well, which the
+    API refuses, FoldmarkError if it writes no summary.
+    """
+    from foldmark.providers.wires import wire_of
+    from foldmark.request.thinking import binding
+
+    at = agent.standing()
+    provider, _, model = at.config.model.partition("/")
+    wire = wire_of(provider, at.given.dialects)
+    if not at.config.provider_compaction or not wire.compacts(model):
+        return None
+    check_together(at.config)
+    system = ranges_of(at, at.store.lookup(at.of_kind("system", at.visible)))
+    ranges = subtract(decided.ranges, system)
+    kept = at.store.bounds(subtract(subtract(at.visible, ranges), system))
+    upto = min((segment.first for segment in kept), default=0)
+    if decided.mark is not None or not _opens(at, upto) or not _in_front(at, ranges, upto):
+        return None
+    request = _request(agent, at, upto)
+    if "context_management" in request.body or request.tokens > agent.window:
+        return None
+    record_sent(agent, request, upto=upto)
+    answer = agent.log.compact(request)
+    # Only a model that binds thinking knows what its summary stands for.
+    pieces = wire.bind(lambda: request.body, answer) if binding(at) else answer
+    made = next((piece for piece in pieces if isinstance(piece, Compacted)), None)
+    if made is None or not made.text.strip():
+        why = next((piece.said for piece in pieces if isinstance(piece, Stopped)), "")
+        raise FoldmarkError(
+            f"{at.config.model} wrote no summary ({why or 'it said nothing'}); nothing was changed. Ask again, or have "
+            "Foldmark ask for one: /config set provider_compaction=off"
+        )
+    form = form_of(agent.log.secrets, made, wire.reads)
+    summary = standing_for(at, form, ranges)
+    return Made(
+        replace(summary, state=decided.state, span=decided.span, widened=decided.widened, kept=upto or None), made.text
+    )
+
+
+def _opens(at: Standing, event_id: int) -> bool:
+    """Whether a user message that opened its turn; or nothing, which is the end of all."""
+    event = at.store.event(event_id) if event_id else None
+    return not event_id or (event is not None and event.kind == "user" and event.turn_id == event_id)
+
+
+def _in_front(at: Standing, ranges: Segments, event_id: int) -> bool:
+    """Whether all messages in `ranges` stand in front of an event, but for summaries, which are newer than that."""
+    summaries = [Segment(at.record.id, each, each) for each in at.store.of_kind("summary", ranges)]
+    return all(each.last < event_id or not event_id for each in at.store.bounds(subtract(ranges, summaries)))
+
+
+def _request(agent: "Agent", at: Standing, upto: int) -> Request:
+    """The request that would go out, up to a turn. What the window has cut is to be read once more: only then does the
+    summary stand for it."""
+    from foldmark.request.prepare import prepare
+
+    provider, _, model = at.config.model.partition("/")
+    known = agent.log.model_named(at.config.model)
+
+    def made(config: Config, limit: int | None) -> Request:
+        return prepare(
+            at,
+            config,
+            provider,
+            model,
+            tools=agent.tools(),
+            purpose=COMPACTION,
+            limit=limit,
+            output=known.answer,
+            upto=upto,
+        )
+
+    whole = replace(at.config, sliding_context_tokens=0, context_size=0)
+    sliding = agent.request().manifest.edge.before == 0 and at.config.sliding_context_tokens
+    return made(at.config, known.window - known.answer) if sliding else made(whole, None)

@@ -1,0 +1,39 @@
+"""How full a context is, and where its window begins: one line each, the same on every interface [SPEC 5.5]."""
+
+from typing import TYPE_CHECKING
+
+from foldmark.core.pressure import meter
+from foldmark.core.request import Edge, Request
+from foldmark.core.segments import until
+from foldmark.core.wording import count
+from foldmark.request.fullness import counted
+
+if TYPE_CHECKING:
+    from foldmark.log.log import Agent
+
+
+def fullness(agent: "Agent", request: Request) -> str:
+    """The meter of an agent whose next request is this one."""
+    at, edge = agent.standing(), request.manifest.edge
+    known = 0
+    if edge.before and edge.first is not None:
+        before = at.store.size(until(at.visible, edge.first - 1)).tokens
+        known = request.tokens + counted(at, before, request.provider, request.model)
+    return meter(request.tokens, agent.window, at.config.sliding_context_tokens, known)
+
+
+def assumed(agent: "Agent") -> str | None:
+    """One line that says that the window of the agent's model is a guess, and how to set it; None if it is known."""
+    name = agent.standing().config.model
+    known = agent.log.model_named(name)
+    if not known.assumed:
+        return None
+    return (
+        f"The window of {known.window:,} tokens is assumed: none is published for {name}. "
+        f'Add `window = TOKENS` under [models."{name}"] in .foldmark.toml to set it.'
+    )
+
+
+def rule(edge: Edge) -> str:
+    """The line across the text that shows where the window begins, with an empty line on each side [S3]."""
+    return f"\n── the window begins here; {count(edge.before, 'message')} before it: {edge.reason} ──\n"

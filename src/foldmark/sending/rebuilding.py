@@ -1,0 +1,275 @@
+"""Rebuilding a request that was sent from the log, byte for byte [SPEC 5.6].
+
+The same messages go through view and encoder again. No window is chosen: a window is chosen by sizes, and what was
+erased since has none.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from foldmark.core.errors import CommandError
+from foldmark.core.events import Event
+from foldmark.core.request import Edge, Manifest, Part, Request
+from foldmark.core.segments import END
+from foldmark.core.sent import Named, SentRequest
+from foldmark.core.wording import listing
+from foldmark.request import memos
+from foldmark.sending.sent import digests, quoting, truncated
+
+if TYPE_CHECKING:
+    from foldmark.core.config import Config
+    from foldmark.core.prompt import Layer
+    from foldmark.core.window import Unit
+    from foldmark.log.log import Agent
+
+REDACTED = "[redacted]"
+"""Stands in a rebuilt request where content was erased."""
+
+
+class Rebuilt(Struct, frozen=True):
+    """A request that was sent, made again of what the log holds now.
+
+    `verdict` is `identical` (the same bytes), `erased` (content was erased since, `[redacted]` stands in its place) or
+    `differs`; `said` says it in words, and `on_the_wire` what the provider's SDK makes of the bytes.
+    """
+
+    sent: SentRequest
+    request: Request
+    verdict: str
+    said: str
+    on_the_wire: str
+
+
+def rebuilt(agent: "Agent", sent_id: int) -> Rebuilt:
+    """The request that record `sent_id` of this agent stands for, made again; writes nothing.
+
+    Raises CommandError for an id that is not one of this agent's requests, StoreError.
+    """
+    from foldmark.core.birth import commands_told, identity
+    from foldmark.core.prompt import guidelines
+    from foldmark.providers.wires import wire_of
+
+    store = agent.log.store
+    sent = store.sent(agent.id, sent_id) if isinstance(sent_id, int) and 0 < sent_id < END else None
+    if sent is None:
+        newest = [each.id for each in store.newest_sent(agent.id, 5)]
+        there_is = f"its newest: {listing(newest)}" if newest else "none was sent for it yet"
+        raise CommandError(f"there is no request {sent_id} of this agent; {there_is}")
+    remake = _Remake(agent, sent)
+    request = remake.request()
+    how = wire_of(sent.makings.speaks).on_the_wire
+    if remake.erased or remake.removed or remake.wordless:
+        return Rebuilt(sent, request, "erased", remake.losses(), how)
+    if sha256(request.bytes).hexdigest() != sent.sha256:
+        return Rebuilt(sent, request, "differs", _differences(sent, request), how)
+    said = f"the same {sent.bytes:,} bytes as were sent, SHA-256 {sent.sha256[:16]}"
+    kept, parent = sent.makings.hashes.get("guidelines"), agent.standing().record.parent
+    now = guidelines(remake.tools, identity(agent.id, parent) if parent else None, commands_told(remake.commands))
+    if kept is not None and store.kept_text(kept) != now:
+        said += "; with the guidelines of then, which Foldmark words otherwise now"
+    return Rebuilt(sent, request, "identical", said, how)
+
+
+def _differences(sent: SentRequest, request: Request) -> str:
+    """What another version of Foldmark makes otherwise of the same messages."""
+    was, now = sent.makings.digests, digests(request.manifest.parts)
+    changed = [
+        layer for layer in (*was, *(layer for layer in now if layer not in was)) if was.get(layer) != now.get(layer)
+    ]
+    why = (
+        f"other texts in {listing(changed)}"
+        if changed
+        else f"the same texts, but this version writes the format of {sent.makings.speaks} otherwise"
+    )
+    if sent.makings.truncated != truncated(request.manifest.parts):
+        why += "; tool results are cut elsewhere"
+    return f"{len(request.bytes):,} bytes where {sent.bytes:,} were sent: {why}"
+
+
+class _Remake:
+    """Makes one request again; `erased` are the events whose content is gone, `removed` the memos, `wordless` whether
+    its question is; `tools` are the names of those that were offered, `commands` the setting `model_commands`."""
+
+    def __init__(self, agent: "Agent", sent: SentRequest) -> None:
+        self._agent, self._store, self._sent, self._makings = agent, agent.log.store, sent, sent.makings
+        self.erased: set[int] = set()
+        self.removed: set[int] = set()
+        self.tools: Collection[str] = ()
+        self.commands = "all"
+        self.wordless = self._makings.quoted is not None and self._makings.question is None
+
+    def losses(self) -> str:
+        """What cannot be shown any more."""
+        which = "event" if len(self.erased) == 1 else "events"
+        events = [f"the content of {which} {listing(sorted(self.erased), 20)}"] if self.erased else []
+        noted = [f"memo {listing(sorted(self.removed))}"] if self.removed else []
+        words = ["what was asked for"] if self.wordless else []
+        return f"{' and '.join((*events, *noted, *words))} was erased since; {REDACTED} stands in its place"
+
+    def request(self) -> Request:
+        """The request."""
+        from foldmark.core import prompt as prompts
+        from foldmark.core.config import config_of
+        from foldmark.core.request import COMPACTION, LeftOut, ToolSpec
+        from foldmark.core.view import view
+        from foldmark.core.window import opened_by
+        from foldmark.providers.wires import wire_of
+        from foldmark.request.prepare import on_the_wire
+        from foldmark.request.sources import children_layer
+        from foldmark.request.thinking import options, stays
+
+        sent, makings, hashes = self._sent, self._makings, self._makings.hashes
+        wire = wire_of(makings.speaks)
+        settings = msgspec.json.decode(self._store.kept_text(hashes["config"]))
+        if "context_policy" not in settings:  # recorded when the low water alone decided where the anchors stand
+            in_steps = settings.get("sliding_context_low_water", 1) < 1
+            settings["context_policy"] = "steady" if in_steps else "eager"
+        config = config_of(settings)
+        self.commands = config.model_commands
+        config = replace(config, isolation=False) if sent.provider == "offline" else config
+        kept = self._store.kept_text(hashes["tools"]) if "tools" in hashes else "[]"
+        self.tools = unique = on_the_wire(msgspec.json.decode(kept, type=list[ToolSpec]))
+        system = [self._event(each) for each in makings.layers.get("system", ())]
+        window = [event for event in self._messages(makings.window) if event.kind != "system"]
+        guidelines = self._store.kept_text(hashes["guidelines"]) if "guidelines" in hashes else None
+        layers = self._layers(makings.layers, config, _newest(window, makings.edge), system, guidelines)
+        told = {0: makings.family, **makings.told} if makings.family is not None else {**makings.told}
+        lines = {
+            at: children_layer(each, lambda e: self._event(e).content, unique, config) for at, each in told.items()
+        }
+        grown = config.steady and makings.edge.why != "planning"
+        layers += [] if grown else lines.pop(0, [])
+        later = {at: self._layers(ids, config, opened_by(self._event(at))) for at, ids in makings.later.items()}
+        later = {at: [*later.get(at, ()), *lines.get(at, ())] for at in {**later, **lines}}
+        asked = options(wire, sent.model, config, makings.output, makings.purpose)
+        asked = replace(asked, cache_ttl=makings.cache_ttl)
+        pinned = sorted(map(self._event, makings.pinned), key=lambda event: (event.turn_id or 0, event.id))
+        evicted = {event: by for event, by in makings.evicted.items() if event not in self.erased}
+        edge = makings.edge
+        settled = edge.settled if grown else END
+        shown = view(
+            [*pinned, *window],
+            wire.dialect,
+            config,
+            edge.first or 0,
+            evicted=evicted,
+            reader=wire.reads,
+            settled=settled,
+            oldest=edge.oldest,
+            thoughts=stays(config, asked),
+        )
+        prompt = prompts.assemble(layers, shown, self._instruction(), anchors_last=config.steady, later=later)
+        prompt = prompts.before(prompt, makings.upto) if makings.purpose == COMPACTION else prompt
+        body = wire.encode(sent.model, prompt, tuple(unique.values()), asked)
+        body = wire.without_thinking(body) if makings.thoughtless else body
+        known = {left.event for left in prompt.left_out}
+        others = [
+            LeftOut(event, None, why, "")
+            for why, ids in makings.left_out.items()
+            for event in ids
+            if event not in known
+        ]
+        return Request(
+            provider=sent.provider,
+            model=sent.model,
+            dialect=wire.dialect,
+            body=body,
+            bytes=msgspec.json.encode(body),
+            tokens=sent.tokens,
+            manifest=Manifest(tuple(map(self._part, prompt.parts)), (*others, *prompt.left_out), makings.edge, told),
+            purpose=makings.purpose,
+            names={own: tool.name for own, tool in unique.items() if own != tool.name},
+            cache_ttl=makings.cache_ttl,
+            cache_key=sent.agent,
+        )
+
+    def _event(self, event_id: int) -> Event:
+        event = self._store.event(event_id)
+        if event is None:
+            raise CommandError(f"event {event_id}, which was sent, is not in this database")
+        return self._without(event) if self._erased_since(event) else event
+
+    def _without(self, event: Event) -> Event:
+        self.erased.add(event.id)
+        return replace(event, content=REDACTED, data=None)
+
+    def _messages(self, named: Named) -> list[Event]:
+        if named.ids:
+            return [self._event(each) for each in named.ids]
+        gone = map(self._without, filter(self._erased_since, self._store.tombstones(named.ranges)))
+        return sorted((*self._store.messages(named.ranges), *gone), key=lambda event: event.id)
+
+    def _erased_since(self, event: Event) -> bool:
+        """Whether a message was erased after the request was sent."""
+        by, sent = self._store.erased_by(event.id), self._sent
+        # Where another agent erased it, the numbers of events do not tell.
+        return by is not None and by.id > sent.event and (by.agent_id == sent.agent or by.created_at >= sent.created_at)
+
+    def _layers(
+        self,
+        ids: Mapping[str, tuple[int, ...]],
+        config: "Config",
+        asked: "Unit | None",
+        system: "Iterable[Event]" = (),
+        guidelines: str | None = None,
+    ) -> "list[Layer]":
+        """The layers of these events and memos; the first ones only with a system prompt."""
+        from foldmark.core import prompt as prompts
+
+        later = ids is not self._makings.layers
+        found = prompts.layers(
+            config,
+            system,
+            guidelines=guidelines,
+            state=self._state(ids.get("state", ())),
+            scratchpad=self._scratchpad(ids.get("scratchpad", ())),
+            memos=memos.again(asked, [(each, self._memo(each)) for each in ids.get("memos", ())]),
+            later=later,
+        )
+        found += [prompts.summed_up(self._event(each)) for each in ids.get("window_summary", ())]
+        return found[1:] if later else found
+
+    def _state(self, ids: Iterable[int]) -> Event | None:
+        for event_id in ids:
+            event = self._event(event_id)
+            carried = (event.data or {}).get("state") if event.kind == "summary" else None
+            return event if carried is None else replace(event, content=carried)
+        return None
+
+    def _scratchpad(self, ids: Iterable[int]) -> Event | str | None:
+        for event_id in ids:
+            if event_id:
+                return self._event(event_id)
+            at = self._agent.standing()
+            return replace(at, record=replace(at.record, head=0)).scratchpad
+        return None
+
+    def _memo(self, memo_id: int) -> str:
+        sha = self._makings.hashes.get(memos.name(memo_id))
+        if sha is not None:
+            return self._store.kept_text(sha)
+        self.removed.add(memo_id)
+        return REDACTED
+
+    def _instruction(self) -> str | None:
+        if self._makings.quoted is None:
+            sha = self._makings.hashes.get("instruction")
+            return None if sha is None else self._store.kept_text(sha)
+        return quoting(self._messages(self._makings.quoted), self._makings.question or REDACTED)
+
+    def _part(self, part: Part) -> Part:
+        gone = part.event in self.erased or part.memo in self.removed
+        return replace(part, text=REDACTED, detail="erased since", kept=0, of=0) if gone else part
+
+
+def _newest(window: Sequence[Event], edge: Edge) -> "Unit | None":
+    """The newest turn of a window when it was settled."""
+    from foldmark.core.window import Units
+
+    units = Units(reversed([event for event in window if event.id <= (edge.settled or event.id)]))
+    return units[0] if units.reach(1) else None

@@ -1,0 +1,48 @@
+"""The one-line reminders that a model gets as its context fills up [S4, SPEC 5.5]."""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from foldmark.core.codec import timestamp, utc
+from foldmark.core.config import Config
+from foldmark.core.ports import Store
+from foldmark.core.pressure import percent
+from foldmark.core.segments import Segments
+
+if TYPE_CHECKING:
+    from foldmark.log.log import Agent
+
+_ADVICE = {
+    "warn": "Keep what must last in your ### STATE; `slash mark` sets a point that `slash clear MARK` goes back to.",
+    "recommend": "Finish what is open; `slash clear MARK` drops what is done, `slash fork` hands work to a child.",
+    "urgent": "Write your ### STATE now and use `slash clear`, or ask the person for /forget or /summarize.",
+}
+
+
+def level(share: int, config: Config) -> str | None:
+    """The most urgent of `warn`, `recommend` and `urgent` that a share of the window, in percent, reaches."""
+    for name in ("urgent", "recommend", "warn"):
+        if share >= getattr(config, f"{name}_threshold"):
+            return name
+    return None
+
+
+def reminder(agent: "Agent", tokens: int, window: int) -> str | None:
+    """What the model is to be reminded of before a request of so many tokens; None if nothing, or it just was."""
+    at = agent.standing()
+    share = percent(tokens, window)
+    found = level(share, at.config)
+    if found is None or _reminded(at.store, at.visible, agent.log.clock(), at.config.check_interval_seconds):
+        return None
+    return f"[Foldmark: your context is {share}% full, ~{tokens:,} of {window:,} tokens. {_ADVICE[found]}]"
+
+
+def _reminded(store: Store, visible: Segments, now: str, seconds: int) -> bool:
+    """Whether there was a reminder in the last so many seconds, among the messages since then."""
+    since = timestamp(utc(now) - timedelta(seconds=seconds))
+    for message in store.messages(visible, newest_first=True):
+        if message.created_at <= since:
+            return False
+        if (message.data or {}).get("reminder"):
+            return True
+    return False

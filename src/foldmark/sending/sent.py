@@ -1,0 +1,178 @@
+"""Recording what is sent to models, so that it can be rebuilt from the log (`asking.rebuilding`) [SPEC 5.6].
+
+A request is recorded as the ids of what went into it, never as the text of messages. What the log does not hold
+(settings, tools, guidelines) is kept by its hash.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from foldmark.core.errors import CommandError
+from foldmark.core.events import Event
+from foldmark.core.request import ANSWER, COMPACTION, Part, Request
+from foldmark.core.segments import Segment
+from foldmark.core.sent import Makings, Named, SentRequest
+from foldmark.request import memos
+from foldmark.request.standing import Standing
+
+if TYPE_CHECKING:
+    from foldmark.log.log import Agent
+
+
+def record_sent(
+    agent: "Agent",
+    request: Request,
+    instruction: str | None = None,
+    quoted: Sequence[Event] | None = None,
+    upto: int = 0,
+) -> int:
+    """Record that `request`, made for this agent just now, goes to its model; returns the record's id.
+
+    `instruction` is the last message if the log does not hold it. With `quoted`, the messages that stand in front of it
+    (`quoting`), it is in a person's words: it is erased with the turn. `upto` is as for `prepare`. Raises StoreError,
+    and CommandError if the agent was deleted meanwhile.
+    """
+    with agent.log.store.writing():  # a memo that is in it is not removed meanwhile
+        return _record(agent, request, instruction, quoted, upto)
+
+
+def _record(
+    agent: "Agent", request: Request, instruction: str | None, quoted: Sequence[Event] | None, upto: int
+) -> int:
+    from foldmark.providers.wires import speaks, wire_of
+    from foldmark.request.natives import read_as, read_by
+
+    store = agent.log.store
+    at = read_by(agent.standing(), read_as(wire_of(request.provider, agent.log.given.dialects).reads))
+    if (end := store.end(agent.id)) is not None and end.killer is None:
+        raise CommandError(f"{end.told}; its model is not asked any more")
+    manifest, texts = request.manifest, {"config": msgspec.json.encode(at.config, order="sorted").decode()}
+    if request.purpose in (ANSWER, COMPACTION):
+        texts["tools"] = msgspec.json.encode(agent.tools()).decode()
+    for part in manifest.parts:
+        if part.layer == "guidelines":
+            texts["guidelines"] = part.text
+    texts |= memos.kept(store, manifest.parts)
+    if instruction is not None and quoted is None:
+        texts["instruction"] = instruction
+    hashes = {name: _sha256(text) for name, text in texts.items()}
+    window, pinned, layers, left_out = _ids(request)
+    makings = Makings(
+        speaks=speaks(request.provider, at.given.dialects),
+        output=agent.log.model_named(f"{request.provider}/{request.model}").answer,
+        edge=manifest.edge,
+        hashes=hashes,
+        digests=digests(manifest.parts),
+        purpose=request.purpose,
+        window=_named(at, window, system=False),
+        pinned=tuple(pinned),
+        layers=layers,
+        truncated=truncated(manifest.parts),
+        evicted={part.event: at.fold.evicted[part.event] for part in manifest.parts if part.event in at.fold.evicted},
+        left_out=left_out,
+        question=instruction if quoted is not None and at.record.open_turn is not None else None,
+        quoted=None if quoted is None else _named(at, [event.id for event in quoted], system=True),
+        told=manifest.told,
+        later=_later(manifest.parts),
+        thoughtless=request.thoughtless,
+        cache_ttl=request.cache_ttl,
+        upto=upto,
+    )
+    return store.add_sent(
+        SentRequest(
+            agent=agent.id,
+            event=at.newest,
+            turn=at.record.open_turn,
+            created_at=agent.log.clock(),
+            provider=request.provider,
+            model=request.model,
+            sha256=sha256(request.bytes).hexdigest(),
+            bytes=len(request.bytes),
+            tokens=request.tokens,
+            makings=makings,
+        ),
+        {hashes[name]: text for name, text in texts.items()},
+    )
+
+
+def quoting(messages: Iterable[Event], question: str) -> str:
+    """A question about messages, which stand in front of it."""
+    from foldmark.core.matching import shown
+
+    return f"{shown(messages)}\n\n{question}"
+
+
+def _ids(request: Request) -> tuple[list[int], list[int], dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
+    """The ids of the window's messages and the pinned ones, sent or left out; of the layers by name; of what was left
+    out by why."""
+    manifest = request.manifest
+    window: list[int] = []
+    pinned: list[int] = []
+    layers: dict[str, list[int]] = defaultdict(list)
+    for part in manifest.parts:
+        if part.layer in ("window", "pinned"):
+            if part.event is not None:
+                (window if part.layer == "window" else pinned).append(part.event)
+        elif part.before is not None:
+            continue
+        elif part.event is not None or part.layer == "scratchpad":
+            layers[part.layer].append(part.event or 0)
+        elif part.memo is not None:
+            layers[part.layer].append(part.memo)
+    left_out: dict[str, list[int]] = defaultdict(list)
+    for left in manifest.left_out:
+        left_out[left.why].append(left.event)
+        if left.why != "pins" and left.turn is not None:  # every message is of a turn but those of the system layer
+            (window if left.event >= (manifest.edge.first or 0) else pinned).append(left.event)
+    return (
+        window,
+        pinned,
+        {name: tuple(ids) for name, ids in layers.items()},
+        {why: tuple(ids) for why, ids in left_out.items()},
+    )
+
+
+def _later(parts: Iterable[Part]) -> dict[int, dict[str, tuple[int, ...]]]:
+    """The layers that stand in front of a later message, by its event: the ids of their events or memos by name."""
+    found: dict[int, dict[str, tuple[int, ...]]] = defaultdict(dict)
+    for part in parts:
+        which = part.event if part.event is not None else part.memo
+        if part.before is not None and which is not None:
+            found[part.before][part.layer] = (*found[part.before].get(part.layer, ()), which)
+    return dict(found)
+
+
+def _named(at: Standing, ids: Iterable[int], *, system: bool) -> Named:
+    """Visible messages by the ranges in which they stand; by their ids if there are others between them, `system`
+    messages not counted unless `system`."""
+    found = sorted(set(ids))
+    if not found:
+        return Named()
+    ranges = tuple(
+        Segment(segment.agent, max(segment.first, found[0]), min(segment.last, found[-1]))
+        for segment in at.visible
+        if segment.first <= found[-1] and segment.last >= found[0]
+    )
+    there = at.store.size(ranges).messages - (0 if system else len(at.store.of_kind("system", ranges)))
+    return Named(ranges=ranges) if there == len(found) else Named(ids=tuple(found))
+
+
+def truncated(parts: Iterable[Part]) -> dict[int, int]:
+    """Event id -> characters kept of the results that were cut."""
+    return {part.event: part.kept for part in parts if part.event is not None and part.how == "truncated"}
+
+
+def digests(parts: Iterable[Part]) -> dict[str, str]:
+    """Layer -> SHA-256 of the texts that it sends."""
+    texts: dict[str, list[str]] = defaultdict(list)
+    for part in parts:
+        texts[part.layer].append(part.text)
+    return {layer: _sha256("\n".join(each)) for layer, each in texts.items()}
+
+
+def _sha256(text: str) -> str:
+    return sha256(text.encode()).hexdigest()

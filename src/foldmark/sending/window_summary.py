@@ -1,0 +1,120 @@
+"""Having the agent's model sum up what the window cut, when that is due [S3, SPEC 5.1]."""
+
+from contextlib import suppress
+from typing import NamedTuple
+
+import msgspec
+
+from foldmark.core.errors import CommandError
+from foldmark.core.events import Pin
+from foldmark.core.segments import Segments, subtract, until
+from foldmark.core.window import Units
+from foldmark.log.log import Agent
+from foldmark.request.standing import Standing
+from foldmark.request.window_summary import Covered, Summary, hash_of, in_force
+
+SHARE = 0.05
+"""A new summary is due once what no summary covers is this share of the budget,"""
+
+MESSAGES = 20
+"""or so many messages."""
+
+SUM_UP = (
+    "The conversation above no longer fits into your requests. Sum it up for yourself in at most 300 words: your "
+    "summary is shown to you in its place. Keep goals, decisions and their reasons, names, paths, numbers, what is "
+    "finished and what is open. Write nothing else."
+)
+BEFORE = "\nYour summary of what came before it follows; write one that covers both.\n\n"
+
+
+class Due(NamedTuple):
+    """A summary to be made: what it will cover, what the model has to read for it, and what it goes on from."""
+
+    covered: Covered
+    segments: Segments
+    earlier: Summary | None
+
+
+def due(agent: Agent) -> Due | None:
+    """The summary to be made now: the setting is on, and the window has passed enough that none covers.
+
+    It covers what the last one does and, of what was cut since, as many of the newest turns as half of what the model
+    takes has room for. Raises CommandError for a model that cannot be asked, StoreError.
+    """
+    at = agent.standing()
+    if not at.config.window_summary:
+        return None
+    edge = agent.request().manifest.edge
+    if edge.first is None or edge.why in (None, "planning"):
+        return None
+    earlier = in_force(at, edge.first, 0, at.newest)
+    new = until(at.visible, edge.first - 1)
+    if earlier is not None:
+        new = subtract(new, until(at.visible, earlier.covered.until))
+    size, budget = at.store.size(new), at.config.sliding_context_tokens or agent.window
+    if size.messages < MESSAGES and size.tokens < SHARE * budget:
+        return None
+    units, count = _fitting(agent, at, new, earlier)
+    if not count:
+        return None
+    events = units.newest(count)
+    turns = [turn for index in range(count) for turn in units[index].turns if turn is not None]
+    first, turn, last = events[0].id, min(turns), events[-1].id
+    if earlier is not None and not units.reach(count + 1):
+        first, turn = earlier.covered.first, earlier.covered.turns[0]
+    covered = Covered(first, last, (turn, max(turns)), hash_of(at, last))
+    return Due(covered, subtract(until(new, last), until(new, events[0].id - 1)), earlier)
+
+
+def make(agent: Agent, due: Due) -> int | None:
+    """Ask the model for the summary, record it and return its event's id; None if it is stale by then. With
+    `provider_compaction` the provider writes it, where it can: that is an operation, as by `/summarize`, and a pin.
+
+    Blocks, and may run while the agent goes on. Raises CommandError for a model that cannot be asked, FoldmarkError if
+    it says nothing or is interrupted, ConflictError, StoreError.
+    """
+    from foldmark.operations import decide
+    from foldmark.sending.compacting import compacted
+    from foldmark.sending.questions import ask
+
+    covered, earlier = due.covered, due.earlier
+    made = None
+    with suppress(CommandError):  # settings that do not go together: the model is asked as without them
+        made = compacted(agent, decide.summary(agent.standing(), f"{decide.SPAN}{covered.until}"))
+    if made is not None:
+        with agent.log.store.exclusive():
+            if hash_of(agent.standing(), covered.until) != covered.covers:
+                return None
+            agent.context()
+            with agent.batch():
+                event_id = agent.operate(lambda _: made.operation, actor="system", content=made.text).event_id
+                # The window passes it like any other turn: it stands in front, so it would be the first to go.
+                agent.operate(lambda _: Pin(event_id), actor="system")
+            return event_id
+    question = SUM_UP if earlier is None else f"{SUM_UP}{BEFORE}{earlier.event.content}"
+    text = ask(agent, question, "summary", due.segments)
+    with agent.log.store.exclusive():
+        at = agent.standing()
+        if not at.config.window_summary or hash_of(at, covered.until) != covered.covers:
+            return None
+        agent.context()  # others may have written to the agent meanwhile
+        return agent.record("window_summary", text, data=msgspec.to_builtins(covered), actor="model")
+
+
+def _fitting(agent: Agent, at: Standing, new: Segments, earlier: Summary | None) -> tuple[Units, int]:
+    """The turns in `new`, newest first, and how many of them half of what the model takes has room for, at least one if
+    there are any."""
+    from foldmark.core.weight import weigh
+    from foldmark.tokens.counting import uncalibrated
+
+    provider, _, model = at.config.model.partition("/")
+    room = agent.window / 2 * uncalibrated(provider, model or provider)
+    room -= len(earlier.event.content.encode()) if earlier else 0
+    units = Units(event for event in at.store.messages(new, newest_first=True) if event.kind != "system")
+    count = 0
+    while units.reach(count + 1):
+        room -= sum(map(weigh, units[count].events))
+        if count and room < 0:
+            break
+        count += 1
+    return units, count
