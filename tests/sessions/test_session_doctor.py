@@ -23,7 +23,8 @@ import foldmark
 from foldmark.interfaces.cli import run
 from foldmark.sessions.codex import rollouts
 from foldmark.sessions.conversion.importing import import_session
-from foldmark.sessions.doctor.diagnosis import Finding, diagnose
+from foldmark.sessions.doctor.diagnosis import diagnose
+from foldmark.sessions.doctor.findings import Finding
 from foldmark.sessions.doctor.repair_lines import INTERRUPTED
 from foldmark.sessions.doctor.repair_plan import RepairError
 from foldmark.sessions.doctor.repairing import Repaired, repair

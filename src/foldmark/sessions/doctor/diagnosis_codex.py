@@ -11,7 +11,7 @@ from typing import Any
 from foldmark.core.wording import count, listing, one_line
 from foldmark.sessions.codex import rollouts as codex_rollouts
 from foldmark.sessions.codex.items import TYPES
-from foldmark.sessions.doctor.diagnosis import Diagnosis, Finding, sorted_findings
+from foldmark.sessions.doctor.findings import Diagnosis, Finding, sorted_findings
 from foldmark.sessions.doctor.diagnosis_codex_databases import databases_compared
 from foldmark.sessions.places import SessionPath
 from foldmark.sessions.session_file import Broken, Record, SessionFile
