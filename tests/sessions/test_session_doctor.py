@@ -23,12 +23,13 @@ import foldmark
 from foldmark.interfaces.cli import run
 from foldmark.sessions.codex import rollouts
 from foldmark.sessions.conversion.importing import import_session
-from foldmark.sessions.doctor.diagnosis import Finding, diagnose
+from foldmark.sessions.doctor.diagnosis import diagnose
+from foldmark.sessions.doctor.findings import Finding
 from foldmark.sessions.doctor.repair_lines import INTERRUPTED
 from foldmark.sessions.doctor.repair_plan import RepairError
 from foldmark.sessions.doctor.repairing import Repaired, repair
 from foldmark.sessions.places import project_folder, session_path
-from foldmark.sessions.trim.kind import TrimError
+from foldmark.sessions.session_file import SessionFileError
 
 MOMENT = datetime(2026, 11, 22, 12, tzinfo=UTC)
 ID = "0a1b2c3d-0000-4000-8000-000000000001"
@@ -505,7 +506,7 @@ def test_damages_of_a_rollout(what: str, tmp_path: Path) -> None:
 def test_a_first_record_without_payload_is_not_trimmed(tmp_path: Path) -> None:
     path = tmp_path / name()
     path.write_bytes(codex_jsonl({"type": "session_meta"}, codex_said("one")))
-    with pytest.raises(TrimError, match="session_meta"):
+    with pytest.raises(SessionFileError, match="session_meta"):
         rollouts.head(path)
 
 

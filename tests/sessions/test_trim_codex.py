@@ -30,10 +30,11 @@ from rollout_records import (
 
 from foldmark.sessions.hook import tail
 from foldmark.sessions.places import session_path
+from foldmark.sessions.session_file import SessionFileError
 from foldmark.sessions.trim import trimming
 from foldmark.sessions.trim.codex import KIND
 from foldmark.sessions.trim.codex_lines import CodexLines
-from foldmark.sessions.trim.kind import Job, TrimError, Wish
+from foldmark.sessions.trim.kind import Job, Wish
 from foldmark.sessions.trim.stale import IDENTICAL, OTHERS
 from foldmark.sessions.trim.stale import LONG as LONG_RESULTS
 
@@ -489,13 +490,13 @@ class TestFirstLine:
     def test_without_one_it_is_refused(self, tmp_path: Path, first: bytes) -> None:
         path = tmp_path / name()
         path.write_bytes(first)
-        with pytest.raises(TrimError, match="session_meta"):
+        with pytest.raises(SessionFileError, match="session_meta"):
             Trimmed(path)
 
     def test_a_compressed_one_is_refused(self, tmp_path: Path) -> None:
         path = tmp_path / f"{name()}.zst"
         path.write_bytes(b"\x28\xb5\x2f\xfd")
-        with pytest.raises(TrimError, match="zstd -d"):
+        with pytest.raises(SessionFileError, match="zstd -d"):
             Trimmed(path)
 
     def test_where_it_is_written(self, tmp_path: Path) -> None:
@@ -608,13 +609,13 @@ class TestForks:
     def test_without_its_parent_it_is_refused(self, tmp_path: Path) -> None:
         parent, _, last = self.fork(tmp_path / "sessions")
         parent.unlink()
-        with pytest.raises(TrimError, match=self.PARENT):
+        with pytest.raises(SessionFileError, match=self.PARENT):
             Trimmed(last)
 
     def test_without_a_line_of_its_own_it_is_refused(self, tmp_path: Path) -> None:
         _, _, last = self.fork(tmp_path)
         last.write_bytes(last.read_bytes().split(b"\n")[0])
-        with pytest.raises(TrimError, match="resume it"):
+        with pytest.raises(SessionFileError, match="resume it"):
             Trimmed(last)
 
     @pytest.mark.parametrize("change", ["shorter", "a line less", "a byte less", "a byte more"])
@@ -629,7 +630,7 @@ class TestForks:
             "a byte more": held[:50] + b"x" + held[50:],
         }
         parent.write_bytes(changed[change])
-        with pytest.raises(TrimError, match="changed"):
+        with pytest.raises(SessionFileError, match="changed"):
             Trimmed(last)
 
     def test_a_parent_of_which_other_lines_are_there_now(self, tmp_path: Path) -> None:
@@ -641,7 +642,7 @@ class TestForks:
         )
         parent.write_bytes(filled + line)
         assert parent.stat().st_size == base["end_byte_offset"]
-        with pytest.raises(TrimError, match="changed"):
+        with pytest.raises(SessionFileError, match="changed"):
             Trimmed(middle)
 
     @pytest.mark.parametrize(
@@ -650,7 +651,7 @@ class TestForks:
     def test_an_odd_parent_is_refused(self, tmp_path: Path, base: Any) -> None:
         path = tmp_path / name()
         path.write_bytes(jsonl(meta(history_base=base)))
-        with pytest.raises(TrimError, match="forked"):
+        with pytest.raises(SessionFileError, match="forked"):
             Trimmed(path)
 
     def test_forks_that_go_in_a_circle_are_refused(self, tmp_path: Path) -> None:
@@ -659,7 +660,7 @@ class TestForks:
         one.write_bytes(self.circling(self.PARENT, self.MIDDLE, size))
         two.write_bytes(self.circling(self.MIDDLE, self.PARENT, size))
         assert one.stat().st_size == two.stat().st_size == size
-        with pytest.raises(TrimError, match="forked"):
+        with pytest.raises(SessionFileError, match="forked"):
             Trimmed(two)
 
     def circling(self, id: str, parent: str, end: int) -> bytes:

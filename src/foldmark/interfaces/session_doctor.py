@@ -11,7 +11,8 @@ import click
 from foldmark.core.wording import count
 from foldmark.interfaces.render import harmless, json_text
 from foldmark.sessions.conversion.exporting import session_of
-from foldmark.sessions.doctor.diagnosis import Diagnosis, diagnose
+from foldmark.sessions.doctor.diagnosis import diagnose
+from foldmark.sessions.doctor.findings import Diagnosis
 from foldmark.sessions.doctor.repairing import Repaired, repair
 from foldmark.sessions.places import SessionPath, find
 from foldmark.sessions.recognition import recognized

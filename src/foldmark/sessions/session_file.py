@@ -37,7 +37,8 @@ _WIDE_BOMS = (  # UTF-32's little-endian mark begins with UTF-16's
 
 
 class SessionFileError(FoldmarkError):
-    """A file cannot be read as a session: it is missing, no file, not permitted, or holds no record at all."""
+    """A file cannot be read as a session: it is missing, no file, not permitted, or holds no record at all; or a file
+    in which a part of the session stands is missing or has changed."""
 
 
 class Record(Struct, frozen=True):
@@ -59,6 +60,16 @@ class Broken(Struct, frozen=True):
 
     line: int
     reason: str
+
+
+class Piece(Struct, frozen=True):
+    """A stretch of a file that a session is made of: its bytes from `start` to `end` (None: to the end of the file),
+    which are whole lines, the first of which is line `number` of the file."""
+
+    path: Path
+    start: int = 0
+    end: int | None = None
+    number: int = 1
 
 
 class SessionFile:

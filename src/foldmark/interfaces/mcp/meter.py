@@ -3,7 +3,6 @@
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -13,15 +12,12 @@ from foldmark.core.recall import PROGRAMS
 from foldmark.core.request import ToolSpec
 from foldmark.core.wording import one_line
 from foldmark.cost.cached import newest_turn
-from foldmark.interfaces.mcp.conversations import ARGUMENT
+from foldmark.interfaces.mcp.conversations import ARGUMENT, Conversations
 from foldmark.sending.fullness import assumed, fullness
 from foldmark.sessions.hook.tail import share
 from foldmark.sessions.places import NoSessionError, SessionPath, find
 from foldmark.sessions.recognition import recognized
 from foldmark.sessions.session_file import SessionFileError
-
-if TYPE_CHECKING:
-    from foldmark.interfaces.mcp.tools import Call
 
 METER = ToolSpec(
     "context_meter",
@@ -45,11 +41,14 @@ class Wanted(Struct, frozen=True, forbid_unknown_fields=True):
     conversation: str | None = None
 
 
-def context_meter(wanted: Wanted, call: "Call") -> str:
-    """One line for each context that is meant. Raises CommandError if none is known, NoSessionError, StoreError."""
+def context_meter(wanted: Wanted, conversations: Conversations, *, here: bool) -> str:
+    """One line for each context that is meant; `here` says whether the caller works in this process's folder.
+
+    Raises CommandError if none is known, NoSessionError, StoreError.
+    """
     lines = []
-    named = wanted.conversation or call.conversations.default
-    if wanted.session is not None or (wanted.conversation is None and call.here):
+    named = wanted.conversation or conversations.default
+    if wanted.session is not None or (wanted.conversation is None and here):
         try:
             lines += _sessions(wanted.session)
         except NoSessionError as error:
@@ -60,14 +59,14 @@ def context_meter(wanted: Wanted, call: "Call") -> str:
                     f"whose context is not known: {error}; or say which conversation is meant, as `{ARGUMENT}`"
                 ) from None
     if wanted.conversation is not None or (wanted.session is None and named is not None):
-        lines.append(_conversation(wanted.conversation, call))
+        lines.append(_conversation(wanted.conversation, conversations))
     if not lines:
         raise CommandError(f"say whose context: a coding agent's `session`, or a `{ARGUMENT}`")
     return "\n".join(lines)
 
 
-def _conversation(named: str | None, call: "Call") -> str:
-    with call.conversations.agent(named) as agent:
+def _conversation(named: str | None, conversations: Conversations) -> str:
+    with conversations.agent(named) as agent:
         line = f"Conversation '{agent.name or agent.id[:8]}': {fullness(agent, agent.request())}"
         kept, told = newest_turn(agent), assumed(agent)
         return "\n".join((line, *([] if kept is None else [kept.text]), *([] if told is None else [told])))

@@ -1,7 +1,7 @@
 """`read`, in the shape that users of episodic memory know: what was said in a session, by lines [SPEC 7]."""
 
 import re
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 from urllib.parse import unquote
 
 from msgspec import Meta, Struct
@@ -15,12 +15,10 @@ from foldmark.core.request import ToolSpec
 from foldmark.core.segments import END, Segment
 from foldmark.core.wording import one_line
 from foldmark.interfaces.mcp import archive
+from foldmark.interfaces.mcp.conversations import Conversations
 from foldmark.interfaces.mcp.search import CONVERSATION, MEMO
 from foldmark.log.memos import known
 from foldmark.sessions.archive.reading import excerpt
-
-if TYPE_CHECKING:
-    from foldmark.interfaces.mcp.tools import Call
 
 MOST = 40_000
 """Characters of an answer; it says where the rest begins."""
@@ -55,13 +53,13 @@ class Read(Struct, frozen=True, forbid_unknown_fields=True, rename={"start": "st
     end: _Line = END
 
 
-def read(wanted: Read, call: "Call") -> str:
+def read(wanted: Read, conversations: Conversations) -> str:
     """The messages of these lines. Raises CommandError, NoSessionError, SessionFileError, StoreError."""
     if wanted.end < wanted.start:
         raise CommandError(f"endLine {wanted.end} lies before startLine {wanted.start}")
     if wanted.path.startswith(MEMO):
-        return _memo(wanted.path.removeprefix(MEMO), call)
-    said = _conversation(wanted, call) if wanted.path.startswith(CONVERSATION) else _session(wanted)
+        return _memo(wanted.path.removeprefix(MEMO), conversations)
+    said = _conversation(wanted, conversations) if wanted.path.startswith(CONVERSATION) else _session(wanted)
     if not said:
         raise CommandError(f"nothing is said in these lines of {one_line(wanted.path)[:200]}")
     return _limited(said)
@@ -77,14 +75,14 @@ def _session(wanted: Read) -> list[tuple[int, str]]:
     return [(number, "\n".join(text for line in lines for text in told(line))) for number, lines in shown]
 
 
-def _conversation(wanted: Read, call: "Call") -> list[tuple[int, str]]:
-    with call.conversations.agent(unquote(wanted.path.removeprefix(CONVERSATION))) as agent:
+def _conversation(wanted: Read, conversations: Conversations) -> list[tuple[int, str]]:
+    with conversations.agent(unquote(wanted.path.removeprefix(CONVERSATION))) as agent:
         messages = agent.log.store.messages((Segment(agent.id, wanted.start, wanted.end),))
         return [(message.id, message_line(message, whole=True)) for message in messages]
 
 
-def _memo(named: str, call: "Call") -> str:
-    with call.conversations.log() as log:
+def _memo(named: str, conversations: Conversations) -> str:
+    with conversations.log() as log:
         return entry(known(log.store, int(named) if re.fullmatch("[0-9]{1,18}", named) else 0))
 
 

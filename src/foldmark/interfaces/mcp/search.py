@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 import msgspec
@@ -11,17 +12,14 @@ from msgspec import Meta, Struct
 
 from foldmark.core.codec import utc
 from foldmark.core.errors import CommandError
+from foldmark.core.ports import Progress
 from foldmark.core.recall import PROGRAMS, SPEAKERS, Filters, Found
 from foldmark.core.request import ToolSpec
 from foldmark.core.wording import count, one_line, remarks
 from foldmark.interfaces.mcp import archive
+from foldmark.interfaces.mcp.conversations import Conversations
 from foldmark.log.likeness import NoVectorsError
 from foldmark.recall.embeddings.embedder import EmbeddingError
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from foldmark.interfaces.mcp.tools import Call
 
 MOST, CONCEPTS, DEEP = 50, 5, 200
 """The most results, and concepts of one search; how many hits of each concept are looked at."""
@@ -85,13 +83,13 @@ class Search(Struct, frozen=True, forbid_unknown_fields=True):
     response_format: Literal["markdown", "json"] = "markdown"
 
 
-def search(wanted: Search, call: "Call") -> str:
+def search(wanted: Search, conversations: Conversations, progress: Progress) -> str:
     """The results, the best first. Raises CommandError, IndexFileError, StoreError."""
     filters = _filters(wanted)
-    told = [note] if (note := archive.catch_up(call.conversations, call.progress)) else []
+    told = [note] if (note := archive.catch_up(conversations, progress)) else []
     several, mode = _several(wanted.query), wanted.mode
     alone = len(several) == 1
-    find = partial(archive.find, call.conversations, several, wanted.limit if alone else DEEP, filters)
+    find = partial(archive.find, conversations, several, wanted.limit if alone else DEEP, filters)
     try:
         lists = find(mode)
     except (NoVectorsError, EmbeddingError) as error:
@@ -127,7 +125,7 @@ def _filters(wanted: Search) -> Filters:
     )
 
 
-def _day(name: str, text: str | None) -> "datetime | None":
+def _day(name: str, text: str | None) -> datetime | None:
     try:
         return None if text is None else utc(text)
     except ValueError:

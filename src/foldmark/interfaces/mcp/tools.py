@@ -105,9 +105,21 @@ def _own_tool(spec: ToolSpec, title: str, arguments: type[Struct], run: Callable
 _OWN = {
     offered.spec.name: offered
     for offered in (
-        _own_tool(SEARCH, "Search sessions and conversations", Search, search),
-        _own_tool(READ, "Read a session or a conversation", Read, read),
-        _own_tool(METER, "Show how full a context is", Wanted, context_meter),
+        _own_tool(
+            SEARCH,
+            "Search sessions and conversations",
+            Search,
+            lambda wanted, call: search(wanted, call.conversations, call.progress),
+        ),
+        _own_tool(
+            READ, "Read a session or a conversation", Read, lambda wanted, call: read(wanted, call.conversations)
+        ),
+        _own_tool(
+            METER,
+            "Show how full a context is",
+            Wanted,
+            lambda wanted, call: context_meter(wanted, call.conversations, here=call.here),
+        ),
     )
 }
 

@@ -15,6 +15,7 @@ Blocks keep their order. Where the format leaves a choice:
 - Nothing else of a record is kept with a message: no uuids, paths or copies of a result (`toolUseResult`).
 """
 
+import re
 from typing import Any
 
 from msgspec import Struct
@@ -31,6 +32,12 @@ RESPONSE = "foldmark_response"
 
 FILE_HEADING = "[File {}, given with @:]\n"
 """Stands in front of the content of a file that a person gave with @."""
+
+FULL = re.compile(
+    r"(prompt|input|conversation|request) (is )?too long|context (limit|window|length)|exceeds? .{0,40}\bcontext",
+    re.IGNORECASE,
+)
+"""Matches an API error that says that the context is full."""
 
 _USER_BLOCKS = frozenset({"image", "document", "search_result"})
 _ASSISTANT_BLOCKS = frozenset({"thinking", "redacted_thinking"})
@@ -99,6 +106,16 @@ def read_message(record: Any) -> Reading:
 def is_api_error(record: Any) -> bool:
     """Return True if Claude Code put an error of the API there as if it were an answer."""
     return isinstance(record, dict) and record.get("type") == "assistant" and record.get("isApiErrorMessage") is True
+
+
+def says_full(record: dict[str, Any]) -> bool:
+    """Return True if a record is an error of the API that says that the context is full."""
+    if record.get("isApiErrorMessage") is not True:
+        return False
+    message = record.get("message")
+    blocks = _listed(message.get("content")) if isinstance(message, dict) else []
+    texts = (block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text")
+    return any(isinstance(text, str) and FULL.search(text) for text in (record.get("errorDetails"), *texts))
 
 
 def _read_attachment(attached: Any) -> Reading:

@@ -14,10 +14,10 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from foldmark.sessions.claude.blocks import says_full
 from foldmark.sessions.claude.index import Preserved, moment_of, preserved
-from foldmark.sessions.hook.tail import used
+from foldmark.sessions.claude.usage import used
 from foldmark.sessions.session_file import Broken, Record, SessionFile
-from foldmark.sessions.trim.members import read
 
 CHAINED = frozenset({"user", "assistant", "system", "attachment"})
 """Types of records that can be a parent."""
@@ -121,7 +121,7 @@ def _row(record: Record, raw: bytes) -> Row:
     if row.type in CHAINED:
         faults += _link_faults(value, row)
         if row.type in ("user", "assistant"):
-            faults += _message(value, row, raw)
+            faults += _message(value, row)
         elif row.type == "attachment" and not isinstance(value.get("attachment"), dict):
             faults.append("attachment")
     row.faults = tuple(faults)
@@ -157,7 +157,7 @@ def _link_faults(value: dict[str, Any], row: Row) -> Iterator[Fault]:
         yield "time"
 
 
-def _message(value: dict[str, Any], row: Row, raw: bytes) -> Iterator[Fault]:
+def _message(value: dict[str, Any], row: Row) -> Iterator[Fault]:
     message = value.get("message")
     if not isinstance(message, dict):
         yield "no message" if message is None else "message"
@@ -169,7 +169,7 @@ def _message(value: dict[str, Any], row: Row, raw: bytes) -> Iterator[Fault]:
         row.tokens = used(usage) if isinstance(usage, dict) else 0
         if _text(message.get("model")) is None and message.get("model") != "":
             yield "model"
-    if value.get("isApiErrorMessage") is True and (found := read(raw)) and found.errors:
+    if says_full(value):
         yield "full"
     if isinstance(content, str):
         row.blocks = 1

@@ -16,7 +16,7 @@ from msgspec import Struct
 from foldmark.core.wording import one_line
 from foldmark.sessions.lenient_json import NotJsonError, decode
 from foldmark.sessions.places import SessionPath
-from foldmark.sessions.trim.kind import Piece, TrimError
+from foldmark.sessions.session_file import Piece, SessionFileError
 
 LONGEST_HEAD = 16 << 20
 """Bytes that are read in search of a first line; it holds the model's instructions, some 20 KB."""
@@ -36,9 +36,9 @@ class Head(Struct, frozen=True):
 
 
 def head(path: Path) -> Head:
-    """The first line of the rollout `path`. Raises TrimError where Codex would not read it either."""
+    """The first line of the rollout `path`. Raises SessionFileError where Codex would not read it either."""
     if path.suffix == ".zst":
-        raise TrimError(
+        raise SessionFileError(
             f"{one_line(str(path))} is compressed, which Foldmark cannot read; unpack it with `zstd -d`, then "
             "name the file that ends in .jsonl"
         )
@@ -48,13 +48,13 @@ def head(path: Path) -> Head:
             while (line := file.readline(LONGEST_HEAD)) and not line.strip():
                 number, start = number + 1, start + len(line)
     except OSError as error:
-        raise TrimError(f"cannot read {one_line(str(path))}: {error.strerror or error}") from None
+        raise SessionFileError(f"cannot read {one_line(str(path))}: {error.strerror or error}") from None
     with suppress(NotJsonError):
         record = decode(line)
         payload = record.get("payload") if isinstance(record, dict) else None
         if isinstance(payload, dict) and record.get("type") == "session_meta":
             return Head(payload, start, start + len(line), number)
-    raise TrimError(
+    raise SessionFileError(
         f"{one_line(str(path))} does not begin with a session_meta record, so Codex cannot resume it, nor a trimmed "
         "copy of it; name a rollout as Codex writes it"
     )
@@ -62,13 +62,15 @@ def head(path: Path) -> Head:
 
 def pieces(session: SessionPath) -> list[Piece]:
     """What the whole history of a session is made of, in its order: its own first line, what its parents' files hold
-    for it, and its own other lines. Raises TrimError if a parent is not there or has changed since."""
+    for it, and its own other lines. Raises SessionFileError if a parent is not there or has changed since."""
     own = head(session.path)
     before = _before(session.path, own.payload, {session.id.lower()})
     if not before:
         return [Piece(session.path)]
     if not _ends_at(session.path, own.end):
-        raise TrimError(f"{one_line(str(session.path))} is a fork without a line of its own; resume it, then trim it")
+        raise SessionFileError(
+            f"{one_line(str(session.path))} is a fork without a line of its own; resume it, then trim it"
+        )
     first = Piece(session.path, own.start, own.end, own.number)
     own_rest = Piece(session.path, own.end, None, own.number + 1)
     return [first, *before, own_rest]
@@ -81,16 +83,18 @@ def _before(path: Path, payload: dict[str, Any], known: set[str]) -> list[Piece]
         return []
     id, end = (base.get("thread_id"), base.get("end_byte_offset")) if isinstance(base, dict) else (None, None)
     if not isinstance(id, str) or not _UUID.fullmatch(id) or type(end) is not int or id.lower() in known:
-        raise TrimError(f"the session that {one_line(str(path))} was forked from is not named in a way that is known")
+        raise SessionFileError(
+            f"the session that {one_line(str(path))} was forked from is not named in a way that is known"
+        )
     parent = next(rollouts(path, id), None)
     if parent is None:
-        raise TrimError(
+        raise SessionFileError(
             f"{one_line(str(path))} is a fork of the session {id}, which holds its history and is not there; "
             "bring that rollout back to Codex's sessions, then trim"
         )
     first = head(parent)
     if end < first.end or not _ends_at(parent, end, base.get("end_ordinal_exclusive")):
-        raise TrimError(
+        raise SessionFileError(
             f"{one_line(str(parent))} has changed since {one_line(str(path))} was forked from it: its history is not "
             "there any more; Codex cannot resume the fork either"
         )
@@ -133,7 +137,7 @@ def forks(session: SessionPath) -> list[Path]:
     """The rollouts whose history stands in the file of this session, up to a byte of it."""
     found = []
     for path in rollouts(session.path):
-        with suppress(TrimError):
+        with suppress(SessionFileError):
             base = head(path).payload.get("history_base")
             if isinstance(base, dict) and str(base.get("thread_id")).lower() == session.id.lower():
                 found.append(path)

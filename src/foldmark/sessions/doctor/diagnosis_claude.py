@@ -10,7 +10,7 @@ from foldmark.core.wording import count, listing, one_line
 from foldmark.sessions.claude.pairs import Pairs, paired
 from foldmark.sessions.claude.resumption import Links, Sent, sent
 from foldmark.sessions.claude.rows import CHAINED, Fault, Row, rows
-from foldmark.sessions.doctor.diagnosis import Diagnosis, Finding, Weight, sorted_findings
+from foldmark.sessions.doctor.findings import Diagnosis, Finding, Weight, sorted_findings
 from foldmark.sessions.hook.tail import window_of
 from foldmark.sessions.places import SessionPath
 from foldmark.sessions.session_file import SessionFile

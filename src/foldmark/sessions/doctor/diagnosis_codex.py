@@ -11,11 +11,10 @@ from typing import Any
 from foldmark.core.wording import count, listing, one_line
 from foldmark.sessions.codex import rollouts as codex_rollouts
 from foldmark.sessions.codex.items import TYPES
-from foldmark.sessions.doctor.diagnosis import Diagnosis, Finding, sorted_findings
 from foldmark.sessions.doctor.diagnosis_codex_databases import databases_compared
+from foldmark.sessions.doctor.findings import Diagnosis, Finding, sorted_findings
 from foldmark.sessions.places import SessionPath
-from foldmark.sessions.session_file import Broken, Record, SessionFile
-from foldmark.sessions.trim.kind import TrimError
+from foldmark.sessions.session_file import Broken, Record, SessionFile, SessionFileError
 
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call")
 _OUTPUTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
@@ -49,7 +48,7 @@ def _beginning(session: SessionPath, reading: "_Reading", *, marked: bool) -> It
     else:
         try:
             codex_rollouts.pieces(session)
-        except TrimError as error:
+        except SessionFileError as error:
             yield Finding("stops", reading.first, str(error))
     if session.path.stem[:8] != "rollout-" or session.id == session.path.stem:
         told = "the file's name is not rollout-<time>-<session id>.jsonl"

@@ -10,7 +10,7 @@ from typing import IO
 from foldmark.core.wording import count, one_line
 from foldmark.sessions.codex.databases import History, Thread, UnreadableError, history, thread
 from foldmark.sessions.codex.rollouts import LONGEST_HEAD
-from foldmark.sessions.doctor.diagnosis import Finding
+from foldmark.sessions.doctor.findings import Finding
 from foldmark.sessions.lenient_json import NotJsonError, decode
 from foldmark.sessions.places import SessionPath
 

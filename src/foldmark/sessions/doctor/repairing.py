@@ -14,7 +14,8 @@ from msgspec import Struct
 from foldmark.core import codec
 from foldmark.sessions.claude.rows import Row, rows, same
 from foldmark.sessions.doctor import repair_content, repair_links
-from foldmark.sessions.doctor.diagnosis import Diagnosis, diagnose
+from foldmark.sessions.doctor.diagnosis import diagnose
+from foldmark.sessions.doctor.findings import Diagnosis
 from foldmark.sessions.doctor.repair_lines import changed, made_result, marked
 from foldmark.sessions.doctor.repair_plan import Plan, RepairError
 from foldmark.sessions.new_file import mode_beside, new_file

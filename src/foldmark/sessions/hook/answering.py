@@ -13,12 +13,9 @@ from foldmark.sessions.hook.settings import reminder_settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from contextlib import AbstractContextManager
+    from collections.abc import Mapping
 
-    from foldmark.log import Log
-
-    Opening = Callable[[], AbstractContextManager[Log]]
+    from foldmark.sessions.hook.events import Opening
 
 ADVICE = {
     "urgent_threshold": "Use /trim or /rollover before auto-compaction at 95%.",

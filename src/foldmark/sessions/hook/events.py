@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,9 @@ from foldmark.sessions.hook.state import SessionState
 from foldmark.sessions.user_folders import config_folder
 
 if TYPE_CHECKING:
-    from foldmark.sessions.hook.answering import Opening
+    from foldmark.log import Log
+
+    Opening = Callable[[], AbstractContextManager[Log]]
 
 MOST_FIRST_LINE = 1 << 20
 """Bytes of a session's first line that are looked at."""

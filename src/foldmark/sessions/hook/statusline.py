@@ -6,6 +6,7 @@ It never fails: whatever goes wrong leaves an empty line there, and one in the l
 import os
 
 from foldmark.core.pressure import meter
+from foldmark.sessions.claude.usage import token_count, used
 from foldmark.sessions.hook import state, streams, tail
 
 TYPE_CHECKING = False
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-_MOST_TOKENS = 10**9
 _LONGEST_NAME = 60
 
 
@@ -37,7 +37,7 @@ def line(told: streams.Told, environment: "Mapping[str, str]") -> str:
     """
     model, status, session = told.values.get("model"), told.values.get("context_window"), told.text("session_id")
     status = status if isinstance(status, dict) else {}
-    window = _tokens(status.get("context_window_size"))
+    window = token_count(status, "context_window_size")
     if session and window:
         try:
             state.SessionState(environment, session).note_window(window)
@@ -57,14 +57,10 @@ def _used(status: "Mapping[str, Any]", window: int) -> int:
     """The tokens in the context as the status has them; 0 if it does not say."""
     usage, share = status.get("current_usage"), status.get("used_percentage")
     if isinstance(usage, dict):
-        return tail.used(usage)
+        return used(usage)
     if isinstance(share, int | float) and 0 < share <= 100:
         return -int(-window * share // 100)
     return 0
-
-
-def _tokens(value: "Any") -> int:
-    return value if type(value) is int and 0 < value <= _MOST_TOKENS else 0
 
 
 def _text(model: "Any", key: str) -> str:

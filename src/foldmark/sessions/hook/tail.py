@@ -10,6 +10,7 @@ import os
 import stat
 
 from foldmark.core.pressure import WINDOW, percent
+from foldmark.sessions.claude.usage import MOST_TOKENS, token_count, used
 from foldmark.sessions.hook.state import SessionState
 
 TYPE_CHECKING = False
@@ -40,8 +41,6 @@ MOST_LINE = 2 << 20
 
 _WORDS = (b'"usage"', b"compact", b"isCompactSummary", b"token_count")
 """Every line that counts holds one of them."""
-
-_MOST_TOKENS = 10**9
 
 
 class Share:
@@ -82,7 +81,7 @@ def window_of(environment: "Mapping[str, str]", names: "Iterable[str]", tokens: 
         if name and (noted := SessionState(environment, name).window):
             return noted
     named = environment.get("FOLDMARK_CONTEXT_WINDOW", "").strip()
-    if named.isascii() and named.isdigit() and 0 < int(named[:12]) <= _MOST_TOKENS:
+    if named.isascii() and named.isdigit() and 0 < int(named[:12]) <= MOST_TOKENS:
         return int(named)
     if tokens > WINDOW:
         return LARGE_WINDOW
@@ -119,11 +118,11 @@ def _first(records: "Iterable[dict[str, Any]]") -> Found | None:
         kind, side = record.get("type"), record.get("isSidechain") is True
         found: Found | None = None
         if kind == "event_msg":
-            found = _token_count(record.get("payload"))
+            found = _codex_count(record.get("payload"))
         elif kind == "compacted":  # Codex
             return None
         elif kind == "system" and record.get("subtype") == "compact_boundary" and not side:
-            found = (_number(record.get("compactMetadata"), "postTokens"), None, None)
+            found = (token_count(record.get("compactMetadata"), "postTokens"), None, None)
             return found if found[0] else None
         elif record.get("isCompactSummary") is True and not side:
             summed_up = True  # the boundary, in versions that write one, is the line before
@@ -144,26 +143,15 @@ def _usage(message: "Any") -> Found | None:
     return used(usage), None, message["model"] if isinstance(message.get("model"), str) else None
 
 
-def used(usage: "Mapping[str, Any]") -> int:
-    """The tokens in the context after an answer with this `usage` of Claude's."""
-    keys = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
-    return sum(_number(usage, key) for key in keys)
-
-
-def _token_count(payload: "Any") -> Found | None:
+def _codex_count(payload: "Any") -> Found | None:
     """What Codex reports; None where it reports something else."""
     if not isinstance(payload, dict) or payload.get("type") != "token_count":
         return None
     info = payload.get("info")
     if not isinstance(info, dict) or not isinstance(info.get("last_token_usage"), dict):
         return None
-    return _number(info["last_token_usage"], "total_tokens"), _number(info, "model_context_window") or None, None
-
-
-def _number(table: "Any", key: str) -> int:
-    """A count of tokens; 0 for what is none."""
-    value = table.get(key) if isinstance(table, dict) else None
-    return value if type(value) is int and 0 <= value <= _MOST_TOKENS else 0
+    tokens = token_count(info["last_token_usage"], "total_tokens")
+    return tokens, token_count(info, "model_context_window") or None, None
 
 
 def _records(lines: "Iterable[bytes]") -> "Iterator[dict[str, Any]]":

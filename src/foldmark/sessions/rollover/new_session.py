@@ -31,7 +31,7 @@ class Surroundings(Struct, frozen=True):
 
 
 def surroundings(session: SessionPath) -> Surroundings:
-    """Where a session works. Raises SessionFileError, and TrimError for a rollout that Codex cannot resume either."""
+    """Where a session works. Raises SessionFileError, also for a rollout that Codex cannot resume either."""
     if session.kind == "codex":
         payload = rollouts.head(session.path).payload
         return Surroundings(folder_in(payload), {key: payload[key] for key in payload if key not in _NOT_CARRIED})

@@ -55,7 +55,7 @@ class Rolled(Struct, frozen=True):
 def check(session: SessionPath) -> SessionPath:
     """Return the session as its content shows it, before there is a summary.
 
-    Raises RolloverError, SessionFileError or TrimError for what cannot be rolled over.
+    Raises RolloverError or SessionFileError for what cannot be rolled over.
     """
     if refused := refusal(session):
         raise RolloverError(refused)

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from foldmark.sessions.places import SessionPath
+from foldmark.sessions.session_file import Piece
 from foldmark.sessions.trim.claude_lines import ClaudeLines
 from foldmark.sessions.trim.claude_plan import calls
-from foldmark.sessions.trim.kind import Job, Piece, Wish
+from foldmark.sessions.trim.kind import Job, Wish
 from foldmark.sessions.trim.stale import Plan, plan
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from foldmark.sessions.codex import databases, rollouts
 from foldmark.sessions.places import SessionPath
+from foldmark.sessions.session_file import Piece
 from foldmark.sessions.trim.codex_lines import CodexLines
 from foldmark.sessions.trim.codex_plan import calls
-from foldmark.sessions.trim.kind import Job, Piece, Wish
+from foldmark.sessions.trim.kind import Job, Wish
 from foldmark.sessions.trim.stale import Plan, plan
 
 

@@ -6,10 +6,9 @@ arguments stay.
 
 from collections.abc import Iterator, Sequence
 
-from foldmark.sessions.session_file import Record, SessionFile
+from foldmark.sessions.session_file import Piece, Record, SessionFile
 from foldmark.sessions.trim.claude_plan import digest
 from foldmark.sessions.trim.codex_tools import OUTPUTS
-from foldmark.sessions.trim.kind import Piece
 from foldmark.sessions.trim.stale import Call
 
 

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from foldmark.core.wording import listing, one_line
 from foldmark.sessions.new_file import new_file, replaced_file
 from foldmark.sessions.places import SessionPath
-from foldmark.sessions.session_file import SessionFile
-from foldmark.sessions.trim.kind import Job, Piece, TrimError, Wish
+from foldmark.sessions.session_file import Piece, SessionFile
+from foldmark.sessions.trim.kind import Job, TrimError, Wish
 from foldmark.sessions.trim.trimming import NothingCutError, Trimmed, check_not_subagent, kind_of, write
 
 RESTS = 10

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.sessions.places import SessionPath
+from foldmark.sessions.session_file import Piece
 from foldmark.sessions.trim.names import Names, Targets
 from foldmark.sessions.trim.stale import LONG, OTHERS, Plan
 
@@ -97,16 +98,6 @@ class TrimError(FoldmarkError):
     """A session cannot be trimmed."""
 
 
-class Piece(Struct, frozen=True):
-    """A stretch of a file that a session is made of: its bytes from `start` to `end` (None: to the end of the file),
-    which are whole lines, the first of which is line `number` of the file."""
-
-    path: Path
-    start: int = 0
-    end: int | None = None
-    number: int = 1
-
-
 class Lines(Protocol):
     """The lines of one kind of session in one pass.
 
@@ -146,7 +137,7 @@ class Kind(Protocol):
 
     def pieces(self, session: SessionPath) -> list[Piece]:
         """What a new session is made of: the whole file as a rule, but the history of a fork may stand in another's.
-        Raises TrimError for what cannot be trimmed."""
+        Raises SessionFileError if a part of it is not there."""
 
     def dependents(self, session: SessionPath) -> list[Path]:
         """Files of other sessions that need this one as it is: it may not be changed in place."""

@@ -10,16 +10,13 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from foldmark.sessions import spans
+from foldmark.sessions.claude.blocks import FULL
 from foldmark.sessions.hook.answering import ADVICE, REMINDS
 from foldmark.sessions.trim import cut
 
 NOTE = "[The context was full here. Foldmark has trimmed the session since.]"
 """What stands where Claude Code had written that the context is full."""
 
-_FULL = re.compile(
-    r"(prompt|input|conversation|request) (is )?too long|context (limit|window|length)|exceeds? .{0,40}\bcontext",
-    re.IGNORECASE,
-)
 _REMINDER = re.compile(rf"Context at \d+%\. (?:{'|'.join(map(re.escape, ADVICE.values()))})")
 _SESSION = re.compile(rb'"sessionId":("[^"\\]*")')
 
@@ -121,7 +118,7 @@ def session_at_end(end: bytes) -> Span | None:
 def _errors(raw: bytes, record: Object, texts: list[Span]) -> Iterator[Edit]:
     """What takes back an error of a full context; nothing for another error."""
     details = _text(raw, record.get("errorDetails"))
-    if not any(_FULL.search(said) for said in (details, *(_text(raw, each) for each in texts))):
+    if not any(FULL.search(said) for said in (details, *(_text(raw, each) for each in texts))):
         return
     yield (*record["isApiErrorMessage"], b"false")
     for key in ("error", "errorDetails"):

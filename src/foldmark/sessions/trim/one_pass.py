@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Struct
 
 from foldmark.sessions import spans
-from foldmark.sessions.session_file import MAX_LINE
-from foldmark.sessions.trim.kind import Lines, Piece, Tally
+from foldmark.sessions.session_file import MAX_LINE, Piece
+from foldmark.sessions.trim.kind import Lines, Tally
 
 LONGEST = MAX_LINE
 """The longest line that is cut, in bytes: what an import reads. Longer ones are passed on in pieces."""

@@ -15,9 +15,9 @@ from foldmark.core import codec
 from foldmark.core.wording import one_line
 from foldmark.sessions.new_file import mode_beside, new_file
 from foldmark.sessions.places import SessionPath, session_path
-from foldmark.sessions.session_file import SessionFile, as_utf8
+from foldmark.sessions.session_file import Piece, SessionFile, as_utf8
 from foldmark.sessions.subagents import refusal
-from foldmark.sessions.trim.kind import Job, Kind, Piece, ToolTally, TrimError, Wish
+from foldmark.sessions.trim.kind import Job, Kind, ToolTally, TrimError, Wish
 from foldmark.sessions.trim.one_pass import BUFFER, Nowhere, Opened, Out, Pass, fill
 from foldmark.sessions.trim.stale import LONG, SPARED, STEPS
 
