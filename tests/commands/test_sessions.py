@@ -425,7 +425,7 @@ def test_deleted_by_somebody_else_meanwhile(talk: Log, open_log: Open, erased: l
     for late in (
         lambda: tree.rename(other, "again"),
         lambda: tree.archive(other),
-        lambda: tree.delete(other, "human", print),
+        lambda: tree.delete(other, "human"),
     ):
         with pytest.raises(CommandError, match=f"^agent 40000000 was deleted on {AT} by a person$"):
             late()

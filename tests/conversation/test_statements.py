@@ -11,7 +11,7 @@ import pytest
 
 import foldmark
 from foldmark import Agent, Log
-from foldmark.request import memos
+from foldmark.log import memos
 
 BETWEEN = ("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE")
 

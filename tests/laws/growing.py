@@ -26,9 +26,9 @@ from foldmark.core.segments import Segment, until
 from foldmark.core.view import Said
 from foldmark.core.weight import DOCUMENT
 from foldmark.family.mail import deliver
+from foldmark.log import memos
 from foldmark.log.answers import append_answer
 from foldmark.providers.wires import WIRES
-from foldmark.request import memos
 from foldmark.request.steady import as_of
 from foldmark.request.windowing import RESERVE
 from foldmark.sending.rebuilding import rebuilt

@@ -26,7 +26,7 @@ import foldmark
 from deeds import ids
 from foldmark import Agent
 from foldmark.core.request import Request
-from foldmark.request import memos
+from foldmark.log import memos
 from foldmark.sending.rebuilding import rebuilt
 from foldmark.sending.sent import record_sent
 

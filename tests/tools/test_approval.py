@@ -334,6 +334,6 @@ def test_what_was_agreed_on_another_machine_counts_for_nothing(
     assert agent.do("/config get tool_approval").text == "tool_approval = ask (default)"
     child = child_of(agent)
     assert "nobody is there to ask" in refused(lambda: paint(child))
-    monkeypatch.setattr("foldmark.log.log.machine", lambda: "elsewhere")
+    monkeypatch.setattr("foldmark.log.operable.machine", lambda: "elsewhere")
     agent.do("/config set tool_approval=ask, paint=always")
     assert paint(child) == "painted a wall"
