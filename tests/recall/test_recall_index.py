@@ -19,7 +19,7 @@ from foldmark.core.errors import CommandError
 from foldmark.log.doctor import examine
 from foldmark.recall.parts import parts_of, pieces_of
 from foldmark.stores.queries import migrations, queries
-from foldmark.stores.sqlite_file import APPLICATION_ID
+from foldmark.stores.sqlite.file import APPLICATION_ID
 
 Found = Callable[..., list[int] | None]
 NOW = "2026-03-01T12:00:00.000000Z"

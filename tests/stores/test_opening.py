@@ -1,8 +1,10 @@
 """Opening a database (SPEC 2, 9): what is none, what must not be written, a full disk, several at once; queries."""
 
 import ast
+import importlib
 import inspect
 import os
+import pkgutil
 import re
 import subprocess
 import sys
@@ -19,20 +21,9 @@ from foldmark.core.errors import StoreError
 from foldmark.core.ports import AgentRecord, Size
 from foldmark.core.replay import birth
 from foldmark.log.doctor import examine
-from foldmark.stores import (
-    sqlite,
-    sqlite_appender,
-    sqlite_damage,
-    sqlite_leases,
-    sqlite_lineage,
-    sqlite_memos,
-    sqlite_search,
-    sqlite_sent,
-    sqlite_towards,
-    sqlite_vectors,
-)
+from foldmark.stores import sqlite
 from foldmark.stores.queries import migrations, queries
-from foldmark.stores.sqlite_file import make_folder
+from foldmark.stores.sqlite.file import make_folder
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256)) * 20
 WRITER = Path(__file__).parent / "writer.py"
@@ -474,11 +465,13 @@ def strings(module: Any) -> set[str]:
 
 
 def named(module: Any) -> set[str]:
-    """The names in `_run("name", ...)` and `_sql["name"]`."""
+    """The names in `_run("name", ...)`, `run("name")` and `_sql["name"]`."""
     found = set()
     for node in ast.walk(ast.parse(inspect.getsource(module))):
         match node:
             case ast.Call(func=ast.Attribute(attr="_run"), args=[ast.Constant(value=str(name)), *_]):
+                found.add(name)
+            case ast.Call(func=ast.Name(id="run"), args=[ast.Constant(value=str(name)), *_]):
                 found.add(name)
             case ast.Subscript(value=ast.Attribute(attr="_sql"), slice=ast.Constant(value=str(name))):
                 found.add(name)
@@ -486,15 +479,15 @@ def named(module: Any) -> set[str]:
 
 
 def test_every_query_is_used_and_every_used_one_exists() -> None:
-    own = (sqlite, sqlite_towards, sqlite_leases, sqlite_memos, sqlite_sent, sqlite_lineage, sqlite_appender)
-    modules = (*own, sqlite_damage, sqlite_search, sqlite_vectors)
+    below = pkgutil.walk_packages(sqlite.__path__, f"{sqlite.__name__}.")
+    modules = [importlib.import_module(each.name) for each in below]
     used = set[str]().union(*map(named, modules))
     assert used <= queries("sqlite").keys() <= set[str]().union(*map(strings, modules))
     assert len(used) > 15
 
 
 def test_every_query_is_described() -> None:
-    text = Path(inspect.getsourcefile(sqlite) or "").parent.joinpath("sql/sqlite/queries.sql").read_text("utf-8")
+    text = Path(inspect.getsourcefile(sqlite) or "").parent.joinpath("sql/queries.sql").read_text("utf-8")
     assert re.findall(r"-- name: (.*)\n-- .+\.\n", text) == list(queries("sqlite"))
 
 

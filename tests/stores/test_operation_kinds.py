@@ -13,8 +13,8 @@ import foldmark
 from foldmark.core import events
 from foldmark.core.events import Draft
 from foldmark.log.doctor import examine
-from foldmark.stores import sqlite_damage
 from foldmark.stores.queries import queries
+from foldmark.stores.sqlite import damage as checks
 
 NOW = "2026-03-01T12:00:00.000000Z"
 
@@ -22,7 +22,7 @@ NOW = "2026-03-01T12:00:00.000000Z"
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[foldmark.Log]:
     """The log of a Foldmark that knows one more kind of operation."""
-    for module in (events, sqlite_damage):
+    for module in (events, checks):
         monkeypatch.setattr(module, "OPERATION_KINDS", (*events.OPERATION_KINDS, "shelve"))
     with foldmark.open(":memory:", settings={}) as log:
         yield log

@@ -20,9 +20,9 @@ from foldmark.core import weight
 from foldmark.core.errors import CommandError
 from foldmark.log.doctor import examine
 from foldmark.recall import parts
-from foldmark.stores import sqlite_frozen
 from foldmark.stores.queries import migrations
-from foldmark.stores.sqlite_file import APPLICATION_ID
+from foldmark.stores.sqlite import frozen
+from foldmark.stores.sqlite.file import APPLICATION_ID
 
 NEWEST = len(migrations("sqlite"))
 EARLIER = range(1, NEWEST)
@@ -132,7 +132,7 @@ def test_a_migration_does_not_call_what_foldmark_is_today(tmp_path: Path, monkey
 
 
 def test_what_migrations_call_imports_nothing_of_foldmark() -> None:
-    source = ast.parse(inspect.getsource(sqlite_frozen))
+    source = ast.parse(inspect.getsource(frozen))
     imported = [
         name
         for node in ast.walk(source)
@@ -174,7 +174,7 @@ def media(*blocks: dict[str, Any]) -> str:
     ],
 )
 def test_what_messages_weighed_when_weights_were_added(row: tuple[Any, ...], weighs: int) -> None:
-    assert sqlite_frozen.weight_0005(*row) == weighs
+    assert frozen.weight_0005(*row) == weighs
 
 
 @pytest.mark.parametrize(
@@ -188,4 +188,4 @@ def test_what_messages_weighed_when_weights_were_added(row: tuple[Any, ...], wei
     ],
 )
 def test_what_words_were_indexed_when_parts_were_added(text: str, words: str) -> None:
-    assert sqlite_frozen.parts_0009(text) == words
+    assert frozen.parts_0009(text) == words

@@ -19,7 +19,7 @@ from foldmark import Agent, CommandError, Log
 from foldmark.core.errors import StoreError
 from foldmark.core.reading import VIEWS, Limits, Scope
 from foldmark.sending.interruption import CURRENT, Interruption
-from foldmark.stores import sqlite_sandbox
+from foldmark.stores.sqlite.sandbox import connection as sandbox
 from foldmark.tools import query_db
 from patience import LIMIT
 
@@ -733,12 +733,12 @@ def test_what_is_too_long_names_its_limit_and_how_to_page(log: Log, monkeypatch:
     turn(agent, "short", "z" * LONG)
     told = refused(agent, "SELECT group_concat(content) FROM messages")
     assert "not possible on texts of more than 250,000 bytes" in told
-    limit = 3 * LONG + sqlite_sandbox.USUAL
+    limit = 3 * LONG + sandbox.USUAL
     told = refused(agent, f"SELECT {' || '.join(['content'] * 5)} FROM messages")
     assert f"longer than {limit:,} bytes" in told
     assert "substr(content, 1, 4000)" in told
-    monkeypatch.setattr(sqlite_sandbox, "LONGEST", 10)
-    monkeypatch.setattr(sqlite_sandbox, "_IN_A_ROW", 1)
+    monkeypatch.setattr(sandbox, "LONGEST", 10)
+    monkeypatch.setattr(sandbox, "_IN_A_ROW", 1)
     turn(agent, "z" * LONG)
     told = refused(agent, "SELECT content FROM messages")
     assert told == (

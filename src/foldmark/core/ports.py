@@ -282,21 +282,75 @@ class Snapshot(InboxView, LeasesView, MemosView, SentView, LineageView, Protocol
         """The ids of the agent's next turns that were opened after `event_id`, at most `limit`."""
 
 
+class Transaction(Snapshot, Inbox, Leases, Memos, Sent, Lineage, Protocol):
+    """What is recorded in one go: all of it or, if the block of `Store.write` raises, nothing [SPEC 2].
+
+    Transactions take place one after another, whichever process they are of. What is read in one shows what was
+    recorded in it. A part that fails after it has recorded something fails the transaction as a whole: whoever catches
+    its error and goes on gets StoreError. Every method raises StoreError when the database fails.
+    """
+
+    def append(self, agent_id: str, expected: int | None, drafts: Sequence[Draft]) -> list[int]:
+        """Append events to an agent and return their ids; one transaction may append to any number of agents.
+
+        Raises ConflictError unless the agent's head is `expected` (None: do not check), ValueError if data is not
+        JSON, CommandError if the agent has ended (`inbox.refused`).
+        """
+
+    def next_id(self, agent_id: str) -> int:
+        """The id that the next event appended to this agent gets, and no other."""
+
+    def stands_apart(self, agent_id: str, call: int) -> bool:
+        """Whether a result appended now would stand apart from this call (`Draft.apart`)."""
+
+    def erase(self, owner: str, turn: int, last: int, by: int) -> None:
+        """Erase the content of the events of a turn of `owner` up to id `last`, for the redact operation `by`; of all
+        its events, scratchpads and what its forks handed down included, for turn 0.
+
+        What remains of each is its id, kind, time and actor, and `by`; it is a message no more. The stored
+        segments' sizes of all agents that inherited from `owner` need `save_fold` afterwards. With a turn go the
+        questions that were asked in it (`sent.Makings.question`), with all of an agent every record of what it sent.
+        """
+
+    def create_agent(self, record: AgentRecord, born: Fold, start: Size) -> None:
+        """Add an agent with what it is born with and the size of that. Raises StoreError if its name is taken."""
+
+    def save_fold(self, fold: Fold, beside: Size) -> None:
+        """Store the segment cache of an agent.
+
+        `beside` is the size of what is visible less that of all the agent's own messages; both grow alike.
+        """
+
+    def now(self) -> str:
+        """The present by the database's clock, as `Event.created_at` is written: all processes of the database have it
+        in common. Leases run by it, and nothing else."""
+
+
 class Store(Snapshot, Inbox, Leases, Memos, Sent, Lineage, SqlSandbox, Vectors, Protocol):
     """The log of many agents. Every method raises StoreError when the database fails."""
 
-    path: str
+    address: str
+    """What opens the same store again, also in another process."""
     narrowed: bool
     """Whether others could read the database until it was opened, and cannot any more."""
-    rolled_back: int
-    """How many transactions of this store were rolled back: what was read in one may never have been."""
 
     def read(self) -> AbstractContextManager[Snapshot]:
         """One consistent moment. Inside another block of the same thread it is the moment of that, or what its
-        transaction sees. Other threads of the process may have to wait; nothing can be written inside."""
+        transaction sees. Other threads of the process may have to wait; nothing can be written inside, and nothing is
+        read from it behind the block."""
+
+    def write(self) -> AbstractContextManager[Transaction]:
+        """One transaction, which is committed at the end of the block and rolled back if that raises. Inside another
+        block of `write` of the same thread it is a part of that one's. Raises StoreError inside a block of `read`."""
 
     def close(self) -> None:
         """Release the database; the store is not used afterwards."""
+
+    # Until all callers read in `read` and write in `write`, a store also has the methods of `Snapshot` and those of
+    # `Transaction` itself, and what follows up to `forget_erased`.
+
+    rolled_back: int
+    """How many transactions of this store were rolled back: what was read in one may never have been."""
 
     def exclusive(self) -> AbstractContextManager[object]:
         """The store for this thread alone, for as long as the block runs; others wait. May be nested. Every method
@@ -320,6 +374,9 @@ class Store(Snapshot, Inbox, Leases, Memos, Sent, Lineage, SqlSandbox, Vectors, 
         `beside` is the size of what is visible less that of all the agent's own messages; both grow alike.
         """
 
+    def writing(self) -> AbstractContextManager[None]:
+        """One transaction: all that is written inside the block, or nothing. `appending` takes part in it."""
+
     def forget_erased(self) -> bool:
         """Leave no trace of erased content in the files beside the database; False if somebody is still reading one."""
 
@@ -331,9 +388,6 @@ class Store(Snapshot, Inbox, Leases, Memos, Sent, Lineage, SqlSandbox, Vectors, 
 
     def unchecked(self) -> int:
         """How many events were recorded before there were checksums: a changed byte in these is not found."""
-
-    def writing(self) -> AbstractContextManager[None]:
-        """One transaction: all that is written inside the block, or nothing. `appending` takes part in it."""
 
 
 class Provider(Protocol):

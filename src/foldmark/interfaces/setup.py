@@ -13,7 +13,7 @@ from foldmark.app import read_settings
 from foldmark.interfaces.render import harmless
 from foldmark.log import Log
 from foldmark.settings import Settings
-from foldmark.stores.sqlite_file import make_folder
+from foldmark.stores.sqlite.file import make_folder
 
 
 class Setup:

@@ -1,16 +1,16 @@
-"""Named queries and numbered migrations, read from the SQL files beside this module."""
+"""Named queries and numbered migrations, read from the folder `sql` of each database."""
 
 from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
-_SQL = Path(__file__).with_name("sql")
+_HERE = Path(__file__).parent
 
 
 def queries(dialect: str) -> dict[str, str]:
     """The named queries of a database, name -> SQL. A query begins with `-- name:` and a line that describes it."""
-    text = (_SQL / dialect / "queries.sql").read_text(encoding="utf-8")
+    text = (_HERE / dialect / "sql" / "queries.sql").read_text(encoding="utf-8")
     found = {}
     for block in text.split("-- name: ")[1:]:
         name, _description, sql = block.split("\n", 2)
@@ -22,9 +22,9 @@ def migrations(dialect: str) -> list[tuple[int, str]]:
     """The migrations of a database as (number, SQL), in order. They are numbered from 1 and never edited.
 
     A migration holds SQL and constants. Each may call functions of its own that the store keeps frozen
-    (`sqlite_frozen`), and nothing else of Foldmark.
+    (`sqlite.frozen`), and nothing else of Foldmark.
     """
-    files = (_SQL / dialect).glob("[0-9][0-9][0-9][0-9]_*.sql")
+    files = (_HERE / dialect / "sql").glob("[0-9][0-9][0-9][0-9]_*.sql")
     return sorted((int(file.name[:4]), file.read_text(encoding="utf-8")) for file in files)
 
 

@@ -12,7 +12,7 @@ from foldmark.app import read_settings
 from foldmark.core.errors import CommandError
 from foldmark.log import Agent, Log
 from foldmark.log.names import check_name, is_uuid
-from foldmark.stores.sqlite_file import make_folder
+from foldmark.stores.sqlite.file import make_folder
 
 if TYPE_CHECKING:
     from agents.memory import SessionSettings

@@ -17,7 +17,7 @@ import apsw
 from foldmark.core.codec import timestamp
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
-from foldmark.stores.sqlite_file import connect_read_only, is_only_read, switch_to_wal
+from foldmark.stores.sqlite.file import connect_read_only, is_only_read, switch_to_wal
 
 NAME = "index.db"
 VERSION = 2

@@ -1,10 +1,10 @@
-"""A model's SQL in SQLite (see `foldmark.core.reading`): a part of `SqliteStore`.
+"""A model's SQL in SQLite (see `foldmark.core.reading`).
 
-It runs on a connection of its own (`foldmark.stores.sqlite_sandbox`), which is made for one scope and made anew for
-another, so that what it may do never changes while it is open.
+It runs on a connection of its own (`Sandbox`), which is made for one scope and made anew for another, so that what it
+may do never changes while it is open.
 """
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -12,42 +12,33 @@ import apsw
 
 from foldmark.core.errors import StoreError
 from foldmark.core.reading import Limits, Rows, Scope
-from foldmark.stores.sqlite_file import MEMORY, explain, open_beside
+from foldmark.stores.sqlite.file import MEMORY, explain, open_beside
+from foldmark.stores.sqlite.reader import Reader
 
 if TYPE_CHECKING:
-    from foldmark.stores.sqlite_sandbox import Sandbox
+    from foldmark.stores.sqlite.sandbox.connection import Sandbox
 
 
-class SqliteReading:
-    """The methods of `SqlSandbox`, beside the connection of the store that it is a part of."""
+class SqliteQueries(Reader):
+    """The methods of `SqlSandbox`."""
 
-    path: str
-    _db: apsw.Connection
-    _place: str
-
-    def _key(self, agent_id: str) -> int:
-        raise NotImplementedError
-
-    def exclusive(self) -> AbstractContextManager[object]:
-        raise NotImplementedError
-
-    def _begin_reading(self) -> None:
-        self._reading = Lock()
+    def _begin_queries(self, place: str) -> None:
+        self._place, self._reading = place, Lock()
         self._sandbox: tuple[Scope, Sandbox] | None = None
 
-    def _end_reading(self) -> None:
+    def _end_queries(self) -> None:
         with self._reading:
             self._forget_sandbox()
 
     def query(self, scope: Scope, sql: str, limits: Limits) -> Rows:
-        memory = self.path == MEMORY
+        memory = self._path == MEMORY
         # A database in memory cannot be read while somebody writes. Who holds `_reading` never waits for the store.
-        with self.exclusive() if memory else nullcontext():
+        with self._lock if memory else nullcontext():
             agents = {scope.agent, *(each.agent for each in (*scope.lineage, *scope.visible))}
             keys = {agent: self._key(agent) for agent in sorted(agents)}
             with self._reading:
                 try:
-                    if memory and self._db.in_transaction:
+                    if memory and self._db.txn_state() == apsw.SQLITE_TXN_WRITE:
                         raise StoreError("a database in memory cannot be queried inside a batch; end the batch first")
                     try:
                         return self._sandbox_for(scope, keys).query(sql, limits)
@@ -55,14 +46,14 @@ class SqliteReading:
                         self._forget_sandbox()
                         return self._sandbox_for(scope, keys, mending=True).query(sql, limits)
                 except apsw.Error as error:
-                    raise explain(error, self.path) from error
+                    raise explain(error, self._path) from error
 
     def _sandbox_for(self, scope: Scope, keys: dict[str, int], *, mending: bool = False) -> "Sandbox":
         if self._sandbox is None or self._sandbox[0] != scope:
-            from foldmark.stores.sqlite_sandbox import Sandbox  # 3 ms, for whoever queries
+            from foldmark.stores.sqlite.sandbox.connection import Sandbox  # 3 ms, for whoever queries
 
             self._forget_sandbox()
-            beside = open_beside(self._db, self.path, self._place)
+            beside = open_beside(self._db, self._path, self._place)
             self._sandbox = scope, Sandbox(beside, scope, keys, mending=mending)
         return self._sandbox[1]
 

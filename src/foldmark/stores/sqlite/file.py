@@ -248,7 +248,7 @@ def switch_to_wal(db: apsw.Connection) -> None:
 
 
 def _migrate(db: apsw.Connection, path: str, steps: list[tuple[int, str]]) -> None:
-    from foldmark.stores.sqlite_frozen import FUNCTIONS  # a current database needs none of them
+    from foldmark.stores.sqlite.frozen import FUNCTIONS  # a current database needs none of them
 
     for function, arguments in FUNCTIONS:
         db.create_scalar_function(function.__name__, function, arguments, deterministic=True)

@@ -1,143 +1,52 @@
-"""The log in an SQLite file [SPEC 2, 9]; `:memory:` is SQLite's own.
+"""One moment of the log (see `foldmark.core.ports.Snapshot`)."""
 
-Durability: the journal is a WAL and `synchronous` is FULL, so that an append returns only after the WAL has been
-flushed to the disk. A caller that got an id back keeps the event when this process, another one or the machine stops.
-docs/format.md says what that costs and what a weaker level would lose.
-"""
-
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import lru_cache
-from threading import RLock
 from typing import Any
 
-import apsw
 import msgspec
 
-from foldmark.core.codec import decode_data
-from foldmark.core.errors import ConflictError, DamagedError
+from foldmark.core.errors import DamagedError, StoreError
 from foldmark.core.events import Event
 from foldmark.core.ports import ANCHORS, AgentRecord, Head, Hit, Overview, Size
 from foldmark.core.recall import Index, Scope
-from foldmark.core.replay import Fold, birth
+from foldmark.core.replay import Fold
 from foldmark.core.segments import END, Segment, Segments
 from foldmark.core.turns import Message
-from foldmark.stores.queries import listed, queries
-from foldmark.stores.sqlite_appender import Appender
-from foldmark.stores.sqlite_damage import SqliteDamage, fetch, mended, unknown_agent, well_typed
-from foldmark.stores.sqlite_file import MEMORY, explain, narrow, open_file, place_of
-from foldmark.stores.sqlite_leases import SqliteLeases
-from foldmark.stores.sqlite_lineage import SqliteLineage
-from foldmark.stores.sqlite_memos import SqliteMemos
-from foldmark.stores.sqlite_reading import SqliteReading
-from foldmark.stores.sqlite_sent import SqliteSent
-from foldmark.stores.sqlite_towards import SqliteTowards
-from foldmark.stores.sqlite_vectors import SqliteVectors
+from foldmark.stores.queries import listed
+from foldmark.stores.sqlite.beside.inbox import InboxView
+from foldmark.stores.sqlite.beside.leases import LeasesView
+from foldmark.stores.sqlite.beside.lineage import LineageView
+from foldmark.stores.sqlite.beside.memos import MemosView
+from foldmark.stores.sqlite.beside.sent import SentView
 
 _FIRST_PAGE, _PAGE = 8, 256
 _KINDS = listed(ANCHORS)
+_ENDED = "this moment has ended with the block of `read` or `write` that it belongs to; read inside of the block"
+_BROKEN = "this transaction has failed and was rolled back: nothing of it was recorded. Repeat it as a whole"
 
 
-class SqliteStore(
-    SqliteTowards, SqliteLeases, SqliteMemos, SqliteReading, SqliteSent, SqliteLineage, SqliteVectors, SqliteDamage
-):
-    """A `Store` over one SQLite database (see `foldmark.core.ports.Store` for the methods)."""
+class SqliteSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
+    """What the database holds as long as one transaction lasts, which `SqliteStore` begins and ends."""
 
-    def __init__(self, path: str, *, create: bool = True) -> None:
-        """Open `path`, creating the file and its tables if `create`. Raises StoreError."""
-        self.path, self.rolled_back = path, 0
-        self._lock = RLock()
-        self._place = place_of(path)
-        self._db = open_file(path, create, self._place)
-        # A file that nobody may write to was made so to be shared.
-        mine = path != MEMORY and os.name == "posix" and not self._db.readonly("main")
-        self.narrowed = mine and narrow(path)
-        self._begin_reading()
-        self._sql = queries("sqlite")
-        self._appender: Appender | None = None
-        self._keys: dict[str, int] = {}
-        self._ids: dict[int, str] = {}
-        # Every operation and every tool result looks at its agent's fold, which seldom changes.
-        self._fold = lru_cache(maxsize=8)(msgspec.json.Decoder(Fold).decode)
-
-    def close(self) -> None:
-        self._end_reading()
-        with self._lock:
-            self._db.close()
-
-    def exclusive(self) -> AbstractContextManager[object]:
-        return self._lock
-
-    @contextmanager
-    def read(self) -> Iterator["SqliteStore"]:
-        with self._lock:
-            if self._in_transaction:
-                yield self
-                return
-            self._db.execute("BEGIN")
-            try:
-                yield self
-            finally:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
+    _over = ""
+    """Why it cannot be used any more."""
 
     @property
     def committed(self) -> bool:
-        return self._appender is None
+        return True
 
-    # Appending
+    def expire(self) -> None:
+        """Nothing can be read from here on."""
+        self._over = self._over or _ENDED
 
-    @contextmanager
-    def appending(self, agent_id: str, expected: int | None, newborn: AgentRecord | None = None) -> Iterator[Appender]:
-        with self._lock, self._batching():
-            if newborn is not None:
-                self.create_agent(newborn, birth(newborn.id), Size(0, 0))
-            appender = Appender(self._db, self._sql, self._key(agent_id), self.path)
-            if expected is not None and appender.head != expected:
-                raise ConflictError(agent_id, expected, appender.head)
-            appender.end = self.end(agent_id) if appender.ended else None
-            self._appender = appender
-            try:
-                yield appender
-                appender.finish()
-            finally:
-                self._appender = None
+    def _check(self) -> None:
+        if not self._over and not self._db.in_transaction:
+            self._over = _BROKEN  # SQLite has rolled back by itself, and would now record each statement by itself
+        if self._over:
+            raise StoreError(self._over)
 
-    def create_agent(self, record: AgentRecord, born: Fold, start: Size) -> None:
-        with self._lock, nullcontext() if self._in_transaction else self._transaction():
-            parent = None if record.parent is None else self._key(record.parent)
-            self._run("create_agent", record.id, record.name, parent, record.fork_event, record.created_at)
-            self.save_fold(born, start)
-
-    def save_fold(self, fold: Fold, beside: Size) -> None:
-        self._run("save_fold", self._key(fold.agent), msgspec.json.encode(fold).decode(), *beside)
-
-    @property
-    def _in_transaction(self) -> bool:
-        try:
-            return self._db.in_transaction
-        except apsw.Error as error:  # it is closed
-            raise explain(error, self.path) from error
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        # Callers hold the lock from before they look whether a transaction is under way.
-        try:
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._db.execute("COMMIT")
-            except BaseException:
-                # After some errors, a full disk among them, SQLite has rolled back by itself.
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                self._keys.clear()
-                self._ids.clear()
-                self.rolled_back += 1
-                raise
-        except apsw.Error as error:
-            raise explain(error, self.path) from error
+    def _settle(self) -> None:
+        """Bring tables up to date that a transaction writes late."""
 
     # Agents
 
@@ -145,6 +54,7 @@ class SqliteStore(
         return [self._agent(row) for row in self._run("agents")]
 
     def overview(self) -> list[Overview]:
+        self._settle()
         found = []
         for *row, last_used, archived, body, messages, tokens in self._run("overview"):
             record = self._agent(row)
@@ -167,6 +77,7 @@ class SqliteStore(
         return [self._agent(row) for row in self._run("children", self._key(agent_id))]
 
     def unstarted(self) -> list[AgentRecord]:
+        self._settle()
         return [self._agent(row) for row in self._run("unstarted")]
 
     def head(self, agent_id: str) -> Head:
@@ -175,7 +86,7 @@ class SqliteStore(
         ((*own, body, messages, tokens),) = (row for which, row, _ in rows if which == 0)
         cache = None if body is None else (self._decoded(body, agent_id), Size(messages, tokens))
         events = [self._event(row, damaged) for which, row, damaged in rows if which == 1]
-        return Head(AgentRecord(*own), cache, {event.kind: event for event in events})
+        return Head(self._record(own), cache, {event.kind: event for event in events})
 
     def _decoded(self, body: str, agent_id: str) -> Fold:
         try:
@@ -249,9 +160,6 @@ class SqliteStore(
             if oldest is not None and newest is not None and oldest <= newest
         )
 
-    def _keyed(self, segments: Segments) -> str:
-        return listed((self._key(agent), first, last) for agent, first, last in segments)
-
     def message_before(self, agent_id: str, event_id: int) -> Message | None:
         return next((self._message(row) for row in self._run("message_before", self._key(agent_id), event_id)), None)
 
@@ -296,26 +204,17 @@ class SqliteStore(
     def erased_by(self, event_id: int) -> Event | None:
         return next(iter(self._events(self._sql["erased_by"], (event_id,))), None)
 
-    def forget_erased(self) -> bool:
-        ((busy, *_),) = self._all("PRAGMA wal_checkpoint(TRUNCATE)")
-        return not busy
-
     # Searching
 
     def index(self, scope: Scope) -> Index:
-        from foldmark.stores.sqlite_search import SqliteIndex  # 3 ms, for whoever searches
+        from foldmark.stores.sqlite.search import SqliteIndex  # 3 ms, for whoever searches
 
         keys = None if scope.agents is None else [self._key(agent) for agent in scope.agents]
         return SqliteIndex(self._search, self._id, scope, keys)
 
     def _search(self, name: str, bindings: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        with self._lock:
-            if self._appender is not None:
-                try:
-                    self._appender.index()
-                except apsw.Error as error:
-                    raise explain(error, self.path) from error
-            return self._run_named(name, bindings)
+        self._settle()
+        return self._run_named(name, bindings)
 
     def hits(self, event_ids: Sequence[int]) -> list[Hit]:
         found = {
@@ -332,84 +231,3 @@ class SqliteStore(
 
     def turns_after(self, agent_id: str, event_id: int, limit: int) -> list[int]:
         return [id for (id,) in self._run("turns_after", self._key(agent_id), event_id, limit)]
-
-    # Rows to values
-
-    def _all(self, sql: str, bindings: Any = ()) -> list[tuple[Any, ...]]:
-        try:
-            with self._lock:
-                return fetch(self._db, sql, bindings)
-        except apsw.Error as error:
-            raise explain(error, self.path) from error
-
-    def _events(self, sql: str, bindings: Any = ()) -> list[Event]:
-        """The events of a query; one that holds what is not UTF-8 is marked as damaged."""
-        return [self._event(row, damaged) for row, damaged in self._rows(sql, bindings)]
-
-    def _rows(self, sql: str, bindings: Any = ()) -> list[tuple[tuple[Any, ...], bool]]:
-        """The rows of a query, each with whether it holds what is not UTF-8."""
-        try:
-            with self._lock:
-                try:
-                    return [(row, False) for row in self._db.execute(sql, bindings)]
-                except UnicodeDecodeError:
-                    return list(mended(self._db, sql, bindings))
-        except apsw.Error as error:
-            raise explain(error, self.path) from error
-
-    def _run(self, name: str, *bindings: Any) -> list[tuple[Any, ...]]:
-        return self._all(self._sql[name], bindings)
-
-    def _run_named(self, name: str, bindings: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        return self._all(self._sql[name], bindings)
-
-    def _key(self, agent_id: str) -> int:
-        if agent_id not in self._keys:
-            for (key,) in self._run("agent_key", agent_id):
-                self._keys[agent_id], self._ids[key] = key, agent_id
-        try:
-            return self._keys[agent_id]
-        except KeyError:
-            raise unknown_agent(agent_id) from None
-
-    def _id(self, key: int) -> str:
-        if key not in self._ids:
-            for (agent_id,) in self._run("agent_id", key):
-                self._ids[key] = agent_id
-        if key not in self._ids:
-            return f"unknown agent {key}"  # the event is damaged; nobody's lineage holds it
-        return self._ids[key]
-
-    def _agent(self, row: Sequence[Any]) -> AgentRecord:
-        *fields, key = row
-        record = AgentRecord(*fields)
-        self._keys[record.id], self._ids[key] = key, record.id
-        return record
-
-    def _event(self, row: Sequence[Any], damaged: bool = False) -> Event:
-        row, mistyped = well_typed(row)
-        damaged = damaged or mistyped
-        id, key, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers = row
-        try:
-            read = decode_data(kind, data)
-        except DamagedError:
-            read, damaged = None, True  # of an operation, whoever replays it finds that it is not there
-        return Event(
-            id,
-            self._id(key),
-            turn,
-            kind,
-            content,
-            read,
-            dialect,
-            actor,
-            tokens,
-            created_at,
-            bool(interrupted),
-            answers,
-            damaged,
-        )
-
-    def _message(self, row: Sequence[Any]) -> Message:
-        id, key, turn, kind, answers = row
-        return Message(id, self._id(key), turn, kind, answers)

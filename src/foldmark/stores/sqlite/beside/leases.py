@@ -1,24 +1,21 @@
-"""Leases in SQLite (see `foldmark.core.leases`): a part of `SqliteStore`."""
-
-from typing import Any
+"""Leases in SQLite (see `foldmark.core.leases`)."""
 
 from foldmark.core.leases import Lease
+from foldmark.stores.sqlite.reader import Reader, Row, Writer
 
 
-class SqliteLeases:
-    """The methods of `Leases`, over the connection of the store that it is a part of."""
-
-    def _run(self, name: str, *bindings: Any) -> list[tuple[Any, ...]]:
-        raise NotImplementedError
-
-    def _key(self, agent_id: str) -> int:
-        raise NotImplementedError
+class LeasesView(Reader):
+    """Reads leases."""
 
     def lease(self, agent_id: str) -> Lease | None:
         return next(map(_lease, self._run("lease", self._key(agent_id))), None)
 
     def leases(self) -> list[Lease]:
         return list(map(_lease, self._run("leases")))
+
+
+class Leases(LeasesView, Writer):
+    """Writes leases."""
 
     def lend(self, lease: Lease) -> None:
         given = (lease.holder, lease.host, lease.process, lease.state, lease.taken_at, lease.until)
@@ -38,6 +35,6 @@ class SqliteLeases:
         self._run("ask_interrupt", self._key(agent_id))
 
 
-def _lease(row: tuple[Any, ...]) -> Lease:
+def _lease(row: Row) -> Lease:
     agent, holder, host, process, state, taken_at, until, interrupt = row
     return Lease(agent, holder, host, process, state, taken_at, until, bool(interrupt))

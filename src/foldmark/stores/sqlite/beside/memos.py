@@ -1,9 +1,7 @@
-"""Memos in SQLite (see `foldmark.core.memos`): a part of `SqliteStore`."""
+"""Memos in SQLite (see `foldmark.core.memos`)."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractContextManager
-from typing import Any
 
 import apsw
 import msgspec
@@ -11,31 +9,11 @@ import msgspec
 from foldmark.core.errors import StoreError
 from foldmark.core.memos import Memo
 from foldmark.stores.queries import listed
+from foldmark.stores.sqlite.reader import Reader, Run, Writer
 
 
-class SqliteMemos:
-    """The methods of `Memos`, over the connection of the store that it is a part of."""
-
-    _db: apsw.Connection
-
-    def _run(self, name: str, *bindings: Any) -> list[tuple[Any, ...]]:
-        raise NotImplementedError
-
-    def _key(self, agent_id: str) -> int:
-        raise NotImplementedError
-
-    def writing(self) -> AbstractContextManager[None]:
-        raise NotImplementedError
-
-    def save_memo(self, content: str, tags: Sequence[str], agent_id: str | None, actor: str, created_at: str) -> int:
-        each = sorted(set(tags))
-        with self.writing():
-            agent = None if agent_id is None else self._key(agent_id)
-            ((memo_id,),) = self._run("save_memo", agent, actor, created_at, content)
-            for tag in each:
-                self._run("tag_memo", tag, memo_id)
-            self._run("index_memo", memo_id, content, " ".join(each))
-        return int(memo_id)
+class MemosView(Reader):
+    """Reads memos."""
 
     def memo(self, memo_id: int) -> Memo | None:
         return next(iter(self._those([memo_id])), None)
@@ -48,7 +26,7 @@ class SqliteMemos:
         return self._those(sorted(found, key=lambda memo: (-found[memo], -memo))[:limit])
 
     def memos_with(self, asked: Sequence[tuple[Sequence[str], int]], limit: int) -> list[list[Memo]]:
-        newest = dict(self._run("memo_before", listed(before for _, before in asked)))
+        newest: dict[int, int | None] = dict(self._run("memo_before", listed(before for _, before in asked)))
         each = list(dict.fromkeys(word for words, _ in asked for word in words))
         most = max((memo for memo in newest.values() if memo is not None), default=0)
         if not most or not each:
@@ -69,14 +47,6 @@ class SqliteMemos:
     def memo_tags(self, limit: int) -> list[tuple[str, int]]:
         return [(str(tag), int(number)) for tag, number in self._run("memo_tags", limit)]
 
-    def remove_memo(self, memo_id: int) -> None:
-        with self.writing():
-            self._run("untag_memo", memo_id)
-            self._run("unindex_memo", memo_id)
-            self._run("erase_memo", memo_id)
-            self._run("erase_sent_memo", memo_id, memo_id)
-            self._run("erase_texts")
-
     def _those(self, ids: Collection[int]) -> list[Memo]:
         """These memos, in the order asked for."""
         found = {}
@@ -84,19 +54,43 @@ class SqliteMemos:
             found[id] = Memo(id, content, tuple(sorted(msgspec.json.decode(tags))), *others)
         return [found[each] for each in ids if each in found]
 
-    def _damaged_memos(self) -> Iterator[str]:
-        for (memo_id,) in self._run("wrong_memo_rows"):
-            yield f"memo {memo_id}: its words in the index are not those of its content and tags"
-        for memo_id, tag in self._run("wrong_memo_tags"):
-            yield f"memo {memo_id}: its tag {tag!r} is not one that a memo can have"
-        if not self._db.readonly("main"):
-            try:
-                self._run("wrong_memo_index")
-            except StoreError as error:
-                if not isinstance(error.__cause__, apsw.CorruptError):
-                    raise
-                rebuild = "any SQLite shell rebuilds it: INSERT INTO memo_words (memo_words) VALUES ('rebuild')"
-                yield f"memos: the index holds other words than the memos; {rebuild}"
+
+class Memos(MemosView, Writer):
+    """Writes memos."""
+
+    def save_memo(self, content: str, tags: Sequence[str], agent_id: str | None, actor: str, created_at: str) -> int:
+        each = sorted(set(tags))
+        with self.whole():
+            agent = None if agent_id is None else self._key(agent_id)
+            ((memo_id,),) = self._run("save_memo", agent, actor, created_at, content)
+            for tag in each:
+                self._run("tag_memo", tag, memo_id)
+            self._run("index_memo", memo_id, content, " ".join(each))
+        return int(memo_id)
+
+    def remove_memo(self, memo_id: int) -> None:
+        with self.whole():
+            self._run("untag_memo", memo_id)
+            self._run("unindex_memo", memo_id)
+            self._run("erase_memo", memo_id)
+            self._run("erase_sent_memo", memo_id, memo_id)
+            self._run("erase_texts")
+
+
+def damage(run: Run, *, writable: bool) -> Iterator[str]:
+    """What is wrong with memos; their index is only compared with them where the file can be written to."""
+    for (memo_id,) in run("wrong_memo_rows"):
+        yield f"memo {memo_id}: its words in the index are not those of its content and tags"
+    for memo_id, tag in run("wrong_memo_tags"):
+        yield f"memo {memo_id}: its tag {tag!r} is not one that a memo can have"
+    if writable:
+        try:
+            run("wrong_memo_index")
+        except StoreError as error:
+            if not isinstance(error.__cause__, apsw.CorruptError):
+                raise
+            rebuild = "any SQLite shell rebuilds it: INSERT INTO memo_words (memo_words) VALUES ('rebuild')"
+            yield f"memos: the index holds other words than the memos; {rebuild}"
 
 
 def _expression(word: str) -> str:

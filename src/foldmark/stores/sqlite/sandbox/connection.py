@@ -20,8 +20,8 @@ from foldmark.core.errors import CommandError
 from foldmark.core.reading import VIEWS, Limits, Rows, Scope
 from foldmark.core.segments import Segments
 from foldmark.core.wording import listing
-from foldmark.stores.sqlite_functions import FUNCTIONS, SHORT, replace_slow
-from foldmark.stores.sqlite_views import Ranges, views
+from foldmark.stores.sqlite.sandbox.functions import FUNCTIONS, SHORT, replace_slow
+from foldmark.stores.sqlite.sandbox.views import Ranges, views
 
 USUAL, LONGEST = 250_000, 64_000_000
 """Bytes of a text, blob or row; where the log itself holds longer texts, up to the second, and then with fewer

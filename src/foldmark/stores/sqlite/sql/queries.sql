@@ -65,6 +65,10 @@ SELECT head, open_turn, messages, tokens, run, (SELECT max(id) FROM events),
     EXISTS (SELECT 1 FROM deaths WHERE agent = agents.key) OR EXISTS (SELECT 1 FROM deletions WHERE agent = agents.key)
 FROM agents WHERE key = ?
 
+-- name: now
+-- The present, as `events.created_at` is written.
+SELECT strftime('%Y-%m-%dT%H:%M:%f000Z', 'now')
+
 -- name: weighed
 -- The sum of an agent's weights as the next message continues it, and the sums of all that was erased of the agent.
 SELECT coalesce(w.sum, 0) + coalesce(e.weight, 0) - coalesce((

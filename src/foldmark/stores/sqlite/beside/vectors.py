@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
 
 from foldmark.core.vectors import Coverage, Embedded, Unembedded
 from foldmark.stores.queries import listed
+from foldmark.stores.sqlite.reader import Reader
 
 LONGEST = 100_000
 """Characters of a message that a model is given."""
@@ -13,18 +13,11 @@ LONGEST = 100_000
 _PAGE = 10_000
 
 
-class SqliteVectors:
-    """The methods of `Vectors`, over the connection of the store that it is a part of."""
+class SqliteVectors(Reader):
+    """The methods of `Vectors`."""
 
-    _sql: dict[str, str]
-
-    def _run(self, name: str, *bindings: Any) -> list[tuple[Any, ...]]:
-        raise NotImplementedError
-
-    def _all(self, sql: str, bindings: Any = ()) -> list[tuple[Any, ...]]:
-        raise NotImplementedError
-
-    def writing(self) -> AbstractContextManager[None]:
+    def write(self) -> AbstractContextManager[object]:
+        """The store's transaction."""
         raise NotImplementedError
 
     def embedders(self) -> dict[str, int]:
@@ -37,7 +30,7 @@ class SqliteVectors:
         return found, found[-1].id if len(found) == limit else int(last), int(last)
 
     def save_vectors(self, fingerprint: str, embedded: Sequence[Embedded], until: int) -> None:
-        with self.writing():
+        with self.write():
             self._run("add_embedder", fingerprint)
             ((key, _),) = self._run("embedder", fingerprint)
             for id, vectors, signature in embedded:
@@ -53,11 +46,11 @@ class SqliteVectors:
 
     def vectors(self, fingerprint: str, event_ids: Sequence[int]) -> list[bytes]:
         ((key, _),) = self._run("embedder", fingerprint) or [(None, 0)]
-        found = dict(self._run("vectors", listed(event_ids), key))
+        found: dict[int, bytes] = dict(self._run("vectors", listed(event_ids), key))
         return [found.get(event_id, b"") for event_id in event_ids]
 
     def remove_vectors(self, fingerprint: str) -> None:
-        with self.writing():
+        with self.write():
             for key, _ in self._run("embedder", fingerprint):
                 for name in ("drop_vectors", "drop_signatures", "drop_embedder"):
                     self._run(name, key)

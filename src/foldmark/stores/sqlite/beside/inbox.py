@@ -1,0 +1,71 @@
+"""What others write towards an agent, in SQLite (see `foldmark.core.inbox`)."""
+
+from collections.abc import Iterator
+
+from foldmark.core.inbox import End, Mail
+from foldmark.stores.sqlite.reader import Reader, Run, Writer
+
+
+class InboxView(Reader):
+    """Reads mail, ends and the archive."""
+
+    def unread(self, agent_id: str) -> list[Mail]:
+        return [Mail(*row) for row in self._run("unread_mail", self._key(agent_id))]
+
+    def unread_count(self, agent_id: str) -> int:
+        ((number,),) = self._run("unread_count", self._key(agent_id))
+        return int(number)
+
+    def end(self, agent_id: str) -> End | None:
+        return next((End(agent_id, *row) for row in self._run("end_of_agent", self._key(agent_id))), None)
+
+    def killed_children(self, agent_id: str) -> list[str]:
+        return [str(child) for (child,) in self._run("killed_children", self._key(agent_id))]
+
+    def archived(self, agent_id: str) -> str | None:
+        return next((str(at) for (at,) in self._run("archived", self._key(agent_id))), None)
+
+
+class Inbox(InboxView, Writer):
+    """Writes mail, ends and the archive."""
+
+    def send(self, sender: str, recipient: str, content: str, actor: str, sent_at: str) -> int:
+        ((mail_id,),) = self._run("send_mail", self._key(sender), self._key(recipient), actor, sent_at, content)
+        return int(mail_id)
+
+    def carried(self, mail_id: int, event_id: int) -> None:
+        self._run("carried", event_id, mail_id)
+
+    def kill(self, agent_id: str, killer: str, actor: str, died_at: str) -> None:
+        self._run("kill", self._key(agent_id), self._key(killer), actor, died_at)
+
+    def delete(self, agent_id: str, actor: str, deleted_at: str) -> None:
+        key = self._key(agent_id)
+        with self.whole():
+            self._run("delete_agent", key, actor, deleted_at)
+            self._run("rename_agent", None, key)
+            self._run("erase_unread", key)
+            self._run("unarchive", key)
+
+    def rename(self, agent_id: str, name: str) -> None:
+        self._run("rename_agent", name, self._key(agent_id))
+
+    def archive(self, agent_id: str, archived_at: str | None) -> None:
+        if archived_at is None:
+            self._run("unarchive", self._key(agent_id))
+        else:
+            self._run("archive", self._key(agent_id), archived_at)
+
+
+def damage(run: Run) -> Iterator[str]:
+    """What is wrong with mail, ends and the archive."""
+    for mail_id, event_id in run("wrong_mail"):
+        yield f"mail {mail_id}: event {event_id}, which is said to have carried it, is no message to its recipient"
+    for agent_id, child in run("wrong_deletions"):
+        yield f"agent {agent_id[:8]}: it is deleted, but its child {child[:8]} is not"
+    for agent_id, events in run("wrong_remains"):
+        yield f"agent {agent_id[:8]}: it is deleted, but {events} of its events still hold text"
+    for agent_id, name in run("wrong_names"):
+        yield f"agent {agent_id[:8]}: it is deleted, but still named '{name}'"
+    for (agent_id,) in run("wrong_archive"):
+        yield f"agent {agent_id[:8]}: it is archived, but not a conversation"

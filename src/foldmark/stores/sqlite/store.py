@@ -1,0 +1,114 @@
+"""The log in an SQLite file [SPEC 2, 9]; `:memory:` is SQLite's own.
+
+Durability: the journal is a WAL and `synchronous` is FULL, so that a transaction is committed only after the WAL has
+been flushed to the disk. A caller that got an id back keeps the event when this process, another one or the machine
+stops. docs/format.md says what that costs and what a weaker level would lose.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+
+from foldmark.core.errors import StoreError
+from foldmark.core.ports import Clock
+from foldmark.stores.queries import queries
+from foldmark.stores.sqlite.beside.vectors import SqliteVectors
+from foldmark.stores.sqlite.bridge import Bridge
+from foldmark.stores.sqlite.file import MEMORY, explain, narrow, open_file, place_of
+from foldmark.stores.sqlite.reader import Connection
+from foldmark.stores.sqlite.sandbox.queries import SqliteQueries
+from foldmark.stores.sqlite.snapshot import SqliteSnapshot
+from foldmark.stores.sqlite.transaction import SqliteTransaction
+
+
+class SqliteStore(Bridge, SqliteVectors, SqliteQueries):
+    """A `Store` over one SQLite database (see `foldmark.core.ports.Store` for the methods)."""
+
+    def __init__(self, path: str, *, create: bool = True, clock: Clock | None = None) -> None:
+        """Open `path`, creating the file and its tables if `create`. Raises StoreError.
+
+        `clock` is what `Transaction.now` gives, by default SQLite's own clock.
+        """
+        place = place_of(path)
+        super().__init__(Connection(open_file(path, create, place), queries("sqlite"), path))
+        self.path, self.address = path, path if path == MEMORY else str(Path(path).absolute())
+        # A file that nobody may write to was made so to be shared.
+        mine = path != MEMORY and os.name == "posix" and not self._db.readonly("main")
+        self.narrowed = mine and narrow(path)
+        self._clock = clock
+        self._open: SqliteSnapshot | None = None
+        self._begin_queries(place)
+
+    def close(self) -> None:
+        self._end_queries()
+        with self._lock:
+            self._db.close()
+
+    @contextmanager
+    def read(self) -> Iterator[SqliteSnapshot]:
+        with self._lock:
+            if self._open is not None:
+                yield self._open
+                return
+            self._all("BEGIN")
+            self._open = SqliteSnapshot(self._connection)
+            try:
+                yield self._open
+            finally:
+                self._open.expire()
+                self._open = None
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+
+    @contextmanager
+    def write(self) -> Iterator[SqliteTransaction]:
+        with self._lock:
+            if isinstance(self._open, SqliteTransaction):
+                with self._open.whole():
+                    yield self._open
+                return
+            if self._open is not None:
+                raise StoreError("a moment is for reading; write outside of its block")
+            self._open = transaction = SqliteTransaction(self._connection, self._clock)
+            try:
+                with self._transaction():
+                    yield transaction
+                    transaction.finish()
+            finally:
+                transaction.expire()
+                self._open = None
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                self._connection.roll_back()
+                self.rolled_back += 1
+                raise
+        except apsw.Error as error:
+            raise explain(error, self._path) from error
+
+    # Maintenance
+
+    def forget_erased(self) -> bool:
+        ((busy, *_),) = self._all("PRAGMA wal_checkpoint(TRUNCATE)")
+        return not busy
+
+    def damage(self) -> Iterator[str]:
+        from foldmark.stores.sqlite.damage import Damage  # for whoever looks for any
+
+        with self._lock:
+            if isinstance(self._open, SqliteTransaction):
+                self._open.settle()
+        return Damage(self._connection).found()
+
+    def unchecked(self) -> int:
+        ((number,),) = self._run("wrong_unchecked")
+        return int(number)
