@@ -45,7 +45,7 @@ def _clear(call: Call) -> Result:
 
 def _rewind(call: Call) -> Result:
     def decision(at: Standing) -> Rewind:
-        return decide.rewind(at, call.get("MARK"))
+        return decide.rewind(moment, at, call.get("MARK"))
 
     if call.flag(PREVIEW):
         return previewed(call, decision)
@@ -59,7 +59,7 @@ def _fork(call: Call) -> Result:
     mark, child = call.get("MARK"), call.agent.log.new_id()
     if call.actor == "model":
         _check_room(call.agent)
-    receipt = _recorded(call, lambda at: decide.fork(at, mark, child))
+    receipt = _recorded(call, lambda at: decide.fork(moment, at, mark, child))
     assert isinstance(receipt.operation, Fork)
     origin = "" if mark is None else f" (from {mark})"
     waits = not call.agent.log.listeners  # nobody runs agents in this process
@@ -88,7 +88,7 @@ def _undo(call: Call) -> Result:
 
 def _drop(call: Call) -> Result:
     wanted = call.numbers("GID")
-    return _dropped(call, lambda at: decide.drop(at, wanted))
+    return _dropped(call, lambda at: decide.drop(moment, at, wanted))
 
 
 def _dropped(call: Call, decision: Callable[[Standing], Drop | Undo]) -> Result:
@@ -113,7 +113,7 @@ def _restore(call: Call) -> Result:
     target = call.number("ID")
 
     def decision(at: Standing) -> Restore:
-        return decide.restore(at, target, call.agent.past.is_back)
+        return decide.restore(moment, at, target, call.agent.past.is_back)
 
     if call.flag(PREVIEW):
         return previewed(call, decision)
@@ -124,9 +124,9 @@ def _restore(call: Call) -> Result:
 def _summarize(call: Call) -> Result:
     mark = call.get("MARK")
     if call.flag(PREVIEW):
-        return previewed(call, lambda at: decide.summary(at, mark), "; the summary itself is not counted")
+        return previewed(call, lambda at: decide.summary(moment, at, mark), "; the summary itself is not counted")
     # What comes while the model writes is not what it was shown, and stays.
-    decided = decide.summary(call.agent.standing(), mark)
+    decided = decide.summary(moment, call.agent.standing(), mark)
     made = compacted(call.agent, decided)
     text = summarized(call.agent, decided.ranges) if made is None else made.text
     receipt = _recorded(call, lambda _: decided if made is None else made.operation, content=text)
@@ -136,7 +136,7 @@ def _summarize(call: Call) -> Result:
 
 def _pin(call: Call) -> Result:
     turn = call.number("GID")
-    receipt = _recorded(call, lambda at: decide.pin(at, turn))
+    receipt = _recorded(call, lambda at: decide.pin(moment, at, turn))
     return result(receipt, f"Turn {turn} is pinned: it stays in the request when the window passes it.", turn=turn)
 
 

@@ -28,12 +28,12 @@ def _list(call: Call) -> Result:
         raise CommandError(f"N is a number from 1, how many turns to list; without it the newest {LISTED} are listed")
     at = call.agent.standing()
     lineage = until(at.lineage, at.newest)
-    turns = newest_turns(at.store.messages(lineage, newest_first=True), min(number, END))
+    turns = newest_turns(moment.messages(lineage, newest_first=True), min(number, END))
     ends = [following.messages[0].id - 1 for following in turns[1:]]
     window = _window(call.agent)
-    rows = [_row(at, turn, end, window) for turn, end in zip(turns, [*ends, at.newest], strict=False)]
+    rows = [_row(moment, at, turn, end, window) for turn, end in zip(turns, [*ends, at.newest], strict=False)]
     first = turns[0].messages[0].id if len(turns) == number else 1
-    rows = sorted([*rows, *_erased(at, first)], key=lambda row: int(row["first"]))[-number:]
+    rows = sorted([*rows, *_erased(moment, at, first)], key=lambda row: int(row["first"]))[-number:]
     lines = [
         f"Turn {row['id'] or '-':>6} · {row['date']} · "
         + (f"{count(row['messages'], 'message')}, ~{row['tokens']:,} tokens · " if not row["erased"] else "")
@@ -52,13 +52,13 @@ def _window(agent: Agent) -> int:
     return edge.first or 0 if edge.before and edge.why != "planning" else 0
 
 
-def _erased(at: Standing, first: int) -> list[dict[str, Any]]:
+def _erased(moment: Snapshot, at: Standing, first: int) -> list[dict[str, Any]]:
     """What is left of the turns from an id on that were erased."""
-    gone = at.store.tombstones(intersect(at.lineage, [s._replace(first=first, last=at.newest) for s in at.lineage]))
+    gone = moment.tombstones(intersect(at.lineage, [s._replace(first=first, last=at.newest) for s in at.lineage]))
     rows = []
     for turn, messages in groupby(gone, key=lambda message: message.turn_id):
         tombstone = next(messages)
-        by = at.store.erased_by(tombstone.id)
+        by = moment.erased_by(tombstone.id)
         rows.append(
             {
                 "id": turn,
@@ -78,12 +78,12 @@ def _erased(at: Standing, first: int) -> list[dict[str, Any]]:
     return rows
 
 
-def _row(at: Standing, turn: Turn, end: int, window: int) -> dict[str, Any]:
+def _row(moment: Snapshot, at: Standing, turn: Turn, end: int, window: int) -> dict[str, Any]:
     seen = [each.id for each in turn.messages if contains(at.visible, each.agent_id, each.id)]
     shown, inside = len(seen), sum(id >= window for id in seen)
     whole = "in the context" if shown == len(turn.messages) else "not in the context"
-    weighed = _snapshot(at, turn.messages, end)
-    snapshot = at.store.size(until(at.visible, turn.messages[-1].id)).tokens if shown else None
+    weighed = _snapshot(moment, at, turn.messages, end)
+    snapshot = moment.size(until(at.visible, turn.messages[-1].id)).tokens if shown else None
     snapshot = snapshot if weighed is None else weighed.tokens
     about = "~" if weighed is None else ""
     where = whole if shown in (0, len(turn.messages)) else f"{shown} of {len(turn.messages)} in the context"
@@ -106,18 +106,18 @@ def _row(at: Standing, turn: Turn, end: int, window: int) -> dict[str, Any]:
     }
 
 
-def _snapshot(at: Standing, messages: Sequence[Event], end: int) -> Snapshot | None:
+def _snapshot(moment: Snapshot, at: Standing, messages: Sequence[Event], end: int) -> Snapshot | None:
     """What the last request of a turn that ends with event `end` weighed, as its provider counted it [S2]."""
-    usage = at.store.newest("usage", (Segment(messages[0].agent_id, messages[0].id, end),))
+    usage = moment.newest("usage", (Segment(messages[0].agent_id, messages[0].id, end),))
     return snapshot_of(usage.data) if usage else None
 
 
 def _show(call: Call) -> Result:
     at, turn_id = call.agent.standing(), call.number("GID")
-    messages = _turn(at, turn_id)
+    messages = _turn(moment, at, turn_id)
     if not messages:
-        erasable(at, turn_id)  # says what is wrong with it
-    weighed = snapshots(at, messages)
+        erasable(moment, at, turn_id)  # says what is wrong with it
+    weighed = snapshots(moment, at, messages)
     lines = [message_line(each, whole=True, beside=weighed.get(each.id)) for each in messages]
     shown = sum(contains(at.visible, each.agent_id, each.id) for each in messages)
     head = f"Turn {turn_id}: {count(len(messages), 'message')}, {shown} in the context"
@@ -135,21 +135,21 @@ def _weighed(weighed: Weighed | None) -> dict[str, Any]:
     return {"snapshot": weighed.tokens, "snapshot_counted": weighed.counted}
 
 
-def _turn(at: Standing, turn_id: int) -> list[Event]:
+def _turn(moment: Snapshot, at: Standing, turn_id: int) -> list[Event]:
     lineage = at.lineage
-    found = at.store.turns([turn_id])[turn_id] if 0 < turn_id < END else []
+    found = moment.turns([turn_id])[turn_id] if 0 < turn_id < END else []
     wanted = [Segment(each.agent_id, each.id, each.id) for each in found if contains(lineage, each.agent_id, each.id)]
-    return list(at.store.messages(tuple(wanted)))
+    return list(moment.messages(tuple(wanted)))
 
 
 def _remove(call: Call) -> Result:
     agent, turn_id = call.agent, call.number("GID")
-    erasure = erasable(agent.standing(), turn_id)
+    erasure = erasable(moment, agent.standing(), turn_id)
     others = [agent.log.agent(each) for each in losing(agent.log.store, erasure) if each != agent.id]
     size = agent.log.store.size(erasure.ranges)
     names = listing((each.name or each.id[:8] for each in others), 40)
     seen = f" Agents that inherited it lose it, too: {names}." if others else ""
-    first = next(iter(_turn(agent.standing(), turn_id)))
+    first = next(iter(_turn(moment, agent.standing(), turn_id)))
     call.confirm(
         f"Erase turn {turn_id} for good ({count(size.messages, 'message')}, ~{size.tokens:,} tokens: "
         f"{turn_title([first])})?{seen} This cannot be taken back."

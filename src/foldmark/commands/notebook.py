@@ -7,20 +7,21 @@ from msgspec.structs import replace
 from foldmark.commands.registry import Call, Command
 from foldmark.core.events import Event
 from foldmark.core.inbox import minute
+from foldmark.core.ports import Snapshot
 from foldmark.core.segments import contains, until
 from foldmark.log import Result
 from foldmark.operations.effects import Edit
-from foldmark.request.standing import Standing
+from foldmark.request.standing import Standing, state_of
 from foldmark.sending.questions import rebuilt
 
 
 def _state(call: Call) -> Result:
     at = call.agent.standing()
-    now = at.state
+    now = state_of(moment, at)
     state = None if now is None else now.content
     if state and not call.flag("--all"):
         return Result(state, None, {"state": state})
-    rows = [_block(at, event, now) for event in _blocks(at)]
+    rows = [_block(at, event, now) for event in _blocks(moment, at)]
     if not call.flag("--all"):
         gone = "No state block is in the context any more; `/state --all` shows those there were."
         return Result(gone if rows else "There is no state block yet.", None, {"state": state})
@@ -28,9 +29,9 @@ def _state(call: Call) -> Result:
     return Result(text or "There is no state block yet.", None, {"state": state, "states": rows})
 
 
-def _blocks(at: Standing) -> list[Event]:
+def _blocks(moment: Snapshot, at: Standing) -> list[Event]:
     """All state blocks of the lineage that were not erased, oldest first; what carries one has it as its content."""
-    store, lineage = at.store, until(at.lineage, at.newest)
+    store, lineage = moment, until(at.lineage, at.newest)
     found = [store.event(event_id) for kind in ("state", "summary") for event_id in store.of_kind(kind, lineage)]
     blocks = [
         event if event.kind == "state" else replace(event, content=(event.data or {}).get("state") or "")

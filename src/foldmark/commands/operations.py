@@ -18,7 +18,7 @@ def listed(call: Call) -> Result:
         raise CommandError(
             f"N is a number from 1, how many operations to list; without it the newest {LISTED} are listed"
         )
-    found = operations(call.agent.standing())
+    found = operations(moment, call.agent.standing())
     shown = found[-newest:]
     lines = [_line(done) for done in shown]
     if older := len(found) - len(shown):
@@ -38,7 +38,7 @@ def _line(done: Done) -> str:
 
 
 def _marks(call: Call) -> Result:
-    found = marks(call.agent.standing())
+    found = marks(moment, call.agent.standing())
     text = "\n".join(map(_mark, found)) or "No checkpoint yet. Use /mark."
     return Result(text, None, {"marks": [mark.data() for mark in found]})
 

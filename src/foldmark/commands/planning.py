@@ -17,7 +17,7 @@ def _plan(mode: str, call: Call) -> Result:
     with agent.batch():
         # A turn that a crash left open ends first, and with it a planning conversation that was just closed in it.
         agent.end_turn(interrupted=True)
-        if planning(agent.standing()) is not None:
+        if planning(moment, agent.standing()) is not None:
             offers.cancel(agent, actor=call.actor)
         first = agent.append("user", f"/{mode} {criteria}", actor=call.actor)
         agent.record("command", f"/{mode} {criteria}", data=opening(first, mode, criteria), actor=call.actor)

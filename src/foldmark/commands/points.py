@@ -5,7 +5,7 @@ from typing import Any
 from foldmark.commands.registry import Call, Command
 from foldmark.commands.show import context_json, context_text, message_json, message_line, turn_title
 from foldmark.core.events import Event
-from foldmark.core.ports import Size
+from foldmark.core.ports import Size, Snapshot
 from foldmark.core.request import Manifest
 from foldmark.core.segments import Segment, Segments, subtract
 from foldmark.core.turns import newest_turns
@@ -26,7 +26,7 @@ NEWEST_TURNS = 200
 
 def _explain(call: Call) -> Result:
     event_id = call.number("ID")
-    found = explain(call.agent.standing(), event_id)
+    found = explain(moment, call.agent.standing(), event_id)
     because = list(map(_operation, found.because))
     data: dict[str, Any] = {
         "event": message_json(found.event),
@@ -37,7 +37,7 @@ def _explain(call: Call) -> Result:
     }
     in_request, why = _in_request(call.agent.request().manifest, found)
     if in_request and found.event.kind == "tool_result":
-        why += _edited(call.agent.standing())
+        why += _edited(moment, call.agent.standing())
     there = {
         (True, True): "in the context and in the request",
         (True, False): "in the context, not in the request",
@@ -49,9 +49,9 @@ def _explain(call: Call) -> Result:
     return Result("\n".join(lines), None, {**data, "in_request": in_request, "why": why})
 
 
-def _edited(at: Standing) -> str:
+def _edited(moment: Snapshot, at: Standing) -> str:
     """What the provider left out of its newest request by itself. It does not say which results that were."""
-    event = at.store.newest("usage", (Segment(at.record.id, 1, at.newest),))
+    event = moment.newest("usage", (Segment(at.record.id, 1, at.newest),))
     altered = (event.data or {}).get("altered") if event is not None else None
     known = [entry for entry in altered if isinstance(entry, dict)] if isinstance(altered, list) else []
     return f"; as provider_editing asks, {told}, the oldest first" if (told := left_out(known)) else ""

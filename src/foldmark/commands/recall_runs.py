@@ -8,7 +8,7 @@ from operator import attrgetter
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foldmark.core.ports import Hit, Store
+from foldmark.core.ports import Hit, Snapshot
 from foldmark.core.recall import Found
 from foldmark.core.segments import END, Segment, contains
 from foldmark.core.wording import title
@@ -61,14 +61,14 @@ def hits_of(log: Log, found: Iterable[Found]) -> list[Hit]:
 def runs_of(agent: Agent, hits: Iterable[Hit]) -> list[Run]:
     """The runs in which these hits stand as the agent sees them, that with the best hit first."""
     at = agent.standing()
-    runs = [_run(at, each) for each in grouped(at.store, hits)]
+    runs = [_run(moment, at, each) for each in grouped(moment, hits)]
     return sorted(runs, key=lambda run: (-run.hits[0].score, -run.last))
 
 
-def grouped(store: Store, hits: Iterable[Hit]) -> list[list[Hit]]:
+def grouped(moment: Snapshot, hits: Iterable[Hit]) -> list[list[Hit]]:
     """Hits by runs of neighbouring turns of one agent, each run in the order of the log. A planning conversation ends
     a run."""
-    planned = Planned(store)
+    planned = Planned(moment)
     runs: list[list[Hit]] = []
     ordered = sorted(hits, key=lambda hit: (hit.agent_id, hit.turn_id or hit.event_id, hit.event_id))
     for agent, said in groupby(ordered, attrgetter("agent_id")):
@@ -81,7 +81,7 @@ def grouped(store: Store, hits: Iterable[Hit]) -> list[list[Hit]]:
                 runs.append(list(found))
             else:
                 runs.extend([hit] for hit in found)
-            behind = () if turn is None else store.turns_after(agent, turn, GAP + 1)
+            behind = () if turn is None else moment.turns_after(agent, turn, GAP + 1)
             near = tuple(takewhile(live, behind))
     return runs
 
@@ -90,11 +90,11 @@ def _is_live(planned: Planned, agent: str, turn: int) -> bool:
     return not planned(agent, turn)
 
 
-def _run(at: Standing, hits: Sequence[Hit]) -> Run:
+def _run(moment: Snapshot, at: Standing, hits: Sequence[Hit]) -> Run:
     agent, outside = hits[0].agent_id, hits[0].turn_id is None
     turns = tuple(dict.fromkeys(hit.turn_id or hit.event_id for hit in hits))
     first, last = turns[0], turns[-1]
-    following = at.store.turns_after(agent, last, 1)
+    following = moment.turns_after(agent, last, 1)
     end = last if outside else following[0] - 1 if following else END
     where = _where(at, hits)
     return Run(
@@ -103,9 +103,9 @@ def _run(at: Standing, hits: Sequence[Hit]) -> Run:
         first,
         last,
         turns,
-        at.store.size((Segment(agent, first, end),)).messages,
+        moment.size((Segment(agent, first, end),)).messages,
         hits[0].created_at[:10],
-        _title(at.store, hits),
+        _title(moment, hits),
         where,
         where == "context",
         tuple(sorted(hits, key=lambda hit: (-hit.score, -hit.event_id))),
@@ -120,8 +120,8 @@ def _where(at: Standing, hits: Sequence[Hit]) -> str:
     return "forgotten" if past else "elsewhere"
 
 
-def _title(store: Store, hits: Sequence[Hit]) -> str:
+def _title(moment: Snapshot, hits: Sequence[Hit]) -> str:
     """The first words of what the person said: where it was found, or else where the run's first turn begins."""
     asked = [hit.event_id for hit in hits if hit.kind == "user"]
-    event = store.event(asked[0] if asked else hits[0].turn_id or hits[0].event_id)
+    event = moment.event(asked[0] if asked else hits[0].turn_id or hits[0].event_id)
     return title(event.content if event and event.kind == "user" else "") or title(hits[0].snippet)

@@ -8,7 +8,7 @@ from foldmark.sending.unanswered import is_unanswered
 
 
 def _retry(call: Call) -> Result:
-    if not is_unanswered(call.agent.standing()):
+    if not is_unanswered(moment, call.agent.standing()):
         raise CommandError("there is nothing to ask again: no answer at the end of the context failed")
     return Result("", effect=Ask())
 

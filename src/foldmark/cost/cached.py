@@ -67,7 +67,7 @@ def cached(agent: "Agent", sent_id: int) -> Cached | None:
     while following is not None and following.kind in ANSWER_KINDS:
         event = following.id
         following = agent.log.store.message_after(agent.id, event)
-    end = until_next(agent.standing(), [(agent.id, event)])[0].last
+    end = until_next(moment, agent.standing(), [(agent.id, event)])[0].last
     return _cached(agent, found, end, complete=len(found) <= BEFORE).get(sent_id)
 
 

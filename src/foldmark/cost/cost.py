@@ -203,7 +203,7 @@ def replay(
     for number, (each, now) in enumerate(moments(agent, found, wire.reads)):
         if rules is not None and (now.opened or not now.plain):
             opener = now.spans[-1].unit.events[0] if now.spans else None
-            hour = kept_for(now.at, config, name, wire, opener) == "1h"
+            hour = kept_for(moment, now.at, config, name, wire, opener) == "1h"
         for place, ledger in enumerate(ledgers):
             ledger.add(each, now, each.moment if pauses else float(number), thought, hour=hour)
             if progress:

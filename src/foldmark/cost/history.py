@@ -14,6 +14,7 @@ from foldmark.core.codec import stored_time
 from foldmark.core.config import Config
 from foldmark.core.events import ANSWER_KINDS, Drop, Event, Restore
 from foldmark.core.native import begins, in_place
+from foldmark.core.ports import Snapshot
 from foldmark.core.prompt import Layer, Prompt
 from foldmark.core.replay import recorded
 from foldmark.core.segments import END, Segment, Segments, subtract, until
@@ -59,7 +60,7 @@ def asked(agent: Agent) -> list[Asked]:
     before: Event | None = None
     for event in own_messages(agent):
         if begins_answer(before, event) and event.id > earliest:
-            found.append(Asked(_without(agent.stood(event.id - 1), gone), moment, event.turn_id, event.id))
+            found.append(Asked(_without(moment, agent.stood(event.id - 1), gone), moment, event.turn_id, event.id))
         moment, before = max(moment, stored_time(event.created_at).timestamp()), event
     return found
 
@@ -67,7 +68,7 @@ def asked(agent: Agent) -> list[Asked]:
 def own_messages(agent: Agent) -> Iterator[Event]:
     """The agent's own messages, without turns that were dropped behind the last one."""
     now = agent.standing()
-    return now.store.messages(subtract((Segment(agent.id, 1, now.newest),), _dropped_at_the_end(agent)))
+    return moment.messages(subtract((Segment(agent.id, 1, now.newest),), _dropped_at_the_end(agent)))
 
 
 class Group(Struct, eq=False):
@@ -146,7 +147,7 @@ def moments(agent: Agent, found: Sequence[Asked], reader: str) -> Iterator[tuple
         return
     now, others, newest = Moment(found[0].at), _others(agent), 0
     for each in found:
-        at = read_by(each.at, read_as(reader))
+        at = read_by(moment, each.at, read_as(reader))
         goes_on = bool(newest) and at.fold.segments == now.at.fold.segments
         shown = subtract(at.visible, until(at.visible, newest)) if goes_on else at.visible
         now.plain = (
@@ -154,7 +155,7 @@ def moments(agent: Agent, found: Sequence[Asked], reader: str) -> Iterator[tuple
         )
         now.opened = each.turn != now.turn
         now.at, now.turn, newest = at, each.turn, at.newest
-        now.follow([event for event in at.store.messages(shown) if event.kind != "system"], goes_on=goes_on)
+        now.follow([event for event in moment.messages(shown) if event.kind != "system"], goes_on=goes_on)
         yield each, now
 
 
@@ -322,7 +323,7 @@ def _others(agent: Agent) -> list[int]:
     """The events of the agent's own that shape requests and are no messages of a turn, in order."""
     now = agent.standing()
     own = (Segment(agent.id, 1, now.newest),)
-    return sorted(each for kind in SHAPING for each in now.store.of_kind(kind, own))
+    return sorted(each for kind in SHAPING for each in moment.of_kind(kind, own))
 
 
 def begins_answer(before: Event | None, event: Event) -> bool:
@@ -333,15 +334,15 @@ def begins_answer(before: Event | None, event: Event) -> bool:
 
 def _dropped_at_the_end(agent: Agent) -> Segments:
     now = agent.standing()
-    newest = next(now.store.messages((Segment(agent.id, 1, now.newest),), newest_first=True), None)
-    last = recorded(now.store.operations(agent.id, after=newest.id if newest else 0))
+    newest = next(moment.messages((Segment(agent.id, 1, now.newest),), newest_first=True), None)
+    last = recorded(moment.operations(agent.id, after=newest.id if newest else 0))
     restored = {operation.target for _, operation in last if isinstance(operation, Restore)}
     drops = [each for id, each in last if isinstance(each, Drop) and id not in restored]
     return tuple(segment for drop in drops for segment in drop.ranges)
 
 
-def _without(at: Standing, gone: Segments) -> Standing:
+def _without(moment: Snapshot, at: Standing, gone: Segments) -> Standing:
     if not gone:
         return at
     fold = structs.replace(at.fold, segments=subtract(at.fold.segments, gone))
-    return structs.replace(at, fold=fold, size=at.store.size(until(fold.segments, at.newest)))
+    return structs.replace(at, fold=fold, size=moment.size(until(fold.segments, at.newest)))

@@ -184,7 +184,7 @@ class Steady(Sender):
             self._quiet, self._reserved = False, 0
         opened = (now.turn or 0) if self.ends else self._opened(now) if now.opened or not same else 0
         if not same or opened > self._settled:
-            settled = boundary(now.at, opened)
+            settled = boundary(moment, now.at, opened)
             if settled != self._settled or not now.old:
                 self._begin(now, settled)
                 return self._items
@@ -285,7 +285,7 @@ class Steady(Sender):
         if not self._quiet:
             own = (Segment(now.at.record.id, told.upto + 1, opener.id),)
             since = subtract(until(now.at.visible, opener.id), until(now.at.visible, told.upto))
-            state, scratchpad = now.at.store.newest("state", since), now.at.store.newest("scratchpad", own)
+            state, scratchpad = moment.newest("state", since), moment.newest("scratchpad", own)
         (picked,) = self._then.picked([opener])
         layers = self._then.news(picked, state, scratchpad, told.memos)
         told.memos |= {layer.memo for layer in layers if layer.memo is not None}

@@ -10,6 +10,7 @@ from foldmark.core.codec import count_tokens
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event, Evict
 from foldmark.core.eviction import is_longer, placeholder
+from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment, contains, intersect
 from foldmark.core.superseded import Superseded, superseded
 from foldmark.core.wording import count, listing, one_line
@@ -21,52 +22,52 @@ if TYPE_CHECKING:
     from foldmark.log.log import Agent
 
 
-def eviction(at: Standing, wanted: Iterable[int | tuple[int, int]]) -> Evict:
+def eviction(moment: Snapshot, at: Standing, wanted: Iterable[int | tuple[int, int]]) -> Evict:
     """Tool results in the context, each named by its id, or a range of ids (first, last) by those in it that are not
     evicted yet and longer than their placeholder. Raises CommandError for what cannot be evicted."""
     found: set[int] = set()
     for each in wanted:
-        found |= _results_between(at, *each) if isinstance(each, tuple) else {_result(at, each)}
+        found |= _results_between(moment, at, *each) if isinstance(each, tuple) else {_result(moment, at, each)}
     if not found:
-        raise CommandError(f"no tool result was named; {_newest_results(at)}")
+        raise CommandError(f"no tool result was named; {_newest_results(moment, at)}")
     return Evict(tuple(sorted(found)))
 
 
-def _result(at: Standing, event_id: int) -> int:
-    message = next(iter(at.store.lookup([event_id])), None) if 0 < event_id < END else None
+def _result(moment: Snapshot, at: Standing, event_id: int) -> int:
+    message = next(iter(moment.lookup([event_id])), None) if 0 < event_id < END else None
     if message is None or not contains(at.lineage, message.agent_id, message.id):
         wrong = f"there is no event {event_id} in this conversation"
     elif message.kind == "tool_call":
-        results = at.store.results([message])
+        results = moment.results([message])
         result = f"its result is {results[0].id}" if results else "it has no result"
         wrong = f"event {event_id} is a tool call, not a tool result; {result}"
     elif message.kind != "tool_result":
         wrong = f"event {event_id} is of kind '{message.kind}', not a tool result"
-    elif not contains(at.visible, message.agent_id, message.id) or at.store.erased_by(event_id) is not None:
+    elif not contains(at.visible, message.agent_id, message.id) or moment.erased_by(event_id) is not None:
         wrong = f"result {event_id} is not in the context; `/context explain {event_id}` says why"
     elif event_id in at.fold.evicted:
         by = at.fold.evicted[event_id]
         wrong = f"result {event_id} is evicted already" + (f"; `/restore {by}` takes that back" if by else "")
     else:
         return event_id
-    raise CommandError(f"{wrong}; {_newest_results(at)}")
+    raise CommandError(f"{wrong}; {_newest_results(moment, at)}")
 
 
-def _results_between(at: Standing, first: int, last: int) -> set[int]:
+def _results_between(moment: Snapshot, at: Standing, first: int, last: int) -> set[int]:
     if first > last:
         raise CommandError(f"a range of ids goes from the lower to the higher one, unlike {first}-{last}")
     agents = {segment.agent for segment in at.visible}
     spans = intersect(at.visible, [Segment(agent, first, min(last, at.newest)) for agent in sorted(agents)])
     evicted = at.fold.evicted
-    found = {each.id for each in at.store.messages(spans) if is_longer(each) and each.id not in evicted}
+    found = {each.id for each in moment.messages(spans) if is_longer(each) and each.id not in evicted}
     if not found:
-        raise CommandError(f"no tool result from {first} to {last} can be evicted; {_newest_results(at)}")
+        raise CommandError(f"no tool result from {first} to {last} can be evicted; {_newest_results(moment, at)}")
     return found
 
 
-def _newest_results(at: Standing) -> str:
+def _newest_results(moment: Snapshot, at: Standing) -> str:
     """The results that there are, for an error message."""
-    newest = islice(at.store.messages(at.visible, newest_first=True), 200)
+    newest = islice(moment.messages(at.visible, newest_first=True), 200)
     there_is = [each.id for each in newest if is_longer(each) and each.id not in at.fold.evicted][:6]
     return f"its newest results: {listing(reversed(there_is))}" if there_is else "no result can be evicted now"
 
@@ -124,7 +125,7 @@ def evict(
     agent: "Agent", wanted: Iterable[int | tuple[int, int]], *, actor: str = "human", reason: str | None = None
 ) -> Result:
     """Record the eviction of these results; the result says what it took out of requests. Raises as `eviction`."""
-    receipt = agent.operate(lambda at: eviction(at, wanted), actor=actor, reason=reason)
+    receipt = agent.operate(lambda at: eviction(moment, at, wanted), actor=actor, reason=reason)
     operation = receipt.operation
     assert isinstance(operation, Evict)
     named = results_named(operation.results)

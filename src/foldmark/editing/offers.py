@@ -14,7 +14,7 @@ from foldmark.core.consent import chosen, is_no, is_yes
 from foldmark.core.errors import CommandError, FoldmarkError, ProviderError
 from foldmark.core.events import Filter
 from foldmark.core.matching import Candidate, MatchRange, ranges
-from foldmark.core.ports import Size
+from foldmark.core.ports import Size, Snapshot
 from foldmark.core.segments import Segment, contains, intersect, subtract
 from foldmark.core.wording import count, listing, one_line
 from foldmark.editing.matching import Candidates, matched
@@ -103,22 +103,22 @@ class Offer(Effect, frozen=True):
         return "\n".join([f"{self.title}?", *told, f"{answers} Anything else leaves all as it is."])
 
 
-def question(at: Standing) -> str:
+def question(moment: Snapshot, at: Standing) -> str:
     """Return the open offer in a few words, for a prompt; empty if there is none. Reads no message."""
-    preview = offer(at)
+    preview = offer(moment, at)
     return "" if preview is None else f"{preview.mode} {count(len(preview.ids), 'message')}?"
 
 
-def open_offer(at: Standing) -> Offer | None:
+def open_offer(moment: Snapshot, at: Standing) -> Offer | None:
     """The offer that waits for an answer; None if there is none."""
-    preview = offer(at)
-    return None if preview is None else described(at, preview)
+    preview = offer(moment, at)
+    return None if preview is None else described(moment, at, preview)
 
 
 def standing_offer(agent: "Agent") -> Result:
     """What a person is shown at the end of a turn of a planning conversation, whatever the model has said."""
     at = agent.standing()
-    found, open_one = open_offer(at), _open(at)
+    found, open_one = open_offer(moment, at), _open(moment, at)
     if found is not None:
         return _priced(agent, found)
     if open_one.preview is not None and not open_one.preview.ids:
@@ -131,28 +131,30 @@ def _priced(agent: "Agent", found: Offer) -> Result:
     from foldmark.editing.preview import preview as outcome  # it needs agents
 
     at = agent.standing()
-    span = _span(at, _open(at))
+    span = _span(at, _open(moment, at))
     price = outcome(
         agent,
-        lambda at: decide.filter(at, found.mode, found.ids, span, found.criteria),
-        instead=lambda at: decide.filter(at, "forget", (), span, None),  # a no takes the planning out as well
+        lambda at: decide.filter(moment, at, found.mode, found.ids, span, found.criteria),
+        instead=lambda at: decide.filter(moment, at, "forget", (), span, None),  # a no takes the planning out as well
     )
     return Result(found.shown(price.price()), None, {"next": price.next.data()}, effect=found)
 
 
-def described(at: Standing, preview: Preview, ids: Collection[int] | None = None) -> Offer:
+def described(moment: Snapshot, at: Standing, preview: Preview, ids: Collection[int] | None = None) -> Offer:
     """What a preview offers, or these ids of it."""
     wanted = preview.ids if ids is None else tuple(id for id in preview.ids if id in ids)
     kept = frozenset(wanted)
-    parts = [(near, near.among(kept.intersection(part))) for part in preview.parts for near in [_near(at, part)]]
+    parts = [
+        (near, near.among(kept.intersection(part))) for part in preview.parts for near in [_near(moment, at, part)]
+    ]
     found = [row for _, rows in parts for row in rows]
-    said = list(at.store.messages(intersect(at.visible, talk(at))))
+    said = list(moment.messages(intersect(at.visible, talk(moment, at))))
     inside = {message.id for message in said}
-    closed = closure(at, list(at.store.lookup(event.id for event in found)))
+    closed = closure(moment, at, list(moment.lookup(event.id for event in found)))
     along = [m.id for m in closed if m.id not in inside and contains(at.visible, m.agent_id, m.id)]
-    tokens = [event.tokens for event in map(at.store.event, along) if event is not None]
-    now = subtract(at.visible, talk(at))
-    gone = decide.filter(at, preview.mode, wanted, _span(at, _open(at)), preview.criteria)
+    tokens = [event.tokens for event in map(moment.event, along) if event is not None]
+    now = subtract(at.visible, talk(moment, at))
+    gone = decide.filter(moment, at, preview.mode, wanted, _span(at, _open(moment, at)), preview.criteria)
     return Offer(
         preview.event_id,
         preview.mode,
@@ -162,8 +164,8 @@ def described(at: Standing, preview: Preview, ids: Collection[int] | None = None
         Size(len(found), sum(event.tokens for event in found)),
         tuple(along),
         sum(tokens),
-        at.store.size(now),
-        at.store.size(subtract(now, gone.ranges)),
+        moment.size(now),
+        moment.size(subtract(now, gone.ranges)),
     )
 
 
@@ -185,10 +187,10 @@ def look(agent: "Agent", criteria: str | None, asking: Asking, *, actor: str, lo
     The agent's model judges; with `local`, words do. Raises CommandError if no planning conversation is open, and as
     `matched`.
     """
-    open_one = _open(agent.standing())
+    open_one = _open(moment, agent.standing())
     criteria = criteria or open_one.criteria
     at = agent.standing()
-    candidates = Candidates(at.store, subtract(at.visible, talk(at)))
+    candidates = Candidates(moment, subtract(at.visible, talk(moment, at)))
     ids = matched(agent, criteria, open_one.mode, candidates, asking.progress, local=local)
     wanted = frozenset(ids)
     parts = ranges(candidates.rows, ids, candidates.read)
@@ -213,13 +215,13 @@ def preview(agent: "Agent", asking: Asking = NOBODY) -> Result:
     except (FoldmarkError, KeyboardInterrupt):
         _give_up(agent)
         raise
-    open_one = _open(agent.standing())
+    open_one = _open(moment, agent.standing())
     data = {"planning": open_one.first, "mode": open_one.mode, "criteria": open_one.criteria}
     if not found.matches:
         _give_up(agent)
         return Result("\n".join([nothing(open_one.criteria), *([told] if told else [])]), None, {**data, "offer": None})
     with agent.batch():
-        offered_now = open_offer(agent.standing())
+        offered_now = open_offer(moment, agent.standing())
         assert offered_now is not None
         # The model sees it if the talk goes on in a chat.
         agent.append("user", f"[Foldmark: this is what was offered.]\n{offered_now.shown(())}", actor="system")
@@ -249,7 +251,7 @@ def answered(agent: "Agent", text: str) -> Result | None:
 
     Raises CommandError for ranges that were not offered.
     """
-    preview = offer(agent.standing())
+    preview = offer(moment, agent.standing())
     if preview is None:
         return None
     numbers = chosen(text, len(preview.parts))
@@ -259,8 +261,8 @@ def answered(agent: "Agent", text: str) -> Result | None:
         agent.end_turn(interrupted=True)
         agent.append("user", text)
         if numbers is None and is_no(text):
-            span = _span(agent.standing(), _open(agent.standing()))
-            done = _cancelled(agent, lambda at: decide.filter(at, "forget", (), span, None), "human")
+            span = _span(agent.standing(), _open(moment, agent.standing()))
+            done = _cancelled(agent, lambda at: decide.filter(moment, at, "forget", (), span, None), "human")
         else:
             done = _applied(agent, preview, _ids(preview, numbers), "human")
         agent.end_turn()
@@ -273,7 +275,7 @@ def agree(agent: "Agent", offer_id: int, choice: str | None = None) -> Result:
     Raises CommandError if it is not open, or for another choice.
     """
     with agent.batch():
-        preview = _offered(agent.standing(), offer_id)
+        preview = _offered(moment, agent.standing(), offer_id)
         agent.end_turn(interrupted=True)
         numbers = chosen(choice, len(preview.parts)) if choice is not None else None
         if choice is not None and numbers is None and not is_yes(choice):
@@ -284,10 +286,14 @@ def agree(agent: "Agent", offer_id: int, choice: str | None = None) -> Result:
 def cancel(agent: "Agent", *, actor: str = "human", reason: str | None = None) -> Result:
     """End the open planning conversation; nothing is forgotten. Raises CommandError if none is open."""
     at = agent.standing()
-    open_one, past = _open(at), passed(at)
+    open_one, past = _open(moment, at), passed(moment, at)
     if past is None:
-        return _cancelled(agent, lambda at: decide.filter(at, "forget", (), _span(at, open_one), None), actor, reason)
-    return _cancelled(agent, lambda at: decide.ended_before(at, *past), actor, reason)  # what was said past it stays
+        return _cancelled(
+            agent, lambda at: decide.filter(moment, at, "forget", (), _span(at, open_one), None), actor, reason
+        )
+    return _cancelled(
+        agent, lambda at: decide.ended_before(moment, at, *past), actor, reason
+    )  # what was said past it stays
 
 
 def _cancelled(agent: "Agent", decision: Callable[[Standing], Filter], actor: str, reason: str | None = None) -> Result:
@@ -298,11 +304,11 @@ def _cancelled(agent: "Agent", decision: Callable[[Standing], Filter], actor: st
 def applied(agent: "Agent", ids: Collection[int], *, actor: str) -> Receipt:
     """Record the filter that the open planning conversation led to, for ids of its preview. The talk leaves with it."""
     at = agent.standing()
-    open_one = _open(at)
+    open_one = _open(moment, at)
     preview = open_one.preview
     assert preview is not None
     return agent.operate(
-        lambda at: decide.filter(at, preview.mode, ids, _span(at, open_one), preview.criteria), actor=actor
+        lambda at: decide.filter(moment, at, preview.mode, ids, _span(at, open_one), preview.criteria), actor=actor
     )
 
 
@@ -329,20 +335,20 @@ def _ids(preview: Preview, numbers: Sequence[int] | None) -> tuple[int, ...]:
     return preview.ids if numbers is None else tuple(id for number in numbers for id in parts[number - 1])
 
 
-def _offered(at: Standing, offer_id: int) -> Preview:
+def _offered(moment: Snapshot, at: Standing, offer_id: int) -> Preview:
     """The preview that an offer's id names. Raises CommandError if it is not open."""
-    preview = offer(at)
+    preview = offer(moment, at)
     if preview is not None and preview.event_id == offer_id:
         return preview
     if preview is not None:
         raise CommandError(f"offer {offer_id} is not open, but {preview.event_id} is: `/agree {preview.event_id}`")
-    over = offered(at) is not None or planning(at) is not None
+    over = offered(moment, at) is not None or planning(moment, at) is not None
     why = "; it was good for the next message, and until the context changed" if over else ""
     raise CommandError(f"offer {offer_id} is not open{why}. `/forget CRITERIA` or `/remember CRITERIA` makes a new one")
 
 
-def _open(at: Standing) -> Planning:
-    open_one = planning(at)
+def _open(moment: Snapshot, at: Standing) -> Planning:
+    open_one = planning(moment, at)
     if open_one is None:
         if at.fold.leaving is not None and at.fold.closing is not None:
             raise CommandError(
@@ -358,11 +364,11 @@ def _span(at: Standing, open_one: Planning) -> tuple[int, int | None]:
     return open_one.first, None if at.record.open_turn is not None else at.newest
 
 
-def _near(at: Standing, part: Sequence[int]) -> Candidates:
+def _near(moment: Snapshot, at: Standing, part: Sequence[int]) -> Candidates:
     """The messages between the first and the last of a range that are still in the context."""
     agents = {segment.agent for segment in at.visible}
     spans = [Segment(agent, min(part), max(part)) for agent in sorted(agents)]
-    return Candidates(at.store, intersect(at.visible, spans))
+    return Candidates(moment, intersect(at.visible, spans))
 
 
 def _range(each: MatchRange) -> str:

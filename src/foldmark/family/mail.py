@@ -57,7 +57,7 @@ def deliver(agent: Agent) -> Delivery | None:
         raise CommandError(f"{end.told}; it gets no mail any more")
     if not store.unread_count(agent.id):
         return None
-    not_while_planning(agent.standing(), "the mail would leave the context with it; it waits")
+    not_while_planning(moment, agent.standing(), "the mail would leave the context with it; it waits")
     with agent.batch():
         mail = tuple(store.unread(agent.id))
         if not mail:

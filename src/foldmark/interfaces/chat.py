@@ -183,7 +183,7 @@ class _Chat:
     def asks(self) -> None:
         """Put the offer that is open into the prompt."""
         with suppress(FoldmarkError):  # it was told already
-            self._keyboard.asked = "" if self.broken else question(self.agent.standing())
+            self._keyboard.asked = "" if self.broken else question(moment, self.agent.standing())
 
     def settle(self) -> None:
         """Wait for the agents that still work; Ctrl-C ends them."""
@@ -209,7 +209,7 @@ class _Chat:
         if REGISTRY.interrupts(line):
             running = self._running is not None
             self._interrupt()
-            if running and planning(self.agent.standing()) is None:
+            if running and planning(moment, self.agent.standing()) is None:
                 return  # what streamed was all that there was to end
         self.agent.context()
         result = self.agent.do(line, asking=self.notices.asking(self.agent))
@@ -248,10 +248,10 @@ class _Chat:
         already."""
         self.agent.context()  # takes note of what others have appended
         at = self.agent.standing()
-        if text is not None and at.record.open_turn is None and text == unanswered_text(at):
+        if text is not None and at.record.open_turn is None and text == unanswered_text(moment, at):
             text = None
         # What makes room again has to be agreed: a planning conversation goes on, with nothing else in its requests.
-        if planning(at) is None and self._is_full():
+        if planning(moment, at) is None and self._is_full():
             print(fitted(FULL))
         else:
             self._answered(text)

@@ -54,7 +54,7 @@ class _Demo:
         self.tell("... and go back. The two turns leave the context; the checkpoint stays.")
         self.foldmark("do", "notes", "/rewind BEFORE_PLUGINS")
         self.tell("Changed your mind? Every operation can be taken back, in any order.")
-        rewind = self.of_notes(lambda notes: operations(notes.standing())[-1].event.id)
+        rewind = self.of_notes(lambda notes: operations(moment, notes.standing())[-1].event.id)
         self.foldmark("do", "notes", f"/restore {rewind}")
         self.tell("Delegate: mark, say the goal, fork from the mark.")
         self.foldmark("do", "notes", "/mark RESEARCH")

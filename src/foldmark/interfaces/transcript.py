@@ -28,8 +28,8 @@ def last_turns(agent: Agent, edge: Edge) -> str:
     room = max(1, os.get_terminal_size().lines - BESIDE)
     at = agent.standing()
     shown: list[str] = []
-    for turn in reversed(newest_turns(islice(at.store.messages(at.visible, newest_first=True), room), room)):
-        lines = _turn(turn, snapshots(at, turn.messages))
+    for turn in reversed(newest_turns(islice(moment.messages(at.visible, newest_first=True), room), room)):
+        lines = _turn(turn, snapshots(moment, at, turn.messages))
         if shown and len(shown) + len(lines) > room:
             break
         if len(lines) > room:

@@ -71,7 +71,7 @@ class Context:
         self.agent_id, self.at, self.size = fold.agent, standing.newest, standing.size
         self.marks, self.pins, self.evicted = dict(fold.marks), fold.pins, dict(fold.evicted)
         self._standing, self.ranges = standing, standing.visible
-        self.messages = Messages(standing.store, self.ranges, standing.size.messages)
+        self.messages = Messages(moment, self.ranges, standing.size.messages)
 
     @once
     def segments(self) -> Segments:

@@ -22,10 +22,10 @@ def save(agent: "Agent", content: str, tags: Iterable[str], actor: str) -> Memo:
     return memo
 
 
-def known(store: Snapshot, memo_id: int) -> Memo:
+def known(moment: Snapshot, memo_id: int) -> Memo:
     """The memo with this id. Raises CommandError."""
-    memo = store.memo(memo_id) if 0 < memo_id < END else None
+    memo = moment.memo(memo_id) if 0 < memo_id < END else None
     if memo is None:
-        newest = listing(each.id for each in store.memos(5))
+        newest = listing(each.id for each in moment.memos(5))
         raise CommandError(f"there is no memo {memo_id}; {f'the newest: {newest}' if newest else 'there is none yet'}")
     return memo

@@ -39,10 +39,12 @@ class Operable(Readable):
 
     def end_planning(self, *, created_at: str | datetime | None = None) -> int | None:
         """End a planning conversation that a person has talked past, just before that message; the operation's id."""
-        past = passed(self.standing())
+        past = passed(moment, self.standing())
         if past is None:
             return None
-        return self.operate(lambda at: decide.ended_before(at, *past), actor="system", created_at=created_at).event_id
+        return self.operate(
+            lambda at: decide.ended_before(moment, at, *past), actor="system", created_at=created_at
+        ).event_id
 
     def apply_filter(
         self,
@@ -119,8 +121,8 @@ class Operable(Readable):
         fold = self._after(at.fold, event_id, operation)
         seen = subtract(until(fold.segments, at.newest), erasing)
         changed = change(at.visible, seen, at.size, self._store.size)
-        out, back = results_changed(at, fold, seen)
-        prefix = cached_prefix(at, seen, [*out, *back])
+        out, back = results_changed(moment, at, fold, seen)
+        prefix = cached_prefix(moment, at, seen, [*out, *back])
         evicted, whole = (Size(len(each), _tokens(each)) for each in (out, back))
         thoughts = Thoughts()
         if at.config.provider != "offline" and codec.operation_kind(operation) not in BESIDE_KINDS:
@@ -143,7 +145,7 @@ class Operable(Readable):
         with self.batch():
             if self.open_turn == turn_id:
                 self.end_turn(interrupted=True)
-            erasure = erasable(self.standing(), turn_id)
+            erasure = erasable(moment, self.standing(), turn_id)
             receipt = self.operate(lambda _: Redact(turn_id), actor=actor, erasing=erasure.ranges, reason=reason)
             self._erase(erasure, receipt.event_id)
         return receipt.after(self.standing().size)

@@ -10,7 +10,7 @@ from operator import itemgetter
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import DamagedError
 from foldmark.core.events import Filter, Operation, PlanningEnded
-from foldmark.core.ports import Store
+from foldmark.core.ports import Snapshot, Store
 from foldmark.core.segments import END, Segment
 from foldmark.request.planning import ends
 
@@ -36,12 +36,12 @@ class Planned:
         return at > 0 and event_id <= mine[at - 1][1]
 
 
-def spans(store: Store, agent_id: str) -> tuple[_Span, ...]:
+def spans(moment: Snapshot, agent_id: str) -> tuple[_Span, ...]:
     """Return the planning conversations of an agent in order as (first, last) event ids; an open one reaches `END`."""
-    if not store.has_planned(agent_id):
+    if not moment.has_planned(agent_id):
         return ()
-    recorded: list[tuple[int, Operation | int]] = list(_beginnings(store, agent_id))
-    recorded += [(event.id, operation_of(event)) for event in store.operations(agent_id)]
+    recorded: list[tuple[int, Operation | int]] = list(_beginnings(moment, agent_id))
+    recorded += [(event.id, operation_of(event)) for event in moment.operations(agent_id)]
     found: dict[int, int] = {}
     goes_on: int | None = None
     for at, each in sorted(recorded, key=itemgetter(0)):
@@ -59,9 +59,9 @@ def spans(store: Store, agent_id: str) -> tuple[_Span, ...]:
     return tuple(sorted(found.items()))
 
 
-def _beginnings(store: Store, agent_id: str) -> Iterator[tuple[int, int]]:
+def _beginnings(moment: Snapshot, agent_id: str) -> Iterator[tuple[int, int]]:
     """The events that record where a planning conversation begins or goes on, each with the id of its first message."""
-    for id in store.of_kind("command", (Segment(agent_id, 1, END),)):
-        event = store.event(id)
+    for id in moment.of_kind("command", (Segment(agent_id, 1, END),)):
+        event = moment.event(id)
         if event is not None and (began := (event.data or {}).get("planning")):
             yield id, began["first"]

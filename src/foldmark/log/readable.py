@@ -51,7 +51,7 @@ class Readable(Timeline):
         config = at.config
         own = config.model.partition("/")
         provider, model = provider or own[0], model or own[2] or provider or own[0]
-        known, planned = self.log.model_named(f"{provider}/{model}"), talk(at)
+        known, planned = self.log.model_named(f"{provider}/{model}"), talk(moment, at)
         window, output = known.window, known.answer
         full = is_ephemeral(whole(at, provider, model), window)
         if at.fold.leaving is not None:
@@ -74,7 +74,7 @@ class Readable(Timeline):
         at, there = self.standing() if at is None else at, self.log.tools()
         config = at.config
         if (wanted := config.tools) != "all":
-            names = {*wanted.split(", "), *(["filter_context"] if talk(at) else [])}
+            names = {*wanted.split(", "), *(["filter_context"] if talk(moment, at) else [])}
             there = [spec for spec in there if spec.name in names]
         commands = config.model_commands
         if commands == "none":

@@ -165,9 +165,9 @@ class Timeline:
         at, call_id = self.standing(), self.log.secrets.hidden(codec.well_formed(call_id))
         turn = at.record.open_turn
         waiting = None if turn is None else self._store.waiting_call(self.id, turn, call_id)
-        call, answered = (waiting, False) if waiting else awaiting(at, call_id)
-        if call is not None and not shown(at, call, waits=waiting is not None):
-            told = notice(at, call, call_id, codec.well_formed(text))
+        call, answered = (waiting, False) if waiting else awaiting(moment, at, call_id)
+        if call is not None and not shown(moment, at, call, waits=waiting is not None):
+            told = notice(moment, at, call, call_id, codec.well_formed(text))
             return self._append("user", told, None, created_at, actor="system")
         data = {**(data or {}), "call_id": call_id, **({"is_error": True} if is_error else {})}
         answers = call.id if call and not answered else None

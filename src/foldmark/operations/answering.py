@@ -1,26 +1,27 @@
 """Which call a result answers, and whether that call is still shown [SPEC 3]."""
 
+from foldmark.core.ports import Snapshot
 from foldmark.core.segments import Segment, contains
 from foldmark.core.turns import Message
 from foldmark.request.planning import talk
 from foldmark.request.standing import Standing
 
 
-def shown(at: Standing, call: Message, *, waits: bool) -> bool:
+def shown(moment: Snapshot, at: Standing, call: Message, *, waits: bool) -> bool:
     """Whether a call is in the context, or in the planning conversation that ends with this turn.
 
     One that still `waits` for its result in the open turn was not erased, and need not be looked for.
     """
-    if at.fold.leaving is not None and contains(talk(at), call.agent_id, call.id):
+    if at.fold.leaving is not None and contains(talk(moment, at), call.agent_id, call.id):
         return True
-    return contains(at.fold.segments, call.agent_id, call.id) and (waits or _there(at, call))
+    return contains(at.fold.segments, call.agent_id, call.id) and (waits or _there(moment, at, call))
 
 
-def awaiting(at: Standing, call_id: str) -> tuple[Message | None, bool]:
+def awaiting(moment: Snapshot, at: Standing, call_id: str) -> tuple[Message | None, bool]:
     """The newest call with this id in the lineage that has got no result, erased or not, or else the newest; and
     whether that is answered."""
     newest: Message | None = None
-    lineage, store = at.lineage, at.store
+    lineage, store = at.lineage, moment
     for agent_id in dict.fromkeys((at.record.id, *(segment.agent for segment in reversed(lineage)))):
         for call in store.calls(agent_id, call_id):
             if not contains(lineage, call.agent_id, call.id):
@@ -31,5 +32,5 @@ def awaiting(at: Standing, call_id: str) -> tuple[Message | None, bool]:
     return newest, newest is not None
 
 
-def _there(at: Standing, call: Message) -> bool:
-    return at.store.size((Segment(call.agent_id, call.id, call.id),)).messages > 0
+def _there(moment: Snapshot, at: Standing, call: Message) -> bool:
+    return moment.size((Segment(call.agent_id, call.id, call.id),)).messages > 0

@@ -25,6 +25,7 @@ from foldmark.core.events import (
     Unpin,
 )
 from foldmark.core.native import begins, in_place_newest_first
+from foldmark.core.ports import Snapshot
 from foldmark.core.replay import Recorded, recorded, taken_back
 from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal, subtract
 from foldmark.core.turns import Message, newest_turns, settle
@@ -40,7 +41,7 @@ from foldmark.request.exchanges import (
     until_next,
 )
 from foldmark.request.planning import not_while_planning
-from foldmark.request.standing import Standing
+from foldmark.request.standing import Standing, of_kind, state_of
 
 SPAN = ".."
 """Stands between the ends of a span."""
@@ -58,57 +59,57 @@ def mark(at: Standing, name: str | None) -> Mark:
     return Mark(name)
 
 
-def rewind(at: Standing, name: str | None) -> Rewind:
+def rewind(moment: Snapshot, at: Standing, name: str | None) -> Rewind:
     """A cut at a mark, by default the newest."""
-    name, mark_id, position = _marked(at, name)
-    return Rewind(name, mark_id, position, summaries_before(at, position))
+    name, mark_id, position = _marked(moment, at, name)
+    return Rewind(name, mark_id, position, summaries_before(moment, at, position))
 
 
-def fork(at: Standing, name: str | None, child: str) -> Fork:
+def fork(moment: Snapshot, at: Standing, name: str | None, child: str) -> Fork:
     """The birth of `child`: with a mark it starts from what lies after it, without one from everything and the
     scratchpad. The exchange that is still open stays behind, with its text."""
-    not_while_planning(at, "no child should inherit it")
+    not_while_planning(moment, at, "no child should inherit it")
     start, position, scratchpad = at.visible, None, None
     if name is None:
         scratchpad = at.scratchpad
     else:
-        name, _, position = _marked(at, name)
-        start = behind(at, position)
-    for exchange in still_open(at):
-        start = subtract(start, ranges_of(at, at.store.lookup((exchange.first, *exchange.members))))
-    pins = tuple(pin for pin in at.fold.pins if _shows(at, start, pin))
-    evicted = tuple(m.id for m in at.store.lookup(sorted(at.fold.evicted)) if contains(start, m.agent_id, m.id))
+        name, _, position = _marked(moment, at, name)
+        start = behind(moment, at, position)
+    for exchange in still_open(moment, at):
+        start = subtract(start, ranges_of(moment, at, moment.lookup((exchange.first, *exchange.members))))
+    pins = tuple(pin for pin in at.fold.pins if _shows(moment, at, start, pin))
+    evicted = tuple(m.id for m in moment.lookup(sorted(at.fold.evicted)) if contains(start, m.agent_id, m.id))
     return Fork(child, start, name, position, pins, evicted, at.settings, scratchpad)
 
 
-def drop(at: Standing, wanted: Iterable[int | tuple[int, int]]) -> Drop:
+def drop(moment: Snapshot, at: Standing, wanted: Iterable[int | tuple[int, int]]) -> Drop:
     """Whole turns of the lineage, each named by its id, or a range of ids (first, last) by those in it that show
     something."""
     wanted = list(wanted)
-    found = _turns(at, [each for each in wanted if not isinstance(each, tuple)])
+    found = _turns(moment, at, [each for each in wanted if not isinstance(each, tuple)])
     for each in wanted:
         if isinstance(each, tuple):
-            found |= _between(at, *each)
+            found |= _between(moment, at, *each)
     if not found:
-        raise CommandError(f"no turn was named; {_newest_turns(at)}")
+        raise CommandError(f"no turn was named; {_newest_turns(moment, at)}")
     first, *others = sorted(found)
-    ranges, widened = _whole(at, [message for turn in (first, *others) for message in found[turn]])
+    ranges, widened = _whole(moment, at, [message for turn in (first, *others) for message in found[turn]])
     return Drop(first, ranges, widened, tuple(others))
 
 
-def undo(at: Standing) -> Undo:
+def undo(moment: Snapshot, at: Standing) -> Undo:
     """The turn of the newest visible message."""
-    for message in in_place_newest_first(at.store.messages(at.visible, newest_first=True)):
+    for message in in_place_newest_first(moment.messages(at.visible, newest_first=True)):
         if message.kind == "summary":
             raise CommandError(f"the newest turn is a summary; `/restore {message.id}` brings back what it stands for")
         if message.turn_id is not None:
-            return Undo(message.turn_id, *_whole(at, _turns(at, [message.turn_id])[message.turn_id]))
+            return Undo(message.turn_id, *_whole(moment, at, _turns(moment, at, [message.turn_id])[message.turn_id]))
     raise CommandError("there is no turn to undo: the context is empty. `/restore ID` takes back an operation.")
 
 
-def restore(at: Standing, target: int, is_back: Callable[[int], bool]) -> Restore:
+def restore(moment: Snapshot, at: Standing, target: int, is_back: Callable[[int], bool]) -> Restore:
     """Taking back an operation of this agent that counts; `is_back` says of one whether it is taken back already."""
-    event = at.store.event(target) if target < END else None
+    event = moment.event(target) if target < END else None
     if event is None:
         wrong = f"there is no event {target}"
     elif event.agent_id != at.record.id:
@@ -121,13 +122,13 @@ def restore(at: Standing, target: int, is_back: Callable[[int], bool]) -> Restor
         wrong = f"operation {target} is taken back already"
     else:
         return Restore(target)
-    there_are = recorded(at.store.operations(at.record.id))
+    there_are = recorded(moment.operations(at.record.id))
     raise CommandError(f"{wrong}; {_restorable(there_are, taken_back(there_are))}")
 
 
-def pin(at: Standing, turn_id: int) -> Pin:
+def pin(moment: Snapshot, at: Standing, turn_id: int) -> Pin:
     """A turn that something is visible of."""
-    _turns(at, [turn_id])
+    _turns(moment, at, [turn_id])
     if turn_id in at.fold.pins:
         raise CommandError(f"turn {turn_id} is pinned already; {_pinned(at)}")
     return Pin(turn_id)
@@ -140,48 +141,48 @@ def unpin(at: Standing, turn_id: int) -> Unpin:
     return Unpin(turn_id)
 
 
-def summary(at: Standing, name: str | None) -> Summary:
+def summary(moment: Snapshot, at: Standing, name: str | None) -> Summary:
     """What a summary stands for: what is visible after a mark, in a span as in `12..M`, or everything; not the exchange
     that is still open."""
     if name is not None and name not in at.fold.marks and SPAN in name:
-        return _spanned(at, name)
+        return _spanned(moment, at, name)
     ranges = at.visible
     if name is not None:
-        name, _, position = _marked(at, name)
-        ranges = behind(at, position)
-    ranges = _without_open(at, ranges)
-    if not at.store.size(ranges).messages:
+        name, _, position = _marked(moment, at, name)
+        ranges = behind(moment, at, position)
+    ranges = _without_open(moment, at, ranges)
+    if not moment.size(ranges).messages:
         raise CommandError(f"there is nothing {f'after mark {name!r} ' if name else ''}to summarize")
-    state = at.state
-    ranges = _reaching(at, ranges)
+    state = state_of(moment, at)
+    ranges = _reaching(moment, at, ranges)
     return Summary(ranges, name, state.content if state else None)
 
 
-def _without_open(at: Standing, ranges: Segments) -> Segments:
-    for exchange in still_open(at):
-        ranges = subtract(ranges, ranges_of(at, at.store.lookup((exchange.first, *exchange.members))))
+def _without_open(moment: Snapshot, at: Standing, ranges: Segments) -> Segments:
+    for exchange in still_open(moment, at):
+        ranges = subtract(ranges, ranges_of(moment, at, moment.lookup((exchange.first, *exchange.members))))
     return ranges
 
 
-def _spanned(at: Standing, span: str) -> Summary:
+def _spanned(moment: Snapshot, at: Standing, span: str) -> Summary:
     """A summary of what stands between two marks or messages, both left out for the beginning and the end.
 
     A summary among it goes by where it stands, and what that stands for is replaced with it. The state block goes on
     with the new one only if it was in the span: a later one stays in force by itself.
     """
-    first, last = _bounds(at, span)
+    first, last = _bounds(moment, at, span)
     agents = {segment.agent for segment in at.visible}
     ranges = intersect(at.visible, [Segment(agent, first, last) for agent in agents])
-    summaries = [event for each in at.store.of_kind("summary", at.visible) if (event := at.store.event(each))]
+    summaries = [event for each in moment.of_kind("summary", at.visible) if (event := moment.event(each))]
     apart = [Segment(each.agent_id, each.id, each.id) for each in summaries]
     inside = [each for each in summaries if first <= begins(each) <= last]
     ranges = normal((*subtract(ranges, apart), *(Segment(each.agent_id, each.id, each.id) for each in inside)))
-    named = [Message(e.id, e.agent_id, e.turn_id, e.kind, e.answers) for e in at.store.messages(ranges)]
-    whole, widened = _whole(at, named)
-    ranges = _without_open(at, whole)
-    if not at.store.size(intersect(at.visible, ranges)).messages:
+    named = [Message(e.id, e.agent_id, e.turn_id, e.kind, e.answers) for e in moment.messages(ranges)]
+    whole, widened = _whole(moment, at, named)
+    ranges = _without_open(moment, at, whole)
+    if not moment.size(intersect(at.visible, ranges)).messages:
         raise CommandError(f"nothing of {span} can be summarized: nothing in it is visible, or its calls go on")
-    state = at.state
+    state = state_of(moment, at)
     carried = state is not None and contains(ranges, state.agent_id, state.id)
     before = [segment for each in inside for segment in _as_summary(each).ranges]
     return Summary(normal((*ranges, *before)), None, state.content if state and carried else None, None, span, widened)
@@ -193,72 +194,77 @@ def _as_summary(event: Event) -> Summary:
     return operation
 
 
-def _bounds(at: Standing, span: str) -> tuple[int, int]:
+def _bounds(moment: Snapshot, at: Standing, span: str) -> tuple[int, int]:
     """The ids from and up to that a span names. A mark's name may hold the dots as well."""
     places = [place for place in range(len(span)) if span.startswith(SPAN, place)]
     ways = [(span[:place], span[place + len(SPAN) :]) for place in places]
     known = [way for way in ways if all(not end or end in at.fold.marks or end.isdecimal() for end in way)]
     first, last = (known or ways)[0]
-    begin = _place(at, first, last=False) if first else 1
-    end = _place(at, last, last=True) if last else at.newest
+    begin = _place(moment, at, first, last=False) if first else 1
+    end = _place(moment, at, last, last=True) if last else at.newest
     if begin > end and first and last:
         raise CommandError(f"a span goes from what comes first to what comes later, unlike {span}")
     return begin, end
 
 
-def _place(at: Standing, name: str, *, last: bool) -> int:
+def _place(moment: Snapshot, at: Standing, name: str, *, last: bool) -> int:
     """The id at which a span begins or ends: behind a mark or before it; at a message, or at the end of the turn that
     it opened."""
     if name in at.fold.marks or not (name.isascii() and name.isdecimal()):
-        return _marked(at, name)[2] + (0 if last else 1)
+        return _marked(moment, at, name)[2] + (0 if last else 1)
     event_id = int(name)
-    event = at.store.event(event_id) if event_id < END else None
+    event = moment.event(event_id) if event_id < END else None
     known = event is not None and event.kind in ROLES and contains(at.lineage, event.agent_id, event_id)
-    if event is None or not known or at.store.erased_by(event_id) is not None:
+    if event is None or not known or moment.erased_by(event_id) is not None:
         raise CommandError(f"there is no message {name[:40]} in this conversation; `/context show` shows ids")
     if event.kind == "summary":
         return begins(event)
-    turn = at.store.turns([event_id])[event_id] if last else []
+    turn = moment.turns([event_id])[event_id] if last else []
     return max([event_id, *(each.id for each in turn if contains(at.lineage, each.agent_id, each.id))])
 
 
 def filter(
-    at: Standing, mode: str, ids: Iterable[int], planning: tuple[int, int | None] | None, criteria: str | None
+    moment: Snapshot,
+    at: Standing,
+    mode: str,
+    ids: Iterable[int],
+    planning: tuple[int, int | None] | None,
+    criteria: str | None,
 ) -> Filter:
     """What `/forget` or `/remember` takes away: the ids named (or all others) and the planning conversation."""
     if mode not in ("forget", "remember"):
         raise CommandError(f"a filter's mode is 'forget' or 'remember', not {mode!r}")
     if not isinstance(criteria, str | None):
         raise CommandError(f"a filter's criteria are a text, not {criteria!r}")
-    named, talk = _named(at, ids), _talk(at, planning)
-    inside = [Message(e.id, e.agent_id, e.turn_id, e.kind, e.answers) for e in at.store.messages(talk)]
+    named, talk = _named(moment, at, ids), _talk(moment, at, planning)
+    inside = [Message(e.id, e.agent_id, e.turn_id, e.kind, e.answers) for e in moment.messages(talk)]
     if mode == "forget":
-        added = closure(at, [*named, *inside])
-        ranges = normal((*ranges_of(at, [*named, *added]), *talk))
+        added = closure(moment, at, [*named, *inside])
+        ranges = normal((*ranges_of(moment, at, [*named, *added]), *talk))
     else:
-        added = closure(at, named)
-        system = at.store.lookup(at.of_kind("system", at.visible))
-        kept = ranges_of(at, [*named, *added, *system])
-        gone = _reaching(at, subtract(at.visible, kept))
-        ranges = normal((*gone, *ranges_of(at, closure(at, inside)), *talk))
-    before = at.store.size(subtract(at.visible, talk)).messages if talk else at.size.messages
-    after = at.store.size(subtract(at.visible, ranges)).messages
+        added = closure(moment, at, named)
+        system = moment.lookup(of_kind(moment, at, "system", at.visible))
+        kept = ranges_of(moment, at, [*named, *added, *system])
+        gone = _reaching(moment, at, subtract(at.visible, kept))
+        ranges = normal((*gone, *ranges_of(moment, at, closure(moment, at, inside)), *talk))
+    before = moment.size(subtract(at.visible, talk)).messages if talk else at.size.messages
+    after = moment.size(subtract(at.visible, ranges)).messages
     return Filter(mode, ranges, criteria, planning, _seen(at, added), before, after)
 
 
-def ended_before(at: Standing, first: int, message_id: int) -> Filter:
+def ended_before(moment: Snapshot, at: Standing, first: int, message_id: int) -> Filter:
     """The end of the planning conversation that began with event `first`, before a message; nothing is forgotten."""
-    last = at.store.message_before(at.record.id, message_id - 1)
-    return filter(at, "forget", (), (first, last.id if last is not None else first), None)
+    last = moment.message_before(at.record.id, message_id - 1)
+    return filter(moment, at, "forget", (), (first, last.id if last is not None else first), None)
 
 
-def _reaching(at: Standing, ranges: Segments) -> Segments:
+def _reaching(moment: Snapshot, at: Standing, ranges: Segments) -> Segments:
     """`ranges` of what is visible, each to just before its agent's next message: something behind the last message may
     be hidden now and not later, and belongs to it [SPEC 3]."""
-    return normal((*ranges, *until_next(at, [(each.agent, each.last) for each in at.store.bounds(ranges)])))
+    return normal((*ranges, *until_next(moment, at, [(each.agent, each.last) for each in moment.bounds(ranges)])))
 
 
-def _marked(at: Standing, name: str | None) -> tuple[str, int, int]:
+def _marked(moment: Snapshot, at: Standing, name: str | None) -> tuple[str, int, int]:
     """A mark's name, its event and the position of a cut there."""
     marks = at.fold.marks
     if name is None:
@@ -268,50 +274,50 @@ def _marked(at: Standing, name: str | None) -> tuple[str, int, int]:
     if name not in marks:
         there_is = f"marks: {listing(marks)}" if marks else "there is no mark yet, `/mark NAME` sets one"
         raise CommandError(f"there is no mark '{name}'; {there_is}")
-    return name, marks[name], _settled(at, marks[name])
+    return name, marks[name], _settled(moment, at, marks[name])
 
 
-def _settled(at: Standing, position: int) -> int:
+def _settled(moment: Snapshot, at: Standing, position: int) -> int:
     """Where a cut at `position` falls. Behind the last result of an exchange it may stand inside another one."""
-    store, own, waiting = at.store, at.record.id, still_open(at)
+    store, own, waiting = moment, at.record.id, still_open(moment, at)
     while True:
         apart = store.lookup(result.answers for result in store.apart_results(own, position) if result.answers)
-        found = exchanges(at, [*calls_before(store, own, position), *apart])
+        found = exchanges(moment, at, [*calls_before(store, own, position), *apart])
         moved = settle(position, found, waiting)
         if moved <= position:
             return moved
         position = moved
 
 
-def _turns(at: Standing, turn_ids: Iterable[int]) -> dict[int, list[Message]]:
+def _turns(moment: Snapshot, at: Standing, turn_ids: Iterable[int]) -> dict[int, list[Message]]:
     """The messages of turns that show something."""
-    found = at.store.turns([turn for turn in turn_ids if turn < END])
+    found = moment.turns([turn for turn in turn_ids if turn < END])
     for turn in turn_ids:
         if not _seen(at, found.get(turn, ())):
-            raise CommandError(f"no turn {turn} is in the context; {_newest_turns(at)}")
+            raise CommandError(f"no turn {turn} is in the context; {_newest_turns(moment, at)}")
     return found
 
 
-def _between(at: Standing, first: int, last: int) -> dict[int, list[Message]]:
+def _between(moment: Snapshot, at: Standing, first: int, last: int) -> dict[int, list[Message]]:
     """The messages of each turn that has an id from `first` to `last` and shows something."""
     if first > last:
         raise CommandError(f"a range of turns goes from the lower id to the higher one, unlike {first}-{last}")
     agents = {segment.agent for segment in at.visible}
-    opened = at.store.opened(tuple(Segment(agent, first, min(last, at.newest)) for agent in sorted(agents)))
-    found = {turn: messages for turn, messages in at.store.turns(opened).items() if _seen(at, messages)}
+    opened = moment.opened(tuple(Segment(agent, first, min(last, at.newest)) for agent in sorted(agents)))
+    found = {turn: messages for turn, messages in moment.turns(opened).items() if _seen(at, messages)}
     if not found:
-        raise CommandError(f"no turn from {first} to {last} is in the context; {_newest_turns(at)}")
+        raise CommandError(f"no turn from {first} to {last} is in the context; {_newest_turns(moment, at)}")
     return found
 
 
-def _newest_turns(at: Standing) -> str:
+def _newest_turns(moment: Snapshot, at: Standing) -> str:
     """The turns that there are, for an error message."""
-    newest = newest_turns(islice(at.store.messages(at.visible, newest_first=True), 200), 6)
+    newest = newest_turns(islice(moment.messages(at.visible, newest_first=True), 200), 6)
     there_is = listing(turn.id for turn in reversed(newest) if turn.id is not None)
     return f"its newest turns: {there_is}" if there_is else "the context is empty"
 
 
-def _whole(at: Standing, messages: Sequence[Message]) -> tuple[Segments, tuple[int, ...]]:
+def _whole(moment: Snapshot, at: Standing, messages: Sequence[Message]) -> tuple[Segments, tuple[int, ...]]:
     """The ranges of all messages of some turns, and what had to be added for no exchange to be parted."""
     ids, answered = {message.id for message in messages}, {message.answers for message in messages}
     # The calls of an exchange are of one turn. So only what is answered, or was asked, elsewhere has to be looked for.
@@ -321,11 +327,11 @@ def _whole(at: Standing, messages: Sequence[Message]) -> tuple[Segments, tuple[i
         if (each.kind == "tool_call" and each.id not in answered)
         or (each.kind == "tool_result" and each.answers not in ids)
     ]
-    added = [message for message in closure(at, parted) if message.id not in ids]
-    return ranges_of(at, [*messages, *added]), _seen(at, added)
+    added = [message for message in closure(moment, at, parted) if message.id not in ids]
+    return ranges_of(moment, at, [*messages, *added]), _seen(at, added)
 
 
-def _named(at: Standing, ids: Iterable[int]) -> list[Message]:
+def _named(moment: Snapshot, at: Standing, ids: Iterable[int]) -> list[Message]:
     """The events with these ids, which must be of this conversation's lineage."""
     if not isinstance(ids, Iterable):
         raise CommandError(f"ids are a list of numbers, not {ids!r}")
@@ -333,7 +339,7 @@ def _named(at: Standing, ids: Iterable[int]) -> list[Message]:
     if wrong := [id for id in asked if not isinstance(id, int) or isinstance(id, bool)]:
         raise CommandError(f"ids are numbers, unlike {listing(map(repr, wrong))}")
     wanted = sorted(set(asked))
-    found = list(at.store.lookup(id for id in wanted if 0 < id < END))
+    found = list(moment.lookup(id for id in wanted if 0 < id < END))
     lineage = at.lineage
     known = {message.id for message in found if contains(lineage, message.agent_id, message.id)}
     if unknown := [id for id in wanted if id not in known]:
@@ -341,7 +347,7 @@ def _named(at: Standing, ids: Iterable[int]) -> list[Message]:
     return found
 
 
-def _talk(at: Standing, planning: tuple[int, int | None] | None) -> Segments:
+def _talk(moment: Snapshot, at: Standing, planning: tuple[int, int | None] | None) -> Segments:
     """The range of the planning conversation; without a last it has no end yet."""
     if planning is None:
         return ()
@@ -356,11 +362,11 @@ def _talk(at: Standing, planning: tuple[int, int | None] | None) -> Segments:
         return (Segment(at.record.id, first, END),)
     if not (isinstance(first, int) and isinstance(last, int) and 0 < first <= last < END):
         raise CommandError(f"planning is (first id, last id), not ({first}, {last})")
-    ends = [event for event in at.store.lookup((first, last)) if contains(at.lineage, event.agent_id, event.id)]
+    ends = [event for event in moment.lookup((first, last)) if contains(at.lineage, event.agent_id, event.id)]
     if len(ends) < 2 or first > last:
         raise CommandError(f"planning is (first id, last id) of this conversation, not ({first}, {last})")
     agents = {segment.agent for segment in at.lineage}
-    behind = until_next(at, [(agent, last) for agent in agents])
+    behind = until_next(moment, at, [(agent, last) for agent in agents])
     return intersect(at.lineage, [Segment(each.agent, first, each.last) for each in behind])
 
 
@@ -374,8 +380,8 @@ def _seen(at: Standing, messages: Iterable[Message]) -> tuple[int, ...]:
     return tuple(message.id for message in messages if contains(visible, message.agent_id, message.id))
 
 
-def _shows(at: Standing, segments: Segments, turn_id: int) -> bool:
-    return bool(at.store.size(intersect(segments, ranges_of(at, at.store.turns([turn_id])[turn_id]))).messages)
+def _shows(moment: Snapshot, at: Standing, segments: Segments, turn_id: int) -> bool:
+    return bool(moment.size(intersect(segments, ranges_of(moment, at, moment.turns([turn_id])[turn_id]))).messages)
 
 
 def _restorable(there_are: Sequence[Recorded], back: frozenset[int]) -> str:

@@ -23,12 +23,12 @@ from foldmark.core.events import (
     Summary,
     Undo,
 )
-from foldmark.core.ports import AgentRecord
+from foldmark.core.ports import AgentRecord, Snapshot
 from foldmark.core.replay import recorded, taken_back
 from foldmark.core.segments import END, contains
 from foldmark.core.wording import one_line
 from foldmark.operations.history import Done, one
-from foldmark.request.standing import Standing
+from foldmark.request.standing import Standing, latest
 
 
 class Explanation(Struct, frozen=True):
@@ -44,35 +44,35 @@ class Explanation(Struct, frozen=True):
     did: Done | None = None
 
 
-def explain(at: Standing, event_id: int) -> Explanation:
+def explain(moment: Snapshot, at: Standing, event_id: int) -> Explanation:
     """Why event `event_id` is in this agent's context or not, and what it did if it is an operation of its lineage.
 
     Raises CommandError for an id that there is not.
     """
-    found = _explain(at, event_id)
+    found = _explain(moment, at, event_id)
     if found.event.kind in OPERATION_KINDS and found.reason not in ("elsewhere", "not inherited"):
-        return replace(found, did=one(at, found.event))
+        return replace(found, did=one(moment, at, found.event))
     return found
 
 
-def _explain(at: Standing, event_id: int) -> Explanation:
-    event = at.store.event(event_id) if 0 < event_id < END else None
+def _explain(moment: Snapshot, at: Standing, event_id: int) -> Explanation:
+    event = moment.event(event_id) if 0 < event_id < END else None
     if event is None:
         raise CommandError(f"there is no event {event_id}; `/message list` shows turns, `/context show` what is sent")
-    by = at.store.erased_by(event_id)
+    by = moment.erased_by(event_id)
     if by is not None:
         text = f"its content was erased by a {by.actor} at {by.created_at[:19]}Z (event {by.id}), for good"
         return Explanation(event, False, "erased", text, (by,))
     if not contains(at.lineage, event.agent_id, event_id):
-        return _elsewhere(at, event)
+        return _elsewhere(moment, at, event)
     visible = contains(at.visible, event.agent_id, event_id)
     if event.kind not in ROLES and (visible or event.kind != "state"):
-        return Explanation(event, False, *_metadata(at, event))
+        return Explanation(event, False, *_metadata(moment, at, event))
     if visible and event_id in at.fold.evicted:
-        return _evicted(at, event)
+        return _evicted(moment, at, event)
     if visible:
         return Explanation(event, True, "visible", "no operation in force takes it out")
-    because = _keeping_out(at, event)
+    because = _keeping_out(moment, at, event)
     again = " and ".join(f"/restore {each.id}" for each in because)
     text = f"taken out by {_named(because)}; {again} would bring it back"
     return Explanation(event, False, "operation", text, tuple(because))
@@ -87,9 +87,9 @@ def _named(because: Iterable[Event]) -> str:
     )
 
 
-def _evicted(at: Standing, event: Event) -> Explanation:
+def _evicted(moment: Snapshot, at: Standing, event: Event) -> Explanation:
     """Why a placeholder is sent of a visible result."""
-    because = _in_force(at, lambda _, operation: isinstance(operation, Evict) and event.id in operation.results)
+    because = _in_force(moment, at, lambda _, operation: isinstance(operation, Evict) and event.id in operation.results)
     if not because:
         text = "evicted before this agent was forked; only its parent can take that back"
         return Explanation(event, True, "evicted", text)
@@ -98,13 +98,13 @@ def _evicted(at: Standing, event: Event) -> Explanation:
     return Explanation(event, True, "evicted", text, tuple(because))
 
 
-def _metadata(at: Standing, event: Event) -> tuple[str, str]:
+def _metadata(moment: Snapshot, at: Standing, event: Event) -> tuple[str, str]:
     """The reason and the text of an event that is no message."""
     match event.kind:
         case "state":
-            newest, what = at.latest("state", at.visible), "state block"
+            newest, what = latest(moment, at, "state", at.visible), "state block"
         case "scratchpad" if event.agent_id == at.record.id:
-            newest, what = at.latest("scratchpad"), "scratchpad"
+            newest, what = latest(moment, at, "scratchpad"), "scratchpad"
         case "window_summary":
             text = "a summary of what the window has passed: sent while it is true and the window begins behind it"
             return "metadata", text
@@ -117,31 +117,31 @@ def _metadata(at: Standing, event: Event) -> tuple[str, str]:
     return "metadata", f"a newer {what}, event {newest.id}, is in force"
 
 
-def _elsewhere(at: Standing, event: Event) -> Explanation:
+def _elsewhere(moment: Snapshot, at: Standing, event: Event) -> Explanation:
     record: AgentRecord | None = at.record
     while record is not None and record.parent is not None:
         if record.parent == event.agent_id:
-            return Explanation(event, False, "not inherited", _not_inherited(at, record, event))
-        record = at.store.agent(record.parent)
+            return Explanation(event, False, "not inherited", _not_inherited(moment, at, record, event))
+        record = moment.agent(record.parent)
     text = f"it belongs to agent {event.agent_id[:8]}, and agents never see each other's events"
     return Explanation(event, False, "elsewhere", text)
 
 
-def _not_inherited(at: Standing, child: AgentRecord, event: Event) -> str:
+def _not_inherited(moment: Snapshot, at: Standing, child: AgentRecord, event: Event) -> str:
     """Why an event of the parent of `child`, which is this agent or above it, was not handed down to this agent."""
     if event.id > child.fork_event:
         who = "this agent" if child.id == at.record.id else f"agent {child.id[:8]}, above this one,"
         return f"{who} was forked before it, with event {child.fork_event}; nothing later is handed down"
-    born = at.store.event(at.record.fork_event)
+    born = moment.event(at.record.fork_event)
     operation = operation_of(born) if born else None
     mark = operation.mark if isinstance(operation, Fork) else None
     whole = "what its parent showed then" if mark is None else f"what its parent showed then behind mark '{mark}'"
     return f"this agent was forked without it: its start holds {whole}, and this was not among it"
 
 
-def _in_force(at: Standing, wanted: Callable[[int, Operation], bool]) -> list[Event]:
+def _in_force(moment: Snapshot, at: Standing, wanted: Callable[[int, Operation], bool]) -> list[Event]:
     """The agent's operations in force that are `wanted`, by their id and what they say."""
-    operations = at.store.operations(at.record.id)
+    operations = moment.operations(at.record.id)
     pairs = recorded(operations)
     back = taken_back(pairs)
     return [
@@ -151,10 +151,10 @@ def _in_force(at: Standing, wanted: Callable[[int, Operation], bool]) -> list[Ev
     ]
 
 
-def _keeping_out(at: Standing, event: Event) -> list[Event]:
-    found = _in_force(at, lambda event_id, operation: _takes_out(at, event_id, operation, event))
+def _keeping_out(moment: Snapshot, at: Standing, event: Event) -> list[Event]:
+    found = _in_force(moment, at, lambda event_id, operation: _takes_out(moment, at, event_id, operation, event))
     # A summary is a message as well: taken back, its own text leaves with it.
-    operations = at.store.operations(at.record.id)
+    operations = moment.operations(at.record.id)
     pairs = recorded(operations)
     back = taken_back(pairs)
     if event.id in back:
@@ -167,14 +167,14 @@ def _restores(operation: Operation, event: Event) -> bool:
     return isinstance(operation, Restore) and operation.target == event.id
 
 
-def _takes_out(at: Standing, id: int, operation: Operation, event: Event) -> bool:
+def _takes_out(moment: Snapshot, at: Standing, id: int, operation: Operation, event: Event) -> bool:
     match operation:
         case Clear():
             return event.id < id
         case Rewind(position=position, kept=kept):
             return event.agent_id == at.record.id and position < event.id <= id and event.id not in kept
         case Filter(ranges=ranges, planning=(_, None)):
-            end = _closed(at, id)
+            end = _closed(moment, at, id)
             return event.id <= end and contains(ranges, event.agent_id, event.id)
         case Filter(ranges=ranges) | Drop(ranges=ranges) | Undo(ranges=ranges) | Summary(ranges=ranges):
             return contains(ranges, event.agent_id, event.id)
@@ -182,9 +182,9 @@ def _takes_out(at: Standing, id: int, operation: Operation, event: Event) -> boo
             return False
 
 
-def _closed(at: Standing, filter_id: int) -> int:
+def _closed(moment: Snapshot, at: Standing, filter_id: int) -> int:
     """The id of the event that closed a planning conversation, `END` if it is still going on."""
-    pairs = recorded(at.store.operations(at.record.id, after=filter_id))
+    pairs = recorded(moment.operations(at.record.id, after=filter_id))
     back = taken_back(pairs)
     for id, operation in pairs:
         if isinstance(operation, PlanningEnded) or (isinstance(operation, Clear | Rewind) and id not in back):

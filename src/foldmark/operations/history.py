@@ -24,7 +24,7 @@ from foldmark.core.events import (
     Undo,
     Unpin,
 )
-from foldmark.core.ports import Size
+from foldmark.core.ports import Size, Snapshot
 from foldmark.core.replay import recorded
 from foldmark.core.wording import count, listing, one_line
 from foldmark.operations import decide
@@ -95,9 +95,9 @@ class Marked(Struct, frozen=True):
         }
 
 
-def operations(at: Standing) -> list[Done]:
+def operations(moment: Snapshot, at: Standing) -> list[Done]:
     """All operations of the agent, oldest first. Cost follows the operations."""
-    events = [event for event in at.store.operations(at.record.id) if event.kind != "turn_ended"]
+    events = [event for event in moment.operations(at.record.id) if event.kind != "turn_ended"]
     return [done(event, _restores(events)) for event in events]
 
 
@@ -111,10 +111,10 @@ def done(event: Event, restores: dict[int, int]) -> Done:
     return Done(event, words(operation), left, returned, by, back, Thoughts(**receipt.get("thinking", {})))
 
 
-def one(at: Standing, event: Event) -> Done:
+def one(moment: Snapshot, at: Standing, event: Event) -> Done:
     """What this operation did, whosever it was."""
     own = event.agent_id == at.record.id
-    return done(event, _restores(at.store.operations(at.record.id, after=event.id)) if own else {})
+    return done(event, _restores(moment.operations(at.record.id, after=event.id)) if own else {})
 
 
 def _restores(events: list[Event]) -> dict[int, int]:
@@ -126,16 +126,16 @@ def _restores(events: list[Event]) -> dict[int, int]:
     return found
 
 
-def marks(at: Standing) -> list[Marked]:
+def marks(moment: Snapshot, at: Standing) -> list[Marked]:
     """The marks in force, oldest first."""
     found = []
     for name, event_id in sorted(at.fold.marks.items(), key=lambda mark: mark[1]):
-        event = at.store.event(event_id)
+        event = moment.event(event_id)
         assert event is not None
-        position = decide.rewind(at, name).position
-        there = behind(at, position)
-        first = next(at.store.messages(there), None)
-        found.append(Marked(name, event, at.store.size(there), first))
+        position = decide.rewind(moment, at, name).position
+        there = behind(moment, at, position)
+        first = next(moment.messages(there), None)
+        found.append(Marked(name, event, moment.size(there), first))
     return found
 
 

@@ -5,6 +5,7 @@ the same again: so the notice quotes what went as well.
 """
 
 from foldmark.core.events import Clear, Drop, Event, Filter, Operation, Rewind, Summary, Undo
+from foldmark.core.ports import Snapshot
 from foldmark.core.replay import recorded
 from foldmark.core.segments import contains
 from foldmark.core.turns import Message
@@ -15,16 +16,16 @@ from foldmark.request.standing import Standing
 _ASKED = {"model": "at your request", "human": "by the user", "system": "by the system"}
 
 
-def notice(at: Standing, call: Message, call_id: str, result: str) -> str:
+def notice(moment: Snapshot, at: Standing, call: Message, call_id: str, result: str) -> str:
     """The text of the user message that stands in for a result: what happened since the call, and the result."""
-    operations = at.store.operations(at.record.id, after=call.id)
+    operations = moment.operations(at.record.id, after=call.id)
     what, more = "The call has left the context.", ""
     for event in reversed(operations):
         ((_, operation),) = recorded([event])
         if words := happened(operation):
-            what = f"{words} {_ASKED[event.actor]}{_times(at, call, event, operation)}."
-            if isinstance(operation, Clear | Rewind) and not _told(at, event):
-                more = _gone(at, call) + _beside(at, call)
+            what = f"{words} {_ASKED[event.actor]}{_times(moment, at, call, event, operation)}."
+            if isinstance(operation, Clear | Rewind) and not _told(moment, at, event):
+                more = _gone(moment, at, call) + _beside(moment, at, call)
             break
     told = f"The result of call {one_line(call_id)}, which stood before that, begins:"
     return f"[Foldmark: {what} {told}]\n{quoted(result)}{more}"
@@ -49,25 +50,25 @@ def happened(operation: Operation) -> str | None:
             return None
 
 
-def _times(at: Standing, call: Message, event: Event, operation: Operation) -> str:
+def _times(moment: Snapshot, at: Standing, call: Message, event: Event, operation: Operation) -> str:
     """How often the model has gone back to the same place in this turn, from the second time on."""
     if event.actor != "model" or call.turn_id is None or not isinstance(operation, Clear | Rewind):
         return ""
-    since = recorded(at.store.operations(at.record.id, after=call.turn_id))
+    since = recorded(moment.operations(at.record.id, after=call.turn_id))
     same = [each for _, each in since if happened(each) == happened(operation)]
     return f", {len(same)} times in this turn now: try something else" if len(same) > 1 else ""
 
 
-def _told(at: Standing, event: Event) -> bool:
+def _told(moment: Snapshot, at: Standing, event: Event) -> bool:
     """Whether another notice has told of the operation already."""
-    newest = at.store.message_before(at.record.id, at.newest)
+    newest = moment.message_before(at.record.id, at.newest)
     return newest is not None and newest.id > event.id
 
 
-def _gone(at: Standing, call: Message) -> str:
+def _gone(moment: Snapshot, at: Standing, call: Message) -> str:
     """What the model had said with its call, and what the person had asked, as far as they went with it."""
-    said = _said_with(at, call)
-    asked = None if call.turn_id is None else at.store.event(call.turn_id)
+    said = _said_with(moment, at, call)
+    asked = None if call.turn_id is None else moment.event(call.turn_id)
     parts = []
     if said is not None and said.content.strip() and not _visible(at, said):
         parts.append(f"\n[Foldmark: With that call you had said:]\n{quoted(said.content)}")
@@ -76,26 +77,26 @@ def _gone(at: Standing, call: Message) -> str:
     return "".join(parts)
 
 
-def _beside(at: Standing, call: Message) -> str:
+def _beside(moment: Snapshot, at: Standing, call: Message) -> str:
     """The results of the other calls of the same answer, as far as they went with it [SPEC 3]."""
     parts = []
-    for exchange in exchanges(at, [call]):
-        for result in map(at.store.event, exchange.results):
+    for exchange in exchanges(moment, at, [call]):
+        for result in map(moment.event, exchange.results):
             if result is not None and result.answers != call.id and not _visible(at, result):
                 head = f"[Foldmark: The result of call {one_line(result.call_id or '')}, gone as well, begins:]"
                 parts.append(f"\n{head}\n{quoted(result.content)}")
     return "".join(parts)
 
 
-def _said_with(at: Standing, call: Message) -> Event | None:
+def _said_with(moment: Snapshot, at: Standing, call: Message) -> Event | None:
     """The text of the answer that made the call."""
     before = call
     while before.kind == "tool_call":
-        found = at.store.message_before(before.agent_id, before.id - 1)
+        found = moment.message_before(before.agent_id, before.id - 1)
         if found is None or found.turn_id != call.turn_id:
             return None
         before = found
-    return at.store.event(before.id) if before.kind == "assistant" else None
+    return moment.event(before.id) if before.kind == "assistant" else None
 
 
 def _visible(at: Standing, event: Event) -> bool:

@@ -6,30 +6,33 @@ from typing import Any
 from foldmark.core.answer import Compacted
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Summary
+from foldmark.core.ports import Snapshot
 from foldmark.core.replay import recorded, taken_back
 from foldmark.core.secrets import Secrets
 from foldmark.core.segments import Segment, Segments, contains, intersect, normal, subtract
 from foldmark.operations import decide
 from foldmark.request.exchanges import ranges_of
-from foldmark.request.standing import Standing
+from foldmark.request.standing import Standing, of_kind
 
 
-def standing_for(at: Standing, form: dict[str, Any] | None, within: Iterable[Segment] | None = None) -> Summary:
+def standing_for(
+    moment: Snapshot, at: Standing, form: dict[str, Any] | None, within: Iterable[Segment] | None = None
+) -> Summary:
     """Decide a summary of what is visible, `within` these segments if they are given, in somebody's own form.
 
     It may stand for nothing: a provider can begin with a summary of what the log never held. Without `within`, `system`
     messages stay: they are in the request beside what a provider sums up.
     """
     try:
-        every = decide.summary(at, None)
+        every = decide.summary(moment, at, None)
     except CommandError:
         return Summary((), native=form)
     if within is None:
-        system = at.store.lookup(at.of_kind("system", at.visible))
-        ranges: Segments = subtract(every.ranges, ranges_of(at, system))
+        system = moment.lookup(of_kind(moment, at, "system", at.visible))
+        ranges: Segments = subtract(every.ranges, ranges_of(moment, at, system))
     else:
         ranges = intersect(every.ranges, normal(within))
-    operations = recorded(at.store.operations(at.record.id))
+    operations = recorded(moment.operations(at.record.id))
     back = taken_back(operations)
     for id, operation in reversed(operations):
         if isinstance(operation, Summary) and id not in back and contains(ranges, at.record.id, id):

@@ -8,12 +8,12 @@ from msgspec.structs import replace
 
 from foldmark.core.codec import count_tokens, operation_kind
 from foldmark.core.events import Event, Operation
-from foldmark.core.ports import Size
+from foldmark.core.ports import Size, Snapshot
 from foldmark.core.replay import Fold
 from foldmark.core.segments import Segment, Segments, intersect, normal, subtract, until
 from foldmark.core.wording import count
 from foldmark.operations.effects import Effect
-from foldmark.request.standing import Standing
+from foldmark.request.standing import Standing, state_in, state_of
 
 
 class Change(Struct, frozen=True):
@@ -130,21 +130,23 @@ class Receipt(Effect, frozen=True):
         return replace(self, outcome=replace(self.outcome, change=replace(self.change, after=size)))
 
 
-def results_changed(at: Standing, fold: Fold, seen: Segments) -> tuple[list[Event], list[Event]]:
+def results_changed(moment: Snapshot, at: Standing, fold: Fold, seen: Segments) -> tuple[list[Event], list[Event]]:
     """Return the tool results visible in `seen` that `fold` evicts in addition, and those that it no longer evicts.
     Cost follows the results."""
     if fold.evicted.keys() == at.fold.evicted.keys():
         return [], []
 
     def shown(ids: Iterable[int]) -> list[Event]:
-        spans = normal(Segment(each.agent_id, each.id, each.id) for each in at.store.lookup(ids))
-        return list(at.store.messages(intersect(seen, spans)))
+        spans = normal(Segment(each.agent_id, each.id, each.id) for each in moment.lookup(ids))
+        return list(moment.messages(intersect(seen, spans)))
 
     now, then = at.fold.evicted.keys(), fold.evicted.keys()
     return shown(then - now), shown(now - then)
 
 
-def cached_prefix(at: Standing, after: Segments, results: Iterable[Event] = ()) -> CachedPrefix | None:
+def cached_prefix(
+    moment: Snapshot, at: Standing, after: Segments, results: Iterable[Event] = ()
+) -> CachedPrefix | None:
     """What a provider's prompt cache still has of the request when the context becomes `after` and these
     `results` are sent otherwise; None without a cache.
 
@@ -156,9 +158,9 @@ def cached_prefix(at: Standing, after: Segments, results: Iterable[Event] = ()) 
     if not config.caches_prompts:
         return None
     system, budget = count_tokens(config.system, None), config.sliding_context_tokens
-    changed = [s.first for s in at.store.bounds((*subtract(at.visible, after), *subtract(after, at.visible)))]
+    changed = [s.first for s in moment.bounds((*subtract(at.visible, after), *subtract(after, at.visible)))]
     changed += [event.id for event in results]
-    was, now = at.state, at.state_in(after)
+    was, now = state_of(moment, at), state_in(moment, at, after)
     if (was.content if was else None) != (now.content if now else None):
         kept = 0  # the state block stands in front of all messages
     elif not changed:
@@ -166,7 +168,7 @@ def cached_prefix(at: Standing, after: Segments, results: Iterable[Event] = ()) 
     elif budget and at.size.tokens > budget:
         kept = 0
     else:
-        kept = at.store.size(until(at.visible, min(changed) - 1)).tokens
+        kept = moment.size(until(at.visible, min(changed) - 1)).tokens
     whole = min(at.size.tokens, budget) if budget else at.size.tokens
     return CachedPrefix(system + min(kept, whole), system + whole)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from foldmark.core.errors import CommandError
-from foldmark.core.ports import Store
+from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segments, contains, intersect
 from foldmark.request.exchanges import ranges_of
 from foldmark.request.standing import Standing, origin
@@ -25,13 +25,13 @@ class Erasure(Struct, frozen=True):
     ranges: Segments
 
 
-def erasable(at: Standing, turn_id: int) -> Erasure:
+def erasable(moment: Snapshot, at: Standing, turn_id: int) -> Erasure:
     """The erasure of a turn of this agent or of one that it inherited, visible or not. Raises CommandError."""
-    messages = at.store.turns([turn_id])[turn_id] if 0 < turn_id < END else []
+    messages = moment.turns([turn_id])[turn_id] if 0 < turn_id < END else []
     lineage = at.lineage
     if not any(contains(lineage, message.agent_id, message.id) for message in messages):
-        inside = next(iter(at.store.lookup([turn_id])), None) if 0 < turn_id < END else None
-        by = at.store.erased_by(turn_id) if inside is not None else None
+        inside = next(iter(moment.lookup([turn_id])), None) if 0 < turn_id < END else None
+        by = moment.erased_by(turn_id) if inside is not None else None
         if inside is not None and by is not None:
             which = inside.turn_id or turn_id
             raise CommandError(f"turn {which} was erased already, by a {by.actor} at {by.created_at[:19]}Z")
@@ -40,28 +40,28 @@ def erasable(at: Standing, turn_id: int) -> Erasure:
             hint = f"event {turn_id} belongs to turn {inside.turn_id}"
         raise CommandError(f"there is no turn {turn_id} in this conversation; {hint}")
     owner, last = messages[0].agent_id, messages[-1].id
-    record = at.record if owner == at.record.id else at.store.head(owner).record
+    record = at.record if owner == at.record.id else moment.head(owner).record
     if record.open_turn == turn_id and record is not at.record:
         raise CommandError(f"turn {turn_id} is still going on in agent {owner[:8]}; wait for its end, then repeat")
-    following = at.store.message_after(owner, last)
+    following = moment.message_after(owner, last)
     while following is not None and following.kind == "summary":  # in the midst of the turn, whose metadata may go on
-        following = at.store.message_after(owner, following.id)
-    return Erasure(owner, turn_id, following.id - 1 if following else record.head, ranges_of(at, messages))
+        following = moment.message_after(owner, following.id)
+    return Erasure(owner, turn_id, following.id - 1 if following else record.head, ranges_of(moment, at, messages))
 
 
-def heirs(store: Store, owner: str) -> Iterator[str]:
+def heirs(moment: Snapshot, owner: str) -> Iterator[str]:
     """The agent and all its descendants: whoever may have inherited from it."""
     waiting = [owner]
     while waiting:
         yield (agent_id := waiting.pop(0))
-        waiting += [child.id for child in store.children(agent_id)]
+        waiting += [child.id for child in moment.children(agent_id)]
 
 
-def losing(store: Store, erasure: Erasure) -> list[str]:
+def losing(moment: Snapshot, erasure: Erasure) -> list[str]:
     """The agents that have something of the turn, in the context or taken out of it, and lose it."""
     found = []
-    for agent_id in heirs(store, erasure.owner):
-        born = origin(store, agent_id, store.head(agent_id).record.fork_event)
-        if store.size(intersect(born.segments, erasure.ranges)).messages:
+    for agent_id in heirs(moment, erasure.owner):
+        born = origin(moment, agent_id, moment.head(agent_id).record.fork_event)
+        if moment.size(intersect(born.segments, erasure.ranges)).messages:
             found.append(agent_id)
     return found

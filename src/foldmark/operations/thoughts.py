@@ -17,7 +17,7 @@ def changed(
     if one is given; nothing for models that do not bind it. `request` makes
     the one of a place. It takes both, so it costs what the window holds.
     """
-    if not (binding(at) or binding(there)) or at.store.newest("usage", at.lineage) is None:  # no model has answered
+    if not (binding(at) or binding(there)) or moment.newest("usage", at.lineage) is None:  # no model has answered
         return Thoughts()
     sent = request(at)
     if isinstance(operation, Summary) and operation.kept and operation.native:  # what it stands for is not recorded yet

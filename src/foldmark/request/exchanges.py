@@ -9,23 +9,23 @@ from itertools import pairwise
 
 from foldmark.core.codec import operation_of
 from foldmark.core.events import Summary
-from foldmark.core.ports import Store
+from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal, subtract
 from foldmark.core.turns import Exchange, Message, exchange_of, whole
 from foldmark.request.standing import Standing
 
 
-def exchanges(at: Standing, calls: Iterable[Message]) -> list[Exchange]:
+def exchanges(moment: Snapshot, at: Standing, calls: Iterable[Message]) -> list[Exchange]:
     """The exchanges that these calls are of; what is no call is passed over."""
-    runs, lineage = _runs(at.store, {call.id: call for call in calls if call.kind == "tool_call"}), at.lineage
+    runs, lineage = _runs(moment, {call.id: call for call in calls if call.kind == "tool_call"}), at.lineage
     answers: dict[int | None, list[Message]] = {}
-    for result in at.store.results([call for _, run in runs for call in run]):
+    for result in moment.results([call for _, run in runs for call in run]):
         if contains(lineage, result.agent_id, result.id):  # others may have answered what they inherited, too
             answers.setdefault(result.answers, []).append(result)
     return [exchange_of(run, before, [each for c in run for each in answers.get(c.id, ())]) for before, run in runs]
 
 
-def _runs(store: Store, calls: Mapping[int, Message]) -> list[tuple[Message | None, list[Message]]]:
+def _runs(moment: Snapshot, calls: Mapping[int, Message]) -> list[tuple[Message | None, list[Message]]]:
     """The maximal runs of consecutive calls of one turn that these calls are of, each behind the message before it.
 
     A few messages around each call are read with one statement, then eight times as many around the ends that go on.
@@ -45,7 +45,7 @@ def _runs(store: Store, calls: Mapping[int, Message]) -> list[tuple[Message | No
 
     asked, count, runs = calls, 4, list[tuple[Message | None, list[Message]]]()
     while asked:
-        for place, near in zip(asked.values(), store.next_to(list(asked.values()), count), strict=True):
+        for place, near in zip(asked.values(), moment.next_to(list(asked.values()), count), strict=True):
             ids = [each.id for each in near]
             known |= zip(ids, near, strict=True)
             upto = bisect_right(ids, place.id)
@@ -64,63 +64,65 @@ def _runs(store: Store, calls: Mapping[int, Message]) -> list[tuple[Message | No
     return runs
 
 
-def still_open(at: Standing) -> list[Exchange]:
+def still_open(moment: Snapshot, at: Standing) -> list[Exchange]:
     """The exchanges of the open turn that wait for the result of a call; one that left the context waits no more."""
     visible = at.visible
-    return exchanges(at, [call for call in at.store.waiting(at.record.id) if contains(visible, call.agent_id, call.id)])
+    return exchanges(
+        moment, at, [call for call in moment.waiting(at.record.id) if contains(visible, call.agent_id, call.id)]
+    )
 
 
-def closure(at: Standing, messages: Sequence[Message]) -> list[Message]:
+def closure(moment: Snapshot, at: Standing, messages: Sequence[Message]) -> list[Message]:
     """The rest of every exchange that `messages` touch, visible or not: what is invisible may be brought back."""
     calls = {message.id: message for message in messages if message.kind == "tool_call"}
     asked = {message.answers for message in messages if message.kind == "tool_result" and message.answers is not None}
-    found = exchanges(at, [*calls.values(), *at.store.lookup(sorted(asked - calls.keys()))])
-    return at.store.lookup(sorted(whole([message.id for message in messages], found)))
+    found = exchanges(moment, at, [*calls.values(), *moment.lookup(sorted(asked - calls.keys()))])
+    return moment.lookup(sorted(whole([message.id for message in messages], found)))
 
 
-def behind(at: Standing, position: int) -> Segments:
+def behind(moment: Snapshot, at: Standing, position: int) -> Segments:
     """This agent's own visible events after a position, without the summaries that replace only what lies before it."""
     own = intersect(at.visible, [Segment(at.record.id, position + 1, END)])
-    return subtract(own, [Segment(at.record.id, each, each) for each in summaries_before(at, position)])
+    return subtract(own, [Segment(at.record.id, each, each) for each in summaries_before(moment, at, position)])
 
 
-def summaries_before(at: Standing, position: int) -> tuple[int, ...]:
+def summaries_before(moment: Snapshot, at: Standing, position: int) -> tuple[int, ...]:
     """The agent's own visible summaries after a position that replace only what lies before it [SPEC 5.7]."""
     own, visible = at.record.id, at.visible
     there, found = (Segment(own, position + 1, at.newest),), dict[int, None]()
-    for each in at.store.of_kind("summary", there):  # one may stand for another
-        replaced = intersect(_replaced(at, each), there)
-        if at.store.size(replaced).messages == sum(contains(replaced, own, other) for other in found):
+    for each in moment.of_kind("summary", there):  # one may stand for another
+        replaced = intersect(_replaced(moment, at, each), there)
+        if moment.size(replaced).messages == sum(contains(replaced, own, other) for other in found):
             found[each] = None
     return tuple(each for each in found if contains(visible, own, each))
 
 
-def _replaced(at: Standing, summary_id: int) -> Segments:
-    event = at.store.event(summary_id)
+def _replaced(moment: Snapshot, at: Standing, summary_id: int) -> Segments:
+    event = moment.event(summary_id)
     operation = operation_of(event) if event is not None else None
     return operation.ranges if isinstance(operation, Summary) else ()
 
 
-def calls_before(store: Store, agent_id: str, event_id: int) -> list[Message]:
+def calls_before(moment: Snapshot, agent_id: str, event_id: int) -> list[Message]:
     """The run of calls that the newest message up to `event_id` is of, or is a result directly behind."""
-    message = store.message_before(agent_id, event_id)
+    message = moment.message_before(agent_id, event_id)
     while message is not None and message.kind == "tool_result":
-        message = store.message_before(agent_id, message.id - 1)
+        message = moment.message_before(agent_id, message.id - 1)
     found: list[Message] = []
     while message is not None and message.kind == "tool_call" and (not found or message.turn_id == found[0].turn_id):
         found.append(message)
-        message = store.message_before(agent_id, message.id - 1)
+        message = moment.message_before(agent_id, message.id - 1)
     return found
 
 
-def ranges_of(at: Standing, messages: Iterable[Message]) -> Segments:
+def ranges_of(moment: Snapshot, at: Standing, messages: Iterable[Message]) -> Segments:
     """What the ids of `messages` stand for: each the range to just before its agent's next message [SPEC 3]."""
-    return normal(until_next(at, [(message.agent_id, message.id) for message in messages]))
+    return normal(until_next(moment, at, [(message.agent_id, message.id) for message in messages]))
 
 
-def until_next(at: Standing, places: Sequence[tuple[str, int]]) -> list[Segment]:
+def until_next(moment: Snapshot, at: Standing, places: Sequence[tuple[str, int]]) -> list[Segment]:
     """From each event of an agent to just before that agent's next message."""
-    behind = iter(at.store.bounds(tuple(Segment(agent, event + 1, END) for agent, event in places)))
+    behind = iter(moment.bounds(tuple(Segment(agent, event + 1, END) for agent, event in places)))
     following = next(behind, None)
     found = []
     for agent, event in places:

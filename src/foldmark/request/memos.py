@@ -27,7 +27,7 @@ class Picked(NamedTuple):
         return memo_layers(((memo.id, entry(memo)) for memo in left), self.words)
 
 
-def picked(store: Snapshot, units: Sequence[Unit], most: int) -> list[Picked]:
+def picked(moment: Snapshot, units: Sequence[Unit], most: int) -> list[Picked]:
     """The memos, at most so many, that the message which opened each of these turns picks by its keywords.
 
     Only memos from before that message: the layer stays the same for as long as the turn lasts.
@@ -36,17 +36,17 @@ def picked(store: Snapshot, units: Sequence[Unit], most: int) -> list[Picked]:
     from foldmark.core.memo_layer import asked
 
     words = [keywords(asked(_opener(unit))) for unit in units]
-    found = store.memos_with([(each, unit.opener) for each, unit in zip(words, units, strict=True)], most)
+    found = moment.memos_with([(each, unit.opener) for each, unit in zip(words, units, strict=True)], most)
     return [Picked(each, memos) for each, memos in zip(words, found, strict=True)]
 
 
-def kept(store: Snapshot, parts: Iterable[Part]) -> dict[str, str]:
+def kept(moment: Snapshot, parts: Iterable[Part]) -> dict[str, str]:
     """The texts of the memos in a request, by the names that they have in `sent.Makings.hashes`; none of a memo that
     was removed meanwhile."""
     from foldmark.core.memo_layer import entry_of
 
     ids = [(part.memo, part.text) for part in parts if part.memo is not None]
-    return {name(memo_id): entry_of(text) for memo_id, text in ids if store.memo(memo_id) is not None}
+    return {name(memo_id): entry_of(text) for memo_id, text in ids if moment.memo(memo_id) is not None}
 
 
 def again(unit: Unit | None, entries: Iterable[tuple[int, str]]) -> list[Layer]:

@@ -11,52 +11,53 @@ import msgspec
 
 from foldmark.core.events import Event, Summary
 from foldmark.core.native import blocks_of, forms
+from foldmark.core.ports import Snapshot
 from foldmark.core.replay import Recorded, advance, counting, recorded, taken_back
 from foldmark.core.segments import Segment, Segments, contains, intersect, normal, subtract, until
 from foldmark.request.exchanges import closure, ranges_of
-from foldmark.request.standing import Standing
+from foldmark.request.standing import Standing, of_kind
 
 
-def all_but(at: Standing, stays: Iterable[int]) -> Segments:
+def all_but(moment: Snapshot, at: Standing, stays: Iterable[int]) -> Segments:
     """Return what is visible without these messages, the whole exchanges of these, and `system` messages."""
-    kept = [*at.store.lookup(stays), *at.store.lookup(at.of_kind("system", at.visible))]
-    return subtract(at.visible, ranges_of(at, [*kept, *closure(at, kept)]))
+    kept = [*moment.lookup(stays), *moment.lookup(of_kind(moment, at, "system", at.visible))]
+    return subtract(at.visible, ranges_of(moment, at, [*kept, *closure(moment, at, kept)]))
 
 
-def read_by(at: Standing, reads: Callable[[Event], bool]) -> Standing:
+def read_by(moment: Snapshot, at: Standing, reads: Callable[[Event], bool]) -> Standing:
     """Return where the agent stands for a provider: without the summaries in somebody's form that it does not read.
 
     An inherited one stays: what it stands for was not handed down. So does one that stands for nothing in the log.
     """
     own = (Segment(at.record.id, 1, at.newest),)
-    shown = at.of_kind("summary", intersect(at.visible, own))
-    if not any(_is_foreign(at, each, reads) for each in shown):
+    shown = of_kind(moment, at, "summary", intersect(at.visible, own))
+    if not any(_is_foreign(moment, at, each, reads) for each in shown):
         return at
-    operations = recorded(at.store.operations(at.record.id))
+    operations = recorded(moment.operations(at.record.id))
     back = taken_back(operations)
     out, behind = set[int](), normal(Segment(at.record.id, each, each) for each in shown)
     for event_id, operation in reversed(operations):
         there = event_id not in back and contains(behind, at.record.id, event_id)
-        if isinstance(operation, Summary) and there and _is_foreign(at, event_id, reads):
+        if isinstance(operation, Summary) and there and _is_foreign(moment, at, event_id, reads):
             out.add(event_id)
             behind = normal((*behind, *operation.ranges))
-    return _without(at, operations, back | out)
+    return _without(moment, at, operations, back | out)
 
 
-def without(at: Standing, event_id: int) -> Standing | None:
+def without(moment: Snapshot, at: Standing, event_id: int) -> Standing | None:
     """Return where the agent would stand without an operation; None where it stands otherwise than by its operations
     alone, as `read_by` says."""
-    operations = recorded(at.store.operations(at.record.id))
+    operations = recorded(moment.operations(at.record.id))
     back = set(taken_back(operations))
-    if _without(at, operations, back).fold.segments != at.fold.segments:
+    if _without(moment, at, operations, back).fold.segments != at.fold.segments:
         return None
-    return _without(at, operations, {*back, event_id})
+    return _without(moment, at, operations, {*back, event_id})
 
 
-def _without(at: Standing, operations: Sequence[Recorded], out: Collection[int]) -> Standing:
+def _without(moment: Snapshot, at: Standing, operations: Sequence[Recorded], out: Collection[int]) -> Standing:
     fold = advance(at.origin, counting(at.record.id, operations, out.__contains__))
     fold = msgspec.structs.replace(at.fold, segments=fold.segments)
-    return msgspec.structs.replace(at, fold=fold, size=at.store.size(until(fold.segments, at.newest)))
+    return msgspec.structs.replace(at, fold=fold, size=moment.size(until(fold.segments, at.newest)))
 
 
 def read_as(reader: str) -> Callable[[Event], bool]:
@@ -64,6 +65,6 @@ def read_as(reader: str) -> Callable[[Event], bool]:
     return lambda event: bool(blocks_of(event, reader))
 
 
-def _is_foreign(at: Standing, event_id: int, reads: Callable[[Event], bool]) -> bool:
-    event = at.store.event(event_id)
+def _is_foreign(moment: Snapshot, at: Standing, event_id: int, reads: Callable[[Event], bool]) -> bool:
+    event = moment.event(event_id)
     return event is not None and bool(forms(event)) and bool((event.data or {}).get("ranges")) and not reads(event)

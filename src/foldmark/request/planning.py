@@ -20,9 +20,10 @@ from foldmark.core.codec import operation_of
 from foldmark.core.consent import is_yes
 from foldmark.core.errors import CommandError
 from foldmark.core.events import CONTEXT_KINDS, Clear, Drop, Event, Filter, Operation, Rewind, Summary, Undo
+from foldmark.core.ports import Snapshot
 from foldmark.core.replay import replay
 from foldmark.core.segments import END, Segment, Segments, contains, intersect
-from foldmark.request.standing import Standing
+from foldmark.request.standing import Standing, latest
 
 
 class Preview(Struct, frozen=True):
@@ -58,17 +59,17 @@ class Planning(Struct, frozen=True):
         return self.first if self.preview is None else self.preview.event_id
 
 
-def planning(at: Standing) -> Planning | None:
+def planning(moment: Snapshot, at: Standing) -> Planning | None:
     """The planning conversation that is open."""
     own = at.record.id
-    found = _read(at.latest("command"))
-    if found is None or not at.store.size((Segment(own, found.first, found.first),)).messages:
+    found = _read(latest(moment, at, "command"))
+    if found is None or not moment.size((Segment(own, found.first, found.first),)).messages:
         return None
-    operations = at.store.operations(own, after=found.first, until=at.newest)
+    operations = moment.operations(own, after=found.first, until=at.newest)
     if any(ends(operation_of(event), own, found.first) for event in operations):
         return None
     # Its newest record that is in the context: one of a preview that nobody sees any more does not count.
-    return _read(at.latest("command", intersect(at.visible, (Segment(own, found.first, at.newest),))))
+    return _read(latest(moment, at, "command", intersect(at.visible, (Segment(own, found.first, at.newest),))))
 
 
 def ends(operation: Operation, own: str, first: int) -> bool:
@@ -86,67 +87,67 @@ def ends(operation: Operation, own: str, first: int) -> bool:
             return False
 
 
-def offered(at: Standing) -> Preview | None:
+def offered(moment: Snapshot, at: Standing) -> Preview | None:
     """The preview that a person can agree to now, whatever they have said since; None if there is no such."""
-    open_one = planning(at)
+    open_one = planning(moment, at)
     preview = open_one.preview if open_one is not None else None
     if preview is None or not preview.ids:
         return None
-    since = at.store.operations(at.record.id, after=preview.event_id)
+    since = moment.operations(at.record.id, after=preview.event_id)
     # After one of these the offer may not be what the person has seen.
     return None if any(event.kind in CONTEXT_KINDS for event in since) else preview
 
 
-def replies(at: Standing, open_one: Planning) -> list[Event]:
+def replies(moment: Snapshot, at: Standing, open_one: Planning) -> list[Event]:
     """What people have said since the newest preview, or since the planning conversation began."""
     since = intersect(at.visible, (Segment(at.record.id, open_one.since + 1, at.newest),))
-    return [event for event in at.store.messages(since) if event.kind == "user" and event.actor == "human"]
+    return [event for event in moment.messages(since) if event.kind == "user" and event.actor == "human"]
 
 
-def offer(at: Standing) -> Preview | None:
+def offer(moment: Snapshot, at: Standing) -> Preview | None:
     """The offer that is open: nobody has said anything since."""
-    open_one, preview = planning(at), offered(at)
-    return preview if open_one is not None and not replies(at, open_one) else None
+    open_one, preview = planning(moment, at), offered(moment, at)
+    return preview if open_one is not None and not replies(moment, at, open_one) else None
 
 
-def passed(at: Standing) -> tuple[int, int] | None:
+def passed(moment: Snapshot, at: Standing) -> tuple[int, int] | None:
     """The beginning of the planning conversation and the message that ends it, unless the model previews again in that
     message's turn; None if nothing has.
 
     A plain yes to an offer does not end it: the model may still apply it.
     """
-    open_one = planning(at)
+    open_one = planning(moment, at)
     if open_one is None:
         return None
-    said = replies(at, open_one)
-    if said and is_yes(said[0].content) and offered(at) is not None:
+    said = replies(moment, at, open_one)
+    if said and is_yes(said[0].content) and offered(moment, at) is not None:
         said = said[1:]
     return (open_one.first, said[0].id) if said else None
 
 
-def result_of(at: Standing, preview: Preview) -> int | None:
+def result_of(moment: Snapshot, at: Standing, preview: Preview) -> int | None:
     """The event that a model was told the preview with."""
-    after = at.store.message_after(at.record.id, preview.event_id)
+    after = moment.message_after(at.record.id, preview.event_id)
     return after.id if after is not None and after.kind == "tool_result" else None
 
 
-def not_while_planning(at: Standing, why: str) -> None:
+def not_while_planning(moment: Snapshot, at: Standing, why: str) -> None:
     """Raise CommandError if a planning conversation is open, or ends with the turn that goes on."""
-    if planning(at) is not None:
+    if planning(moment, at) is not None:
         raise CommandError(f"a planning conversation is under way, and {why}; agree to the filter or /cancel first")
     if at.fold.leaving is not None:
         raise CommandError(f"a planning conversation leaves with the turn that goes on, and {why}; wait for its end")
 
 
-def talk(at: Standing) -> Segments:
+def talk(moment: Snapshot, at: Standing) -> Segments:
     """The planning conversation that is open, or what was visible of the one just closed in the turn that goes on."""
     own = at.record.id
-    if (open_one := planning(at)) is not None:
+    if (open_one := planning(moment, at)) is not None:
         return (Segment(own, open_one.first, END),)
     if at.fold.closing is None or at.fold.leaving is None:
         return ()
     filter_id, first = at.fold.closing
-    others = [(event.id, operation_of(event)) for event in at.store.operations(own) if event.id != filter_id]
+    others = [(event.id, operation_of(event)) for event in moment.operations(own) if event.id != filter_id]
     return intersect(replay(at.origin, others).segments, (Segment(own, first, END),))
 
 

@@ -7,6 +7,7 @@ import msgspec
 from foldmark.core import prompt as prompts
 from foldmark.core.config import Config
 from foldmark.core.events import Event
+from foldmark.core.ports import Snapshot
 from foldmark.core.prompt import CHILDREN
 from foldmark.core.request import ANSWER, COMPACTION, PLAIN, Manifest, Request, ToolSpec
 from foldmark.core.segments import Segments
@@ -23,6 +24,7 @@ from foldmark.tokens.counting import ruler
 
 
 def prepare(
+    moment: Snapshot,
     at: Standing,
     config: Config,
     provider: str,
@@ -47,7 +49,7 @@ def prepare(
     """
     name = "gemini" if provider == "google" else provider
     wire = wire_of(name, at.given.dialects)
-    at = read_by(at, read_as(wire.reads))
+    at = read_by(moment, at, read_as(wire.reads))
     unique = on_the_wire(tools)
     # The built-in model reads calls in Foldmark's own form, whoever's they were.
     config = msgspec.structs.replace(config, isolation=False) if name == "offline" else config
@@ -67,7 +69,7 @@ def prepare(
     # A question of Foldmark's own is asked once: nothing reads again what it writes.
     ttl = target.options.cache_ttl
     if answers:
-        ttl = kept_for(at, config, name, wire, made.units[0].events[0] if made.units.reach(1) else None)
+        ttl = kept_for(moment, at, config, name, wire, made.units[0].events[0] if made.units.reach(1) else None)
     if ttl != target.options.cache_ttl:  # only now: how long it is kept must not move what is sent
         body = wire.encode(model, prompt, target.tools, msgspec.structs.replace(target.options, cache_ttl=ttl))
         data = msgspec.json.encode(body)
@@ -97,14 +99,14 @@ def without_thinking(request: Request, configured: Mapping[str, str]) -> Request
     return msgspec.structs.replace(request, body=body, bytes=data, thinking=frozenset(), thoughtless=True)
 
 
-def kept_for(at: Standing, config: Config, name: str, wire: Wire, opener: Event | None) -> str:
+def kept_for(moment: Snapshot, at: Standing, config: Config, name: str, wire: Wire, opener: Event | None) -> str:
     """How long a request is to be kept; `opener` is the first message of its newest turn, if there is one. Anthropic
     alone can be told; other servers that speak its dialect may refuse to be, and are told only what a person set."""
     if wire.dialect != "anthropic" or config.cache_ttl != "auto":
         return "1h" if wire.dialect == "anthropic" and config.cache_ttl == "1h" else "5m"
     if name in at.given.dialects or opener is None:
         return "5m"
-    return cache_ttl(at, opener)
+    return cache_ttl(moment, at, opener)
 
 
 def on_the_wire(tools: Iterable[ToolSpec]) -> dict[str, ToolSpec]:

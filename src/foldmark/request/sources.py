@@ -16,7 +16,7 @@ from foldmark.request.children import family_of, told
 from foldmark.request.memos import Picked, picked
 from foldmark.request.once import once
 from foldmark.request.planning import planning, result_of
-from foldmark.request.standing import Standing
+from foldmark.request.standing import Standing, latest, of_kind, state_of
 from foldmark.request.window_summary import in_force
 
 
@@ -33,7 +33,7 @@ class Sources:
 
     def __init__(self, at: Standing, config: Config, *, tools: Collection[str], answers: bool = True) -> None:
         self._at, self._config, self._tools, self._answers = at, config, tools, answers
-        self._store, self.visible = at.store, at.visible
+        self._store, self.visible = moment, at.visible
         self._before: list[int] = []
 
     @once
@@ -49,8 +49,8 @@ class Sources:
     @once
     def preview(self) -> int | None:
         """The result that holds the preview of the planning conversation that is open; it is sent whole [SPEC 4.2]."""
-        open_one = planning(self._at)
-        return None if open_one is None or open_one.preview is None else result_of(self._at, open_one.preview)
+        open_one = planning(moment, self._at)
+        return None if open_one is None or open_one.preview is None else result_of(moment, self._at, open_one.preview)
 
     @property
     def evicted(self) -> Mapping[int, int]:
@@ -124,26 +124,26 @@ class Sources:
         """
         if not self._config.window_summary:
             return None
-        found = in_force(self._at, before, since, self.settled if recorded is None else recorded)
+        found = in_force(moment, self._at, before, since, self.settled if recorded is None else recorded)
         return None if found is None else prompts.summed_up(found.event)
 
     @property
     def count(self) -> int:
         """How many messages are visible, `system` messages not among them."""
-        return self._at.size.messages - len(self._at.of_kind("system", self.visible))
+        return self._at.size.messages - len(of_kind(moment, self._at, "system", self.visible))
 
     def before(self, event_id: int) -> int:
         """How many visible messages stand in front of an event, `system` messages not among them."""
         earlier = until(self.visible, event_id - 1)
-        return self._store.size(earlier).messages - len(self._at.of_kind("system", earlier))
+        return self._store.size(earlier).messages - len(of_kind(moment, self._at, "system", earlier))
 
     def _layers(self, at: Standing, *, anchors: bool = True) -> list[Layer]:
-        system = at.of_kind("system", at.visible)
+        system = of_kind(moment, at, "system", at.visible)
         events = self._store.events(system)
-        state = at.state if anchors else None
+        state = state_of(moment, at) if anchors else None
         notes: Event | str | None = None
         if anchors:
-            notes = at.latest("scratchpad") or at.scratchpad
+            notes = latest(moment, at, "scratchpad") or at.scratchpad
         who = None if at.record.parent is None else identity(at.record.id, at.record.parent)
         guidelines = prompts.guidelines(self._tools, who, commands_told(self._config.model_commands))
         memos = self._memos if anchors else ()
@@ -153,7 +153,7 @@ class Sources:
     @once
     def family(self) -> Family:
         """The children and the mail that the model is told of."""
-        return family_of(self._at) if self._answers else Family()
+        return family_of(moment, self._at) if self._answers else Family()
 
     @property
     def told(self) -> dict[int, Family]:

@@ -1,16 +1,16 @@
 """Where an agent stands when something is asked of it."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct, structs
 
 from foldmark.core.codec import operation_of
 from foldmark.core.config import Config
 from foldmark.core.events import Event, Fork
-from foldmark.core.ports import ANCHORS, AgentRecord, Size, Store
+from foldmark.core.ports import ANCHORS, AgentRecord, Size, Snapshot
 from foldmark.core.replay import Fold, birth
-from foldmark.core.segments import Segment, Segments, contains, until
+from foldmark.core.segments import Segments, contains, until
 from foldmark.settings import Settings
 from foldmark.settings.machine import machine
 
@@ -19,17 +19,19 @@ AGREED_AT = "tool_approval_at"
 
 
 class Standing(Struct, frozen=True):
-    """Where an agent stands when it is asked: its row, its fold, what it was born with, how much is visible, the store
-    to look things up in, what was given from outside, and the newest event of each of `ANCHORS` that it recorded.
+    """Where an agent stands when it is asked, a plain value: its row, its fold, what it was born with, how much is
+    visible, what was given from outside, and the newest event of each of `ANCHORS` that it recorded.
+
+    `handed_down` is the data of the fork that it was born with: settings, and perhaps a scratchpad.
     """
 
-    store: Store
     record: AgentRecord
     fold: Fold
     origin: Fold
     size: Size
     anchors: Mapping[str, Event]
     given: Settings = Settings()
+    handed_down: Mapping[str, Any] = {}
 
     @property
     def lineage(self) -> Segments:
@@ -48,45 +50,9 @@ class Standing(Struct, frozen=True):
         return self.record.newest
 
     @property
-    def state(self) -> Event | None:
-        """The state in force, the block as its content: the newest `state` event inside the visible segments, or the
-        summary that carries one [SPEC 3]."""
-        return self.state_in(self.visible)
-
-    def state_in(self, segments: Segments) -> Event | None:
-        """The newest `state` event inside `segments`, or the summary that carries one, with the block as content."""
-        own, carried = self.latest("state", segments), self.latest("summary", segments)
-        if carried is None or (own is not None and own.id > carried.id):
-            return own
-        return structs.replace(carried, content=(carried.data or {})["state"])
-
-    def latest(self, kind: str, within: Segments | None = None) -> Event | None:
-        """The newest event of a kind inside segments, by default of what the agent recorded itself; of summaries one
-        with a state. It is looked up only where what is known does not tell."""
-        segments = (Segment(self.record.id, 1, self.newest),) if within is None else within
-        if self._knows_none(kind, segments):
-            return None
-        own = self.anchors.get(kind)
-        fits = own is not None and (kind != "summary" or (own.data or {}).get("state") is not None)
-        if own is not None and fits and contains(segments, own.agent_id, own.id):  # what was inherited is older
-            return own
-        return self.store.newest(kind, segments)
-
-    def of_kind(self, kind: str, segments: Segments) -> list[int]:
-        """The ids of all events of a kind inside segments."""
-        return [] if self._knows_none(kind, segments) else self.store.of_kind(kind, segments)
-
-    def _knows_none(self, kind: str, segments: Segments) -> bool:
-        """Whether it is known without a look that no event of this kind is inside these segments."""
-        if kind not in ANCHORS or any(each.agent != self.record.id for each in segments):
-            return False
-        own = self.anchors.get(kind)
-        return own is None or all(own.id < each.first for each in segments)
-
-    @property
     def settings(self) -> dict[str, Any]:
         """What was set for this agent, key -> value: the newest `config` event holds all, or a fork handed it down."""
-        event = self.latest("config")
+        event = self.anchors.get("config")
         if event is None:
             return self.inherited
         settings = (event.data or {}).get("settings")
@@ -104,7 +70,7 @@ class Standing(Struct, frozen=True):
     @property
     def inherited(self) -> dict[str, Any]:
         """What was set for its parent when this agent was forked; nothing of it came from outside."""
-        settings = self._handed_down.get("settings")
+        settings = self.handed_down.get("settings")
         return dict(settings) if isinstance(settings, dict) else {}
 
     @property
@@ -115,28 +81,71 @@ class Standing(Struct, frozen=True):
     @property
     def scratchpad(self) -> str | None:
         """The agent's newest scratchpad, or what a full fork handed down."""
-        event = self.latest("scratchpad")
+        event = self.anchors.get("scratchpad")
         if event:
             return event.content
-        scratchpad = self._handed_down.get("scratchpad")
+        scratchpad = self.handed_down.get("scratchpad")
         return scratchpad if isinstance(scratchpad, str) else None
 
-    @property
-    def _handed_down(self) -> dict[str, Any]:
-        """The data of the fork that this agent was born with, without a look at the start: that is as long as it is
-        deep in the tree."""
-        born = self.store.event(self.record.fork_event) if self.record.fork_event else None
-        return (born.data or {}) if born else {}
+
+class Birth(NamedTuple):
+    """What an agent was born with, which never changes: its fold, and the data of its fork."""
+
+    fold: Fold
+    handed_down: Mapping[str, Any]
 
 
-def origin(store: Store, agent_id: str, fork_event_id: int) -> Fold:
-    """The fold that an agent was born with."""
-    born = _fork(store, fork_event_id)
-    return birth(agent_id, fork_event_id, born.start, born.pins, born.evicted) if born else birth(agent_id)
+def birth_of(moment: Snapshot, agent_id: str, fork_event_id: int) -> Birth:
+    """What an agent was born with; its cost follows how deep in the tree it is."""
+    event = next(iter(moment.events([fork_event_id])), None) if fork_event_id else None
+    born = operation_of(event) if event is not None else None
+    if event is None or not isinstance(born, Fork):
+        return Birth(birth(agent_id), {})
+    return Birth(birth(agent_id, fork_event_id, born.start, born.pins, born.evicted), event.data or {})
 
 
-def _fork(store: Store, event_id: int) -> Fork | None:
-    """The fork that event `event_id` records; None for 0, the birth of a root agent."""
-    event = store.event(event_id) if event_id else None
-    operation = operation_of(event) if event else None
-    return operation if isinstance(operation, Fork) else None
+def state_of(moment: Snapshot, at: Standing) -> Event | None:
+    """The state in force, the block as its content: the newest `state` event inside the visible segments, or the
+    summary that carries one [SPEC 3]."""
+    return state_in(moment, at, at.visible)
+
+
+def state_in(moment: Snapshot, at: Standing, segments: Segments) -> Event | None:
+    """The newest `state` event inside `segments`, or the summary that carries one, with the block as content."""
+    own, carried = latest(moment, at, "state", segments), latest(moment, at, "summary", segments)
+    if carried is None or (own is not None and own.id > carried.id):
+        return own
+    return structs.replace(carried, content=(carried.data or {})["state"])
+
+
+def latest(moment: Snapshot, at: Standing, kind: str, within: Segments) -> Event | None:
+    """The newest event of a kind inside segments; of summaries one with a state. It is looked up only where the
+    anchors do not tell."""
+    if _knows_none(at, kind, within):
+        return None
+    own = at.anchors.get(kind)
+    fits = own is not None and (kind != "summary" or (own.data or {}).get("state") is not None)
+    if own is not None and fits and contains(within, own.agent_id, own.id):  # what was inherited is older
+        return own
+    return moment.newest(kind, within)
+
+
+def of_kind(moment: Snapshot, at: Standing, kind: str, segments: Segments) -> list[int]:
+    """The ids of all events of a kind inside segments."""
+    return [] if _knows_none(at, kind, segments) else moment.of_kind(kind, segments)
+
+
+def as_of(moment: Snapshot, at: Standing, event_id: int) -> Standing:
+    """Where the agent stood at an event since which no operation was recorded."""
+    anchors = at.anchors
+    if any(event.id > event_id for event in anchors.values()):
+        anchors = moment.anchors(at.record.id, event_id)
+    return structs.replace(at, record=structs.replace(at.record, head=event_id), anchors=anchors)
+
+
+def _knows_none(at: Standing, kind: str, segments: Segments) -> bool:
+    """Whether it is known without a look that no event of this kind is inside these segments."""
+    if kind not in ANCHORS or any(each.agent != at.record.id for each in segments):
+        return False
+    own = at.anchors.get(kind)
+    return own is None or all(own.id < each.first for each in segments)

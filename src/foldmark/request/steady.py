@@ -18,6 +18,7 @@ from foldmark.core.events import BESIDE_KINDS, Event, Pin, Summary
 from foldmark.core.eviction import evicted_as_sent
 from foldmark.core.growth import Reach, Sizes, followed, lowered, put_in, room_for
 from foldmark.core.native import blocks_of
+from foldmark.core.ports import Snapshot
 from foldmark.core.prompt import Layer, Prompt
 from foldmark.core.request import Edge
 from foldmark.core.segments import END, Segment, Segments, subtract, until
@@ -26,22 +27,24 @@ from foldmark.core.window import Units
 from foldmark.request.children import room_told, told_at
 from foldmark.request.natives import without
 from foldmark.request.sources import Sources, children_layer
-from foldmark.request.standing import Standing
+from foldmark.request.standing import Standing, latest, of_kind
 from foldmark.request.windowing import Target, Windowing, first_of
 from foldmark.tokens.counting import BytesRuler, ruler
 
 Room = Callable[[int], float]
 
 
-def boundary(at: Standing, opened: int) -> int:
+def boundary(moment: Snapshot, at: Standing, opened: int) -> int:
     """The newest boundary that the log names: event `opened`, or an operation, a setting or a `system` message since
     then. A mark and a fork change nothing that is sent. An operation that is only thought of counts as the last."""
     if at.fold.at > at.newest:
         return at.newest
     own = Segment(at.record.id, opened + 1, at.newest)
-    operations = at.store.operations(at.record.id, after=opened, until=at.newest)
+    operations = moment.operations(at.record.id, after=opened, until=at.newest)
     shaping = [event.id for event in operations if event.kind not in BESIDE_KINDS]
-    return max([opened, at.record.fork_event, *shaping, *at.of_kind("system", (own,)), *_set(at, opened)])
+    return max(
+        [opened, at.record.fork_event, *shaping, *of_kind(moment, at, "system", (own,)), *_set(moment, at, opened)]
+    )
 
 
 class Swap(NamedTuple):
@@ -53,21 +56,21 @@ class Swap(NamedTuple):
     without: Standing
 
 
-def swapped(at: Standing, newest: int, reads: str) -> Swap | None:
+def swapped(moment: Snapshot, at: Standing, newest: int, reads: str) -> Swap | None:
     """The summary that is the newest boundary, if turns stayed behind it and the provider `reads` it."""
     if at.fold.at > at.newest or "summary" not in at.anchors:  # the agent recorded none
         return None
-    event = at.store.event(newest)
+    event = moment.event(newest)
     # Of other operations nothing is asked, so that one whose data is damaged is no obstacle.
     pin = operation_of(event) if event is not None and event.kind == "pin" else None
     if isinstance(pin, Pin) and pin.turn < newest:  # of the summary itself
-        event = at.store.event(pin.turn)
+        event = moment.event(pin.turn)
     if event is None or event.kind != "summary" or event.agent_id != at.record.id:
         return None
     summary = operation_of(event)
     if not isinstance(summary, Summary) or not summary.kept or not blocks_of(event, reads):
         return None
-    there = without(at, event.id)
+    there = without(moment, at, event.id)
     return None if there is None else Swap(event, summary.kept, there)
 
 
@@ -76,11 +79,11 @@ def as_of(at: Standing, event_id: int) -> Standing:
     return msgspec.structs.replace(at, record=msgspec.structs.replace(at.record, head=event_id))
 
 
-def _set(at: Standing, since: int) -> Iterable[int]:
+def _set(moment: Snapshot, at: Standing, since: int) -> Iterable[int]:
     """The newest event since `since` that set something which changes what is sent."""
     there = at.newest
     while True:
-        event = at.latest("config", (Segment(at.record.id, since + 1, there),))
+        event = latest(moment, at, "config", (Segment(at.record.id, since + 1, there),))
         if event is None:
             return ()
         before = as_of(at, event.id - 1).settings
@@ -117,7 +120,7 @@ class Steady:
         self._at, self._target, self._instruction, self._tools, self._answers = at, target, instruction, tools, answers
         self._config = config
         newest = self._boundary(at)
-        self._swap = swapped(at, newest, target.wire.reads) if swaps else None
+        self._swap = swapped(moment, at, newest, target.wire.reads) if swaps else None
         if self._swap is not None:
             self._at, before = self._swap.without, self._swap.summary.id - 1
             fold = msgspec.structs.replace(self._at.fold, at=min(self._at.fold.at, before))
@@ -138,13 +141,13 @@ class Steady:
 
     def _boundary(self, at: Standing) -> int:
         sources = self._sources(at)
-        return boundary(at, Windowing(sources, self._config, self._target, None).opened())
+        return boundary(moment, at, Windowing(sources, self._config, self._target, None).opened())
 
     def windowed(self, limit: int | None) -> tuple[Prompt, Edge]:
         """The prompt, and where it begins; `limit` is the tokens that the model takes."""
         begun, edge = self.windowing.windowed(limit)
         settled = self._then.settled
-        since = [event for event in self._at.store.messages(self._since(settled)) if event.kind != "system"]
+        since = [event for event in moment.messages(self._since(settled)) if event.kind != "system"]
         events, reach = [*self._window(edge.before), *since], Reach(0, settled)
         room, later = self._room(limit), list[Event]()
         if self._swap is not None:
@@ -221,7 +224,7 @@ class Steady:
         budget, own = self._config.sliding_context_tokens, Segment(self._at.record.id, self._then.settled + 1, END)
         if not budget and limit is None:
             return None
-        told = self._at.of_kind("config", (own,)) if limit is not None else []
+        told = of_kind(moment, self._at, "config", (own,)) if limit is not None else []
         ratios = [(0, self._ratio(self._config)), *((each, self._ratio(as_of(self._at, each).config)) for each in told)]
 
         def known(event_id: int) -> float:
@@ -273,7 +276,7 @@ class Steady:
         What is told of children follows from what was sent, on which no step may hang: for it there is room for as many
         as there were by then.
         """
-        born = [child.fork_event for child in self._at.store.children(self._at.record.id)] if self._answers else []
+        born = [child.fork_event for child in moment.children(self._at.record.id)] if self._answers else []
         news, found = self._news(self._then.now, events, settled, first_of(events)), dict[int, int]()
         for opener in _openers(events, settled):
             found[opener.id] = put_in(news.get(opener.id, ()))
@@ -294,16 +297,16 @@ class Steady:
         asked = settled, first, tuple(opener.id for opener in openers)
         if self._found[0] == asked:
             return self._found[1]
-        store, at = self._at.store, self._at
-        states = at.of_kind("state", self._since(settled))
-        notes = at.of_kind("scratchpad", (Segment(at.record.id, settled + 1, at.newest),))
+        store, at = moment, self._at
+        states = of_kind(moment, at, "state", self._since(settled))
+        notes = of_kind(moment, at, "scratchpad", (Segment(at.record.id, settled + 1, at.newest),))
         memos = {layer.memo for layer in layers if layer.memo is not None}
         before, again, newest = settled, 0, list[tuple[int, int, int]]()
         for opener in openers:
             if self._swap is not None and opener.id > self._swap.summary.id and not again:
                 # What stood in front of older turns was summed up with them: it is said once more.
-                states, before, again = at.of_kind("state", at.visible), 0, opener.id
-                notes = at.of_kind("scratchpad", (Segment(at.record.id, 1, at.newest),))
+                states, before, again = of_kind(moment, at, "state", at.visible), 0, opener.id
+                notes = of_kind(moment, at, "scratchpad", (Segment(at.record.id, 1, at.newest),))
             newest.append((before, _last(states, before, opener.id), _last(notes, before, opener.id)))
             before = opener.id
         changed = {event.id: event for event in store.events([id for _, *ids in newest for id in ids if id])}
@@ -320,7 +323,7 @@ class Steady:
     def _children(self, events: Sequence[Event], settled: int) -> dict[int, list[Layer]]:
         """What was told of children and mail since the boundary, by the message in front of which it stands."""
         openers = _openers(events, settled)
-        self.told = told_at(self._at, settled, openers[-1].id if openers else 0) if self._answers else {}
+        self.told = told_at(moment, self._at, settled, openers[-1].id if openers else 0) if self._answers else {}
         content = self._then.text
         return {at: children_layer(each, content, self._tools, self._config) for at, each in self.told.items()}
 

@@ -9,6 +9,7 @@ from foldmark.core.answer import Stopped, Usage
 from foldmark.core.codec import stored_time
 from foldmark.core.events import ANSWER_KINDS, Event
 from foldmark.core.lifetime import RECENT, Use, lifetime
+from foldmark.core.ports import Snapshot
 from foldmark.core.segments import Segment, contains, until
 from foldmark.request.exchanges import until_next
 from foldmark.request.standing import Standing
@@ -66,14 +67,14 @@ def left_out(altered: Sequence[dict[str, Any]]) -> str:
     return f"the provider left out of the request: {', '.join(reversed(said))}" if said else ""
 
 
-def cache_ttl(at: Standing, opener: Event) -> str:
+def cache_ttl(moment: Snapshot, at: Standing, opener: Event) -> str:
     """Return how long the provider is to keep the requests of a turn, `5m` or `1h`, by what the agent's own requests
     before the turn cost and when they were made. `opener` is the turn's first message.
 
     All requests of a turn get the same. What an imported session cost does not count: its contexts had other sizes.
     """
     uses: list[Use] = []
-    for event in reversed(at.store.recent("usage", at.record.id, opener.id, RECENT)):
+    for event in reversed(moment.recent("usage", at.record.id, opener.id, RECENT)):
         usage = usage_of(event.data)
         if usage is not None:
             moment = stored_time(event.created_at).timestamp()
@@ -94,7 +95,7 @@ class Weighed(Struct, frozen=True):
         return f"· {'' if self.counted else '~'}{self.tokens:,} tokens"
 
 
-def snapshots(at: Standing, messages: Sequence[Event]) -> dict[int, Weighed]:
+def snapshots(moment: Snapshot, at: Standing, messages: Sequence[Event]) -> dict[int, Weighed]:
     """The snapshots of one turn's messages by their ids, the same for all of one interaction [SPEC 5.4, S2].
 
     An interaction is what went to the model since its answer before, and its next answer with all calls of that. One
@@ -110,18 +111,18 @@ def snapshots(at: Standing, messages: Sequence[Event]) -> dict[int, Weighed]:
             interactions.append([])
         interactions[-1].append(message)
     owner = messages[0].agent_id
-    end = until_next(at, [(owner, messages[-1].id)])[0].last
-    usages = sorted(at.store.of_kind("usage", (Segment(owner, messages[0].id, end),)))
+    end = until_next(moment, at, [(owner, messages[-1].id)])[0].last
+    usages = sorted(moment.of_kind("usage", (Segment(owner, messages[0].id, end),)))
     ends = [following[0].id for following in interactions[1:]]
     for interaction, until_id in zip(interactions, [*ends, end + 1], strict=True):
         last = interaction[-1]
         own = next((each for each in usages if last.id < each < until_id), None)
-        usage = None if own is None else at.store.event(own)
+        usage = None if own is None else moment.event(own)
         counted = None if usage is None else snapshot_of(usage.data)
         if counted is not None:
             weighed = Weighed(counted.tokens, True)
         elif contains(at.visible, last.agent_id, last.id):
-            weighed = Weighed(at.store.size(until(at.visible, last.id)).tokens, False)
+            weighed = Weighed(moment.size(until(at.visible, last.id)).tokens, False)
         else:
             continue
         found |= {message.id: weighed for message in interaction}

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from foldmark.core.events import Event
+from foldmark.core.ports import Snapshot
 from foldmark.core.segments import until
 from foldmark.request.standing import Standing
 
@@ -36,25 +37,25 @@ class Summary(NamedTuple):
     covered: Covered
 
 
-def in_force(at: Standing, before: int, since: int, recorded: int) -> Summary | None:
+def in_force(moment: Snapshot, at: Standing, before: int, since: int, recorded: int) -> Summary | None:
     """The newest summary up to event `recorded` that is true and covers only what stands before event `before`; None if
     that came by event `since`."""
     there = until(at.lineage, recorded)
     for _ in range(LOOKED_AT):
-        event = at.store.newest("window_summary", there)
+        event = moment.newest("window_summary", there)
         if event is None or event.id <= since:
             break
         try:
             covered = msgspec.convert(event.data, Covered)
         except msgspec.ValidationError:  # somebody else's
             covered = None
-        if covered is not None and covered.until < before and covered.covers == hash_of(at, covered.until):
+        if covered is not None and covered.until < before and covered.covers == hash_of(moment, at, covered.until):
             return Summary(event, covered)
         there = until(there, event.id - 1)
     return None
 
 
-def hash_of(at: Standing, last: int) -> str:
+def hash_of(moment: Snapshot, at: Standing, last: int) -> str:
     """The hash of what is visible up to event `last`. The size is in it because of what was erased."""
     seen = until(at.visible, last)
-    return sha256(msgspec.json.encode([at.store.bounds(seen), at.store.size(seen)])).hexdigest()
+    return sha256(msgspec.json.encode([moment.bounds(seen), moment.size(seen)])).hexdigest()

@@ -14,16 +14,16 @@ def born(agent: Agent) -> bool:
     sees, or where a model forked (whose words the fork left out), the child is told who it is and what it is there for.
     """
     parent, at = agent.parent, agent.standing()
-    if parent is None or at.record.messages or at.store.newest_sent(agent.id, 1):
+    if parent is None or at.record.messages or moment.newest_sent(agent.id, 1):
         return False
-    event = at.store.event(at.record.fork_event)
+    event = moment.event(at.record.fork_event)
     operation = operation_of(event) if event is not None else None
     if event is None or not isinstance(operation, Fork):
         return False
-    newest = next(at.store.messages(at.visible, newest_first=True), None)
+    newest = next(moment.messages(at.visible, newest_first=True), None)
     if event.actor == "human" and newest is not None and newest.kind == "user":
         return True
-    words = words_of(at, event) if event.actor == "model" else None
+    words = words_of(moment, at, event) if event.actor == "model" else None
     told = birth_message(agent.id, parent.id, operation.mark, words.content if words is not None else "")
     agent.append("user", told, actor="system", data={"birth": True})
     return True

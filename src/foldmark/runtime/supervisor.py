@@ -159,7 +159,7 @@ class Supervisor:
                 await asyncio.wait({running})
             finally:
                 self._waiting.pop(agent.id, None)
-        if text is None and agent.open_turn is None and not is_unanswered(agent.standing()):
+        if text is None and agent.open_turn is None and not is_unanswered(moment, agent.standing()):
             raise CommandError(f"there is nothing to answer: no turn of {tree.label(agent)} is open; give a text")
         task = asyncio.create_task(self._turn(agent, text, show, asking))
         self._enter(agent, task)

@@ -28,7 +28,7 @@ class Telling:
         mail = agent.log.store.unread(agent.id)
         if not mail or mail[-1].id <= self._told.get(agent.id, 0) or agent.log.store.end(agent.id) is not None:
             return None
-        if planning(agent.standing()) is not None:  # mail waits until it is over; a later look finds it
+        if planning(moment, agent.standing()) is not None:  # mail waits until it is over; a later look finds it
             return None
         self._told[agent.id] = mail[-1].id
         self._woken[agent.id] += 1

@@ -12,11 +12,12 @@ from foldmark.core.answer import Compacted, Stopped
 from foldmark.core.config import Config, check_together
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.events import Summary
+from foldmark.core.ports import Snapshot
 from foldmark.core.request import COMPACTION, Request
 from foldmark.core.segments import Segment, Segments, subtract
 from foldmark.operations.provider_summary import form_of, standing_for
 from foldmark.request.exchanges import ranges_of
-from foldmark.request.standing import Standing
+from foldmark.request.standing import Standing, of_kind
 from foldmark.sending.sent import record_sent
 
 if TYPE_CHECKING:
@@ -46,11 +47,11 @@ def compacted(agent: "Agent", decided: Summary) -> Made | None:
     if not at.config.provider_compaction or not wire.compacts(model):
         return None
     check_together(at.config)
-    system = ranges_of(at, at.store.lookup(at.of_kind("system", at.visible)))
+    system = ranges_of(moment, at, moment.lookup(of_kind(moment, at, "system", at.visible)))
     ranges = subtract(decided.ranges, system)
-    kept = at.store.bounds(subtract(subtract(at.visible, ranges), system))
+    kept = moment.bounds(subtract(subtract(at.visible, ranges), system))
     upto = min((segment.first for segment in kept), default=0)
-    if decided.mark is not None or not _opens(at, upto) or not _in_front(at, ranges, upto):
+    if decided.mark is not None or not _opens(moment, at, upto) or not _in_front(moment, at, ranges, upto):
         return None
     request = _request(agent, at, upto)
     if "context_management" in request.body or request.tokens > agent.window:
@@ -67,22 +68,22 @@ def compacted(agent: "Agent", decided: Summary) -> Made | None:
             "Foldmark ask for one: /config set provider_compaction=off"
         )
     form = form_of(agent.log.secrets, made, wire.reads)
-    summary = standing_for(at, form, ranges)
+    summary = standing_for(moment, at, form, ranges)
     return Made(
         replace(summary, state=decided.state, span=decided.span, widened=decided.widened, kept=upto or None), made.text
     )
 
 
-def _opens(at: Standing, event_id: int) -> bool:
+def _opens(moment: Snapshot, at: Standing, event_id: int) -> bool:
     """Whether a user message that opened its turn; or nothing, which is the end of all."""
-    event = at.store.event(event_id) if event_id else None
+    event = moment.event(event_id) if event_id else None
     return not event_id or (event is not None and event.kind == "user" and event.turn_id == event_id)
 
 
-def _in_front(at: Standing, ranges: Segments, event_id: int) -> bool:
+def _in_front(moment: Snapshot, at: Standing, ranges: Segments, event_id: int) -> bool:
     """Whether all messages in `ranges` stand in front of an event, but for summaries, which are newer than that."""
-    summaries = [Segment(at.record.id, each, each) for each in at.store.of_kind("summary", ranges)]
-    return all(each.last < event_id or not event_id for each in at.store.bounds(subtract(ranges, summaries)))
+    summaries = [Segment(at.record.id, each, each) for each in moment.of_kind("summary", ranges)]
+    return all(each.last < event_id or not event_id for each in moment.bounds(subtract(ranges, summaries)))
 
 
 def _request(agent: "Agent", at: Standing, upto: int) -> Request:
@@ -95,6 +96,7 @@ def _request(agent: "Agent", at: Standing, upto: int) -> Request:
 
     def made(config: Config, limit: int | None) -> Request:
         return prepare(
+            moment,
             at,
             config,
             provider,

@@ -17,7 +17,7 @@ def fullness(agent: "Agent", request: Request) -> str:
     at, edge = agent.standing(), request.manifest.edge
     known = 0
     if edge.before and edge.first is not None:
-        before = at.store.size(until(at.visible, edge.first - 1)).tokens
+        before = moment.size(until(at.visible, edge.first - 1)).tokens
         known = request.tokens + counted(at, before, request.provider, request.model)
     return meter(request.tokens, agent.window, at.config.sliding_context_tokens, known)
 

@@ -46,6 +46,7 @@ def ask(
 
     def made(limit: int) -> Request:
         return prepare(
+            moment,
             at,
             at.config,
             provider,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from foldmark.core.codec import timestamp, utc
 from foldmark.core.config import Config
-from foldmark.core.ports import Store
+from foldmark.core.ports import Snapshot
 from foldmark.core.pressure import percent
 from foldmark.core.segments import Segments
 
@@ -32,15 +32,15 @@ def reminder(agent: "Agent", tokens: int, window: int) -> str | None:
     at = agent.standing()
     share = percent(tokens, window)
     found = level(share, at.config)
-    if found is None or _reminded(at.store, at.visible, agent.log.clock(), at.config.check_interval_seconds):
+    if found is None or _reminded(moment, at.visible, agent.log.clock(), at.config.check_interval_seconds):
         return None
     return f"[Foldmark: your context is {share}% full, ~{tokens:,} of {window:,} tokens. {_ADVICE[found]}]"
 
 
-def _reminded(store: Store, visible: Segments, now: str, seconds: int) -> bool:
+def _reminded(moment: Snapshot, visible: Segments, now: str, seconds: int) -> bool:
     """Whether there was a reminder in the last so many seconds, among the messages since then."""
     since = timestamp(utc(now) - timedelta(seconds=seconds))
-    for message in store.messages(visible, newest_first=True):
+    for message in moment.messages(visible, newest_first=True):
         if message.created_at <= since:
             return False
         if (message.data or {}).get("reminder"):

@@ -13,6 +13,7 @@ import msgspec
 
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
+from foldmark.core.ports import Snapshot
 from foldmark.core.request import ANSWER, COMPACTION, Part, Request
 from foldmark.core.segments import Segment
 from foldmark.core.sent import Makings, Named, SentRequest
@@ -47,7 +48,7 @@ def _record(
     from foldmark.request.natives import read_as, read_by
 
     store = agent.log.store
-    at = read_by(agent.standing(), read_as(wire_of(request.provider, agent.log.given.dialects).reads))
+    at = read_by(moment, agent.standing(), read_as(wire_of(request.provider, agent.log.given.dialects).reads))
     if (end := store.end(agent.id)) is not None and end.killer is None:
         raise CommandError(f"{end.told}; its model is not asked any more")
     manifest, texts = request.manifest, {"config": msgspec.json.encode(at.config, order="sorted").decode()}
@@ -68,14 +69,14 @@ def _record(
         hashes=hashes,
         digests=digests(manifest.parts),
         purpose=request.purpose,
-        window=_named(at, window, system=False),
+        window=_named(moment, at, window, system=False),
         pinned=tuple(pinned),
         layers=layers,
         truncated=truncated(manifest.parts),
         evicted={part.event: at.fold.evicted[part.event] for part in manifest.parts if part.event in at.fold.evicted},
         left_out=left_out,
         question=instruction if quoted is not None and at.record.open_turn is not None else None,
-        quoted=None if quoted is None else _named(at, [event.id for event in quoted], system=True),
+        quoted=None if quoted is None else _named(moment, at, [event.id for event in quoted], system=True),
         told=manifest.told,
         later=_later(manifest.parts),
         thoughtless=request.thoughtless,
@@ -146,7 +147,7 @@ def _later(parts: Iterable[Part]) -> dict[int, dict[str, tuple[int, ...]]]:
     return dict(found)
 
 
-def _named(at: Standing, ids: Iterable[int], *, system: bool) -> Named:
+def _named(moment: Snapshot, at: Standing, ids: Iterable[int], *, system: bool) -> Named:
     """Visible messages by the ranges in which they stand; by their ids if there are others between them, `system`
     messages not counted unless `system`."""
     found = sorted(set(ids))
@@ -157,7 +158,7 @@ def _named(at: Standing, ids: Iterable[int], *, system: bool) -> Named:
         for segment in at.visible
         if segment.first <= found[-1] and segment.last >= found[0]
     )
-    there = at.store.size(ranges).messages - (0 if system else len(at.store.of_kind("system", ranges)))
+    there = moment.size(ranges).messages - (0 if system else len(moment.of_kind("system", ranges)))
     return Named(ranges=ranges) if there == len(found) else Named(ids=tuple(found))
 
 

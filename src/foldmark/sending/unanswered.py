@@ -1,22 +1,23 @@
 """Whether the newest turn still wants an answer: it failed, or was interrupted [SPEC 4, `/retry`]."""
 
 from foldmark.core.events import Event
+from foldmark.core.ports import Snapshot
 from foldmark.request.standing import Standing
 
 
-def is_unanswered(at: Standing) -> bool:
+def is_unanswered(moment: Snapshot, at: Standing) -> bool:
     """Return True if the context ends with what a model can be asked to answer again."""
-    newest = next(at.store.messages(at.visible, newest_first=True), None)
+    newest = next(moment.messages(at.visible, newest_first=True), None)
     return newest is not None and _wants_answer(newest)
 
 
-def unanswered_text(at: Standing) -> str | None:
+def unanswered_text(moment: Snapshot, at: Standing) -> str | None:
     """Return the person's text that still wants an answer; None if there is none.
 
     An answer that was asked for again is a turn of its own, without a text: then the turn before it counts as well.
     """
     turn: int | None = -1
-    for message in at.store.messages(at.visible, newest_first=True):
+    for message in moment.messages(at.visible, newest_first=True):
         if message.turn_id != turn:  # the last message of its turn
             if not _wants_answer(message):
                 return None

@@ -47,11 +47,11 @@ def due(agent: Agent) -> Due | None:
     edge = agent.request().manifest.edge
     if edge.first is None or edge.why in (None, "planning"):
         return None
-    earlier = in_force(at, edge.first, 0, at.newest)
+    earlier = in_force(moment, at, edge.first, 0, at.newest)
     new = until(at.visible, edge.first - 1)
     if earlier is not None:
         new = subtract(new, until(at.visible, earlier.covered.until))
-    size, budget = at.store.size(new), at.config.sliding_context_tokens or agent.window
+    size, budget = moment.size(new), at.config.sliding_context_tokens or agent.window
     if size.messages < MESSAGES and size.tokens < SHARE * budget:
         return None
     units, count = _fitting(agent, at, new, earlier)
@@ -62,7 +62,7 @@ def due(agent: Agent) -> Due | None:
     first, turn, last = events[0].id, min(turns), events[-1].id
     if earlier is not None and not units.reach(count + 1):
         first, turn = earlier.covered.first, earlier.covered.turns[0]
-    covered = Covered(first, last, (turn, max(turns)), hash_of(at, last))
+    covered = Covered(first, last, (turn, max(turns)), hash_of(moment, at, last))
     return Due(covered, subtract(until(new, last), until(new, events[0].id - 1)), earlier)
 
 
@@ -80,10 +80,10 @@ def make(agent: Agent, due: Due) -> int | None:
     covered, earlier = due.covered, due.earlier
     made = None
     with suppress(CommandError):  # settings that do not go together: the model is asked as without them
-        made = compacted(agent, decide.summary(agent.standing(), f"{decide.SPAN}{covered.until}"))
+        made = compacted(agent, decide.summary(moment, agent.standing(), f"{decide.SPAN}{covered.until}"))
     if made is not None:
         with agent.log.store.exclusive():
-            if hash_of(agent.standing(), covered.until) != covered.covers:
+            if hash_of(moment, agent.standing(), covered.until) != covered.covers:
                 return None
             agent.context()
             with agent.batch():
@@ -95,7 +95,7 @@ def make(agent: Agent, due: Due) -> int | None:
     text = ask(agent, question, "summary", due.segments)
     with agent.log.store.exclusive():
         at = agent.standing()
-        if not at.config.window_summary or hash_of(at, covered.until) != covered.covers:
+        if not at.config.window_summary or hash_of(moment, at, covered.until) != covered.covers:
             return None
         agent.context()  # others may have written to the agent meanwhile
         return agent.record("window_summary", text, data=msgspec.to_builtins(covered), actor="model")
@@ -110,7 +110,7 @@ def _fitting(agent: Agent, at: Standing, new: Segments, earlier: Summary | None)
     provider, _, model = at.config.model.partition("/")
     room = agent.window / 2 * uncalibrated(provider, model or provider)
     room -= len(earlier.event.content.encode()) if earlier else 0
-    units = Units(event for event in at.store.messages(new, newest_first=True) if event.kind != "system")
+    units = Units(event for event in moment.messages(new, newest_first=True) if event.kind != "system")
     count = 0
     while units.reach(count + 1):
         room -= sum(map(weigh, units[count].events))

@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 from foldmark.core.consent import is_yes
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Filter
+from foldmark.core.ports import Snapshot
 from foldmark.core.request import ToolSpec
 from foldmark.core.segments import END, Segment, contains, intersect
 from foldmark.core.wording import count, listing
@@ -43,7 +44,7 @@ class _Arguments(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _run(agent: Agent, arguments: _Arguments, asking: Asking) -> str:
-    open_one = planning(agent.standing())
+    open_one = planning(moment, agent.standing())
     if open_one is None:
         raise CommandError("no planning conversation is open: the person begins one with /forget or /remember")
     answer = (
@@ -60,15 +61,15 @@ def _preview(agent: Agent, open_one: Planning, arguments: _Arguments, asking: As
         raise CommandError(f"the person asked to {mode}, not to {arguments.mode}; preview with mode {mode}")
     found = look(agent, criteria, asking, actor="model")
     offer = {"offer": found.offer} if found.matches else {}
-    return {**_shown(agent.standing(), mode, found), **offer}
+    return {**_shown(moment, agent.standing(), mode, found), **offer}
 
 
-def _shown(at: Standing, mode: str, looked: Found) -> dict[str, Any]:
+def _shown(moment: Snapshot, at: Standing, mode: str, looked: Found) -> dict[str, Any]:
     """The counts come first: a long result is cut at its end [SPEC 5.2]."""
     candidates, found = looked.candidates.rows, looked.matches
     tokens = {row.id: row.tokens for row in candidates}
-    said = [message.id for message in at.store.messages(intersect(at.visible, talk(at)))]
-    closed = closure(at, list(at.store.lookup((*(event.id for event in found), *said))))
+    said = [message.id for message in moment.messages(intersect(at.visible, talk(moment, at)))]
+    closed = closure(moment, at, list(moment.lookup((*(event.id for event in found), *said))))
     wanted = {event.id for event in found}
     added = sorted(message.id for message in closed if message.id in tokens and message.id not in wanted)
     everything_else = len(candidates) - len(found) - len(added)
@@ -102,13 +103,13 @@ def _apply(agent: Agent, open_one: Planning, arguments: _Arguments, asking: Aski
         # Whoever keeps less forgets more than the person has seen.
         raise CommandError("these are not all the ids of the preview; leave message_ids out to take all of it")
     at = agent.standing()
-    if foreign := _foreign(at, open_one, arguments.planning_conversation_ids or ()):
+    if foreign := _foreign(moment, at, open_one, arguments.planning_conversation_ids or ()):
         raise CommandError(
             f"these ids are not of the planning conversation: {listing(foreign)}; it began with {open_one.first}"
         )
-    if offered(at) is None:
+    if offered(moment, at) is None:
         raise CommandError("the context has changed since the preview; preview again")
-    said = replies(at, open_one)
+    said = replies(moment, at, open_one)
     if len(said) > 1:
         raise CommandError("the preview was good for the person's next message only; preview again")
     if said and not is_yes(said[0].content):
@@ -128,11 +129,11 @@ def _apply(agent: Agent, open_one: Planning, arguments: _Arguments, asking: Aski
     }
 
 
-def _foreign(at: Standing, open_one: Planning, ids: Sequence[int]) -> list[int]:
+def _foreign(moment: Snapshot, at: Standing, open_one: Planning, ids: Sequence[int]) -> list[int]:
     """Those of the ids that are not of the planning conversation."""
     own = (Segment(at.record.id, open_one.first, at.newest),)
     inside = [id for id in {*ids} if open_one.first <= id <= at.newest]
-    known = {event.id for event in at.store.lookup(inside) if contains(own, event.agent_id, event.id)}
+    known = {event.id for event in moment.lookup(inside) if contains(own, event.agent_id, event.id)}
     return sorted({*ids} - known)
 
 

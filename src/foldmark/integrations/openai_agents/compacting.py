@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from foldmark.core.events import Event, Restore, Summary
 from foldmark.core.native import OPAQUE as OPAQUE_TOLD
+from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment
 from foldmark.integrations.openai_agents.giving import newest_first
 from foldmark.integrations.openai_agents.keeping import exact, is_inline, native
@@ -33,12 +34,12 @@ class Tail(NamedTuple):
     complete: bool
 
 
-def tail(at: Standing, limit: int) -> Tail:
+def tail(moment: Snapshot, at: Standing, limit: int) -> Tail:
     """The newest `limit` items of the context, whatever window it has."""
     items: list[Any] = []
     places: list[tuple[int, int]] = []
     complete = True
-    for each in newest_first(at, at.visible):
+    for each in newest_first(moment, at, at.visible):
         if len(items) >= limit:
             complete = False
             break
@@ -53,7 +54,7 @@ def replace_tail(agent: Agent, found: Tail, start: int, copy: Sequence[Any]) -> 
     if start >= len(found.places):
         return False
     at, (first, kept) = agent.standing(), found.places[start]
-    there = list(takewhile(lambda each: each.event.id >= first, newest_first(at, at.visible)))[::-1]
+    there = list(takewhile(lambda each: each.event.id >= first, newest_first(moment, at, at.visible)))[::-1]
     if [(each.event.id, number) for each in there for number in range(len(each.items))][kept:] != found.places[start:]:
         return False
     # Of one event that stands for several items, an earlier copy, the first may stay.
@@ -74,7 +75,7 @@ def replace(agent: Agent, copy: Sequence[Any], first: int = 1) -> None:
 def without_last(agent: Agent, copy: Event, rest: Sequence[Any]) -> None:
     """Put the items of a copy but the last in the place of that copy."""
     within = [Segment(copy.agent_id, copy.id, copy.id)]
-    agent.operate(lambda at: standing_for(at, native(rest), within), actor="system", content=_text(rest))
+    agent.operate(lambda at: standing_for(moment, at, native(rest), within), actor="system", content=_text(rest))
 
 
 def add(agent: Agent, items: Sequence[Any]) -> None:
@@ -103,7 +104,7 @@ def take_back(agent: Agent, event: Event) -> bool:
 
 def _summed_up(agent: Agent, form: dict[str, Any], items: Sequence[Any], first: int = 1) -> None:
     def decision(at: Standing) -> Summary:
-        return standing_for(at, form, [Segment(each.agent, first, END) for each in at.visible])
+        return standing_for(moment, at, form, [Segment(each.agent, first, END) for each in at.visible])
 
     agent.operate(decision, actor="system", content=_text(items))
 

@@ -15,6 +15,7 @@ from foldmark.core.config import Config
 from foldmark.core.events import Event
 from foldmark.core.eviction import as_sent, placeholder
 from foldmark.core.media import Document, media_of
+from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment, Segments, intersect, normal
 from foldmark.core.turns import Message
 from foldmark.core.view import INTERRUPTED, TOOL_MESSAGE
@@ -42,33 +43,33 @@ class Given(NamedTuple):
     events: tuple[int, ...]
 
 
-def newest_items(at: Standing, limit: int | None) -> list[Any]:
+def newest_items(moment: Snapshot, at: Standing, limit: int | None) -> list[Any]:
     """The newest `limit` items of the context in the order of the log; all for None. Reads no more than that."""
     found: list[Any] = []
-    for each in [] if limit == 0 else newest_first(at, window(at)):
+    for each in [] if limit == 0 else newest_first(moment, at, window(moment, at)):
         found += reversed(each.items)
         if limit is not None and len(found) >= limit:
             break
     return found[:limit][::-1]
 
 
-def newest_first(at: Standing, segments: Segments) -> Iterator[Given]:
+def newest_first(moment: Snapshot, at: Standing, segments: Segments) -> Iterator[Given]:
     """The visible events inside `segments` that stand for items."""
     beside: list[int] = []
-    for event in at.store.messages(segments, newest_first=True):
-        if event.kind == "tool_result" and not _called(at, event):
+    for event in moment.messages(segments, newest_first=True):
+        if event.kind == "tool_result" and not _called(moment, at, event):
             continue
         items = _evicted(event, given(event), at.fold.evicted)
         if items == []:  # what the provider's own tool answered is in the item of the call
             beside.append(event.id)
             continue
-        items = _own(event) if items is None else _complete(at, event, items)
+        items = _own(event) if items is None else _complete(moment, at, event, items)
         if items:
             yield Given(event, items, (event.id, *beside))
         beside.clear()
 
 
-def window(at: Standing) -> Segments:
+def window(moment: Snapshot, at: Standing) -> Segments:
     """The visible segments, or of them what the window of this agent shows, if it was given one [SPEC 5.3]."""
     own = at.settings
     if not any(own.get(key) for key in WINDOW):
@@ -77,14 +78,14 @@ def window(at: Standing) -> Segments:
     config = _measuring(at.config, budget)
     provider, _, model = at.config.model.partition("/")
     known = (provider, model) if provider in ("openai", "openai_responses") else _MODEL
-    manifest = prepare(at, config, *known).manifest
+    manifest = prepare(moment, at, config, *known).manifest
     first = manifest.edge.first
     if first is None:
         return at.visible
     kept = [part.event for part in manifest.parts if part.layer == "pinned" and part.event is not None]
-    kept += at.store.of_kind("system", at.visible)
+    kept += moment.of_kind("system", at.visible)
     shown = [Segment(each.agent, first, END) for each in at.visible]
-    shown += [Segment(each.agent_id, each.id, each.id) for each in at.store.lookup(kept)]
+    shown += [Segment(each.agent_id, each.id, each.id) for each in moment.lookup(kept)]
     return intersect(at.visible, normal(shown))
 
 
@@ -106,32 +107,32 @@ def _evicted(event: Event, items: list[Any] | None, evicted: Mapping[int, int]) 
     return [{**each, "output": text} if each.get("type") in _WORDED else each for each in items]
 
 
-def _complete(at: Standing, event: Event, items: list[Any]) -> list[Any]:
+def _complete(moment: Snapshot, at: Standing, event: Event, items: list[Any]) -> list[Any]:
     """Items of an answer: none where what they were taken from is back again, and without ids where what the model
     thought before has left the context."""
-    if _visible(at, left_by(event)):
+    if _visible(moment, at, left_by(event)):
         return []
     carrier = carried_by(event)
-    if carrier is None or _visible(at, carrier):
+    if carrier is None or _visible(moment, at, carrier):
         return items
     return [{key: each[key] for key in each if key != "id"} if isinstance(each, dict) else each for each in items]
 
 
-def _visible(at: Standing, event_id: Any) -> bool:
-    return isinstance(event_id, int) and any(_seen(at, each) for each in at.store.lookup([event_id]))
+def _visible(moment: Snapshot, at: Standing, event_id: Any) -> bool:
+    return isinstance(event_id, int) and any(_seen(moment, at, each) for each in moment.lookup([event_id]))
 
 
-def _called(at: Standing, result: Event) -> bool:
+def _called(moment: Snapshot, at: Standing, result: Event) -> bool:
     """Whether the call that a result answers is visible, or nobody knows of one."""
     if result.answers is not None:
-        return _visible(at, result.answers)
-    calls = at.store.calls(result.agent_id, result.call_id or "")
-    return not calls or any(_seen(at, call) for call in calls)
+        return _visible(moment, at, result.answers)
+    calls = moment.calls(result.agent_id, result.call_id or "")
+    return not calls or any(_seen(moment, at, call) for call in calls)
 
 
-def _seen(at: Standing, message: Message) -> bool:
+def _seen(moment: Snapshot, at: Standing, message: Message) -> bool:
     there = intersect(at.visible, (Segment(message.agent_id, message.id, message.id),))
-    return at.store.size(there).messages > 0
+    return moment.size(there).messages > 0
 
 
 def _own(event: Event) -> list[Any]:

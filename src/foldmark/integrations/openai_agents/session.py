@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from foldmark.core.errors import ConflictError, FoldmarkError, StoreError
 from foldmark.core.events import Clear, Filter
+from foldmark.core.ports import Snapshot
 from foldmark.core.segments import subtract
 from foldmark.integrations.openai_agents import compacting, opening
 from foldmark.integrations.openai_agents.giving import newest_first, newest_items
@@ -86,7 +87,7 @@ class FoldmarkSession:
         if limit is None and self.session_settings is not None:
             limit = opening.session_settings(self.session_settings).limit
         most = None if limit is None or limit < 0 else limit
-        return await _settled(lambda: newest_items(self._living().standing(), most))
+        return await _settled(lambda: newest_items(moment, self._living().standing(), most))
 
     async def add_items(self, items: "list[TResponseInputItem]") -> None:
         """Record items: all of them or, on an error, none."""
@@ -114,7 +115,7 @@ class FoldmarkSession:
             return None
         from agents.memory.session import _CompactionSnapshot
 
-        found = await _settled(lambda: compacting.tail(self._living().standing(), limit))
+        found = await _settled(lambda: compacting.tail(moment, self._living().standing(), limit))
 
         async def replace_suffix(start: int, output: "list[TResponseInputItem]") -> bool:
             return await _settled(
@@ -152,7 +153,7 @@ class FoldmarkSession:
 
     def _pop(self) -> Any:
         agent, at = self.agent, self.agent.standing()
-        newest = next(newest_first(at, at.visible), None)
+        newest = next(newest_first(moment, at, at.visible), None)
         if newest is None:
             return None
         *thoughts, item = newest.items
@@ -161,8 +162,10 @@ class FoldmarkSession:
         if newest.event.kind == "summary" and thoughts:
             compacting.without_last(agent, newest.event, thoughts)
             return item
-        agent.operate(lambda at: _without(at, newest.events), actor="system")
-        if thoughts and not _left(self.agent.standing(), newest.event.id):  # they stay until they are popped themselves
+        agent.operate(lambda at: _without(moment, at, newest.events), actor="system")
+        if thoughts and not _left(
+            moment, self.agent.standing(), newest.event.id
+        ):  # they stay until they are popped themselves
             open_turn = agent.open_turn
             append(agent, [thought(thoughts, left_by=newest.event.id)])
             if open_turn is None:
@@ -190,16 +193,16 @@ class FoldmarkSession:
                 continue
 
 
-def _left(at: Standing, event_id: int) -> bool:
+def _left(moment: Snapshot, at: Standing, event_id: int) -> bool:
     """Whether the thoughts of an event stand at the end already: it was popped before, and came back."""
-    newest = next(newest_first(at, at.visible), None)
+    newest = next(newest_first(moment, at, at.visible), None)
     return newest is not None and left_by(newest.event) == event_id
 
 
-def _without(at: Standing, events: tuple[int, ...]) -> Filter:
+def _without(moment: Snapshot, at: Standing, events: tuple[int, ...]) -> Filter:
     """Exactly these events, be they one half of a call and its result: what the SDK takes back, it takes one by one."""
-    ranges = ranges_of(at, at.store.lookup(events))
-    left = at.store.size(subtract(at.visible, ranges)).messages
+    ranges = ranges_of(moment, at, moment.lookup(events))
+    left = moment.size(subtract(at.visible, ranges)).messages
     return Filter("forget", ranges, POPPED, before=at.size.messages, after=left)
 
 

@@ -20,7 +20,7 @@ from foldmark.core.errors import ConflictError, FoldmarkError
 from foldmark.core.events import Event
 from foldmark.core.eviction import placeholder
 from foldmark.core.native import begins
-from foldmark.core.ports import Store
+from foldmark.core.ports import Snapshot
 from foldmark.core.request import Request
 from foldmark.integrations.pydantic_ai.logbook import Logbook
 from foldmark.integrations.pydantic_ai.pieces import Piece, history
@@ -169,7 +169,7 @@ class FoldmarkHistory(AbstractCapability[Any]):
     def _shown(self, model: AbstractModel | None = None) -> list[Piece]:
         """What is shown to a model, without one to the provider of each summary."""
         evicted = self.agent.context().evicted
-        at = read_by(self.agent.standing(), partial(self._reads, model))
+        at = read_by(moment, self.agent.standing(), partial(self._reads, model))
         shown = self._log.store.weights(at.visible)
         store = self._log.store
         summaries = {
@@ -204,9 +204,9 @@ def _shortened(pieces: Sequence[Piece], request: Request) -> list[Piece]:
     return [_shorten(piece, short[piece.event]) if piece.event in short else piece for piece in pieces]
 
 
-def _evicted(piece: Piece, store: Store, evicted: Mapping[int, int]) -> Piece:
+def _evicted(piece: Piece, moment: Snapshot, evicted: Mapping[int, int]) -> Piece:
     """A piece as it is, or an evicted result with its placeholder."""
-    event = store.event(piece.event) if piece.event in evicted else None
+    event = moment.event(piece.event) if piece.event in evicted else None
     return piece if event is None else _shorten(piece, placeholder(event, evicted[event.id]))
 
 

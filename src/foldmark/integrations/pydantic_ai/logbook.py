@@ -173,7 +173,7 @@ class Logbook:
 
     def _sum_up(self, entry: Entry, data: kept.Json | None, behind: Sequence[int]) -> int:
         def decision(at: Standing) -> Summary:
-            return standing_for(at, data, all_but(at, behind))
+            return standing_for(moment, at, data, all_but(moment, at, behind))
 
         time = stamp(entry.time)
         return self._agent.operate(decision, actor="system", content=entry.text, created_at=time).event_id

@@ -245,8 +245,8 @@ def _ready(agent: Agent) -> None:
     """Raise CommandError if the conversation is at work; end the turn that a dead process left open."""
     if running(agent) is not None:
         raise CommandError(f"'{one_line(agent.name or '')}' is in the middle of a turn; import again when it has ended")
-    if planning(agent.standing()) is not None:
-        not_while_planning(agent.standing(), "an import would end it")
+    if planning(moment, agent.standing()) is not None:
+        not_while_planning(moment, agent.standing(), "an import would end it")
     agent.end_turn(interrupted=True)
 
 

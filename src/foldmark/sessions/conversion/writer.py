@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Summary
-from foldmark.core.ports import Progress
+from foldmark.core.ports import Progress, Snapshot
 from foldmark.core.segments import Segments, contains, intersect, subtract
 from foldmark.log import Agent
 from foldmark.log.timeline import Timeline
@@ -182,7 +182,9 @@ class Writer:
         """Take an operation back, unless there was none or a person did it."""
         with suppress(CommandError):
             self._agent.operate(
-                lambda at: decide.restore(at, operation, self._agent.past.is_back), actor="system", reason=reason
+                lambda at: decide.restore(moment, at, operation, self._agent.past.is_back),
+                actor="system",
+                reason=reason,
             )
 
     def _unasked(self, reading: Reading) -> Iterator[str]:
@@ -190,8 +192,8 @@ class Writer:
         for part in reading.parts:
             if isinstance(part, Result) and part.call_id not in self._calls:
                 at = self._agent.standing()
-                call, _ = awaiting(at, part.call_id)
-                if call is not None and not shown(at, call, waits=False):
+                call, _ = awaiting(moment, at, part.call_id)
+                if call is not None and not shown(moment, at, call, waits=False):
                     yield part.call_id
 
     def _note(self, steps: Sequence[Step], group: int) -> None:
@@ -223,11 +225,11 @@ class Writer:
         self._agent.record("usage", data=usage._asdict(), created_at=moment)
 
 
-def _standing_for(at: Standing, stays: list[int], imported: Segments) -> Summary:
+def _standing_for(moment: Snapshot, at: Standing, stays: list[int], imported: Segments) -> Summary:
     """A summary of everything shown that was imported but the events that stay, each with its whole exchange."""
-    decided = decide.summary(at, None)
-    kept = list(at.store.lookup(stays))
-    ranges = subtract(intersect(decided.ranges, imported), ranges_of(at, [*kept, *closure(at, kept)]))
-    if not at.store.size(ranges).messages:
+    decided = decide.summary(moment, at, None)
+    kept = list(moment.lookup(stays))
+    ranges = subtract(intersect(decided.ranges, imported), ranges_of(moment, at, [*kept, *closure(moment, at, kept)]))
+    if not moment.size(ranges).messages:
         raise CommandError("there is nothing to summarize")
     return replace(decided, ranges=ranges)
