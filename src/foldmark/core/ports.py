@@ -80,13 +80,20 @@ ANCHORS = ("config", "command", "state", "scratchpad", "summary", "system")
 """Kinds of which a `Head` holds the newest event."""
 
 
+BESIDE = ("memos", "mail", "children")
+"""What a request may have to tell of that stands beside the agent's own events: memos and mail of anybody's, forks of
+its own."""
+
+
 class Head(NamedTuple):
-    """Where an agent stands: its row, its stored segment cache with the size beside it (None if there is none), and
-    the newest event of each of `ANCHORS` that it recorded itself and nobody erased."""
+    """Where an agent stands: its row, its stored segment cache with the size beside it (None if there is none), the
+    newest event of each of `ANCHORS` that it recorded itself and nobody erased, and which of `BESIDE` there are at all.
+    """
 
     record: AgentRecord
     cache: tuple[Fold, Size] | None
     newest: Mapping[str, Event]
+    beside: frozenset[str]
 
 
 class Overview(NamedTuple):

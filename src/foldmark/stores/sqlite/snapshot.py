@@ -7,7 +7,7 @@ import msgspec
 
 from foldmark.core.errors import DamagedError, StoreError
 from foldmark.core.events import Event
-from foldmark.core.ports import ANCHORS, AgentRecord, Head, Hit, Overview, Size
+from foldmark.core.ports import ANCHORS, BESIDE, AgentRecord, Head, Hit, Overview, Size
 from foldmark.core.recall import Index, Scope
 from foldmark.core.replay import Fold
 from foldmark.core.segments import END, Segment, Segments
@@ -83,10 +83,11 @@ class SqliteSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
     def head(self, agent_id: str) -> Head:
         bindings = {"agent": self._key(agent_id), "kinds": _KINDS}
         rows = [(which, row, damaged) for (which, *row), damaged in self._rows(self._sql["head"], bindings)]
-        ((*own, body, messages, tokens),) = (row for which, row, _ in rows if which == 0)
+        ((*own, body, messages, tokens, memos, mail, children),) = (row for which, row, _ in rows if which == 0)
         cache = None if body is None else (self._decoded(body, agent_id), Size(messages, tokens))
-        events = [self._event(row, damaged) for which, row, damaged in rows if which == 1]
-        return Head(self._record(own), cache, {event.kind: event for event in events})
+        events = [self._event(row[:-3], damaged) for which, row, damaged in rows if which == 1]
+        beside = frozenset(name for name, there in zip(BESIDE, (memos, mail, children), strict=True) if there)
+        return Head(self._record(own), cache, {event.kind: event for event in events}, beside)
 
     def anchors(self, agent_id: str, until: int) -> Mapping[str, Event]:
         bindings = {"agent": self._key(agent_id), "kinds": _KINDS, "until": until}
@@ -114,17 +115,24 @@ class SqliteSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
 
     def messages(self, segments: Segments, *, newest_first: bool = False) -> Iterator[Event]:
         query = "messages_newest_first" if newest_first else "messages"
-        for agent, first, last in reversed(segments) if newest_first else segments:
-            key, page = self._key(agent), _FIRST_PAGE
-            # Pages instead of an open cursor: a reader that stops half-way must not hold up the WAL's checkpoint. The
-            # first is small, for whoever wants the newest message only.
-            while True:
-                found = self._events(self._sql[query], (key, first, last, page))
-                yield from found
-                if len(found) < page:
-                    break
-                first, last = (first, found[-1].id - 1) if newest_first else (found[-1].id + 1, last)
-                page = min(8 * page, _PAGE)
+        left, page = list(segments if newest_first else reversed(segments)), _FIRST_PAGE
+        # Pages instead of an open cursor: a reader may stop half-way. The first is small, for whoever wants the newest
+        # message only.
+        while left:
+            some, ids = list[Segment](), 0
+            while left and ids < page:  # of short segments as many as a page may hold
+                some.append(left.pop())
+                ids += some[-1].last - some[-1].first + 1
+            found = self._events(self._sql[query], {"segments": self._keyed(some), "page": page})
+            found.sort(key=lambda event: event.id, reverse=newest_first)
+            yield from found
+            agent, first, last = some[-1]
+            inside = [event.id for event in found if event.agent_id == agent and first <= event.id <= last]
+            if len(inside) == page:
+                left.append(
+                    Segment(agent, first, inside[-1] - 1) if newest_first else Segment(agent, inside[-1] + 1, last)
+                )
+            page = min(8 * page, _PAGE)
 
     def newest(self, kind: str, segments: Segments) -> Event | None:
         bindings = {"kind": kind, "segments": self._keyed(segments)}
