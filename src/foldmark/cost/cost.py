@@ -192,7 +192,7 @@ def replay(
         asks = options(wire, model, config, PLAIN.output, ANSWER)
         target = Target(name, wire, model, tuple(on_the_wire(tools).values()), asks)
         known: dict[Any, Item] = {}
-        found = asked(moment, at, agent.stood)
+        found = asked(moment, agent)
         every = {each.answer for each in found}
         thought = thought_about(agent) & every or every
         ledgers, hour = [], False

@@ -2,7 +2,7 @@
 requests, each made once for all requests that hold it [SPEC 5.3]. Nothing is written."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,6 +21,7 @@ from foldmark.core.segments import END, Segment, Segments, subtract, until
 from foldmark.core.view import Calls, Exchange, Said, Step, Used, pair, view
 from foldmark.core.weight import weigh
 from foldmark.core.window import Unit, Units
+from foldmark.log.log import Agent
 from foldmark.request.natives import read_as, read_by
 from foldmark.request.once import once
 from foldmark.request.standing import Standing
@@ -44,14 +45,15 @@ class Asked(NamedTuple):
     answer: int
 
 
-def asked(moment: Snapshot, at: Standing, stood: Callable[[int], Standing]) -> list[Asked]:
+def asked(moment: Snapshot, agent: Agent) -> list[Asked]:
     """Each time that the agent's own model was asked: before each answer, and in a turn that calls tools before each
-    of its steps. `stood` is `Agent.stood`.
+    of its steps.
 
     What is no longer visible counts: it was asked. But turns that were dropped behind the last message are left out
     from the beginning: they are the abandoned branches of an imported session. Time never runs backwards here,
     whatever the records say. Raises StoreError.
     """
+    at = agent.standing_in(moment)
     gone = _dropped_at_the_end(moment, at)
     earliest = max(1, at.record.fork_event)
     found: list[Asked] = []
@@ -59,7 +61,9 @@ def asked(moment: Snapshot, at: Standing, stood: Callable[[int], Standing]) -> l
     before: Event | None = None
     for event in own_messages(moment, at):
         if begins_answer(before, event) and event.id > earliest:
-            found.append(Asked(_without(moment, stood(event.id - 1), gone), when, event.turn_id, event.id))
+            found.append(
+                Asked(_without(moment, agent.stood(moment, event.id - 1), gone), when, event.turn_id, event.id)
+            )
         when, before = max(when, stored_time(event.created_at).timestamp()), event
     return found
 
@@ -139,9 +143,7 @@ class Visible(Struct):
         return self._spans
 
 
-def visible(
-    moment: Snapshot, at: Standing, found: Sequence[Asked], reader: str
-) -> Iterator[tuple[Asked, Visible]]:
+def visible(moment: Snapshot, at: Standing, found: Sequence[Asked], reader: str) -> Iterator[tuple[Asked, Visible]]:
     """What was visible each time that the model was asked, for a provider that reads summaries as `reader`."""
     if not found:
         return

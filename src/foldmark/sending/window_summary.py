@@ -87,27 +87,25 @@ def make(agent: Agent, due: Due) -> int | None:
             decided = decide.summary(moment, at, f"{decide.SPAN}{covered.until}")
         made = compacted(agent, decided)
     if made is not None:
-        with agent.log.store.write() as moment:
-            if hash_of(moment, agent.standing(), covered.until) != covered.covers:
+        agent.context()  # others may have written to the agent meanwhile
+        with agent.batch() as moment:
+            if hash_of(moment, agent.standing_in(moment), covered.until) != covered.covers:
                 return None
-            agent.context()
             event_id = agent.operate(lambda *_: made.operation, actor="system", content=made.text).event_id
             # The window passes it like any other turn: it stands in front, so it would be the first to go.
             agent.operate(lambda *_: Pin(event_id), actor="system")
             return event_id
     question = SUM_UP if earlier is None else f"{SUM_UP}{BEFORE}{earlier.event.content}"
     text = ask(agent, question, "summary", due.segments)
-    with agent.log.store.write() as moment:
-        at = agent.standing()
+    agent.context()
+    with agent.batch() as moment:
+        at = agent.standing_in(moment)
         if not at.config.window_summary or hash_of(moment, at, covered.until) != covered.covers:
             return None
-        agent.context()  # others may have written to the agent meanwhile
         return agent.record("window_summary", text, data=msgspec.to_builtins(covered), actor="model")
 
 
-def _fitting(
-    moment: Snapshot, at: Standing, agent: Agent, new: Segments, earlier: Summary | None
-) -> tuple[Units, int]:
+def _fitting(moment: Snapshot, at: Standing, agent: Agent, new: Segments, earlier: Summary | None) -> tuple[Units, int]:
     """The turns in `new`, newest first, and how many of them half of what the model takes has room for, at least one if
     there are any."""
     from foldmark.core.weight import weigh
