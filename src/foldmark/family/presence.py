@@ -33,7 +33,8 @@ def alive(lease: Lease, now: str) -> bool:
 
 def running(agent: Agent) -> Lease | None:
     """The agent's lease if somebody runs it at the moment."""
-    lease = agent.log.store.lease(agent.id)
+    with agent.log.store.read() as moment:
+        lease = moment.lease(agent.id)
     return lease if lease is not None and alive(lease, agent.log.clock()) else None
 
 
