@@ -33,8 +33,9 @@ def alive(lease: Lease, now: str) -> bool:
 
 def running(agent: Agent) -> Lease | None:
     """The agent's lease if somebody runs it at the moment."""
-    lease = agent.log.store.lease(agent.id)
-    return lease if lease is not None and alive(lease, agent.log.clock()) else None
+    with agent.log.store.read() as moment:
+        lease = moment.lease(agent.id)
+        return lease if lease is not None and alive(lease, moment.now()) else None
 
 
 def _gone(process: int) -> bool:
