@@ -16,7 +16,7 @@ from foldmark.core.wording import count, listing
 from foldmark.log import Agent, Result
 from foldmark.operations.redaction import TRACES_MAY_STAY, erasable, losing
 from foldmark.request.standing import Standing
-from foldmark.request.usage import Snapshot, Weighed, snapshot_of, snapshots
+from foldmark.request.usage import Counted, Weighed, snapshot_of, snapshots
 
 LISTED = 10
 """Turns that are listed if no number is given."""

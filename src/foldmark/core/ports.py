@@ -178,6 +178,9 @@ class Snapshot(InboxView, LeasesView, MemosView, SentView, LineageView, Protocol
     def head(self, agent_id: str) -> Head:
         """Where an agent stands, as of one moment. Raises DamagedError."""
 
+    def anchors(self, agent_id: str, until: int) -> Mapping[str, Event]:
+        """The newest event up to id `until` of each of `ANCHORS` that an agent recorded itself and nobody erased."""
+
     def agents(self) -> list[AgentRecord]:
         """All agents, oldest first."""
 

@@ -59,7 +59,9 @@ def _summed_up(agent: Operable, made: Compacted, reader: str) -> int:
     from foldmark.operations.provider_summary import form_of, standing_for  # few answers hold one
 
     form = form_of(agent.log.secrets, made, reader)
-    receipt = agent.operate(lambda at: standing_for(moment, at, form), actor="system", content=made.text or OPAQUE)
+    receipt = agent.operate(
+        lambda moment, at: standing_for(moment, at, form), actor="system", content=made.text or OPAQUE
+    )
     return receipt.event_id
 
 

@@ -6,10 +6,10 @@ from typing import overload
 
 from foldmark.core.events import Event
 from foldmark.core.ports import Store
-from foldmark.core.segments import Segments
+from foldmark.core.segments import Segments, subtract, until
 from foldmark.core.turns import Turn, newest_turns
 from foldmark.request.once import once
-from foldmark.request.standing import Standing
+from foldmark.request.standing import Standing, state_of
 
 
 class Messages(Sequence[Event]):
@@ -22,10 +22,23 @@ class Messages(Sequence[Event]):
         self._store, self._segments, self._length = store, segments, length
 
     def __iter__(self) -> Iterator[Event]:
-        return self._store.messages(self._segments)
+        return self._read(newest_first=False)
 
     def __reversed__(self) -> Iterator[Event]:
-        return self._store.messages(self._segments, newest_first=True)
+        return self._read(newest_first=True)
+
+    def _read(self, *, newest_first: bool) -> Iterator[Event]:
+        """The messages page by page, each a moment of its own: what is visible does not change meanwhile."""
+        left, count = self._segments, 8
+        while left:
+            with self._store.read() as moment:
+                page = list(islice(moment.messages(left, newest_first=newest_first), count))
+            yield from page
+            if len(page) < count:
+                break
+            last = page[-1].id
+            left = until(left, last - 1) if newest_first else subtract(left, until(left, last))
+            count = min(8 * count, 512)
 
     def __len__(self) -> int:
         return self._length
@@ -66,22 +79,24 @@ class Context:
     that was before a fork: of these a placeholder is sent. Nothing is read from the store before it is asked for.
     """
 
-    def __init__(self, standing: Standing) -> None:
+    def __init__(self, store: Store, standing: Standing) -> None:
         fold = standing.fold
         self.agent_id, self.at, self.size = fold.agent, standing.newest, standing.size
         self.marks, self.pins, self.evicted = dict(fold.marks), fold.pins, dict(fold.evicted)
-        self._standing, self.ranges = standing, standing.visible
-        self.messages = Messages(moment, self.ranges, standing.size.messages)
+        self._store, self._standing, self.ranges = store, standing, standing.visible
+        self.messages = Messages(store, self.ranges, standing.size.messages)
 
     @once
     def segments(self) -> Segments:
         """The visible ranges as (agent, first, last), sorted and disjoint, each from a message to a message."""
-        return self._standing.store.bounds(self.ranges)
+        with self._store.read() as moment:
+            return moment.bounds(self.ranges)
 
     @once
     def state(self) -> str | None:
         """The state block in force: the newest inside the visible segments [SPEC 3]."""
-        event = self._standing.state
+        with self._store.read() as moment:
+            event = state_of(moment, self._standing)
         return event.content if event else None
 
     @once

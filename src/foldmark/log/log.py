@@ -9,8 +9,8 @@ from weakref import WeakValueDictionary
 from msgspec.structs import replace
 
 from foldmark.core.answer import Piece
-from foldmark.core.errors import CommandError, DamagedError, StoreError
-from foldmark.core.ports import AgentRecord, Clock, Hit, NewId, Size, Store
+from foldmark.core.errors import CommandError, DamagedError
+from foldmark.core.ports import AgentRecord, Clock, Hit, NewId, Size, Snapshot, Store
 from foldmark.core.recall import ANY, Archived, Filters, Index, Mode, Place, Scope
 from foldmark.core.replay import birth
 from foldmark.core.request import Request, ToolSpec
@@ -63,7 +63,8 @@ class Agent(Operable):
     @property
     def children(self) -> "list[Agent]":
         """The agents forked from this one, oldest first."""
-        return [self.log.agent(record.id) for record in self._store.children(self.id)]
+        with self._store.read() as moment:
+            return [self.log.agent(record.id) for record in moment.children(self.id)]
 
     def append_answer(self, provider: str, answer: Mapping[str, Any]) -> list[int]:
         """Record a provider's whole answer as its API gave it, and return the events' ids: what the model said, with
@@ -209,23 +210,17 @@ class Log:
 
         Raises CommandError for an unknown or deleted uuid or a name that is empty, too long or not printable.
         """
-        if is_uuid(name):
-            record = self.store.agent(name.lower())
-            if record is None:
-                raise CommandError(f"there is no agent {name}; {self._there_are()}")
-            return self._object(record)
-        record = self._named(name)
+        with self.store.read() as moment:
+            record = moment.agent(name.lower()) if is_uuid(name) else self._named(moment, name)
+            if record is None and is_uuid(name):
+                raise CommandError(f"there is no agent {name}; {self._there_are(moment)}")
         if record is None:
-            self.check_new(name)
-            record = self._root(name)
-            try:
-                self.store.create_agent(record, birth(record.id), Size(0, 0))
-            except StoreError:
-                # Somebody else may have made it in this moment.
-                made = self._named(name)
-                if made is None:
-                    raise
-                record = made
+            check_name(name)
+            with self.store.write() as transaction:
+                record = self._named(transaction, name)  # somebody else may have made it in this moment
+                if record is None:
+                    record = self._root(name)
+                    transaction.create_agent(record, birth(record.id), Size(0, 0))
         return self._object(record)
 
     @contextmanager
@@ -244,28 +239,29 @@ class Log:
 
         With `create`, a conversation of this name is made where nothing is found.
         """
-        record = self._named(name) or (self.store.agent(name.lower()) if name.isprintable() else None)
-        if record is None:
+        with self.store.read() as moment:
+            record = self._named(moment, name) or (moment.agent(name.lower()) if name.isprintable() else None)
+            if record is not None:
+                return self._object(record)
             # A short name that is to be made is no uuid's beginning, however few agents there are.
             least = 4 if create else 1
-            near = [each for each in self.store.agents() if len(name) >= least and each.id.startswith(name.lower())]
+            near = [each for each in moment.agents() if len(name) >= least and each.id.startswith(name.lower())]
             near = [each for each in near if not each.deleted] or near[:1]
             if len(near) > 1:
                 raise CommandError(f"'{name}' begins several uuids: {listing(each.id for each in near)}")
-            if not near and create:
-                return self.agent(name)
-            if not near:
-                raise CommandError(f"there is no conversation or agent '{name}'; {self._there_are()}")
-            record = near[0]
-        return self._object(record)
+            if not near and not create:
+                raise CommandError(f"there is no conversation or agent '{name}'; {self._there_are(moment)}")
+        return self._object(near[0]) if near else self.agent(name)
 
     def exists(self, name: str) -> bool:
         """Whether there is a conversation with this name."""
-        return self._named(name) is not None
+        with self.store.read() as moment:
+            return self._named(moment, name) is not None
 
     def agents(self) -> list[Agent]:
         """All agents but those deleted, oldest first."""
-        return [self._object(record) for record in self.store.agents() if not record.deleted]
+        with self.store.read() as moment:
+            return [self._object(record) for record in moment.agents() if not record.deleted]
 
     def search(self, query: str, limit: int = 10, filters: Filters = ANY, mode: Mode = "auto") -> list[Hit]:
         """The messages of all conversations that fit `query` best, the best first, forgotten ones included [SPEC 7].
@@ -282,10 +278,10 @@ class Log:
         from foldmark.recall.searching import check_limit, search
 
         check_limit(limit)
-
-        asked = read(query)
-        alike = likeness(query, mode, [self])
-        return self.hits(asked, search(asked, limit, [self.index(filters)], alike, by_words=mode != "vector"))
+        asked, alike = read(query), likeness(query, mode, [self])
+        with self.store.read() as moment:
+            found = search(asked, limit, [self.index(moment, filters)], alike, by_words=mode != "vector")
+            return self.hits(moment, asked, found)
 
     def meanings(self) -> "Meanings":
         """The vectors of everything said, by the model of the setting `recall_model`; `bring_up` makes those that are
@@ -300,23 +296,23 @@ class Log:
                 self._meanings = Meanings(self.store, embedder)
         return self._meanings
 
-    def index(self, filters: Filters = ANY) -> Index:
+    def index(self, moment: Snapshot, filters: Filters = ANY) -> Index:
         """The messages of all conversations that pass `filters`, to be searched together with what else there is; never
         those of planning conversations."""
         from foldmark.log.planned import Planned
 
         agents = None
         if filters.agent or filters.project:
-            named = self.store.named(filters.agent) if filters.agent and filters.agent.isprintable() else None
-            agents = [record.id for record in self.store.agents() if _passes(record, filters, named)]
-        shown = self._shown(filters.visible) if filters.visible is not None else None
-        return self.store.index(Scope(filters, agents, shown, Planned(self.store)))
+            named = moment.named(filters.agent) if filters.agent and filters.agent.isprintable() else None
+            agents = [record.id for record in moment.agents() if _passes(record, filters, named)]
+        shown = self._shown(moment, filters.visible) if filters.visible is not None else None
+        return moment.index(Scope(filters, agents, shown, Planned(moment)))
 
-    def hits(self, query: "Query", places: Sequence[Place]) -> list[Hit]:
+    def hits(self, moment: Snapshot, query: "Query", places: Sequence[Place]) -> list[Hit]:
         """What was found at these places of `index`, in their order."""
         from foldmark.recall.places import snippet, spans
 
-        shown = self._shown(True)
+        shown = self._shown(moment, True)
         return [
             replace(
                 hit,
@@ -325,20 +321,17 @@ class Log:
                 visible=shown(hit.agent_id, hit.event_id),
                 highlights=tuple(spans(line, query.terms)),
             )
-            for hit, place in zip(self.store.hits([place.id for place in places]), places, strict=True)
+            for hit, place in zip(moment.hits([place.id for place in places]), places, strict=True)
         ]
 
-    def _visible(self, agent_id: str) -> Segments:
-        return self.agent(agent_id).standing().visible
-
-    def _shown(self, visible: bool) -> Callable[[str, int], bool]:
+    def _shown(self, moment: Snapshot, visible: bool) -> Callable[[str, int], bool]:
         """Whether an agent's message is in its context, or is not."""
         contexts: dict[str, Segments] = {}
 
         def fits(agent_id: str, event_id: int) -> bool:
             if agent_id not in contexts:
                 try:
-                    contexts[agent_id] = self._object(self.store.head(agent_id).record).standing().visible
+                    contexts[agent_id] = self._object(moment.head(agent_id).record).standing_in(moment).visible
                 except DamagedError:  # one conversation that cannot be read must not stop a search of all
                     contexts[agent_id] = ()
             return contains(contexts[agent_id], agent_id, event_id) == visible
@@ -353,7 +346,8 @@ class Log:
         """
         from foldmark.log.neighbours import around
 
-        return around(self.store, self._visible, event_id, reach)
+        with self.store.read() as moment:
+            return around(moment, lambda agent_id: self.agent(agent_id).standing_in(moment).visible, event_id, reach)
 
     def check_model(self, name: str) -> None:
         """Raise CommandError unless `name` is `offline` or `provider/model` of a known provider."""
@@ -371,12 +365,12 @@ class Log:
     def check_new(self, name: str) -> None:
         """Raise CommandError if there is a conversation of this name already, or the name is none."""
         check_name(name)
-        if self._named(name) is not None:
+        if self.exists(name):
             raise CommandError(f"there is a conversation '{name}' already; choose another name (import takes --as)")
 
-    def _named(self, name: str) -> AgentRecord | None:
+    def _named(self, moment: Snapshot, name: str) -> AgentRecord | None:
         # A name that is not printable is nobody's, and may hold what a database cannot (lone surrogates).
-        return self.store.named(self.secrets.hidden(name)) if name.isprintable() else None
+        return moment.named(self.secrets.hidden(name)) if name.isprintable() else None
 
     def _root(self, name: str) -> AgentRecord:
         return AgentRecord(self.new_id(), self.secrets.hidden(name), None, 0, self.clock())
@@ -386,15 +380,18 @@ class Log:
         return replace(spec, description=hidden(spec.description), parameters=hidden(spec.parameters))
 
     def _object(self, record: AgentRecord) -> Agent:
-        if record.deleted and (end := self.store.end(record.id)):
-            raise CommandError(f"{end.told}; {self._there_are()}")
+        if record.deleted:
+            with self.store.read() as moment:
+                if (end := moment.end(record.id)) is not None:
+                    raise CommandError(f"{end.told}; {self._there_are(moment)}")
         agent = self._agents.get(record.id)
         if agent is None:
             agent = self._agents[record.id] = Agent(self, record)
         return agent
 
-    def _there_are(self) -> str:
-        names = [record.name for record in self.store.agents() if record.name]
+    @staticmethod
+    def _there_are(moment: Snapshot) -> str:
+        names = [record.name for record in moment.agents() if record.name]
         return (
             f"conversations: {listing(names)}" if names else "there is no conversation yet, `foldmark chat` starts one"
         )

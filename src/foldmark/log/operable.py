@@ -5,12 +5,12 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from foldmark.core import codec
 from foldmark.core.errors import CommandError, ConflictError
 from foldmark.core.events import BESIDE_KINDS, Event, Fork, Operation, Redact, Restore, Summary
-from foldmark.core.ports import AgentRecord, Size
+from foldmark.core.ports import AgentRecord, Size, Snapshot, Transaction
 from foldmark.core.replay import Fold, advance, birth
 from foldmark.core.segments import Segments, subtract, until
 from foldmark.log.readable import Readable
@@ -30,20 +30,20 @@ class Operable(Readable):
 
         A planning conversation that this turn talked past ends with it, before the message that did so [SPEC 4.2].
         """
-        with self._store.exclusive():
-            if self.open_turn is None:
-                return None
-            with self.batch():
-                self.end_planning(created_at=created_at)
-                return super().end_turn(created_at=created_at, interrupted=interrupted)
+        if self.open_turn is None:
+            return None
+        with self.batch():
+            self.end_planning(created_at=created_at)
+            return super().end_turn(created_at=created_at, interrupted=interrupted)
 
     def end_planning(self, *, created_at: str | datetime | None = None) -> int | None:
         """End a planning conversation that a person has talked past, just before that message; the operation's id."""
-        past = passed(moment, self.standing())
+        with self.reading() as (moment, at):
+            past = passed(moment, at)
         if past is None:
             return None
         return self.operate(
-            lambda at: decide.ended_before(moment, at, *past), actor="system", created_at=created_at
+            lambda moment, at: decide.ended_before(moment, at, *past), actor="system", created_at=created_at
         ).event_id
 
     def apply_filter(
@@ -67,7 +67,7 @@ class Operable(Readable):
 
     def operate(
         self,
-        decision: Callable[[Standing], Operation],
+        decision: Callable[[Snapshot, Standing], Operation],
         *,
         actor: str = "human",
         content: str = "",
@@ -81,46 +81,48 @@ class Operable(Readable):
         redaction is about to erase; `created_at` is by default now. Raises CommandError, ConflictError.
         """
         reason = None if reason is None else codec.checked_reason(reason)
-        with self._store.exclusive():
-            receipt = self._operate(decision, actor, content, erasing, created_at, reason)
-        if isinstance(receipt.operation, Fork):
-            self.log.tell("born", receipt.operation.child)
-        return receipt
-
-    def _operate(
-        self,
-        decision: Callable[[Standing], Operation],
-        actor: str,
-        content: str,
-        erasing: Segments,
-        created_at: str | datetime | None,
-        reason: str | None,
-    ) -> Receipt:
-        at = self.standing()
-        if self._batch is None and at.record.head != self._head:
-            raise ConflictError(self.id, self._head, at.record.head)
-        operation = decision(at)
-        kind, data = codec.operation_kind(operation), codec.checked_data(operation)
-        with self.batch():
-            assert self._batch is not None
-            event_id = self._batch.next_id
-            outcome = self.outcome(at, operation, event_id, erasing)
-            # Not what is left afterwards: a summary would have to know its own size.
-            told = {key: value for key, value in outcome.data().items() if key != "after"}
-            said = {} if reason is None else {"reason": reason}
-            self._append(kind, content, {**data, "receipt": told, **said}, created_at, actor=actor)
-            # A summary is a message itself, and what is to be erased is still there.
-            known = None if erasing or isinstance(operation, Summary) else outcome.change.after
-            after = self._save(outcome.fold, known)
-            if isinstance(operation, Fork):
-                self._bear(at, operation, event_id)
+        while True:
+            with self.reading() as (moment, at):
+                if at.record.head != self._head:
+                    raise ConflictError(self.id, self._head, at.record.head)
+                operation = decision(moment, at)
+                data = codec.checked_data(operation)
+                # What it does is worked out before the transaction: the thinking that it costs takes two requests.
+                outcome = self.outcome(moment, at, operation, at.newest + 1, erasing)
+            with self.batch() as transaction:
+                if self._head == at.record.head:
+                    event_id = transaction.next_id(self.id)
+                    outcome = replace(outcome, fold=self._after(at.fold, event_id, operation))
+                    # Not what is left afterwards: a summary would have to know its own size.
+                    told = {key: value for key, value in outcome.data().items() if key != "after"}
+                    data = {**data, "receipt": told, **({} if reason is None else {"reason": reason})}
+                    self._append(codec.operation_kind(operation), content, data, created_at, actor=actor)
+                    after = self._keep(transaction, at, outcome, event_id, counted=bool(erasing))
+                    break
+            # Another thread has appended in between: decided anew.
+        if isinstance(operation, Fork):
+            self.log.tell("born", operation.child)
         return Receipt(event_id, outcome, actor, reason).after(after)
 
-    def outcome(self, at: Standing, operation: Operation, event_id: int, erasing: Segments = ()) -> Outcome:
+    def _keep(self, transaction: Transaction, at: Standing, outcome: Outcome, event_id: int, *, counted: bool) -> Size:
+        """Store where an operation leaves the agent, and return the size of its context."""
+        operation, after, own = outcome.operation, outcome.change.after, at.record.own
+        # A summary is a message itself; what is to be erased is still there.
+        if counted or isinstance(operation, Summary):
+            after = transaction.size(until(outcome.fold.segments, event_id))
+            own = transaction.head(self.id).record.own
+        transaction.save_fold(outcome.fold, after.less(own))
+        if isinstance(operation, Fork):
+            self._bear(transaction, at, operation, event_id)
+        return after
+
+    def outcome(
+        self, moment: Snapshot, at: Standing, operation: Operation, event_id: int, erasing: Segments = ()
+    ) -> Outcome:
         """What `operation` does to the context of `at` when event `event_id` records it. Writes nothing."""
         fold = self._after(at.fold, event_id, operation)
         seen = subtract(until(fold.segments, at.newest), erasing)
-        changed = change(at.visible, seen, at.size, self._store.size)
+        changed = change(at.visible, seen, at.size, moment.size)
         out, back = results_changed(moment, at, fold, seen)
         prefix = cached_prefix(moment, at, seen, [*out, *back])
         evicted, whole = (Size(len(each), _tokens(each)) for each in (out, back))
@@ -128,9 +130,9 @@ class Operable(Readable):
         if at.config.provider != "offline" and codec.operation_kind(operation) not in BESIDE_KINDS:
             from foldmark.operations.thoughts import changed as thinking_changed  # 20 ms, and only some models need it
 
-            left = msgspec.structs.replace(fold, segments=subtract(fold.segments, erasing))
-            there = msgspec.structs.replace(at, fold=left, size=changed.after)
-            thoughts = thinking_changed(lambda place: self.request(at=place), at, there, operation)
+            left = replace(fold, segments=subtract(fold.segments, erasing))
+            there = replace(at, fold=left, size=changed.after)
+            thoughts = thinking_changed(moment, lambda place: self.request(at=place), at, there, operation)
         return Outcome(operation, fold, changed, prefix, evicted, whole, thoughts)
 
     def redact(self, turn_id: int, *, actor: str = "human", reason: str | None = None) -> Receipt:
@@ -142,41 +144,38 @@ class Operable(Readable):
         """
         if not isinstance(turn_id, int):
             raise CommandError(f"a turn's id is a number, not {turn_id!r}")
-        with self.batch():
+        with self.batch() as transaction:
             if self.open_turn == turn_id:
                 self.end_turn(interrupted=True)
-            erasure = erasable(moment, self.standing(), turn_id)
-            receipt = self.operate(lambda _: Redact(turn_id), actor=actor, erasing=erasure.ranges, reason=reason)
-            self._erase(erasure, receipt.event_id)
-        return receipt.after(self.standing().size)
+            erasure = erasable(transaction, self.standing_in(transaction), turn_id)
+            receipt = self.operate(lambda *_: Redact(turn_id), actor=actor, erasing=erasure.ranges, reason=reason)
+            self._erase(transaction, erasure, receipt.event_id)
+            return receipt.after(self.standing_in(transaction).size)
 
     def redact_all(self, *, actor: str = "human") -> None:
         """Erase everything that this agent ever recorded; its children must not need it any more [SPEC 4, `delete`]."""
-        with self.batch():
+        with self.batch() as transaction:
             self.end_turn(interrupted=True)
             by = self._append("redact", "", codec.operation_data(Redact(0)), None, actor=actor)
-            assert self._batch is not None
-            self._batch.erase(self.id, 0, by, by)
-            self._store.save_fold(self.standing().fold, Size(0, 0))
+            transaction.erase(self.id, 0, by, by)
+            transaction.save_fold(self.standing_in(transaction).fold, Size(0, 0))
 
-    def _erase(self, erasure: Erasure, by: int) -> None:
+    def _erase(self, transaction: Transaction, erasure: Erasure, by: int) -> None:
         """Erase, and bring what is stored beside the segments of everybody who inherited from the owner up to date."""
-        assert self._batch is not None
-        self._batch.erase(erasure.owner, erasure.turn, erasure.last, by)
-        for agent_id in heirs(self._store, erasure.owner):
-            record, cache, *_ = self._store.head(agent_id)
+        transaction.erase(erasure.owner, erasure.turn, erasure.last, by)
+        for agent_id in heirs(transaction, erasure.owner):
+            record, cache, *_ = transaction.head(agent_id)
             if cache is not None:
-                visible = self._store.size(until(cache[0].segments, max(record.newest, by)))
-                own = self._batch.own if agent_id == self.id else record.own
-                self._store.save_fold(cache[0], visible.less(own))
+                visible = transaction.size(until(cache[0].segments, max(record.newest, by)))
+                transaction.save_fold(cache[0], visible.less(record.own))
 
     def configure(self, key: str, value: Any, *, actor: str = "human") -> int:
         """Set one of this agent's own settings, checked already (`core.config.checked`), and return the event's id.
 
         The newest `config` event holds them all.
         """
-        with self._store.exclusive():
-            settings = {**self.standing().settings, key: value}
+        with self.batch() as transaction:
+            settings = {**self.standing_in(transaction).settings, key: value}
             if key == "tool_approval":
                 settings[AGREED_AT] = machine()
             return self.record("config", f"{key} = {value}", data={"settings": settings}, actor=actor)
@@ -186,11 +185,11 @@ class Operable(Readable):
             return self.past.followed_by(event_id, operation)
         return advance(fold, [(event_id, operation)])
 
-    def _bear(self, at: Standing, operation: Fork, event_id: int) -> None:
+    def _bear(self, transaction: Transaction, at: Standing, operation: Fork, event_id: int) -> None:
         record = AgentRecord(operation.child, None, self.id, event_id, self.log.clock())
         born = birth(record.id, event_id, operation.start, operation.pins, operation.evicted)
-        size = at.size if operation.start == at.visible else self._store.size(operation.start)
-        self._store.create_agent(record, born, size)
+        size = at.size if operation.start == at.visible else transaction.size(operation.start)
+        transaction.create_agent(record, born, size)
 
 
 def _tokens(events: Iterable[Event]) -> int:

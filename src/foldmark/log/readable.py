@@ -6,6 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from foldmark.core.errors import CommandError
+from foldmark.core.ports import Snapshot
 from foldmark.core.pressure import is_ephemeral
 from foldmark.core.replay import recorded, replay
 from foldmark.core.request import Request, ToolSpec
@@ -13,7 +14,7 @@ from foldmark.core.segments import normal, until
 from foldmark.log.context import Context
 from foldmark.log.timeline import Timeline
 from foldmark.request.planning import talk
-from foldmark.request.standing import Standing
+from foldmark.request.standing import Standing, as_of
 
 
 class Readable(Timeline):
@@ -21,11 +22,10 @@ class Readable(Timeline):
 
     def context(self) -> Context:
         """What the agent's lineage shows now; reads its stored segments, no message before it is asked for."""
-        with self._store.exclusive():
-            at = self.standing()
-            if self._batch is None and self._head != at.record.head:
+        with self.reading() as (moment, at):
+            if moment.committed and self._head != at.record.head:
                 self._head, self._speaks = at.record.head, None  # others may have changed the settings
-        return Context(at)
+        return Context(self._store, at)
 
     def request(
         self,
@@ -42,12 +42,18 @@ class Readable(Timeline):
         takes unless there is no budget; `at` another place where this agent might stand, by default where it stands.
         Raises CommandError for an unknown provider.
         """
+        if not isinstance(provider, str | None) or not isinstance(model, str | None):
+            raise CommandError(f"a provider and a model are texts, not {provider!r} and {model!r}")
+        with self._store.read() as moment:
+            at = self.standing_in(moment) if at is None else at
+            return self._request(moment, at, provider, model, limit)
+
+    def _request(
+        self, moment: Snapshot, at: Standing, provider: str | None, model: str | None, limit: int | None
+    ) -> Request:
         from foldmark.request.fullness import whole
         from foldmark.request.prepare import prepare  # 20 ms, and only requests need it
 
-        if not isinstance(provider, str | None) or not isinstance(model, str | None):
-            raise CommandError(f"a provider and a model are texts, not {provider!r} and {model!r}")
-        at = self.standing() if at is None else at
         config = at.config
         own = config.model.partition("/")
         provider, model = provider or own[0], model or own[2] or provider or own[0]
@@ -57,22 +63,27 @@ class Readable(Timeline):
         if at.fold.leaving is not None:
             # The model still has to say that it is done: to the end of the turn it sees what leaves with the turn.
             fold = msgspec.structs.replace(at.fold, segments=normal((*at.fold.segments, *planned)))
-            size = self._store.size(until(fold.segments, at.newest))
+            size = moment.size(until(fold.segments, at.newest))
             at = msgspec.structs.replace(at, fold=fold, size=size)
         # With the budget off the request is the context and nothing else, whatever the model takes [SPEC 5].
         most = limit if limit is not None else window - output if config.sliding_context_tokens else None
-        made = partial(prepare, at, config, provider, model, tools=self.tools(at), limit=most, output=output)
+        made = partial(
+            prepare, moment, at, config, provider, model, tools=self.tools_in(moment, at), limit=most, output=output
+        )
         request = made(only=planned if planned and full else None)
         if planned and not full and is_ephemeral(request.tokens, window):
             return made(only=planned)
         return request
 
-    def tools(self, at: Standing | None = None) -> list[ToolSpec]:
-        """The tools that this agent's model is offered where it stands, or `at` another place: those of its setting
-        `tools`, what an open planning conversation needs, and `slash` with the commands of `model_commands` only,
-        `evict` unless these are none."""
-        at, there = self.standing() if at is None else at, self.log.tools()
-        config = at.config
+    def tools(self) -> list[ToolSpec]:
+        """The tools that this agent's model is offered: those of its setting `tools`, what an open planning
+        conversation needs, and `slash` with the commands of `model_commands` only, `evict` unless these are none."""
+        with self.reading() as (moment, at):
+            return self.tools_in(moment, at)
+
+    def tools_in(self, moment: Snapshot, at: Standing) -> list[ToolSpec]:
+        """The tools that the model is offered where the agent stands in a moment."""
+        config, there = at.config, self.log.tools()
         if (wanted := config.tools) != "all":
             names = {*wanted.split(", "), *(["filter_context"] if talk(moment, at) else [])}
             there = [spec for spec in there if spec.name in names]
@@ -91,11 +102,12 @@ class Readable(Timeline):
 
         Raises CommandError for an id that there is not yet, or from before this agent was born.
         """
-        return Context(self.stood(event_id))
+        with self._store.read() as moment:
+            return Context(self._store, self.stood(moment, event_id))
 
-    def stood(self, event_id: int) -> Standing:
+    def stood(self, moment: Snapshot, event_id: int) -> Standing:
         """Where the agent stood after event `event_id`; raises as `at`."""
-        now = self.standing()
+        now = self.standing_in(moment)
         if not isinstance(event_id, int):
             raise CommandError(f"an event's id is a number, not {event_id!r}")
         if event_id > now.newest:
@@ -104,10 +116,10 @@ class Readable(Timeline):
             raise CommandError(f"events are numbered from 1, and there is no event {event_id}")
         if event_id < now.record.fork_event:
             raise CommandError(f"this agent was born with event {now.record.fork_event}, after event {event_id}")
-        fold = replay(self._origin, recorded(self._store.operations(self.id, until=event_id)))
-        record = msgspec.structs.replace(now.record, head=event_id, open_turn=None)
-        size = self._store.size(until(fold.segments, event_id))
-        return msgspec.structs.replace(now, record=record, fold=fold, size=size)
+        fold = replay(now.origin, recorded(moment.operations(self.id, until=event_id)))
+        then = as_of(moment, now, event_id)
+        record = msgspec.structs.replace(then.record, open_turn=None)
+        return msgspec.structs.replace(then, record=record, fold=fold, size=moment.size(until(fold.segments, event_id)))
 
 
 def _with_commands(spec: ToolSpec, commands: list[str]) -> ToolSpec:

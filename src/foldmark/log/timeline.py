@@ -11,15 +11,14 @@ from foldmark.core import codec
 from foldmark.core.errors import CommandError
 from foldmark.core.events import ACTORS, DIALECTS, RECORD_KINDS, Draft, PlanningEnded
 from foldmark.core.history import History
-from foldmark.core.ports import AgentRecord, Appender, Clock, Size, Store
-from foldmark.core.replay import Fold, advance, recorded, replay
+from foldmark.core.ports import AgentRecord, Clock, Size, Snapshot, Store, Transaction
+from foldmark.core.replay import Fold, advance, birth, recorded, replay
 from foldmark.core.request import ToolSpec
 from foldmark.core.secrets import Secrets
 from foldmark.core.segments import until
 from foldmark.operations.answering import awaiting, shown
 from foldmark.operations.notices import notice
-from foldmark.request.once import once
-from foldmark.request.standing import Standing, origin
+from foldmark.request.standing import Birth, Standing, birth_of
 from foldmark.settings import Settings
 
 if TYPE_CHECKING:
@@ -61,10 +60,11 @@ class Timeline:
     def __init__(self, log: Keeper, record: AgentRecord) -> None:
         self.log, self._store = log, log.store
         self._record, self._head = record, record.head
-        self.id, self._birth = record.id, record.fork_event
-        self._batch: Appender | None = None
+        self.id, self._batching = record.id, False
         self._speaks: str | None = None
-        self._past: tuple[int, History] | None = None
+        self._birth: Birth | None = None
+        self._past: History | None = None
+        self._tentative = False
 
     # Appending
 
@@ -149,11 +149,12 @@ class Timeline:
         recorded is kept as it is.
         """
         # One transaction: what is looked up cannot change before it is recorded, and each look-up begins faster.
-        with self.batch():
-            return self._append_result(call_id, text, dialect, is_error, created_at, data)
+        with self.batch() as moment:
+            return self._append_result(moment, call_id, text, dialect, is_error, created_at, data)
 
     def _append_result(
         self,
+        moment: Transaction,
         call_id: str,
         text: str,
         dialect: str | None,
@@ -162,17 +163,16 @@ class Timeline:
         data: Mapping[str, Any] | None,
     ) -> int:
         _check_call_id(call_id)
-        at, call_id = self.standing(), self.log.secrets.hidden(codec.well_formed(call_id))
+        at, call_id = self.standing_in(moment), self.log.secrets.hidden(codec.well_formed(call_id))
         turn = at.record.open_turn
-        waiting = None if turn is None else self._store.waiting_call(self.id, turn, call_id)
+        waiting = None if turn is None else moment.waiting_call(self.id, turn, call_id)
         call, answered = (waiting, False) if waiting else awaiting(moment, at, call_id)
         if call is not None and not shown(moment, at, call, waits=waiting is not None):
             told = notice(moment, at, call, call_id, codec.well_formed(text))
             return self._append("user", told, None, created_at, actor="system")
         data = {**(data or {}), "call_id": call_id, **({"is_error": True} if is_error else {})}
         answers = call.id if call and not answered else None
-        assert self._batch is not None
-        apart = answers not in (None, at.newest) and (waiting is None or self._batch.stands_apart(waiting.id))
+        apart = answers not in (None, at.newest) and (waiting is None or moment.stands_apart(self.id, waiting.id))
         return self._append(
             "tool_result", text, data, created_at, dialect=dialect, actor="system", answers=answers, apart=apart
         )
@@ -193,96 +193,95 @@ class Timeline:
 
     def end_turn(self, *, created_at: str | datetime | None = None, interrupted: bool = False) -> int | None:
         """End the open turn and return the event's id; None if no turn is open."""
-        with self._store.exclusive():
-            at = self.standing()
-            if at.record.open_turn is None:
-                return None
-            if at.fold.closing is None:
-                return self._append("turn_ended", "", None, created_at, actor="system", interrupted=interrupted)
-            return self._end_planning(at, at.fold.closing[0], created_at, interrupted)
-
-    def _end_planning(self, at: Standing, closes: int, created_at: str | datetime | None, interrupted: bool) -> int:
-        ended = PlanningEnded(closes)
-        with self.batch():
-            event_id = self._append(
-                "turn_ended", "", codec.operation_data(ended), created_at, actor="system", interrupted=interrupted
-            )
-            self._save(advance(at.fold, [(event_id, ended)]))
+        if self.open_turn is None:
+            return None
+        with self.batch() as moment:
+            at = self.standing_in(moment)
+            ended = None if at.fold.closing is None else PlanningEnded(at.fold.closing[0])
+            data = None if ended is None else codec.operation_data(ended)
+            event_id = self._append("turn_ended", "", data, created_at, actor="system", interrupted=interrupted)
+            if ended is not None:
+                fold = advance(at.fold, [(event_id, ended)])
+                moment.save_fold(fold, moment.size(until(fold.segments, event_id)).less(at.record.own))
         return event_id
 
     @contextmanager
-    def batch(self, *, newborn: bool = False) -> Iterator[None]:
+    def batch(self, *, newborn: bool = False) -> Iterator[Transaction]:
         """Record what is appended inside the block in one transaction: all of it or, on an error, nothing.
 
         With `newborn` the agent itself is made in it, too (see `Log.creating`).
         """
-        with self._store.exclusive():
-            if self._batch is not None:
-                yield
+        with self._store.write() as transaction:
+            if self._batching:
+                yield transaction
                 return
+            head, self._batching = self._head, True
             try:
-                with self._store.appending(self.id, self._head, self._record if newborn else None) as self._batch:
-                    yield
-                    head = self._batch.head
-                self._head = head
+                if newborn:
+                    transaction.create_agent(self._record, birth(self.id), Size(0, 0))
+                transaction.append(self.id, head, [])  # whether anybody has appended meanwhile
+                yield transaction
             except BaseException:
-                self._speaks = None  # the settings may be those of before again
+                self._head, self._speaks = head, None  # the settings may be those of before again
                 raise
             finally:
-                self._batch = None
+                self._batching = False
 
     @property
     def open_turn(self) -> int | None:
         """The id of the turn that has not ended."""
-        with self._store.exclusive():
-            return self._batch.open_turn if self._batch else self._standing().record.open_turn
+        return self.standing().record.open_turn
 
     # Where it stands
 
-    @once
-    def _origin(self) -> Fold:
-        return origin(self._store, self.id, self._birth)
+    @contextmanager
+    def reading(self) -> Iterator[tuple[Snapshot, Standing]]:
+        """One moment, and where the agent stands in it; inside a batch, with what that holds. Nothing is written in the
+        block."""
+        with self._store.read() as moment:
+            yield moment, self.standing_in(moment)
 
     def standing(self) -> Standing:
         """Where the agent stands now, what the open batch holds included."""
-        with self._store.exclusive():
-            return self._standing()
+        with self.reading() as (_, at):
+            return at
 
-    def _standing(self) -> Standing:
-        head = self._store.head(self.id)
-        record, cache = head.record, head.cache
-        if self._batch is not None:
-            own = self._batch.own
-            record = msgspec.structs.replace(
-                record, head=self._batch.head, open_turn=self._batch.open_turn, messages=own.messages, tokens=own.tokens
-            )
+    def standing_in(self, moment: Snapshot) -> Standing:
+        """Where the agent stands in a moment. Raises DamagedError."""
+        record, cache, anchors = moment.head(self.id)
+        born = self._born(moment)
         if cache is not None and cache[0].grows:
             fold, size = cache[0], cache[1].plus(record.own)
         else:
-            fold = cache[0] if cache is not None else self.replay()
-            size = self._store.size(until(fold.segments, record.newest))
-        return Standing(self._store, record, fold, self._origin, size, head.newest, self.log.given)
+            fold = cache[0] if cache is not None else self.replay(moment)
+            size = moment.size(until(fold.segments, record.newest))
+        return Standing(record, fold, born.fold, size, anchors, self.log.given, born.handed_down)
 
-    def replay(self) -> Fold:
+    def _born(self, moment: Snapshot) -> Birth:
+        if self._birth is None:
+            self._birth = birth_of(moment, self.id, self._record.fork_event)
+        return self._birth
+
+    def replay(self, moment: Snapshot) -> Fold:
         """The fold of all operations in the log, without the stored segment cache."""
-        return replay(self._origin, recorded(self._store.operations(self.id)))
+        return replay(self._born(moment).fold, recorded(moment.operations(self.id)))
 
     @property
     def past(self) -> History:
         """All its operations; they are read once, and later only what came to them."""
-        with self._store.exclusive():
-            undone = self._store.rolled_back
-            if self._past is None or self._past[0] != undone:
-                self._past = undone, History(self._origin)
-            past = self._past[1]
-            for each in recorded(self._store.operations(self.id, after=past.at)):
-                past.add(*each)
-            return past
+        with self._store.read() as moment:
+            if self._past is None or self._tentative:
+                self._past = History(self._born(moment).fold)
+            # What is read in a transaction may never have been.
+            self._tentative = not moment.committed
+            for each in recorded(moment.operations(self.id, after=self._past.at)):
+                self._past.add(*each)
+            return self._past
 
-    def beside(self, fold: Fold) -> Size:
+    def beside(self, moment: Snapshot, fold: Fold) -> Size:
         """The size of what a fold shows less that of all the agent's own messages, counted anew."""
-        record = self._store.agent(self.id) or self._record
-        return self._store.size(until(fold.segments, record.newest)).less(record.own)
+        record = moment.agent(self.id) or self._record
+        return moment.size(until(fold.segments, record.newest)).less(record.own)
 
     def _active_dialect(self) -> str | None:
         """What the agent's model speaks, read once until the settings change; None for a provider that is not known."""
@@ -292,14 +291,6 @@ class Timeline:
             with suppress(CommandError):
                 self._speaks = wire_of(self.standing().config.provider, self.log.given.dialects).dialect
         return self._speaks
-
-    def _save(self, fold: Fold, after: Size | None = None) -> Size:
-        """Store the segment cache inside the batch, and return the size of what it shows: `after` if that is known."""
-        assert self._batch is not None
-        if after is None:
-            after = self._store.size(until(fold.segments, self._batch.head))
-        self._store.save_fold(fold, after.less(self._batch.own))
-        return after
 
     def _append(
         self,
@@ -344,12 +335,12 @@ class Timeline:
                 answers=answers,
                 apart=apart,
             )
-            with self._store.exclusive():
-                if self._batch is not None:
-                    return self._batch.add(draft)
-                with self._store.appending(self.id, self._head) as appender:
-                    event_id = appender.add(draft)
-                self._head = event_id
+            with self._store.write() as transaction:
+                (event_id,) = transaction.append(self.id, self._head, [draft])
+                if self._batching:
+                    self._head = event_id
+                    return event_id
+            self._head = event_id
         except (ValueError, TypeError, RecursionError) as error:
             raise CommandError(f"this {kind.replace('_', ' ')} cannot be recorded: {error}") from None
         return event_id

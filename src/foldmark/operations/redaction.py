@@ -8,7 +8,7 @@ from foldmark.core.errors import CommandError
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segments, contains, intersect
 from foldmark.request.exchanges import ranges_of
-from foldmark.request.standing import Standing, origin
+from foldmark.request.standing import Standing, birth_of
 
 TRACES_MAY_STAY = (
     "Another program has the database open: traces may stay in its write-ahead log until all have closed it, "
@@ -61,7 +61,7 @@ def losing(moment: Snapshot, erasure: Erasure) -> list[str]:
     """The agents that have something of the turn, in the context or taken out of it, and lose it."""
     found = []
     for agent_id in heirs(moment, erasure.owner):
-        born = origin(moment, agent_id, moment.head(agent_id).record.fork_event)
-        if moment.size(intersect(born.segments, erasure.ranges)).messages:
+        born = birth_of(moment, agent_id, moment.head(agent_id).record.fork_event)
+        if moment.size(intersect(born.fold.segments, erasure.ranges)).messages:
             found.append(agent_id)
     return found

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from foldmark.core.events import Operation, Summary
+from foldmark.core.ports import Snapshot
 from foldmark.core.request import Request
 from foldmark.operations.receipts import Thoughts
 from foldmark.providers.anthropic_binding import staying
@@ -11,7 +12,11 @@ from foldmark.request.thinking import binding
 
 
 def changed(
-    request: Callable[[Standing], Request], at: Standing, there: Standing, operation: Operation | None = None
+    moment: Snapshot,
+    request: Callable[[Standing], Request],
+    at: Standing,
+    there: Standing,
+    operation: Operation | None = None,
 ) -> Thoughts:
     """What becomes of the thinking in the agent's next request when it stands `there` instead of `at`, by an operation
     if one is given; nothing for models that do not bind it. `request` makes

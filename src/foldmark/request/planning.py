@@ -62,7 +62,7 @@ class Planning(Struct, frozen=True):
 def planning(moment: Snapshot, at: Standing) -> Planning | None:
     """The planning conversation that is open."""
     own = at.record.id
-    found = _read(latest(moment, at, "command"))
+    found = _read(at.anchors.get("command"))
     if found is None or not moment.size((Segment(own, found.first, found.first),)).messages:
         return None
     operations = moment.operations(own, after=found.first, until=at.newest)

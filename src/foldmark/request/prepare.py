@@ -57,11 +57,11 @@ def prepare(
     answers = purpose in (ANSWER, COMPACTION)
     made: Steady | Sources
     if only is None and config.steady:
-        made = Steady(at, config, target, instruction, tools=unique, answers=answers)
+        made = Steady(moment, at, config, target, instruction, tools=unique, answers=answers)
         prompt, edge = made.windowed(limit)
         windowing = made.windowing
     else:
-        made = Sources(at, config, tools=unique, answers=answers)
+        made = Sources(moment, at, config, tools=unique, answers=answers)
         windowing = Windowing(made, config, target, instruction)
         prompt, edge = windowing.planning(only) if only is not None else windowing.windowed(limit)
     prompt = prompts.before(prompt, upto) if purpose == COMPACTION else prompt

@@ -3,12 +3,11 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-import msgspec
-
 from foldmark.core import prompt as prompts
 from foldmark.core.birth import Family, commands_told, identity
 from foldmark.core.config import Config
 from foldmark.core.events import Event
+from foldmark.core.ports import Snapshot
 from foldmark.core.prompt import Layer
 from foldmark.core.segments import Segment, Segments, intersect, until
 from foldmark.core.window import Units, opened_by
@@ -16,7 +15,7 @@ from foldmark.request.children import family_of, told
 from foldmark.request.memos import Picked, picked
 from foldmark.request.once import once
 from foldmark.request.planning import planning, result_of
-from foldmark.request.standing import Standing, latest, of_kind, state_of
+from foldmark.request.standing import Standing, as_of, of_kind, state_of
 from foldmark.request.window_summary import in_force
 
 
@@ -31,26 +30,32 @@ class Sources:
     """Reads what is asked for from where an agent stands, and no more; `tools` are the names of those offered. Of its
     children nothing is told unless `answers`: unless the conversation is to go on."""
 
-    def __init__(self, at: Standing, config: Config, *, tools: Collection[str], answers: bool = True) -> None:
+    def __init__(
+        self, moment: Snapshot, at: Standing, config: Config, *, tools: Collection[str], answers: bool = True
+    ) -> None:
         self._at, self._config, self._tools, self._answers = at, config, tools, answers
-        self._store, self.visible = moment, at.visible
+        self._moment, self.visible = moment, at.visible
         self._before: list[int] = []
 
     @once
     def units(self) -> Units:
         """The visible turns, read as far as somebody asks."""
-        newest_first = self._store.messages(self.visible, newest_first=True)
+        newest_first = self._moment.messages(self.visible, newest_first=True)
         return Units(event for event in newest_first if event.kind != "system")
 
     def inside(self, segments: Segments) -> list[Event]:
         """The visible messages in `segments`, in the order of the log."""
-        return [e for e in self._store.messages(intersect(self.visible, segments)) if e.kind != "system"]
+        return [e for e in self._moment.messages(intersect(self.visible, segments)) if e.kind != "system"]
 
     @once
     def preview(self) -> int | None:
         """The result that holds the preview of the planning conversation that is open; it is sent whole [SPEC 4.2]."""
-        open_one = planning(moment, self._at)
-        return None if open_one is None or open_one.preview is None else result_of(moment, self._at, open_one.preview)
+        open_one = planning(self._moment, self._at)
+        return (
+            None
+            if open_one is None or open_one.preview is None
+            else result_of(self._moment, self._at, open_one.preview)
+        )
 
     @property
     def evicted(self) -> Mapping[int, int]:
@@ -61,7 +66,7 @@ class Sources:
     def pins(self) -> list[Pinned]:
         """The pinned turns that are visible, in the order of the log."""
         pinned = sorted(set(self._at.fold.pins))
-        turns = [messages for messages in self._store.turns(pinned).values() if messages] if pinned else []
+        turns = [messages for messages in self._moment.turns(pinned).values() if messages] if pinned else []
         # Read together: each by itself would look through all segments.
         spans = tuple(Segment(messages[0].agent_id, messages[0].id, messages[-1].id) for messages in turns)
         shown: dict[int | None, list[Event]] = {turn: [] for turn in pinned}
@@ -86,15 +91,14 @@ class Sources:
         """The layers as they were at event `settled`."""
         if self._config.steady:
             return self.now
-        record = msgspec.structs.replace(self._at.record, head=self.settled)
-        return self._layers(msgspec.structs.replace(self._at, record=record))
+        return self._layers(as_of(self._moment, self._at, self.settled))
 
     def picked(self, openers: Iterable[Event]) -> list[Picked]:
         """Return the memos that each of these turns selects; a turn is given by its first message."""
         openers = list(openers)
         if not self._has_memos:
             return [Picked() for _ in openers]
-        return picked(self._store, [opened_by(opener) for opener in openers], self._config.memos_injected)
+        return picked(self._moment, [opened_by(opener) for opener in openers], self._config.memos_injected)
 
     def news(
         self, picks: Picked, state: Event | None, scratchpad: Event | None, known: Collection[int | None]
@@ -124,26 +128,26 @@ class Sources:
         """
         if not self._config.window_summary:
             return None
-        found = in_force(moment, self._at, before, since, self.settled if recorded is None else recorded)
+        found = in_force(self._moment, self._at, before, since, self.settled if recorded is None else recorded)
         return None if found is None else prompts.summed_up(found.event)
 
     @property
     def count(self) -> int:
         """How many messages are visible, `system` messages not among them."""
-        return self._at.size.messages - len(of_kind(moment, self._at, "system", self.visible))
+        return self._at.size.messages - len(of_kind(self._moment, self._at, "system", self.visible))
 
     def before(self, event_id: int) -> int:
         """How many visible messages stand in front of an event, `system` messages not among them."""
         earlier = until(self.visible, event_id - 1)
-        return self._store.size(earlier).messages - len(of_kind(moment, self._at, "system", earlier))
+        return self._moment.size(earlier).messages - len(of_kind(self._moment, self._at, "system", earlier))
 
     def _layers(self, at: Standing, *, anchors: bool = True) -> list[Layer]:
-        system = of_kind(moment, at, "system", at.visible)
-        events = self._store.events(system)
-        state = state_of(moment, at) if anchors else None
+        system = of_kind(self._moment, at, "system", at.visible)
+        events = self._moment.events(system)
+        state = state_of(self._moment, at) if anchors else None
         notes: Event | str | None = None
         if anchors:
-            notes = latest(moment, at, "scratchpad") or at.scratchpad
+            notes = at.anchors.get("scratchpad") or at.scratchpad
         who = None if at.record.parent is None else identity(at.record.id, at.record.parent)
         guidelines = prompts.guidelines(self._tools, who, commands_told(self._config.model_commands))
         memos = self._memos if anchors else ()
@@ -153,7 +157,7 @@ class Sources:
     @once
     def family(self) -> Family:
         """The children and the mail that the model is told of."""
-        return family_of(moment, self._at) if self._answers else Family()
+        return family_of(self._moment, self._at) if self._answers else Family()
 
     @property
     def told(self) -> dict[int, Family]:
@@ -166,26 +170,26 @@ class Sources:
 
     def text(self, event_id: int) -> str:
         """The text of an event, empty where there is none."""
-        event = self._store.event(event_id)
+        event = self._moment.event(event_id)
         return event.content if event is not None else ""
 
     @once
     def _memos(self) -> list[Layer]:
         if not self._has_memos or not self.units.reach(1):  # the turn is not read where there is nothing to pick
             return []
-        (picks,) = picked(self._store, [self.units[0]], self._config.memos_injected)
+        (picks,) = picked(self._moment, [self.units[0]], self._config.memos_injected)
         return picks.layers()
 
     @once
     def _has_memos(self) -> bool:
-        return bool(self._config.memos_injected and self._store.memos(1))
+        return bool(self._config.memos_injected and self._moment.memos(1))
 
     # What the turns weigh, as of when the newest one was opened
 
     @once
     def weight(self) -> int:
         """The bytes that all visible turns weigh together."""
-        return self._store.weight(self._until_then)
+        return self._moment.weight(self._until_then)
 
     def weight_before(self, count: int) -> int:
         """The bytes that the turns in front of the newest `count` units weigh; so many must have been reached."""
@@ -199,7 +203,7 @@ class Sources:
 
     @once
     def _weights(self) -> Iterator[tuple[int, int]]:
-        return self._store.weights(self._until_then)
+        return self._moment.weights(self._until_then)
 
     @once
     def _heavy(self) -> tuple[int, int] | None:

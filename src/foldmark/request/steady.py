@@ -27,7 +27,7 @@ from foldmark.core.window import Units
 from foldmark.request.children import room_told, told_at
 from foldmark.request.natives import without
 from foldmark.request.sources import Sources, children_layer
-from foldmark.request.standing import Standing, latest, of_kind
+from foldmark.request.standing import Standing, as_of, latest, of_kind
 from foldmark.request.windowing import Target, Windowing, first_of
 from foldmark.tokens.counting import BytesRuler, ruler
 
@@ -74,11 +74,6 @@ def swapped(moment: Snapshot, at: Standing, newest: int, reads: str) -> Swap | N
     return None if there is None else Swap(event, summary.kept, there)
 
 
-def as_of(at: Standing, event_id: int) -> Standing:
-    """Where the agent stood at an event since which no operation was recorded."""
-    return msgspec.structs.replace(at, record=msgspec.structs.replace(at.record, head=event_id))
-
-
 def _set(moment: Snapshot, at: Standing, since: int) -> Iterable[int]:
     """The newest event since `since` that set something which changes what is sent."""
     there = at.newest
@@ -86,7 +81,7 @@ def _set(moment: Snapshot, at: Standing, since: int) -> Iterable[int]:
         event = latest(moment, at, "config", (Segment(at.record.id, since + 1, there),))
         if event is None:
             return ()
-        before = as_of(at, event.id - 1).settings
+        before = as_of(moment, at, event.id - 1).settings
         if _chosen((event.data or {}).get("settings")) != _chosen(before):
             return (event.id,)
         there = event.id - 1
@@ -107,6 +102,7 @@ class Steady:
 
     def __init__(
         self,
+        moment: Snapshot,
         at: Standing,
         config: Config,
         target: Target,
@@ -116,17 +112,26 @@ class Steady:
         answers: bool,
         swaps: bool = True,
     ) -> None:
-        self._plain = partial(Steady, at, config, target, instruction, tools=tools, answers=answers, swaps=False)
-        self._at, self._target, self._instruction, self._tools, self._answers = at, target, instruction, tools, answers
+        self._plain = partial(
+            Steady, moment, at, config, target, instruction, tools=tools, answers=answers, swaps=False
+        )
+        self._moment, self._at, self._target, self._instruction, self._tools, self._answers = (
+            moment,
+            at,
+            target,
+            instruction,
+            tools,
+            answers,
+        )
         self._config = config
         newest = self._boundary(at)
         self._swap = swapped(moment, at, newest, target.wire.reads) if swaps else None
         if self._swap is not None:
             self._at, before = self._swap.without, self._swap.summary.id - 1
             fold = msgspec.structs.replace(self._at.fold, at=min(self._at.fold.at, before))
-            newest = self._boundary(as_of(msgspec.structs.replace(self._at, fold=fold), before))
+            newest = self._boundary(as_of(moment, msgspec.structs.replace(self._at, fold=fold), before))
         self._now = self._sources(self._at)
-        then = as_of(self._at, newest)
+        then = as_of(moment, self._at, newest)
         # A calibration waits for the next boundary.
         self._config = msgspec.structs.replace(config, calibration=then.config.calibration)
         self._then = self._sources(then)
@@ -141,13 +146,13 @@ class Steady:
 
     def _boundary(self, at: Standing) -> int:
         sources = self._sources(at)
-        return boundary(moment, at, Windowing(sources, self._config, self._target, None).opened())
+        return boundary(self._moment, at, Windowing(sources, self._config, self._target, None).opened())
 
     def windowed(self, limit: int | None) -> tuple[Prompt, Edge]:
         """The prompt, and where it begins; `limit` is the tokens that the model takes."""
         begun, edge = self.windowing.windowed(limit)
         settled = self._then.settled
-        since = [event for event in moment.messages(self._since(settled)) if event.kind != "system"]
+        since = [event for event in self._moment.messages(self._since(settled)) if event.kind != "system"]
         events, reach = [*self._window(edge.before), *since], Reach(0, settled)
         room, later = self._room(limit), list[Event]()
         if self._swap is not None:
@@ -209,7 +214,7 @@ class Steady:
 
     def _sources(self, at: Standing) -> Sources:
         # What is told of children stands where it was told first: see `_news`.
-        return Sources(at, self._config, tools=self._tools, answers=False)
+        return Sources(self._moment, at, self._config, tools=self._tools, answers=False)
 
     def _window(self, before: int) -> list[Event]:
         """The messages of the window as it began at the boundary, with so many `before` it."""
@@ -224,8 +229,11 @@ class Steady:
         budget, own = self._config.sliding_context_tokens, Segment(self._at.record.id, self._then.settled + 1, END)
         if not budget and limit is None:
             return None
-        told = of_kind(moment, self._at, "config", (own,)) if limit is not None else []
-        ratios = [(0, self._ratio(self._config)), *((each, self._ratio(as_of(self._at, each).config)) for each in told)]
+        told = of_kind(self._moment, self._at, "config", (own,)) if limit is not None else []
+        ratios = [
+            (0, self._ratio(self._config)),
+            *((each, self._ratio(as_of(self._moment, self._at, each).config)) for each in told),
+        ]
 
         def known(event_id: int) -> float:
             now = next(ratio for event, ratio in reversed(ratios) if event <= event_id)
@@ -249,7 +257,11 @@ class Steady:
         return lower
 
     def _prompt(self, events: Sequence[Event], reach: Reach) -> Prompt:
-        at = self._then if reach.settled == self._then.settled else self._sources(as_of(self._at, reach.settled))
+        at = (
+            self._then
+            if reach.settled == self._then.settled
+            else self._sources(as_of(self._moment, self._at, reach.settled))
+        )
         pins, gone = self.windowing.pinned(event.turn_id for event in events)
         first = first_of(events)
         window = view(
@@ -276,7 +288,7 @@ class Steady:
         What is told of children follows from what was sent, on which no step may hang: for it there is room for as many
         as there were by then.
         """
-        born = [child.fork_event for child in moment.children(self._at.record.id)] if self._answers else []
+        born = [child.fork_event for child in self._moment.children(self._at.record.id)] if self._answers else []
         news, found = self._news(self._then.now, events, settled, first_of(events)), dict[int, int]()
         for opener in _openers(events, settled):
             found[opener.id] = put_in(news.get(opener.id, ()))
@@ -297,16 +309,16 @@ class Steady:
         asked = settled, first, tuple(opener.id for opener in openers)
         if self._found[0] == asked:
             return self._found[1]
-        store, at = moment, self._at
-        states = of_kind(moment, at, "state", self._since(settled))
-        notes = of_kind(moment, at, "scratchpad", (Segment(at.record.id, settled + 1, at.newest),))
+        store, at = self._moment, self._at
+        states = of_kind(self._moment, at, "state", self._since(settled))
+        notes = of_kind(self._moment, at, "scratchpad", (Segment(at.record.id, settled + 1, at.newest),))
         memos = {layer.memo for layer in layers if layer.memo is not None}
         before, again, newest = settled, 0, list[tuple[int, int, int]]()
         for opener in openers:
             if self._swap is not None and opener.id > self._swap.summary.id and not again:
                 # What stood in front of older turns was summed up with them: it is said once more.
-                states, before, again = of_kind(moment, at, "state", at.visible), 0, opener.id
-                notes = of_kind(moment, at, "scratchpad", (Segment(at.record.id, 1, at.newest),))
+                states, before, again = of_kind(self._moment, at, "state", at.visible), 0, opener.id
+                notes = of_kind(self._moment, at, "scratchpad", (Segment(at.record.id, 1, at.newest),))
             newest.append((before, _last(states, before, opener.id), _last(notes, before, opener.id)))
             before = opener.id
         changed = {event.id: event for event in store.events([id for _, *ids in newest for id in ids if id])}
@@ -323,7 +335,7 @@ class Steady:
     def _children(self, events: Sequence[Event], settled: int) -> dict[int, list[Layer]]:
         """What was told of children and mail since the boundary, by the message in front of which it stands."""
         openers = _openers(events, settled)
-        self.told = told_at(moment, self._at, settled, openers[-1].id if openers else 0) if self._answers else {}
+        self.told = told_at(self._moment, self._at, settled, openers[-1].id if openers else 0) if self._answers else {}
         content = self._then.text
         return {at: children_layer(each, content, self._tools, self._config) for at, each in self.told.items()}
 

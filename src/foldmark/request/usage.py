@@ -15,7 +15,7 @@ from foldmark.request.exchanges import until_next
 from foldmark.request.standing import Standing
 
 
-class Snapshot(Struct, frozen=True):
+class Counted(Struct, frozen=True):
     """What one request and its answer weighed: `input` and `output` tokens as the provider counted them [S2]."""
 
     input: int
@@ -36,10 +36,10 @@ def usage_of(data: dict[str, Any] | None) -> Usage | None:
     return Usage(fresh, read, write, output)
 
 
-def snapshot_of(data: dict[str, Any] | None) -> Snapshot | None:
+def snapshot_of(data: dict[str, Any] | None) -> Counted | None:
     """The snapshot that a usage event's data stand for; None if they hold none."""
     usage = usage_of(data)
-    return None if usage is None else Snapshot(usage.input, usage.output)
+    return None if usage is None else Counted(usage.input, usage.output)
 
 
 def usage_data(provider: str, model: str, usage: Usage, stopped: Stopped | None) -> dict[str, Any]:
@@ -77,8 +77,8 @@ def cache_ttl(moment: Snapshot, at: Standing, opener: Event) -> str:
     for event in reversed(moment.recent("usage", at.record.id, opener.id, RECENT)):
         usage = usage_of(event.data)
         if usage is not None:
-            moment = stored_time(event.created_at).timestamp()
-            uses.append(Use(moment, usage.input, usage.input - usage.cache_read))
+            made_at = stored_time(event.created_at).timestamp()
+            uses.append(Use(made_at, usage.input, usage.input - usage.cache_read))
     if uses:  # the pause that the turn itself ended
         uses.append(Use(stored_time(opener.created_at).timestamp(), uses[-1].tokens, 0))
     return lifetime(uses)

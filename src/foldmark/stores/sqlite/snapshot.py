@@ -96,6 +96,10 @@ class SqliteSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
         events = [self._event(row, damaged) for which, row, damaged in rows if which == 1]
         return Head(self._record(own), cache, {event.kind: event for event in events})
 
+    def anchors(self, agent_id: str, until: int) -> Mapping[str, Event]:
+        bindings = {"agent": self._key(agent_id), "kinds": _KINDS, "until": until}
+        return {event.kind: event for event in self._events(self._sql["anchors"], bindings)}
+
     def _decoded(self, body: str, agent_id: str) -> Fold:
         try:
             return self._fold(body)

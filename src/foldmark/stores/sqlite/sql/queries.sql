@@ -130,6 +130,15 @@ FROM json_each(:kinds) k CROSS JOIN events e ON e.id = (
     AND kind = k.value AND redacted IS NULL
 )
 
+-- name: anchors
+-- An agent's newest event up to an id of each of some kinds, JSON [kind, ...], not erased.
+SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+FROM json_each(:kinds) k CROSS JOIN events e ON e.id = (
+    SELECT max(id) FROM events
+    WHERE agent = :agent AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+    AND kind = k.value AND redacted IS NULL AND id <= :until
+)
+
 -- name: events
 -- Some events, JSON [id, ...].
 SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
