@@ -6,7 +6,8 @@ from shlex import quote
 from foldmark.commands.operations import listed
 from foldmark.commands.registry import ANYBODY, HUMAN, PREVIEW, Call, Command
 from foldmark.core.errors import CommandError
-from foldmark.core.events import Clear, Drop, Fork, Mark, Operation, Restore, Rewind, Undo
+from foldmark.core.events import Clear, Drop, Fork, Mark, Operation, Restore, Rewind, Summary, Undo
+from foldmark.core.ports import Snapshot
 from foldmark.family import tree
 from foldmark.log import Agent, Result
 from foldmark.operations import decide
@@ -16,6 +17,9 @@ from foldmark.request.standing import Standing
 from foldmark.sending.compacting import compacted
 from foldmark.sending.questions import summarized
 
+Decision = Callable[[Snapshot, Standing], Operation]
+"""Makes an operation of where an agent stands."""
+
 GENERATIONS, AGENTS = 4, 100
 """How deep models fork, and up to how many living agents of one conversation. A person may fork as often as wanted."""
 
@@ -23,7 +27,7 @@ GENERATIONS, AGENTS = 4, 100
 def _mark(call: Call) -> Result:
     moved = False
 
-    def decision(at: Standing) -> Mark:
+    def decision(_: Snapshot, at: Standing) -> Mark:
         nonlocal moved
         mark = decide.mark(at, call.get("NAME"))
         moved = mark.name in at.fold.marks
@@ -39,12 +43,12 @@ def _clear(call: Call) -> Result:
     if call.get("MARK") is not None:
         return _rewind(call)
     if call.flag(PREVIEW):
-        return previewed(call, lambda _: Clear())
-    return result(_recorded(call, lambda _: Clear()), "Context cleared.")
+        return previewed(call, lambda *_: Clear())
+    return result(_recorded(call, lambda *_: Clear()), "Context cleared.")
 
 
 def _rewind(call: Call) -> Result:
-    def decision(at: Standing) -> Rewind:
+    def decision(moment: Snapshot, at: Standing) -> Rewind:
         return decide.rewind(moment, at, call.get("MARK"))
 
     if call.flag(PREVIEW):
@@ -59,7 +63,7 @@ def _fork(call: Call) -> Result:
     mark, child = call.get("MARK"), call.agent.log.new_id()
     if call.actor == "model":
         _check_room(call.agent)
-    receipt = _recorded(call, lambda at: decide.fork(moment, at, mark, child))
+    receipt = _recorded(call, lambda moment, at: decide.fork(moment, at, mark, child))
     assert isinstance(receipt.operation, Fork)
     origin = "" if mark is None else f" (from {mark})"
     waits = not call.agent.log.listeners  # nobody runs agents in this process
@@ -76,8 +80,9 @@ def _check_room(agent: Agent) -> None:
     """Models that fork in models that fork would have no end. Raises CommandError."""
     if len(list(tree.ancestors(agent))) >= GENERATIONS:
         raise CommandError(f"agents fork down to generation {GENERATIONS}, which this is; do it yourself")
-    family = tree.family(tree.root(agent))
-    living = sum(agent.log.store.end(place.agent.id) is None for place in family)
+    with agent.log.store.read() as moment:
+        family = tree.family(tree.root(agent))
+        living = sum(moment.end(place.agent.id) is None for place in family)
     if living >= AGENTS:
         raise CommandError(f"this conversation has {living} living agents, the most there are; `kill` ends one")
 
@@ -88,10 +93,10 @@ def _undo(call: Call) -> Result:
 
 def _drop(call: Call) -> Result:
     wanted = call.numbers("GID")
-    return _dropped(call, lambda at: decide.drop(moment, at, wanted))
+    return _dropped(call, lambda moment, at: decide.drop(moment, at, wanted))
 
 
-def _dropped(call: Call, decision: Callable[[Standing], Drop | Undo]) -> Result:
+def _dropped(call: Call, decision: Callable[[Snapshot, Standing], Drop | Undo]) -> Result:
     if call.flag(PREVIEW):
         return previewed(call, decision)
     receipt = _recorded(call, decision)
@@ -112,7 +117,7 @@ def _restore(call: Call) -> Result:
         return listed(call)
     target = call.number("ID")
 
-    def decision(at: Standing) -> Restore:
+    def decision(moment: Snapshot, at: Standing) -> Restore:
         return decide.restore(moment, at, target, call.agent.past.is_back)
 
     if call.flag(PREVIEW):
@@ -123,33 +128,38 @@ def _restore(call: Call) -> Result:
 
 def _summarize(call: Call) -> Result:
     mark = call.get("MARK")
+
+    def decision(moment: Snapshot, at: Standing) -> Summary:
+        return decide.summary(moment, at, mark)
+
     if call.flag(PREVIEW):
-        return previewed(call, lambda at: decide.summary(moment, at, mark), "; the summary itself is not counted")
+        return previewed(call, decision, "; the summary itself is not counted")
     # What comes while the model writes is not what it was shown, and stays.
-    decided = decide.summary(moment, call.agent.standing(), mark)
+    with call.agent.reading() as (moment, at):
+        decided = decision(moment, at)
     made = compacted(call.agent, decided)
     text = summarized(call.agent, decided.ranges) if made is None else made.text
-    receipt = _recorded(call, lambda _: decided if made is None else made.operation, content=text)
+    receipt = _recorded(call, lambda *_: decided if made is None else made.operation, content=text)
     told = f"A summary takes the place of {summed_up(decided)}:\n\n{text}\n"
     return result(receipt, told, mark=decided.mark, span=decided.span, summary=text, widened=list(decided.widened))
 
 
 def _pin(call: Call) -> Result:
     turn = call.number("GID")
-    receipt = _recorded(call, lambda at: decide.pin(moment, at, turn))
+    receipt = _recorded(call, lambda moment, at: decide.pin(moment, at, turn))
     return result(receipt, f"Turn {turn} is pinned: it stays in the request when the window passes it.", turn=turn)
 
 
 def _unpin(call: Call) -> Result:
     turn = call.number("GID")
-    return result(_recorded(call, lambda at: decide.unpin(at, turn)), f"Turn {turn} is unpinned.", turn=turn)
+    return result(_recorded(call, lambda _, at: decide.unpin(at, turn)), f"Turn {turn} is unpinned.", turn=turn)
 
 
-def _recorded(call: Call, decision: Callable[[Standing], Operation], content: str = "") -> Receipt:
+def _recorded(call: Call, decision: Decision, content: str = "") -> Receipt:
     return call.agent.operate(decision, actor=call.actor, content=content, reason=call.reason)
 
 
-def previewed(call: Call, decision: Callable[[Standing], Operation], remark: str = "") -> Result:
+def previewed(call: Call, decision: Decision, remark: str = "") -> Result:
     """What the operation would do; nothing is recorded."""
     from foldmark.editing.preview import preview  # 20 ms, and only previews need it
 

@@ -40,7 +40,7 @@ def _superseded(call: Call) -> Result:
 def _evicted(call: Call, wanted: Sequence[int | tuple[int, int]], offered: list[SentResult]) -> Result:
     own = {"superseded": [each.data() for each in offered]} if offered else {}
     if call.flag(PREVIEW):
-        found = previewed(call, lambda at: eviction(moment, at, wanted))
+        found = previewed(call, lambda moment, at: eviction(moment, at, wanted))
         lines = [found.text, *(f"  {each.line()}" for each in offered)]
         return replace(found, text="\n".join(lines), own={**found.own, **own})
     done = evict(call.agent, wanted, actor=call.actor, reason=call.reason)

@@ -27,7 +27,8 @@ def _list(call: Call) -> Result:
     number = LISTED if call.get("N") is None else call.number("N")
     if not number:
         raise CommandError(f"N is a number from 1, how many memos to list; without it the newest {LISTED} are listed")
-    found = call.agent.log.store.memos(min(number, END))
+    with call.agent.log.store.read() as moment:
+        found = moment.memos(min(number, END))
     lines = list(map(_line, found)) or ["There is no memo yet; `/memo add TEXT #tag` saves one."]
     return Result("\n".join(lines), None, {"memos": list(map(_json, found))})
 
@@ -49,8 +50,9 @@ def tagged(text: str) -> tuple[str, list[str]]:
 
 
 def _show(call: Call) -> Result:
-    memo = known(call.agent.log.store, call.number("ID"))
-    record = None if memo.agent is None else call.agent.log.store.agent(memo.agent)
+    with call.agent.log.store.read() as moment:
+        memo = known(moment, call.number("ID"))
+        record = None if memo.agent is None else moment.agent(memo.agent)
     whose = "" if record is None else f" in {record.name or record.id[:8]}"
     head = f"Memo {memo.id}{memo.labels}, saved by a {memo.actor}{whose} on {minute(memo.created_at)}:"
     return Result(f"{head}\n{memo.content}", None, _json(memo))
@@ -63,7 +65,8 @@ def _search(call: Call) -> Result:
     words = keywords(query) or named(query)
     if not words:
         raise CommandError("there is no word to search for; type some, as in: /memo search database schema")
-    (found,) = call.agent.log.store.memos_with([(words, END)], LISTED)
+    with call.agent.log.store.read() as moment:
+        (found,) = moment.memos_with([(words, END)], LISTED)
     asked = one_line(" ".join(query.split())[:60])
     head = f"{count(len(found), 'memo')}, the best first: {asked}" if found else f"No memo has a word of: {asked}"
     return Result("\n".join((head, *map(_line, found))), None, {"query": query, "memos": list(map(_json, found))})
@@ -71,9 +74,11 @@ def _search(call: Call) -> Result:
 
 def _remove(call: Call) -> Result:
     store = call.agent.log.store
-    memo = known(store, call.number("ID"))
+    with store.read() as moment:
+        memo = known(moment, call.number("ID"))
     call.confirm(f"Erase memo {memo.id} for good ({title(memo.content)})? This cannot be taken back.")
-    store.remove_memo(memo.id)
+    with store.write() as transaction:
+        transaction.remove_memo(memo.id)
     traces = not store.forget_erased()
     text = f"Memo {memo.id} erased. Messages that speak of it were not searched."
     return Result(f"{text} {TRACES_MAY_STAY}" if traces else text, None, {"memo": memo.id, "traces": traces})

@@ -10,13 +10,14 @@ from foldmark.commands.show import message_json, message_line, turn_title
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.inbox import minute
+from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment, contains, intersect, until
 from foldmark.core.turns import Turn, newest_turns
 from foldmark.core.wording import count, listing
 from foldmark.log import Agent, Result
 from foldmark.operations.redaction import TRACES_MAY_STAY, erasable, losing
 from foldmark.request.standing import Standing
-from foldmark.request.usage import Counted, Weighed, snapshot_of, snapshots
+from foldmark.request.usage import Weighed, snapshot_of, snapshots
 
 LISTED = 10
 """Turns that are listed if no number is given."""
@@ -26,14 +27,14 @@ def _list(call: Call) -> Result:
     number = LISTED if call.get("N") is None else call.number("N")
     if not number:
         raise CommandError(f"N is a number from 1, how many turns to list; without it the newest {LISTED} are listed")
-    at = call.agent.standing()
-    lineage = until(at.lineage, at.newest)
-    turns = newest_turns(moment.messages(lineage, newest_first=True), min(number, END))
-    ends = [following.messages[0].id - 1 for following in turns[1:]]
-    window = _window(call.agent)
-    rows = [_row(moment, at, turn, end, window) for turn, end in zip(turns, [*ends, at.newest], strict=False)]
-    first = turns[0].messages[0].id if len(turns) == number else 1
-    rows = sorted([*rows, *_erased(moment, at, first)], key=lambda row: int(row["first"]))[-number:]
+    with call.agent.reading() as (moment, at):
+        lineage = until(at.lineage, at.newest)
+        turns = newest_turns(moment.messages(lineage, newest_first=True), min(number, END))
+        ends = [following.messages[0].id - 1 for following in turns[1:]]
+        window = _window(call.agent)
+        rows = [_row(moment, at, turn, end, window) for turn, end in zip(turns, [*ends, at.newest], strict=False)]
+        first = turns[0].messages[0].id if len(turns) == number else 1
+        rows = sorted([*rows, *_erased(moment, at, first)], key=lambda row: int(row["first"]))[-number:]
     lines = [
         f"Turn {row['id'] or '-':>6} · {row['date']} · "
         + (f"{count(row['messages'], 'message')}, ~{row['tokens']:,} tokens · " if not row["erased"] else "")
@@ -82,9 +83,9 @@ def _row(moment: Snapshot, at: Standing, turn: Turn, end: int, window: int) -> d
     seen = [each.id for each in turn.messages if contains(at.visible, each.agent_id, each.id)]
     shown, inside = len(seen), sum(id >= window for id in seen)
     whole = "in the context" if shown == len(turn.messages) else "not in the context"
-    weighed = _snapshot(moment, at, turn.messages, end)
+    weighed = _weighed_last(moment, turn.messages, end)
     snapshot = moment.size(until(at.visible, turn.messages[-1].id)).tokens if shown else None
-    snapshot = snapshot if weighed is None else weighed.tokens
+    snapshot = snapshot if weighed is None else weighed
     about = "~" if weighed is None else ""
     where = whole if shown in (0, len(turn.messages)) else f"{shown} of {len(turn.messages)} in the context"
     where += ", before the window" if shown and not inside else ""
@@ -106,18 +107,20 @@ def _row(moment: Snapshot, at: Standing, turn: Turn, end: int, window: int) -> d
     }
 
 
-def _snapshot(moment: Snapshot, at: Standing, messages: Sequence[Event], end: int) -> Snapshot | None:
-    """What the last request of a turn that ends with event `end` weighed, as its provider counted it [S2]."""
+def _weighed_last(moment: Snapshot, messages: Sequence[Event], end: int) -> int | None:
+    """The tokens of the last request of a turn that ends with event `end`, as its provider counted them [S2]."""
     usage = moment.newest("usage", (Segment(messages[0].agent_id, messages[0].id, end),))
-    return snapshot_of(usage.data) if usage else None
+    weighed = snapshot_of(usage.data) if usage else None
+    return weighed.tokens if weighed else None
 
 
 def _show(call: Call) -> Result:
-    at, turn_id = call.agent.standing(), call.number("GID")
-    messages = _turn(moment, at, turn_id)
-    if not messages:
-        erasable(moment, at, turn_id)  # says what is wrong with it
-    weighed = snapshots(moment, at, messages)
+    turn_id = call.number("GID")
+    with call.agent.reading() as (moment, at):
+        messages = _turn(moment, at, turn_id)
+        if not messages:
+            erasable(moment, at, turn_id)  # says what is wrong with it
+        weighed = snapshots(moment, at, messages)
     lines = [message_line(each, whole=True, beside=weighed.get(each.id)) for each in messages]
     shown = sum(contains(at.visible, each.agent_id, each.id) for each in messages)
     head = f"Turn {turn_id}: {count(len(messages), 'message')}, {shown} in the context"
@@ -144,12 +147,12 @@ def _turn(moment: Snapshot, at: Standing, turn_id: int) -> list[Event]:
 
 def _remove(call: Call) -> Result:
     agent, turn_id = call.agent, call.number("GID")
-    erasure = erasable(moment, agent.standing(), turn_id)
-    others = [agent.log.agent(each) for each in losing(agent.log.store, erasure) if each != agent.id]
-    size = agent.log.store.size(erasure.ranges)
+    with agent.reading() as (moment, at):
+        erasure = erasable(moment, at, turn_id)
+        others = [agent.log.agent(each) for each in losing(moment, erasure) if each != agent.id]
+        size, first = moment.size(erasure.ranges), _turn(moment, at, turn_id)[0]
     names = listing((each.name or each.id[:8] for each in others), 40)
     seen = f" Agents that inherited it lose it, too: {names}." if others else ""
-    first = next(iter(_turn(moment, agent.standing(), turn_id)))
     call.confirm(
         f"Erase turn {turn_id} for good ({count(size.messages, 'message')}, ~{size.tokens:,} tokens: "
         f"{turn_title([first])})?{seen} This cannot be taken back."

@@ -16,12 +16,12 @@ from foldmark.sending.questions import rebuilt
 
 
 def _state(call: Call) -> Result:
-    at = call.agent.standing()
-    now = state_of(moment, at)
-    state = None if now is None else now.content
-    if state and not call.flag("--all"):
-        return Result(state, None, {"state": state})
-    rows = [_block(at, event, now) for event in _blocks(moment, at)]
+    with call.agent.reading() as (moment, at):
+        now = state_of(moment, at)
+        state = None if now is None else now.content
+        if state and not call.flag("--all"):
+            return Result(state, None, {"state": state})
+        rows = [_block(at, event, now) for event in _blocks(moment, at)]
     if not call.flag("--all"):
         gone = "No state block is in the context any more; `/state --all` shows those there were."
         return Result(gone if rows else "There is no state block yet.", None, {"state": state})
@@ -31,14 +31,13 @@ def _state(call: Call) -> Result:
 
 def _blocks(moment: Snapshot, at: Standing) -> list[Event]:
     """All state blocks of the lineage that were not erased, oldest first; what carries one has it as its content."""
-    store, lineage = moment, until(at.lineage, at.newest)
-    found = [store.event(event_id) for kind in ("state", "summary") for event_id in store.of_kind(kind, lineage)]
+    lineage = until(at.lineage, at.newest)
+    ids = [event_id for kind in ("state", "summary") for event_id in moment.of_kind(kind, lineage)]
     blocks = [
         event if event.kind == "state" else replace(event, content=(event.data or {}).get("state") or "")
-        for event in found
-        if event is not None
+        for event in moment.events(ids)
     ]
-    return sorted((event for event in blocks if event.content), key=lambda event: event.id)
+    return [event for event in blocks if event.content]
 
 
 def _block(at: Standing, event: Event, now: Event | None) -> dict[str, Any]:

@@ -18,7 +18,8 @@ def listed(call: Call) -> Result:
         raise CommandError(
             f"N is a number from 1, how many operations to list; without it the newest {LISTED} are listed"
         )
-    found = operations(moment, call.agent.standing())
+    with call.agent.reading() as (moment, at):
+        found = operations(moment, at)
     shown = found[-newest:]
     lines = [_line(done) for done in shown]
     if older := len(found) - len(shown):
@@ -38,7 +39,8 @@ def _line(done: Done) -> str:
 
 
 def _marks(call: Call) -> Result:
-    found = marks(moment, call.agent.standing())
+    with call.agent.reading() as (moment, at):
+        found = marks(moment, at)
     text = "\n".join(map(_mark, found)) or "No checkpoint yet. Use /mark."
     return Result(text, None, {"marks": [mark.data() for mark in found]})
 

@@ -17,7 +17,9 @@ def _plan(mode: str, call: Call) -> Result:
     with agent.batch():
         # A turn that a crash left open ends first, and with it a planning conversation that was just closed in it.
         agent.end_turn(interrupted=True)
-        if planning(moment, agent.standing()) is not None:
+        with agent.reading() as (moment, at):
+            goes_on = planning(moment, at) is not None
+        if goes_on:
             offers.cancel(agent, actor=call.actor)
         first = agent.append("user", f"/{mode} {criteria}", actor=call.actor)
         agent.record("command", f"/{mode} {criteria}", data=opening(first, mode, criteria), actor=call.actor)

@@ -26,7 +26,12 @@ NEWEST_TURNS = 200
 
 def _explain(call: Call) -> Result:
     event_id = call.number("ID")
-    found = explain(moment, call.agent.standing(), event_id)
+    with call.agent.reading() as (moment, at):
+        found = explain(moment, at, event_id)
+        manifest = call.agent.request(at=at).manifest
+        in_request, why = _in_request(manifest, found)
+        if in_request and found.event.kind == "tool_result":
+            why += _edited(moment, at)
     because = list(map(_operation, found.because))
     data: dict[str, Any] = {
         "event": message_json(found.event),
@@ -35,9 +40,6 @@ def _explain(call: Call) -> Result:
         "because": because,
         "did": found.did.data() if found.did else None,
     }
-    in_request, why = _in_request(call.agent.request().manifest, found)
-    if in_request and found.event.kind == "tool_result":
-        why += _edited(moment, call.agent.standing())
     there = {
         (True, True): "in the context and in the request",
         (True, False): "in the context, not in the request",
@@ -105,18 +107,20 @@ def _at(call: Call) -> Result:
 def _diff(call: Call) -> Result:
     agent = call.agent
     first, second = call.number("ID"), call.get("ID2")
-    before = agent.at(first)
-    after = agent.context() if second is None else agent.at(call.number("ID2"))
-    left, came = subtract(before.ranges, after.ranges), subtract(after.ranges, before.ranges)
-    store = agent.log.store
-    operations = store.operations(agent.id, after=min(before.at, after.at), until=max(before.at, after.at))
+    with agent.log.store.read() as moment:
+        before = agent.at(first)
+        after = agent.context() if second is None else agent.at(call.number("ID2"))
+        left, came = subtract(before.ranges, after.ranges), subtract(after.ranges, before.ranges)
+        operations = moment.operations(agent.id, after=min(before.at, after.at), until=max(before.at, after.at))
+        turns = [*_side(moment, "−", left), *_side(moment, "+", came)]
+        ids = {"left": _ids(moment, left), "came": _ids(moment, came)}
     lines = [f"From event {before.at} to {after.at}: {_sizes(before.size, after.size)}"]
     lines += [
         f"  {each.id:>6} {each.kind} (by a {each.actor})" + (f": {one_line(each.reason)}" if each.reason else "")
         for each in operations
         if each.kind != "turn_ended"
     ]
-    lines += [*_side(call, "−", left), *_side(call, "+", came)]
+    lines += turns
     for name in sorted(before.marks.keys() | after.marks.keys()):
         was, now = before.marks.get(name), after.marks.get(name)
         if was != now:
@@ -134,8 +138,7 @@ def _diff(call: Call) -> Result:
         "to": after.at,
         "before": before.size._asdict(),
         "after": after.size._asdict(),
-        "left": _ids(call, left),
-        "came": _ids(call, came),
+        **ids,
         "operations": list(map(_operation, operations)),
         "marks": {"before": before.marks, "after": after.marks},
         "pins": {"before": list(before.pins), "after": list(after.pins)},
@@ -146,8 +149,8 @@ def _diff(call: Call) -> Result:
     return Result("\n".join(lines), None, data)
 
 
-def _side(call: Call, sign: str, ranges: Segments) -> list[str]:
-    turns = newest_turns(call.agent.log.store.messages(ranges, newest_first=True), MOST_TURNS + 1)
+def _side(moment: Snapshot, sign: str, ranges: Segments) -> list[str]:
+    turns = newest_turns(moment.messages(ranges, newest_first=True), MOST_TURNS + 1)
     lines = [
         f"{sign} turn {turn.id or '-'}: {count(len(turn.messages), 'message')}, "
         f"~{sum(each.tokens for each in turn.messages):,} tokens · {turn_title(turn.messages)}"
@@ -156,8 +159,8 @@ def _side(call: Call, sign: str, ranges: Segments) -> list[str]:
     return [f"{sign} … and older turns", *lines] if len(turns) > MOST_TURNS else lines
 
 
-def _ids(call: Call, ranges: Segments) -> list[int]:
-    return [event.id for event in call.agent.log.store.messages(ranges)]
+def _ids(moment: Snapshot, ranges: Segments) -> list[int]:
+    return [event.id for event in moment.messages(ranges)]
 
 
 def _sizes(before: Size, after: Size) -> str:

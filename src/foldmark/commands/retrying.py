@@ -8,7 +8,9 @@ from foldmark.sending.unanswered import is_unanswered
 
 
 def _retry(call: Call) -> Result:
-    if not is_unanswered(moment, call.agent.standing()):
+    with call.agent.reading() as (moment, at):
+        again = is_unanswered(moment, at)
+    if not again:
         raise CommandError("there is nothing to ask again: no answer at the end of the context failed")
     return Result("", effect=Ask())
 

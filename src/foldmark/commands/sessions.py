@@ -40,18 +40,20 @@ def _conversations(call: Call) -> list[dict[str, Any]]:
     log = call.agent.log
     roots: dict[str, str] = {}
     families: dict[str, list[Overview]] = {}
-    for each in log.store.overview():  # parents are older than their children
-        record = each.record
-        if not record.deleted:
-            roots[record.id] = roots[record.parent] if record.parent else record.id
-            families.setdefault(roots[record.id], []).append(each)
-    here = roots[call.agent.id]
+    with log.store.read() as moment:
+        for each in moment.overview():  # parents are older than their children
+            record = each.record
+            if not record.deleted:
+                roots[record.id] = roots[record.parent] if record.parent else record.id
+                families.setdefault(roots[record.id], []).append(each)
+        here = roots[call.agent.id]
+        # What is under way in this conversation, no stored row says yet.
+        sizes = {
+            root: log.agent(root).standing().size if root == here or conversation.size is None else conversation.size
+            for root, (conversation, *_) in families.items()
+        }
     found = []
     for root, (conversation, *_) in families.items():
-        # What is under way in this conversation, no stored row says yet.
-        counted = conversation.size is None or root == here
-        size = log.agent(root).standing().size if counted else conversation.size
-        assert size is not None
         family = families[root]
         found.append(
             {
@@ -59,7 +61,7 @@ def _conversations(call: Call) -> list[dict[str, Any]]:
                 "agent": root,
                 "agents": len(family),
                 "messages": sum(each.record.messages for each in family),
-                "context": size._asdict(),
+                "context": sizes[root]._asdict(),
                 "last_used": max(family, key=lambda each: each.record.head).last_used,
                 "archived": conversation.archived is not None,
                 "current": root == here,
@@ -81,9 +83,11 @@ def _new(call: Call) -> Result:
 
 def _switch_session(call: Call) -> Result:
     agent = _conversation(call)
-    back = agent.log.store.archived(agent.id) is not None
+    with agent.log.store.read() as moment:
+        back = moment.archived(agent.id) is not None
     if back:
-        agent.log.store.archive(agent.id, None)
+        with agent.log.store.write() as transaction:
+            transaction.archive(agent.id, None)
     return _move(agent, _arrival(call, agent) + (" It is back from the archive." if back else ""))
 
 
@@ -108,8 +112,9 @@ def _delete(call: Call) -> Result:
         raise CommandError(
             f"conversation '{agent.name}' is the one you are in; go to another first (/session switch, /session new)"
         )
-    name, agents = agent.name, [place.agent for place in tree.family(agent)]
-    messages = sum(record.messages for each in agents if (record := each.log.store.agent(each.id)))
+    with agent.log.store.read() as moment:
+        name, agents = agent.name, [place.agent for place in tree.family(agent)]
+        messages = sum(record.messages for each in agents if (record := moment.agent(each.id)))
     forks = f" and its {count(len(agents) - 1, 'fork')}" if len(agents) > 1 else ""
     call.confirm(
         f"Erase conversation '{name}' ({agent.id[:8]}){forks} for good ({count(messages, 'message')})? "
@@ -125,10 +130,11 @@ def _delete(call: Call) -> Result:
 
 
 def _agents(call: Call) -> Result:
-    found = [
-        {**_standing(place.agent), "depth": place.depth, "current": place.agent == call.agent}
-        for place in tree.family(tree.root(call.agent))
-    ]
+    with call.agent.log.store.read():
+        found = [
+            {**_standing(place.agent), "depth": place.depth, "current": place.agent == call.agent}
+            for place in tree.family(tree.root(call.agent))
+        ]
     lines = [
         f"{'*' if each['current'] else ' '} {'  ' * each['depth']}{each['agent'][:8]}"
         + (f" {each['name']}" if each["name"] else "")
@@ -142,10 +148,11 @@ def _agents(call: Call) -> Result:
 
 def _standing(agent: Agent) -> dict[str, Any]:
     """Where one agent of the tree stands, as JSON."""
-    store, at, parent = agent.log.store, agent.standing(), agent.parent
-    lease = running(agent)
+    with agent.reading() as (moment, at):
+        parent, lease, unread = agent.parent, running(agent), moment.unread_count(agent.id)
+        ended = moment.end(agent.id) is not None
     state = "idle" if at.record.open_turn is None else "turn open"
-    state = "dead" if store.end(agent.id) else state if lease is None else lease.state
+    state = "dead" if ended else state if lease is None else lease.state
     return {
         "agent": agent.id,
         "name": agent.name,
@@ -153,8 +160,8 @@ def _standing(agent: Agent) -> dict[str, Any]:
         "state": state,
         "messages": at.size.messages,
         "tokens": at.size.tokens,
-        "percent": percent(at.size.tokens, agent.window),
-        "unread": store.unread_count(agent.id),
+        "percent": percent(at.size.tokens, agent.log.model_named(at.config.model).window),
+        "unread": unread,
     }
 
 
@@ -168,10 +175,12 @@ def _arrival(call: Call, agent: Agent) -> str:
     where = tree.label(agent) + (f" ({agent.id[:8]})" if agent.name else "")
     if agent == call.agent:
         return f"You are in {where} already."
-    text = f"To {where}: {count(agent.standing().size.messages, 'message')} in the context."
-    if unread := agent.log.store.unread_count(agent.id):
+    with agent.reading() as (moment, at):
+        unread, end = moment.unread_count(agent.id), moment.end(agent.id)
+    text = f"To {where}: {count(at.size.messages, 'message')} in the context."
+    if unread:
         text += f" {count(unread, 'message')} of mail unread, /check-mail reads it."
-    if end := agent.log.store.end(agent.id):
+    if end:
         text += f" It is {end.how}."
     return text
 

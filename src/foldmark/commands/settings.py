@@ -55,7 +55,8 @@ def _budget(call: Call) -> Result:
 def _get(call: Call) -> Result:
     keys = KEYS if call.get("KEY") is None else (key_of(call.arguments["KEY"]),)
     owners = {key: _owner(call.agent, key) for key in keys}
-    standing = {owner: owner.standing() for owner in set(owners.values())}
+    with call.agent.log.store.read():
+        standing = {owner: owner.standing() for owner in set(owners.values())}
     values = {key: getattr(standing[owner].config, key) for key, owner in owners.items()}
     sources = {key: _source(standing[owner], key) for key, owner in owners.items()}
     for key, owner in owners.items():

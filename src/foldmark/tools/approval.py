@@ -82,7 +82,7 @@ def _known(text: str) -> dict[str, str]:
 
 def _remember(root: Agent, tool: str, answer: str) -> None:
     """Make an answer the conversation's own; where it would not count, keep it as long as the log is open."""
-    with root.log.store.writing():
+    with root.log.store.write():
         root.context()
         value = _with(root, tool, answer)
         if _overriding(root) or tool not in _known(value):
@@ -140,5 +140,7 @@ def _check_going_on(cut: Event) -> None:
 
 
 def _check_living(agent: Agent) -> None:
-    if end := agent.log.store.end(agent.id):
+    with agent.log.store.read() as moment:
+        end = moment.end(agent.id)
+    if end:
         raise CommandError(f"{end.told}; it does nothing any more")

@@ -44,7 +44,8 @@ class _Arguments(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _run(agent: Agent, arguments: _Arguments, asking: Asking) -> str:
-    open_one = planning(moment, agent.standing())
+    with agent.reading() as (moment, at):
+        open_one = planning(moment, at)
     if open_one is None:
         raise CommandError("no planning conversation is open: the person begins one with /forget or /remember")
     answer = (
@@ -61,7 +62,8 @@ def _preview(agent: Agent, open_one: Planning, arguments: _Arguments, asking: As
         raise CommandError(f"the person asked to {mode}, not to {arguments.mode}; preview with mode {mode}")
     found = look(agent, criteria, asking, actor="model")
     offer = {"offer": found.offer} if found.matches else {}
-    return {**_shown(moment, agent.standing(), mode, found), **offer}
+    with agent.reading() as (moment, at):
+        return {**_shown(moment, at, mode, found), **offer}
 
 
 def _shown(moment: Snapshot, at: Standing, mode: str, looked: Found) -> dict[str, Any]:
@@ -102,14 +104,15 @@ def _apply(agent: Agent, open_one: Planning, arguments: _Arguments, asking: Aski
     if not ids or (preview.mode == "remember" and {*ids} != {*preview.ids}):
         # Whoever keeps less forgets more than the person has seen.
         raise CommandError("these are not all the ids of the preview; leave message_ids out to take all of it")
-    at = agent.standing()
-    if foreign := _foreign(moment, at, open_one, arguments.planning_conversation_ids or ()):
+    with agent.reading() as (moment, at):
+        foreign = _foreign(moment, at, open_one, arguments.planning_conversation_ids or ())
+        holds, said = offered(moment, at) is not None, replies(moment, at, open_one)
+    if foreign:
         raise CommandError(
             f"these ids are not of the planning conversation: {listing(foreign)}; it began with {open_one.first}"
         )
-    if offered(moment, at) is None:
+    if not holds:
         raise CommandError("the context has changed since the preview; preview again")
-    said = replies(moment, at, open_one)
     if len(said) > 1:
         raise CommandError("the preview was good for the person's next message only; preview again")
     if said and not is_yes(said[0].content):

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from foldmark.core.memo_layer import entry
 from foldmark.core.memos import Memo
+from foldmark.core.ports import Snapshot
 from foldmark.core.request import ToolSpec
 from foldmark.core.segments import END
 from foldmark.core.tags import LONGEST_MEMO, MOST_TAGS, checked_tags
@@ -37,16 +38,17 @@ def _save(agent: Agent, arguments: _Save, asking: Asking) -> str:
 
 
 def _retrieve(agent: Agent, arguments: _Retrieve, asking: Asking) -> str:
-    store, tags = agent.log.store, checked_tags(_several(arguments.tags))
-    if not tags:
-        return _answer(agent, "The newest memos", store.memos(RETRIEVED))
-    if found := store.memos_tagged(tags, RETRIEVED):
-        return _answer(agent, f"Memos with a tag of {listing(tags)}", found)
-    (words,) = store.memos_with([(tags, END)], RETRIEVED)
-    return _answer(agent, f"No memo is tagged {listing(tags)}. Memos with these words", words)
+    tags = checked_tags(_several(arguments.tags))
+    with agent.log.store.read() as moment:
+        if not tags:
+            return _answer(moment, "The newest memos", moment.memos(RETRIEVED))
+        if found := moment.memos_tagged(tags, RETRIEVED):
+            return _answer(moment, f"Memos with a tag of {listing(tags)}", found)
+        (words,) = moment.memos_with([(tags, END)], RETRIEVED)
+        return _answer(moment, f"No memo is tagged {listing(tags)}. Memos with these words", words)
 
 
-def _answer(agent: Agent, head: str, found: Sequence[Memo]) -> str:
+def _answer(moment: Snapshot, head: str, found: Sequence[Memo]) -> str:
     """The memos as far as there is room, or else the tags there are."""
     shown: list[str] = []
     for text in map(entry, found):
@@ -54,7 +56,7 @@ def _answer(agent: Agent, head: str, found: Sequence[Memo]) -> str:
             break
         shown.append(text)
     if not shown:
-        tags = [f"{tag} ({number})" for tag, number in agent.log.store.memo_tags(TAGS + 1)]
+        tags = [f"{tag} ({number})" for tag, number in moment.memo_tags(TAGS + 1)]
         return f"{head}: none. {f'Tags there are: {listing(tags, TAGS)}' if tags else 'No memo has a tag yet'}."
     more = [f"{count(len(found) - len(shown), 'memo')} more; ask for fewer tags."] if len(found) > len(shown) else []
     return "\n\n".join((f"{head}, {len(shown)} of {len(found)}:", *shown, *more))

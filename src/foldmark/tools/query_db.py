@@ -72,7 +72,7 @@ def _run(agent: Agent, arguments: _Sql, asking: Asking) -> str:
 def _find(agent: Agent, flag: Flag, sql: str) -> Rows:
     at = agent.standing()
     scope = Scope(agent.id, at.lineage, at.fold.segments)
-    return moment.query(scope, sql, Limits(SECONDS, ROWS, 20 * ANSWER, flag.is_set))
+    return agent.log.store.query(scope, sql, Limits(SECONDS, ROWS, 20 * ANSWER, flag.is_set))
 
 
 def _answer(sql: str, found: Rows, find: Find, shown: int) -> str:

@@ -21,10 +21,10 @@ class _Arguments(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _run(agent: Agent, arguments: _Arguments, asking: Asking) -> str:
-    with agent.log.store.exclusive():
+    if arguments.action == "read":
+        return agent.standing().scratchpad or "The scratchpad is empty."
+    with agent.log.store.write():
         pad = agent.standing().scratchpad or ""
-        if arguments.action == "read":
-            return pad or "The scratchpad is empty."
         if arguments.content is None:
             raise CommandError(f"content is missing: the text to {arguments.action} the scratchpad with")
         appends = arguments.action == "append" and pad
