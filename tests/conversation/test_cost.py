@@ -25,6 +25,7 @@ from foldmark.cost.history import asked
 from foldmark.cost.others import TRIGGER
 from foldmark.request.prepare import prepare
 from foldmark.tokens.models import model_of
+from stored import stored
 
 MODEL = "claude-sonnet-4-6"
 FULL = Policy("full", 0)
@@ -66,7 +67,7 @@ def test_a_model_is_asked_before_each_answer_and_each_step(agent: foldmark.Agent
     turn(agent, 0)
     turn(agent, 1, steps=2)
     stood = [each.at.newest for each in asked(agent)]
-    kinds = [(event.kind if (event := agent.log.store.event(id)) else None) for id in stood]
+    kinds = [(event.kind if (event := stored(agent.log).event(id)) else None) for id in stood]
     assert kinds == ["user", "user", "tool_result", "tool_result"]
 
 

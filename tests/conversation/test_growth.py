@@ -19,6 +19,7 @@ from foldmark.log.asking import Asking
 from foldmark.log.doctor import examine
 from foldmark.request.windowing import Encoded, Windowing
 from steps import steps
+from stored import stored
 
 YES = Asking(lambda question: True)
 
@@ -55,7 +56,7 @@ def test_a_result_costs_the_same_however_many_calls_wait(together: bool, order: 
                     answer()
 
             taken = steps(log, in_one_batch if together else answer)
-            assert not log.store.apart_results(agent.id, 1)
+            assert not stored(log).apart_results(agent.id, 1)
             return taken / calls
 
     assert cost(400) < 1.2 * cost(40)

@@ -18,6 +18,7 @@ from foldmark.core.errors import FoldmarkError
 from foldmark.core.request import Request
 from foldmark.log.doctor import examine
 from foldmark.runtime.loop import Shown, turn
+from stored import stored
 
 ONE = "Goal: find x\nContext: a.py\nResolved: nothing\nTechnical Anchors: port 8080"
 TWO = "Goal: mend x\nContext: b.py\nResolved: x found\nTechnical Anchors: port 9090"
@@ -70,7 +71,7 @@ def test_it_is_recorded_behind_its_message(agent: Agent) -> None:
     answered = say(agent, "Where is x?", with_block(ONE))
     assert texts(agent) == ["Where is x?", "Done."]
     assert agent.context().state == ONE
-    event = agent.log.store.event(answered + 1)
+    event = stored(agent.log).event(answered + 1)
     assert event is not None
     assert (event.kind, event.content, event.turn_id, event.actor) == ("state", ONE, answered - 1, "model")
 
@@ -380,7 +381,7 @@ def test_erasing_a_turn_erases_its_own(agent: Agent) -> None:
     child = agent.log.agent(agent.do("/fork").data["child"])
     agent.do(f"/message remove {second - 1} --yes")
     assert (agent.context().state, child.context().state) == (ONE, ONE)
-    event = agent.log.store.event(second + 1)
+    event = stored(agent.log).event(second + 1)
     assert event is not None
     assert event.content == ""
 

@@ -37,6 +37,7 @@ from foldmark.request.sources import Sources
 from foldmark.request.standing import Standing
 from foldmark.request.windowing import Target, Windowing
 from foldmark.tokens.counting import uncalibrated
+from stored import stored
 
 MODELS = {
     "anthropic": "claude-sonnet-4-5",
@@ -402,7 +403,7 @@ def test_the_low_water_cut_never_goes_back_and_seldom_moves(
                 assert mine[: len(previous[1])] == previous[1]
             previous = first, mine
             until_then = until(agent.context().segments, agent.open_turn or 0)
-            weighed.append(log.store.weight(until_then) / ratio)
+            weighed.append(stored(log).weight(until_then) / ratio)
             firsts.append(first or 0)
 
         for number, (asked_for, calls, char, answered) in enumerate(turns):
@@ -497,5 +498,5 @@ def test_a_weight_is_not_far_above_what_a_message_takes(provider: str) -> None:
             agent.append("assistant", "It fails since the line is read twice; the second time it is empty. " * 6)
             agent.end_turn()
         made = windowing(agent.standing(), Config(sliding_context_tokens=10**9, context_policy="eager"), provider)
-        weighs = log.store.weight(agent.context().segments)
+        weighs = stored(log).weight(agent.context().segments)
         assert 0.75 * weighs < made._measured(made._sources.units.all()) < weighs + 1000

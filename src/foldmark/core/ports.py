@@ -178,6 +178,10 @@ class Snapshot(InboxView, LeasesView, MemosView, SentView, LineageView, Protocol
     def committed(self) -> bool:
         """Whether all that it shows is committed; inside a transaction some of it may never be."""
 
+    def now(self) -> str:
+        """The present by the database's clock, as `Event.created_at` is written: all processes of the database have it
+        in common. Leases run by it, and nothing else."""
+
     def head(self, agent_id: str) -> Head:
         """Where an agent stands, as of one moment. Raises DamagedError."""
 
@@ -330,10 +334,6 @@ class Transaction(Snapshot, Inbox, Leases, Memos, Sent, Lineage, Protocol):
 
         `beside` is the size of what is visible less that of all the agent's own messages; both grow alike.
         """
-
-    def now(self) -> str:
-        """The present by the database's clock, as `Event.created_at` is written: all processes of the database have it
-        in common. Leases run by it, and nothing else."""
 
 
 class Store(Snapshot, Inbox, Leases, Memos, Sent, Lineage, SqlSandbox, Vectors, Protocol):

@@ -7,7 +7,7 @@ import msgspec
 
 from foldmark.core.errors import DamagedError, StoreError
 from foldmark.core.events import Event
-from foldmark.core.ports import ANCHORS, BESIDE, AgentRecord, Head, Hit, Overview, Size
+from foldmark.core.ports import ANCHORS, BESIDE, AgentRecord, Clock, Head, Hit, Overview, Size
 from foldmark.core.recall import Index, Scope
 from foldmark.core.replay import Fold
 from foldmark.core.segments import END, Segment, Segments
@@ -18,6 +18,7 @@ from foldmark.stores.sqlite.beside.leases import LeasesView
 from foldmark.stores.sqlite.beside.lineage import LineageView
 from foldmark.stores.sqlite.beside.memos import MemosView
 from foldmark.stores.sqlite.beside.sent import SentView
+from foldmark.stores.sqlite.reader import Connection
 
 _FIRST_PAGE, _PAGE = 8, 256
 _KINDS = listed(ANCHORS)
@@ -31,9 +32,16 @@ class SqliteSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
     _over = ""
     """Why it cannot be used any more."""
 
+    def __init__(self, connection: Connection, clock: Clock | None = None) -> None:
+        super().__init__(connection)
+        self._clock = clock
+
     @property
     def committed(self) -> bool:
         return True
+
+    def now(self) -> str:
+        return str(self._run("now")[0][0]) if self._clock is None else self._clock()
 
     def expire(self) -> None:
         """Nothing can be read from here on."""
