@@ -178,6 +178,10 @@ class Snapshot(InboxView, LeasesView, MemosView, SentView, LineageView, Protocol
     def committed(self) -> bool:
         """Whether all that it shows is committed; inside a transaction some of it may never be."""
 
+    def now(self) -> str:
+        """The present by the database's clock, as `Event.created_at` is written: all processes of the database have it
+        in common. Leases run by it, and nothing else."""
+
     def head(self, agent_id: str) -> Head:
         """Where an agent stands, as of one moment. Raises DamagedError."""
 
@@ -218,8 +222,8 @@ class Snapshot(InboxView, LeasesView, MemosView, SentView, LineageView, Protocol
     def has_planned(self, agent_id: str) -> bool:
         """Whether the agent ever had a planning conversation."""
 
-    def messages(self, segments: Segments, *, newest_first: bool = False) -> Iterator[Event]:
-        """The messages inside `segments`, read as they are consumed; what is appended meanwhile does not disturb."""
+    def messages(self, segments: Segments, *, newest_first: bool = False, expected: int = 8) -> Iterator[Event]:
+        """The messages inside `segments`, read as they are consumed: first about as many as are `expected` to be."""
 
     def newest(self, kind: str, segments: Segments) -> Event | None:
         """The newest event of a kind inside `segments`; none that was erased. The kinds are `state`, `scratchpad`,
@@ -238,7 +242,7 @@ class Snapshot(InboxView, LeasesView, MemosView, SentView, LineageView, Protocol
     def weight(self, segments: Segments) -> int:
         """The bytes that the messages inside `segments` weigh (`core.weight`), from stored sums."""
 
-    def weights(self, segments: Segments) -> Iterator[tuple[int, int]]:
+    def weights(self, segments: Segments, *, expected: int = 256) -> Iterator[tuple[int, int]]:
         """The id and the weight of every message inside `segments`, newest first, read as they are consumed."""
 
     def bounds(self, segments: Segments) -> Segments:
@@ -330,10 +334,6 @@ class Transaction(Snapshot, Inbox, Leases, Memos, Sent, Lineage, Protocol):
 
         `beside` is the size of what is visible less that of all the agent's own messages; both grow alike.
         """
-
-    def now(self) -> str:
-        """The present by the database's clock, as `Event.created_at` is written: all processes of the database have it
-        in common. Leases run by it, and nothing else."""
 
 
 class Store(Snapshot, Inbox, Leases, Memos, Sent, Lineage, SqlSandbox, Vectors, Protocol):

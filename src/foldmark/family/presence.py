@@ -35,7 +35,7 @@ def running(agent: Agent) -> Lease | None:
     """The agent's lease if somebody runs it at the moment."""
     with agent.log.store.read() as moment:
         lease = moment.lease(agent.id)
-    return lease if lease is not None and alive(lease, agent.log.clock()) else None
+        return lease if lease is not None and alive(lease, moment.now()) else None
 
 
 def _gone(process: int) -> bool:

@@ -97,8 +97,8 @@ def sessions(setup: Setup, limit: int, as_json: bool) -> None:
     archived = archived_sessions(archive) if (archive / NAME).is_file() else []
     known = []
     if setup.has_database:
-        with setup.log(create=False) as log:
-            known = log.store.coding_sessions()
+        with setup.log(create=False) as log, log.store.read() as moment:
+            known = moment.coding_sessions()
     roots = forest(known, archived)
     trees = [node for node in roots if node.children or node.known]
     others = [node for node in roots if not node.children and not node.known]

@@ -41,6 +41,7 @@ from foldmark.log import Agent, Result
 from foldmark.log.asking import Asking
 from foldmark.operations.effects import Ask, Edit, Leave, Move, Wait
 from foldmark.request.planning import planning
+from foldmark.request.standing import state_of
 from foldmark.runtime.background import Background
 from foldmark.runtime.lease import interrupt, settled
 from foldmark.runtime.supervisor import ContextChangedError, Supervisor, TurnInterruptedError
@@ -77,8 +78,9 @@ def chat(agent: Agent, models: Models, lines: Iterable[str], ask: Callable[[str]
 
 def _said(agent: Agent, before: int) -> bool:
     """Whether a person has said something to the agent since event `before`."""
-    since = agent.log.store.messages((Segment(agent.id, before + 1, END),))
-    return any(event.kind == "user" and event.actor == "human" for event in since)
+    with agent.log.store.read() as moment:
+        since = moment.messages((Segment(agent.id, before + 1, END),))
+        return any(event.kind == "user" and event.actor == "human" for event in since)
 
 
 def answer(agent: Agent, models: Models, asking: Asking, *, shown: bool) -> None:
@@ -182,8 +184,11 @@ class _Chat:
 
     def asks(self) -> None:
         """Put the offer that is open into the prompt."""
+        self._keyboard.asked = ""
         with suppress(FoldmarkError):  # it was told already
-            self._keyboard.asked = "" if self.broken else question(moment, self.agent.standing())
+            if not self.broken:
+                with self.agent.reading() as (moment, at):
+                    self._keyboard.asked = question(moment, at)
 
     def settle(self) -> None:
         """Wait for the agents that still work; Ctrl-C ends them."""
@@ -209,7 +214,7 @@ class _Chat:
         if REGISTRY.interrupts(line):
             running = self._running is not None
             self._interrupt()
-            if running and planning(moment, self.agent.standing()) is None:
+            if running and not self._plans():
                 return  # what streamed was all that there was to end
         self.agent.context()
         result = self.agent.do(line, asking=self.notices.asking(self.agent))
@@ -247,14 +252,18 @@ class _Chat:
         """Have a text answered; without one, or if the text is what an answer that failed was about, what stands there
         already."""
         self.agent.context()  # takes note of what others have appended
-        at = self.agent.standing()
-        if text is not None and at.record.open_turn is None and text == unanswered_text(moment, at):
-            text = None
+        with self.agent.reading() as (moment, at):
+            if text is not None and at.record.open_turn is None and text == unanswered_text(moment, at):
+                text = None
         # What makes room again has to be agreed: a planning conversation goes on, with nothing else in its requests.
-        if planning(moment, at) is None and self._is_full():
+        if not self._plans() and self._is_full():
             print(fitted(FULL))
         else:
             self._answered(text)
+
+    def _plans(self) -> bool:
+        with self.agent.reading() as (moment, at):
+            return planning(moment, at) is not None
 
     def _is_full(self) -> bool:
         try:
@@ -274,7 +283,8 @@ class _Chat:
         try:
             self._until(self._running)
             if screen.blank:
-                state = agent.standing().state
+                with agent.reading() as (moment, at):
+                    state = state_of(moment, at)
                 wrote = state is not None and state.id > before
                 print("(a state block only; /state shows it)" if wrote else "(the model answered nothing)")
         except ContextChangedError as error:

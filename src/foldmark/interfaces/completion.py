@@ -19,8 +19,8 @@ def conversations(context: Context, _: Parameter, incomplete: str) -> list[Compl
     setup = Setup(context.find_root().params.get("db"))
     with suppress(FoldmarkError, OSError):
         if setup.has_database:
-            with setup.log(create=False) as log:
-                there = [each for each in log.store.agents() if each.name and not each.deleted]
+            with setup.log(create=False) as log, log.store.read() as moment:
+                there = [each for each in moment.agents() if each.name and not each.deleted]
             newest = sorted(there, key=lambda record: -record.newest)
             return [CompletionItem(each.name) for each in newest if each.name and each.name.startswith(incomplete)]
     return []

@@ -54,7 +54,7 @@ class _Demo:
         self.tell("... and go back. The two turns leave the context; the checkpoint stays.")
         self.foldmark("do", "notes", "/rewind BEFORE_PLUGINS")
         self.tell("Changed your mind? Every operation can be taken back, in any order.")
-        rewind = self.of_notes(lambda notes: operations(moment, notes.standing())[-1].event.id)
+        rewind = self.of_notes(_newest_operation)
         self.foldmark("do", "notes", f"/restore {rewind}")
         self.tell("Delegate: mark, say the goal, fork from the mark.")
         self.foldmark("do", "notes", "/mark RESEARCH")
@@ -96,6 +96,11 @@ class _Demo:
         """What is asked of the conversation `notes` as it stands."""
         with foldmark.open(str(self.db), create=False) as log:
             return asked(log.agent("notes"))
+
+
+def _newest_operation(agent: Agent) -> int:
+    with agent.reading() as (moment, at):
+        return operations(moment, at)[-1].event.id
 
 
 def _turn_about(word: str, agent: Agent) -> int:

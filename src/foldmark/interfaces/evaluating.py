@@ -101,12 +101,14 @@ def measure(
 
 def texts(log: Log, events: Sequence[int]) -> list[str]:
     """What these messages say."""
-    return [event.content if (event := log.store.event(id)) else "" for id in events]
+    with log.store.read() as moment:
+        return [event.content if (event := moment.event(id)) else "" for id in events]
 
 
 def _event(log: Log, named: str, agent: str | None) -> int:
     id = message_named(log, named)
-    event = None if id is None else log.store.event(id)
+    with log.store.read() as moment:
+        event = None if id is None else moment.event(id)
     if event is None or not event.content:
         raise CommandError(
             f"'{named:.80}' is no message that can be found; `foldmark search` tells their ids, as in work:8"

@@ -55,7 +55,8 @@ class Notices:
 
     def ended(self, agent: Agent, error: Exception | None) -> None:
         """An agent in the background is idle again, or dead: whoever was killed is idle no more."""
-        end = agent.log.store.end(agent.id)
+        with agent.log.store.read() as moment:
+            end = moment.end(agent.id)
         how = "is idle" if error is None else f"ended its turn: {error}"
         self._notice(f"({end.told if end is not None else f'{tree.label(agent)} {how}'})")
 

@@ -189,7 +189,8 @@ def _messages(log: Log, message: int, reach: int) -> str:
     from foldmark.commands.show import message_json
 
     found = log.around(message, reach)
-    record = log.store.agent(found[0].event.agent_id)
+    with log.store.read() as moment:
+        record = moment.agent(found[0].event.agent_id)
     rows = [
         {**message_json(each.event), "visible": each.visible, "erased": each.erased, "asked": each.event.id == message}
         for each in found

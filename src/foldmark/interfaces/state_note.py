@@ -2,12 +2,14 @@
 
 from foldmark.core.wording import listing
 from foldmark.log import Agent
+from foldmark.request.standing import state_of
 
 
 def state_note(agent: Agent, before: int) -> str | None:
     """Return a line naming the keys that a block recorded after event `before` lacks; None if it has all, or there is
     none."""
-    state = agent.standing().state
+    with agent.reading() as (moment, at):
+        state = state_of(moment, at)
     if state is None or state.id <= before:
         return None
     from foldmark.core.state import missing  # 2 ms, and few answers hold a block

@@ -26,17 +26,18 @@ def last_turns(agent: Agent, edge: Edge) -> str:
     if not sys.stdout.isatty():
         return ""
     room = max(1, os.get_terminal_size().lines - BESIDE)
-    at = agent.standing()
-    shown: list[str] = []
-    for turn in reversed(newest_turns(islice(moment.messages(at.visible, newest_first=True), room), room)):
-        lines = _turn(turn, snapshots(moment, at, turn.messages))
-        if shown and len(shown) + len(lines) > room:
-            break
-        if len(lines) > room:
-            above = f"… ({count(len(lines) - room + 1, 'line')} above; /message show {turn.id} shows the turn)"
-            lines = [above, *lines[1 - room :]] if room > 1 else lines[-1:]
-        begins = edge.before and any(each.id == edge.first for each in turn.messages)
-        shown = [*(rule(begun_at(edge, turn)).split("\n") if begins else []), *lines, *shown]
+    with agent.reading() as (moment, at):
+        turns = newest_turns(islice(moment.messages(at.visible, newest_first=True), room), room)
+        shown: list[str] = []
+        for turn in reversed(turns):
+            lines = _turn(turn, snapshots(moment, at, turn.messages))
+            if shown and len(shown) + len(lines) > room:
+                break
+            if len(lines) > room:
+                above = f"… ({count(len(lines) - room + 1, 'line')} above; /message show {turn.id} shows the turn)"
+                lines = [above, *lines[1 - room :]] if room > 1 else lines[-1:]
+            begins = edge.before and any(each.id == edge.first for each in turn.messages)
+            shown = [*(rule(begun_at(edge, turn)).split("\n") if begins else []), *lines, *shown]
     return "\n".join(shown)
 
 
@@ -49,7 +50,8 @@ def begun_at(edge: Edge, turn: Turn) -> str:
 
 def moved_to(agent: Agent, edge: Edge) -> str:
     """The rule for a window that has moved."""
-    first = None if edge.first is None else agent.log.store.event(edge.first)
+    with agent.log.store.read() as moment:
+        first = None if edge.first is None else moment.event(edge.first)
     messages = () if first is None else (first,)
     return rule(begun_at(edge, Turn(None if first is None else first.turn_id, messages)))
 

@@ -48,8 +48,8 @@ def _compared(moment: Snapshot, agent: Agent) -> Finding | None:
         # What is appended while a planning conversation ends is not visible: only then the size beside is not used.
         if (
             cache is None
-            or cache[0] == replayed
-            and not (replayed.grows and cache[1] != agent.beside(moment, replayed))
+            or (cache[0] == replayed
+            and not (replayed.grows and cache[1] != agent.beside(moment, replayed)))
         ):
             return None
     except DamagedError as error:

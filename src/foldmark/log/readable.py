@@ -23,7 +23,7 @@ class Readable(Timeline):
     def context(self) -> Context:
         """What the agent's lineage shows now; reads its stored segments, no message before it is asked for."""
         with self.reading() as (moment, at):
-            if moment.committed and self._head != at.record.head:
+            if not self._batching and self._head != at.record.head:
                 self._head, self._speaks = at.record.head, None  # others may have changed the settings
         return Context(self._store, at)
 

@@ -13,17 +13,18 @@ def born(agent: Agent) -> bool:
     A person who forks has said what is to be done, as a user message. Where that is not the newest thing that the child
     sees, or where a model forked (whose words the fork left out), the child is told who it is and what it is there for.
     """
-    parent, at = agent.parent, agent.standing()
-    if parent is None or at.record.messages or moment.newest_sent(agent.id, 1):
-        return False
-    event = moment.event(at.record.fork_event)
-    operation = operation_of(event) if event is not None else None
-    if event is None or not isinstance(operation, Fork):
-        return False
-    newest = next(moment.messages(at.visible, newest_first=True), None)
-    if event.actor == "human" and newest is not None and newest.kind == "user":
-        return True
-    words = words_of(moment, at, event) if event.actor == "model" else None
-    told = birth_message(agent.id, parent.id, operation.mark, words.content if words is not None else "")
+    with agent.reading() as (moment, at):
+        parent = at.record.parent
+        if parent is None or at.record.messages or moment.newest_sent(agent.id, 1):
+            return False
+        event = moment.event(at.record.fork_event)
+        operation = operation_of(event) if event is not None else None
+        if event is None or not isinstance(operation, Fork):
+            return False
+        newest = next(moment.messages(at.visible, newest_first=True), None)
+        if event.actor == "human" and newest is not None and newest.kind == "user":
+            return True
+        words = words_of(moment, at, event) if event.actor == "model" else None
+    told = birth_message(agent.id, parent, operation.mark, words.content if words is not None else "")
     agent.append("user", told, actor="system", data={"birth": True})
     return True

@@ -2,8 +2,9 @@
 [SPEC 2, 6].
 
 A lease that is not renewed runs out; a process that is gone from this machine holds none at all. Whoever takes the
-lease over closes the turn that was left open. A runtime that was stopped for too long finds its lease gone when it
-records next, and ends its turn without a word.
+lease over closes the turn that was left open. Times are of the database's clock, which the processes of all machines
+have in common. A runtime that was stopped for too long finds its lease gone when it records next, and ends its turn
+without a word.
 """
 
 from collections.abc import Iterable
@@ -39,7 +40,8 @@ class Held:
 
     def check(self) -> None:
         """Raise LeaseError if somebody else has taken it over; to be called in the transaction that records."""
-        lease = self._store.lease(self._agent.id)
+        with self._store.read() as moment:
+            lease = moment.lease(self._agent.id)
         if lease is None or lease.holder != self._holder:
             who = "nobody" if lease is None else _whom(lease)
             raise LeaseError(
@@ -49,13 +51,14 @@ class Held:
 
     def state(self, state: str) -> None:
         """Say what the agent does now. Raises as `check`: nothing is begun for an agent that somebody else has."""
-        with self._store.writing():
+        with self._store.write() as transaction:
             self.check()
-            self._store.lease_state(self._agent.id, self._holder, state)
+            transaction.lease_state(self._agent.id, self._holder, state)
 
     def give_back(self) -> None:
         """End it."""
-        self._store.give_back(self._agent.id, self._holder)
+        with self._store.write() as transaction:
+            transaction.give_back(self._agent.id, self._holder)
 
 
 def take(agent: Agent, holder: str) -> Held:
@@ -63,16 +66,16 @@ def take(agent: Agent, holder: str) -> Held:
 
     Raises LeaseError if a living one holds it, saying which.
     """
-    store, now, place = agent.log.store, agent.log.clock(), here()
-    with store.writing():
+    place = here()
+    with agent.log.store.write() as transaction:
         agent.context()  # in the transaction: nobody appends between this and the end of the turn
-        old = store.lease(agent.id)
+        now, old = transaction.now(), transaction.lease(agent.id)
         if old is not None and old.holder != holder and alive(old, now):
             raise LeaseError(
                 f"{tree.label(agent)} is being run by {_whom(old)}, {old.state}; wait until it is idle, or end it "
                 "there. Nothing was recorded"
             )
-        store.lend(Lease(agent.id, holder, place.host, place.process, MODEL, now, _later(now)))
+        transaction.lend(Lease(agent.id, holder, place.host, place.process, MODEL, now, _later(now)))
         if old is not None and old.holder != holder:
             agent.end_turn(interrupted=True)
     return Held(agent, holder)
@@ -80,7 +83,8 @@ def take(agent: Agent, holder: str) -> Held:
 
 def renew(log: Log, holder: str) -> list[Lease]:
     """Extend all leases of a runtime, and return them."""
-    return log.store.renew(holder, _later(log.clock()))
+    with log.store.write() as transaction:
+        return transaction.renew(holder, _later(transaction.now()))
 
 
 def interrupt(agent: Agent, patience: float = PATIENCE) -> None:
@@ -94,9 +98,12 @@ def interrupt(agent: Agent, patience: float = PATIENCE) -> None:
         if monotonic() >= end:
             raise LeaseError(f"{tree.label(agent)} is run by {_whom(lease)}, which does not end its turn; end it there")
         if not lease.interrupt:
-            agent.log.store.ask_interrupt(agent.id)
+            with agent.log.store.write() as transaction:
+                transaction.ask_interrupt(agent.id)
         sleep(LOOK_SECONDS)
-    if agent.log.store.lease(agent.id) is not None:
+    with agent.log.store.read() as moment:
+        left = moment.lease(agent.id) is not None
+    if left:
         take(agent, agent.log.new_id()).give_back()
     agent.context()
 

@@ -161,7 +161,7 @@ class _Turn:
             self._record(answer, interrupted=True, end=True, measured=said)
             raise
         self._end_planning()
-        planned = planning(moment, self._agent.standing()) is not None
+        planned = self._plans()
         self._record(answer, interrupted=False, end=True, measured=said)
         if planned:
             self._show.result(standing_offer(self._agent))
@@ -175,8 +175,13 @@ class _Turn:
 
     # A planning conversation that a person talks past [SPEC 4.2]
 
+    def _plans(self) -> bool:
+        with self._agent.reading() as (moment, at):
+            return planning(moment, at) is not None
+
     def _past(self) -> bool:
-        return passed(moment, self._agent.standing()) is not None
+        with self._agent.reading() as (moment, at):
+            return passed(moment, at) is not None
 
     def _end_planning(self, thrown_away: Answer | None = None) -> None:
         """End it where the person has talked past it, and say so; what was `thrown_away` was paid for all the same."""
@@ -193,7 +198,7 @@ class _Turn:
         """The next request, within what the provider was found to take, with a reminder if the context fills up."""
         agent = self._agent
         request = agent.request(limit=self._limit)
-        told = None if planning(moment, agent.standing()) else reminder(agent, request.tokens, agent.window)
+        told = None if self._plans() else reminder(agent, request.tokens, agent.window)
         if told is None:
             return request
         self._recorded(partial(agent.append, "user", told, actor="system", data={"reminder": True}))

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import CommandError, FoldmarkError
-from foldmark.core.ports import Provider
+from foldmark.core.ports import Provider, Snapshot
 from foldmark.family import tree
 from foldmark.family.mail import send
 from foldmark.log import Agent, Log
@@ -159,7 +159,7 @@ class Supervisor:
                 await asyncio.wait({running})
             finally:
                 self._waiting.pop(agent.id, None)
-        if text is None and agent.open_turn is None and not is_unanswered(moment, agent.standing()):
+        if text is None and not _waits(agent):
             raise CommandError(f"there is nothing to answer: no turn of {tree.label(agent)} is open; give a text")
         task = asyncio.create_task(self._turn(agent, text, show, asking))
         self._enter(agent, task)
@@ -173,7 +173,8 @@ class Supervisor:
                 raise
             if (since := self._changing.get(agent.id)) is not None:
                 raise ContextChangedError(f"{await self._changed(agent, since)} in another process; {_ENDED}") from None
-            end = self.log.store.end(agent.id)
+            with self.log.store.read() as moment:
+                end = moment.end(agent.id)
             why = f": {end.told}" if end is not None else "; what had been said is kept"
             raise TurnInterruptedError(f"the turn of {tree.label(agent)} was interrupted{why}") from None
 
@@ -232,7 +233,9 @@ class Supervisor:
         """What the command of another process did, for which the turn was ended: it is recorded after that."""
         end = self._loop.time() + LEARN_SECONDS
         while self._loop.time() < end:
-            for event in reversed(self.log.store.operations(agent.id, after=since)):
+            with self.log.store.read() as moment:
+                recorded = moment.operations(agent.id, after=since)
+            for event in reversed(recorded):
                 if (operation := operation_of(event)) is not None and (words := happened(operation)) is not None:
                     return words
             await asyncio.sleep(LOOK_SECONDS / 20)
@@ -342,15 +345,15 @@ class Supervisor:
                 self._look_once()
 
     def _look_once(self) -> None:
-        store = self.log.store
-        for agent_id, task in list(self._tasks.items()):
-            lease = store.lease(agent_id)
-            mine = lease is not None and lease.holder == self._holder
-            if lease is not None and mine and lease.interrupt and not task.cancelling():
-                record = store.agent(agent_id)
-                self._changing[agent_id] = record.head if record is not None else 0
-            if (lease is not None and (not mine or lease.interrupt)) or store.end(agent_id) is not None:
-                _cancel(task)
+        with self.log.store.read() as moment:
+            for agent_id, task in list(self._tasks.items()):
+                lease = moment.lease(agent_id)
+                mine = lease is not None and lease.holder == self._holder
+                if lease is not None and mine and lease.interrupt and not task.cancelling():
+                    record = moment.agent(agent_id)
+                    self._changing[agent_id] = record.head if record is not None else 0
+                if (lease is not None and (not mine or lease.interrupt)) or moment.end(agent_id) is not None:
+                    _cancel(task)
         if self.attended is not None and self.attended not in self._hosted:
             with suppress(CommandError):  # it was deleted
                 self._hosted[self.attended] = self.log.agent(self.attended)
@@ -362,21 +365,27 @@ class Supervisor:
         """Start the forks that wait to be run: made in another process, or before there was anybody to run them."""
         if not self.takes_up or not self._on:
             return
-        for record in self.log.store.unstarted():
-            if record.id not in self._started and record.id not in self._tasks:
-                agent = self.log.agent(record.id)
-                if self._at_hand(tree.root(agent)):
-                    self.start(agent)
+        with self.log.store.read() as moment:
+            waiting = [each.id for each in moment.unstarted() if each.id not in {*self._started, *self._tasks}]
+            ours = [agent for agent in map(self.log.agent, waiting) if self._at_hand(moment, tree.root(agent))]
+        for agent in ours:
+            self.start(agent)
 
-    def _at_hand(self, conversation: Agent) -> bool:
+    def _at_hand(self, moment: Snapshot, conversation: Agent) -> bool:
         """Whether forks of a conversation are run here."""
         if self.attended is None:
-            return self.log.store.archived(conversation.id) is None
+            return moment.archived(conversation.id) is None
         talked = {self.attended, *self._hosted}
         return any(tree.root(agent) == conversation for agent in map(self.log.agent, talked))
 
 
 _ENDED = "the answer was ended for that, and what had been said of it stays in the log"
+
+
+def _waits(agent: Agent) -> bool:
+    """Whether there is something to answer without a new text: an open turn, or what an answer that failed left."""
+    with agent.reading() as (moment, at):
+        return at.record.open_turn is not None or is_unanswered(moment, at)
 
 
 def _cancel(task: Task[None]) -> None:

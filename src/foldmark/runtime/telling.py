@@ -25,11 +25,12 @@ class Telling:
     def wanted(self, agent: Agent, *, attended: bool) -> Literal["wake", "person"] | None:
         """Whether an idle agent is to be woken for mail that it was not told of yet, or a person is to be told instead:
         one talks to it, or it was woken too often. What this returns counts as told."""
-        mail = agent.log.store.unread(agent.id)
-        if not mail or mail[-1].id <= self._told.get(agent.id, 0) or agent.log.store.end(agent.id) is not None:
-            return None
-        if planning(moment, agent.standing()) is not None:  # mail waits until it is over; a later look finds it
-            return None
+        with agent.reading() as (moment, at):
+            mail = moment.unread(agent.id)
+            if not mail or mail[-1].id <= self._told.get(agent.id, 0) or moment.end(agent.id) is not None:
+                return None
+            if planning(moment, at) is not None:  # mail waits until it is over; a later look finds it
+                return None
         self._told[agent.id] = mail[-1].id
         self._woken[agent.id] += 1
         return "person" if attended or self._woken[agent.id] > WAKES else "wake"
@@ -37,7 +38,8 @@ class Telling:
 
 def told(agent: Agent) -> bool:
     """Tell an agent that mail has come, with a message; whether there is some still."""
-    mail = agent.log.store.unread(agent.id)
+    with agent.log.store.read() as moment:
+        mail = moment.unread(agent.id)
     if mail:
         senders = list(dict.fromkeys(each.sender for each in mail))
         agent.append("user", mail_told(senders), actor="system")

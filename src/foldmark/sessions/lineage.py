@@ -34,7 +34,8 @@ def given_work(environment: Mapping[str, str], *, worker: str | None = None, iss
 def known(log: Log, session: SessionPath) -> CodingSession:
     """What the log knows of a session; where that is nothing, what its path says. Writes nothing."""
     id, path = well_formed([session.id, str(session.path)])  # a file's name need not be text
-    return log.store.coding_session(session.kind, id) or CodingSession(session.kind, id, path)
+    with log.store.read() as moment:
+        return moment.coding_session(session.kind, id) or CodingSession(session.kind, id, path)
 
 
 def ended(
@@ -45,7 +46,7 @@ def ended(
     One that ended before was resumed since, so that the new end counts; but `completed`, which is how every process
     ends, says nothing against a trim or a rollover.
     """
-    with log.store.exclusive():
+    with log.store.write() as transaction:
         before = known(log, session)
         if reason == "completed" and before.end_reason in ("trim", "rollover"):
             return before
@@ -56,7 +57,7 @@ def ended(
             context_at_end=context,
             summary=before.summary if summary is None else summary,
         )
-        return structs.replace(after, id=log.store.save_coding_session(after))
+        return structs.replace(after, id=transaction.save_coding_session(after))
 
 
 def continued(
@@ -75,7 +76,8 @@ def continued(
         issue=parent.issue if issue is None else issue,
         started_at=log.clock(),
     )
-    return structs.replace(begun, id=log.store.save_coding_session(begun))
+    with log.store.write() as transaction:
+        return structs.replace(begun, id=transaction.save_coding_session(begun))
 
 
 def passed_on(
@@ -89,12 +91,12 @@ def passed_on(
 ) -> CodingSession:
     """Record, both or nothing, that `session` has ended and `new` begins as its continuation; `work` counts for the
     new one, and for the old one where nothing was known of it."""
-    with log.store.writing():
+    with log.store.write() as transaction:
         parent = ended(log, session, reason, context, summary)
         worker = work.worker if parent.worker_id is None else parent.worker_id
         known_now = structs.replace(parent, worker_id=worker, issue=parent.issue or work.issue)
         if known_now != parent:
-            log.store.save_coding_session(known_now)
+            transaction.save_coding_session(known_now)
         return continued(log, known_now, new, worker=work.worker, issue=work.issue)
 
 

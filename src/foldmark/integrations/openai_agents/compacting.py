@@ -53,8 +53,9 @@ def replace_tail(agent: Agent, found: Tail, start: int, copy: Sequence[Any]) -> 
     more."""
     if start >= len(found.places):
         return False
-    at, (first, kept) = agent.standing(), found.places[start]
-    there = list(takewhile(lambda each: each.event.id >= first, newest_first(moment, at, at.visible)))[::-1]
+    first, kept = found.places[start]
+    with agent.reading() as (moment, at):
+        there = list(takewhile(lambda each: each.event.id >= first, newest_first(moment, at, at.visible)))[::-1]
     if [(each.event.id, number) for each in there for number in range(len(each.items))][kept:] != found.places[start:]:
         return False
     # Of one event that stands for several items, an earlier copy, the first may stay.
@@ -75,7 +76,9 @@ def replace(agent: Agent, copy: Sequence[Any], first: int = 1) -> None:
 def without_last(agent: Agent, copy: Event, rest: Sequence[Any]) -> None:
     """Put the items of a copy but the last in the place of that copy."""
     within = [Segment(copy.agent_id, copy.id, copy.id)]
-    agent.operate(lambda at: standing_for(moment, at, native(rest), within), actor="system", content=_text(rest))
+    agent.operate(
+        lambda moment, at: standing_for(moment, at, native(rest), within), actor="system", content=_text(rest)
+    )
 
 
 def add(agent: Agent, items: Sequence[Any]) -> None:
@@ -98,12 +101,12 @@ def take_back(agent: Agent, event: Event) -> bool:
     """Restore what a compaction replaced if it was added as a single item. Return False for any other event."""
     if not is_inline(event) or event.agent_id != agent.id:
         return False
-    agent.operate(lambda _: Restore(event.id), actor="system")
+    agent.operate(lambda *_: Restore(event.id), actor="system")
     return True
 
 
 def _summed_up(agent: Agent, form: dict[str, Any], items: Sequence[Any], first: int = 1) -> None:
-    def decision(at: Standing) -> Summary:
+    def decision(moment: Snapshot, at: Standing) -> Summary:
         return standing_for(moment, at, form, [Segment(each.agent, first, END) for each in at.visible])
 
     agent.operate(decision, actor="system", content=_text(items))
@@ -118,12 +121,12 @@ def instead_of_cleared(agent: Agent, items: Sequence[Any]) -> bool:
     only the methods of every session. The clear is taken back, and what it hid is what the copy stands for."""
     if not any(map(_is_opaque, items)):
         return False
-    operations = agent.log.store.operations(agent.id)
-    cleared = operations[-1] if operations else None
-    if cleared is None or (cleared.kind, cleared.actor) != ("clear", "system") or agent.standing().size.messages:
+    with agent.reading() as (moment, at):
+        operations = [] if at.size.messages else moment.operations(agent.id)
+    if not operations or (operations[-1].kind, operations[-1].actor) != ("clear", "system"):
         return False
-    target = cleared.id
-    agent.operate(lambda _: Restore(target), actor="system")
+    target = operations[-1].id
+    agent.operate(lambda *_: Restore(target), actor="system")
     replace(agent, items)
     return True
 

@@ -33,9 +33,9 @@ def conversation(log: Log, session_id: str) -> Agent:
     """The agent with this uuid, or the conversation of this id, made if there is none. Raises CommandError."""
     if not isinstance(session_id, str):
         raise CommandError(f"a session's id is a text, not {session_id!r:.40}")
-    if is_uuid(session_id) and log.store.agent(session_id.lower()) is not None:
-        return log.agent(session_id)
-    return log.agent(_name(session_id))
+    with log.store.read() as moment:
+        is_agent = is_uuid(session_id) and moment.agent(session_id.lower()) is not None
+    return log.agent(session_id if is_agent else _name(session_id))
 
 
 def _name(session_id: str) -> str:

@@ -66,15 +66,23 @@ def append(agent: Agent, wanted: Iterable[Entry]) -> None:
         carrier = event_id if entry.thinks else carrier if answers else None
         before = kind
         idle = kind == "assistant" and bool(entry.reading.text.strip())
-    if idle and not agent.log.store.waiting(agent.id):
+    if idle and not _waits(agent):
         end_turn(agent)
 
 
 def end_turn(agent: Agent) -> None:
     """End the open turn if there is one, as interrupted where nobody has answered what came last."""
-    if agent.open_turn is not None:
-        newest = agent.log.store.message_before(agent.id, agent.standing().newest)
+    with agent.reading() as (moment, at):
+        is_open = at.record.open_turn is not None
+        newest = moment.message_before(agent.id, at.newest) if is_open else None
+    if is_open:
         agent.end_turn(interrupted=newest is not None and newest.kind in ("user", "tool_call"))
+
+
+def _waits(agent: Agent) -> bool:
+    """Whether a call of the open turn has no result yet."""
+    with agent.log.store.read() as moment:
+        return bool(moment.waiting(agent.id))
 
 
 def _append(agent: Agent, reading: Reading, data: dict[str, Any]) -> int:
@@ -91,7 +99,8 @@ def _append(agent: Agent, reading: Reading, data: dict[str, Any]) -> int:
             event_id = agent.append_tool_result(
                 reading.call_id, reading.text, dialect=DIALECT, is_error=reading.failed, data=data
             )
-            event = agent.log.store.event(event_id)
+            with agent.log.store.read() as moment:
+                event = moment.event(event_id)
             if event is not None and event.kind == "user":  # its call has left the context; a notice tells of it
                 agent.record("record", reading.text, data={"source": KEY, **data})
         case _:

@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from foldmark.core.errors import ConflictError, FoldmarkError, StoreError
@@ -11,7 +12,7 @@ from foldmark.core.events import Clear, Filter
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import subtract
 from foldmark.integrations.openai_agents import compacting, opening
-from foldmark.integrations.openai_agents.giving import newest_first, newest_items
+from foldmark.integrations.openai_agents.giving import Given, newest_first, newest_items
 from foldmark.integrations.openai_agents.keeping import left_by
 from foldmark.integrations.openai_agents.recording import append, end_turn, entries, thought
 from foldmark.log import Agent, Log, Result
@@ -87,7 +88,7 @@ class FoldmarkSession:
         if limit is None and self.session_settings is not None:
             limit = opening.session_settings(self.session_settings).limit
         most = None if limit is None or limit < 0 else limit
-        return await _settled(lambda: newest_items(moment, self._living().standing(), most))
+        return await _settled(lambda: self._read(lambda moment, at: newest_items(moment, at, most)))
 
     async def add_items(self, items: "list[TResponseInputItem]") -> None:
         """Record items: all of them or, on an error, none."""
@@ -115,7 +116,7 @@ class FoldmarkSession:
             return None
         from agents.memory.session import _CompactionSnapshot
 
-        found = await _settled(lambda: compacting.tail(moment, self._living().standing(), limit))
+        found = await _settled(lambda: self._read(lambda moment, at: compacting.tail(moment, at, limit)))
 
         async def replace_suffix(start: int, output: "list[TResponseInputItem]") -> bool:
             return await _settled(
@@ -142,6 +143,10 @@ class FoldmarkSession:
             raise SessionClosedError(f"session {self.session_id[:40]!r} is closed; open another with the same id")
         return self.agent
 
+    def _read(self, wanted: Callable[[Snapshot, Standing], _T]) -> _T:
+        with self._living().reading() as (moment, at):
+            return wanted(moment, at)
+
     def _add(self, items: list[Any]) -> None:
         entries(items)  # what cannot be recorded is refused before anything is
 
@@ -152,8 +157,7 @@ class FoldmarkSession:
         self._writing(once)
 
     def _pop(self) -> Any:
-        agent, at = self.agent, self.agent.standing()
-        newest = next(newest_first(moment, at, at.visible), None)
+        agent, newest = self.agent, self._read(_newest)
         if newest is None:
             return None
         *thoughts, item = newest.items
@@ -162,10 +166,9 @@ class FoldmarkSession:
         if newest.event.kind == "summary" and thoughts:
             compacting.without_last(agent, newest.event, thoughts)
             return item
-        agent.operate(lambda at: _without(moment, at, newest.events), actor="system")
-        if thoughts and not _left(
-            moment, self.agent.standing(), newest.event.id
-        ):  # they stay until they are popped themselves
+        agent.operate(lambda moment, at: _without(moment, at, newest.events), actor="system")
+        if thoughts and not self._read(partial(_left, event_id=newest.event.id)):
+            # They stay until they are popped themselves.
             open_turn = agent.open_turn
             append(agent, [thought(thoughts, left_by=newest.event.id)])
             if open_turn is None:
@@ -174,7 +177,7 @@ class FoldmarkSession:
 
     def _clear(self) -> None:
         end_turn(self.agent)
-        self.agent.operate(lambda _: Clear(), actor="system")
+        self.agent.operate(lambda *_: Clear(), actor="system")
 
     def _writing(self, action: Callable[[], _T]) -> _T:
         def recorded() -> _T:
@@ -193,9 +196,13 @@ class FoldmarkSession:
                 continue
 
 
+def _newest(moment: Snapshot, at: Standing) -> Given | None:
+    return next(newest_first(moment, at, at.visible), None)
+
+
 def _left(moment: Snapshot, at: Standing, event_id: int) -> bool:
     """Whether the thoughts of an event stand at the end already: it was popped before, and came back."""
-    newest = next(newest_first(moment, at, at.visible), None)
+    newest = _newest(moment, at)
     return newest is not None and left_by(newest.event) == event_id
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
+from threading import RLock
 from typing import Any
 
 from pydantic_ai import RunContext
@@ -16,7 +17,7 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import FunctionToolset
 
 import foldmark
-from foldmark.core.errors import ConflictError, FoldmarkError
+from foldmark.core.errors import FoldmarkError
 from foldmark.core.events import Event
 from foldmark.core.eviction import placeholder
 from foldmark.core.native import begins
@@ -28,8 +29,7 @@ from foldmark.integrations.pydantic_ai.toolset import toolset
 from foldmark.log import Agent, Log, Result
 from foldmark.log.asking import NOBODY, Asking
 from foldmark.request.natives import read_by
-
-_ATTEMPTS = 5
+from foldmark.request.standing import Standing
 
 
 @dataclass(eq=False)
@@ -63,7 +63,7 @@ class FoldmarkHistory(AbstractCapability[Any]):
         log = self.log if isinstance(self.log, Log) else foldmark.open(self.log)
         self._log, self._own = log, own
         self.agent: Agent = log.agent(self.name)
-        self._logbook = Logbook(self.agent)
+        self._logbook, self._lock = Logbook(self.agent), RLock()
         self._running: dict[str | None, list[ModelMessage]] = {}
         self._tools = toolset(self.agent, self.tools, self.asking) if self.tools else None
 
@@ -89,24 +89,25 @@ class FoldmarkHistory(AbstractCapability[Any]):
         A call that never got its result gets one that says so; with `waiting` the calls of the last response do not,
         since `deferred_tool_results=` will answer them. Writes nothing.
         """
-        with self._log.store.exclusive():
-            made = history(self._shown(), self._logbook.standing(), waiting=waiting)
+        with self._lock:
+            self.agent.context()  # takes note of what others have written
+            with self.agent.reading() as (moment, at):
+                made = history(self._shown(moment, at), self._logbook.standing(moment, at), waiting=waiting)
             self._logbook.handed(made)
             return [message for message, _ in made]
 
     def record(self, messages: Sequence[ModelMessage], run_id: str | None = None) -> None:
         """Record what of a history is not recorded yet. Raises FoldmarkError; nothing of it is recorded then."""
-        for attempt in range(_ATTEMPTS):
-            with self._log.store.exclusive():
-                try:
+        with self._lock:
+            try:
+                with self._log.store.write() as transaction:
                     self.agent.context()  # somebody else may have written, from another process
-                    self._logbook.record(messages, run_id, joins=any(other != run_id for other in self._running))
-                except BaseException as error:
-                    self._logbook = self._logbook.anew()
-                    if not isinstance(error, ConflictError) or attempt == _ATTEMPTS - 1:
-                        raise
-                else:
-                    return
+                    self._logbook.record(
+                        transaction, messages, run_id, joins=any(other != run_id for other in self._running)
+                    )
+            except BaseException:
+                self._logbook = self._logbook.anew()
+                raise
 
     # As Pydantic AI calls it
 
@@ -157,26 +158,23 @@ class FoldmarkHistory(AbstractCapability[Any]):
     def _processed(
         self, messages: Sequence[ModelMessage], run_id: str | None, model: AbstractModel
     ) -> list[ModelMessage]:
-        with self._log.store.exclusive():
+        with self._lock:
             self.record(messages, run_id)
             last = messages[-1] if messages else None
-            made = history(self._shown(model), self._logbook.standing(messages), last)
+            with self.agent.reading() as (moment, at):
+                made = history(self._shown(moment, at, model), self._logbook.standing(moment, at, messages), last)
             self._logbook.handed(made)
             return [message for message, _ in made]
 
     # What is shown
 
-    def _shown(self, model: AbstractModel | None = None) -> list[Piece]:
+    def _shown(self, moment: Snapshot, standing: Standing, model: AbstractModel | None = None) -> list[Piece]:
         """What is shown to a model, without one to the provider of each summary."""
-        evicted = self.agent.context().evicted
-        at = read_by(moment, self.agent.standing(), partial(self._reads, model))
-        shown = self._log.store.weights(at.visible)
-        store = self._log.store
-        summaries = {
-            each: begins(event) for each in store.of_kind("summary", at.visible) if (event := store.event(each))
-        }
-        events = sorted((event for event, _ in shown), key=lambda event: (summaries.get(event, event), event))
-        pieces = [_evicted(each, store, evicted) for each in self._logbook.pieces(events)]
+        at = read_by(moment, standing, partial(self._reads, moment, model))
+        shown = [event for event, _ in moment.weights(at.visible)]
+        summaries = {event.id: begins(event) for event in moment.events(moment.of_kind("summary", at.visible))}
+        shown.sort(key=lambda event: (summaries.get(event, event), event))
+        pieces = _evicted(self._logbook.pieces(moment, shown), moment, standing.fold.evicted)
         if not self.window and not self.truncation:
             return pieces
         request = self.agent.request()
@@ -184,9 +182,9 @@ class FoldmarkHistory(AbstractCapability[Any]):
             pieces = _windowed(pieces, request)
         return _shortened(pieces, request) if self.truncation else pieces
 
-    def _reads(self, model: AbstractModel | None, event: Event) -> bool:
+    def _reads(self, moment: Snapshot, model: AbstractModel | None, event: Event) -> bool:
         """Whether a model takes a summary as it is: one of its own provider, or one that is plain text."""
-        (piece,) = self._logbook.pieces([event.id])
+        (piece,) = self._logbook.pieces(moment, [event.id])
         made = next((part for part in piece.parts if isinstance(part, CompactionPart)), None)
         if made is None or not isinstance(piece.message, ModelResponse):
             return made is not None
@@ -204,10 +202,11 @@ def _shortened(pieces: Sequence[Piece], request: Request) -> list[Piece]:
     return [_shorten(piece, short[piece.event]) if piece.event in short else piece for piece in pieces]
 
 
-def _evicted(piece: Piece, moment: Snapshot, evicted: Mapping[int, int]) -> Piece:
-    """A piece as it is, or an evicted result with its placeholder."""
-    event = moment.event(piece.event) if piece.event in evicted else None
-    return piece if event is None else _shorten(piece, placeholder(event, evicted[event.id]))
+def _evicted(pieces: Sequence[Piece], moment: Snapshot, evicted: Mapping[int, int]) -> list[Piece]:
+    """The pieces as they are, but evicted results with their placeholders."""
+    out = moment.events([piece.event for piece in pieces if piece.event in evicted])
+    told = {event.id: placeholder(event, evicted[event.id]) for event in out}
+    return [_shorten(piece, told[piece.event]) if piece.event in told else piece for piece in pieces]
 
 
 def _shorten(piece: Piece, text: str) -> Piece:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from pydantic_ai.messages import ModelMessage, ModelRequest, SystemPromptPart
 
 from foldmark.core.events import Event, Summary
+from foldmark.core.ports import Snapshot, Transaction
 from foldmark.core.segments import END
 from foldmark.core.truncation import HINT
 from foldmark.integrations.pydantic_ai import kept
@@ -32,7 +33,7 @@ class Logbook:
     """Records the messages of runs in a conversation, and knows the piece that each event gives back."""
 
     def __init__(self, agent: Agent, run_id: str | None = None) -> None:
-        self._agent, self._store = agent, agent.log.store
+        self._agent = agent
         self._recorded = Recorded(agent)
         self._met: dict[int, _Met] = {}
         self._pieces: dict[int, Piece] = {}
@@ -44,11 +45,13 @@ class Logbook:
         """One that knows nothing but the log, and whose turn is open."""
         return Logbook(self._agent, self._run)
 
-    def record(self, messages: Sequence[ModelMessage], run_id: str | None, *, joins: bool = False) -> None:
-        """Record what of `messages`, a history of run `run_id`, is not recorded yet, all of it or nothing.
+    def record(
+        self, transaction: Transaction, messages: Sequence[ModelMessage], run_id: str | None, *, joins: bool = False
+    ) -> None:
+        """Record what of `messages`, a history of run `run_id`, is not recorded yet.
 
-        A prompt of another run begins a turn, unless that run `joins` one that still goes on. What raises here leaves
-        nothing recorded, and of this object nothing to go on with but what it is `anew`.
+        A prompt of another run begins a turn, unless that run `joins` one that still goes on. Where the transaction
+        fails, nothing of this object is left to go on with but what it is `anew`.
         """
         self._joins = joins
         first = next((i for i, message in enumerate(messages) if isinstance(message, ModelRequest)), None)
@@ -65,28 +68,28 @@ class Logbook:
             for entry in entries
         ]
         at = [i for i, entries in new for _ in entries]
-        found = self._find(sought, used)
+        found = self._find(transaction, sought, used)
         known = iter(found)
         with self._agent.batch() if None in found else nullcontext():
             for i, entries in new:
                 there = [next(known) for _ in entries]
                 behind = (each.events for each in met[i + 1 :] if each)
                 later = [e for e, entry in zip(found, at, strict=True) if e is not None and entry > i]
-                events = self._append(messages[i], entries, there, [*chain(*behind), *later])
+                events = self._append(transaction, messages[i], entries, there, [*chain(*behind), *later])
                 met[i] = _Met(messages[i], tuple(messages[i].parts), tuple(events))
         self._met = {id(each.message): each for each in met if each}
 
-    def pieces(self, events: Iterable[int]) -> list[Piece]:
+    def pieces(self, moment: Snapshot, events: Iterable[int]) -> list[Piece]:
         """What these events, in the order of the log, give back."""
         wanted = list(events)
-        self._load(event for event in wanted if event not in self._pieces)
+        self._load(moment, [event for event in wanted if event not in self._pieces])
         return [self._pieces[event] for event in wanted if event in self._pieces]
 
-    def standing(self, messages: Sequence[ModelMessage] = ()) -> list[SystemPromptPart]:
+    def standing(self, moment: Snapshot, at: Standing, messages: Sequence[ModelMessage] = ()) -> list[SystemPromptPart]:
         """The system prompt that an agent begins with: that of a recorded history, or the newest there is."""
         first = next((self._met[id(each)] for each in messages if isinstance(each, ModelRequest)), None)
-        given = [piece for piece in self.pieces(first.events if first else ()) if piece.standing]
-        pieces = given or self.pieces(event.id for event in self._recorded.standing())
+        given = [piece for piece in self.pieces(moment, first.events if first else ()) if piece.standing]
+        pieces = given or self.pieces(moment, (event.id for event in self._recorded.standing(moment, at)))
         return [part for piece in pieces for part in piece.parts]
 
     def handed(self, made: Iterable[Handed]) -> None:
@@ -109,12 +112,12 @@ class Logbook:
             return met
         return None
 
-    def _find(self, sought: list[Sought], used: set[int]) -> list[int | None]:
+    def _find(self, moment: Snapshot, sought: list[Sought], used: set[int]) -> list[int | None]:
         """As `Recorded.find`; the system prompt in front is known by its text alone, since every run says it anew."""
-        found = self._recorded.find(sought, used) if sought else []
+        found = self._recorded.find(moment, sought, used) if sought else []
         front = [i for i, each in enumerate(sought) if each.entry.standing]
         if any(found[i] is None for i in front):
-            there = self._recorded.standing()
+            there = self._recorded.standing(moment, self._agent.standing_in(moment))
             same = [event.content for event in there] == [self._recorded.as_stored(sought[i].entry.text) for i in front]
             for i, event in zip(front, there, strict=False):
                 found[i] = event.id if same else None
@@ -123,14 +126,19 @@ class Logbook:
     # Appending
 
     def _append(
-        self, message: ModelMessage, entries: Sequence[Entry], known: Sequence[int | None], behind: Sequence[int]
+        self,
+        transaction: Transaction,
+        message: ModelMessage,
+        entries: Sequence[Entry],
+        known: Sequence[int | None],
+        behind: Sequence[int],
     ) -> list[int]:
         """Record the entries of a message that are not `known`; the events of all of them. `behind` are events of the
         messages behind it, which no summary in it stands for.
 
         The system prompt in front is kept apart from the message that it came with: it outlives it.
         """
-        heads = {True: None, False: self._head_of(known, entries)}
+        heads = {True: None, False: self._head_of(transaction, known, entries)}
         dumped = kept.dumped(message) if None in known else None
         events: list[int] = []
         for place, (entry, event_id) in enumerate(zip(entries, known, strict=True)):
@@ -143,18 +151,18 @@ class Logbook:
                 else:
                     event_id = self._append_entry(message, entry, data, opens=head is None)
                 self._note_instructions(message, event_id, data)
-                event = self._store.event(event_id)
+                event = transaction.event(event_id)
                 assert event is not None
                 self._pieces[event_id] = plain(event)
             heads[entry.standing] = head = head or event_id
-            self._take(message, entry, event_id, head)
+            self._take(transaction, message, entry, event_id, head)
             events.append(event_id)
         return events
 
-    def _head_of(self, known: Sequence[int | None], entries: Sequence[Entry]) -> int | None:
+    def _head_of(self, moment: Snapshot, known: Sequence[int | None], entries: Sequence[Entry]) -> int | None:
         """The first event of a message of which some is recorded already."""
         body = (e for e, entry in zip(known, entries, strict=True) if e is not None and not entry.standing)
-        return next((piece.head for piece in self.pieces(islice(body, 1))), None)
+        return next((piece.head for piece in self.pieces(moment, islice(body, 1))), None)
 
     def _data(self, message: ModelMessage, entry: Entry, dumped: Any, head: int | None) -> kept.Json | None:
         if dumped is None:
@@ -172,7 +180,7 @@ class Logbook:
             self._instructions = text, event_id
 
     def _sum_up(self, entry: Entry, data: kept.Json | None, behind: Sequence[int]) -> int:
-        def decision(at: Standing) -> Summary:
+        def decision(moment: Snapshot, at: Standing) -> Summary:
             return standing_for(moment, at, data, all_but(moment, at, behind))
 
         time = stamp(entry.time)
@@ -201,25 +209,26 @@ class Logbook:
 
     # Giving back
 
-    def _take(self, message: ModelMessage, entry: Entry, event_id: int, head: int) -> None:
+    def _take(self, moment: Snapshot, message: ModelMessage, entry: Entry, event_id: int, head: int) -> None:
         """Remember an event's parts as they came: whoever changed them meant it. Foldmark's own cut of a result, and
         the notice in place of one, are not that."""
-        (piece,) = self.pieces([event_id])
+        (piece,) = self.pieces(moment, [event_id])
         if piece.kind != entry.kind:
             self._pieces[event_id] = piece._replace(head=head, message=message)
         elif not piece.standing and not (entry.kind == "tool_result" and HINT.format(id=event_id) in entry.text):
             parts = tuple(message.parts[index] for index in entry.at)
             self._pieces[event_id] = piece._replace(head=head, message=message, parts=parts, standing=entry.standing)
 
-    def _load(self, missing: Iterable[int]) -> None:
+    def _load(self, moment: Snapshot, missing: Sequence[int]) -> None:
         """Read pieces from the log, message by message."""
-        read = [(event, kept.of_event(event)) for each in missing if (event := self._store.event(each))]
+        there = {event.id: event for event in moment.events(missing)}
+        read = [(event, kept.of_event(event)) for each in missing if (event := there.get(each))]
         for head, pairs in groupby(read, lambda pair: kept.head_of(pair[0])):
-            self._load_message(head, list(pairs))
+            self._load_message(moment, head, list(pairs))
 
-    def _load_message(self, head: int, read: Sequence[tuple[Event, kept.Json | None]]) -> None:
-        first = read[0][0] if read[0][0].id == head else self._event(head)
-        envelope, pairs = self._envelope(first), [(event, own) for event, own in read if own]
+    def _load_message(self, moment: Snapshot, head: int, read: Sequence[tuple[Event, kept.Json | None]]) -> None:
+        first = read[0][0] if read[0][0].id == head else _event(moment, head)
+        envelope, pairs = _envelope(moment, first), [(event, own) for event, own in read if own]
         whole = kept.restored(envelope, pairs) if envelope else None
         if whole is None:
             self._pieces.update((event.id, plain(event)) for event, _ in read)
@@ -229,17 +238,19 @@ class Logbook:
             standing = own.get("standing") is True
             self._pieces[event.id] = Piece(event.id, event.kind, event.answers, head, message, tuple(made), standing)
 
-    def _envelope(self, first: Event | None) -> kept.Json | None:
-        """The message that begins with an event, without its parts."""
-        envelope = _message(first)
-        said = envelope.get("instructions") if envelope else None
-        if envelope and isinstance(said, dict):
-            before = _message(self._event(said.get("as"))) or {}
-            return {**envelope, "instructions": before.get("instructions")}
-        return envelope
 
-    def _event(self, named: Any) -> Event | None:
-        return self._store.event(named) if isinstance(named, int) and 0 < named <= END else None
+def _envelope(moment: Snapshot, first: Event | None) -> kept.Json | None:
+    """The message that begins with an event, without its parts."""
+    envelope = _message(first)
+    said = envelope.get("instructions") if envelope else None
+    if envelope and isinstance(said, dict):
+        before = _message(_event(moment, said.get("as"))) or {}
+        return {**envelope, "instructions": before.get("instructions")}
+    return envelope
+
+
+def _event(moment: Snapshot, named: Any) -> Event | None:
+    return moment.event(named) if isinstance(named, int) and 0 < named <= END else None
 
 
 def _message(event: Event | None) -> kept.Json | None:

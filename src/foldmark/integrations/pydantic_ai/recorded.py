@@ -13,10 +13,12 @@ from typing import NamedTuple
 
 from foldmark.core import codec
 from foldmark.core.events import Event
+from foldmark.core.ports import AgentRecord, Snapshot
 from foldmark.core.segments import END, Segment, Segments, intersect, normal
 from foldmark.integrations.pydantic_ai import kept
 from foldmark.integrations.pydantic_ai.entries import Entry
 from foldmark.log import Agent
+from foldmark.request.standing import Standing, of_kind
 
 _PAGE = 500
 _Key = tuple[str, str, str | None]
@@ -34,12 +36,13 @@ class Recorded:
     """The messages of an agent's lineage by what they are known by; the log is read backwards, as far as is needed."""
 
     def __init__(self, agent: Agent) -> None:
-        self._agent, self._store, self._hidden = agent, agent.log.store, agent.log.secrets.hidden
+        self._hidden = agent.log.secrets.hidden
         self._by_key: dict[_Key, list[int]] = defaultdict(list)
         self._by_text: dict[tuple[str, int], list[int]] = defaultdict(list)
         self._texts: dict[int, int] = {}
-        self._oldest = self._newest = agent.standing().newest
-        self._done, self._lineage = False, _lineage(agent)
+        with agent.reading() as (moment, at):
+            self._oldest = self._newest = at.newest
+            self._done, self._lineage = False, _lineage(moment, at)
 
     def add(self, event: Event) -> None:
         """Take note of an event that was recorded."""
@@ -55,16 +58,16 @@ class Recorded:
         self._texts[event.id] = text
         self._newest = max(self._newest, event.id)
 
-    def find(self, sought: Sequence[Sought], used: set[int]) -> list[int | None]:
+    def find(self, moment: Snapshot, sought: Sequence[Sought], used: set[int]) -> list[int | None]:
         """The event of each entry, None for one that is not recorded; none twice, and none of `used`."""
         found: list[int | None] = [None] * len(sought)
-        self._read_newer()
+        self._read_newer(moment)
         while True:
             self._match(sought, found, used)
             if self._done or all(f is not None or s.new for f, s in zip(found, sought, strict=True)):
                 break
-            self._read_older()
-        self._match_changed(sought, found, used)
+            self._read_older(moment)
+        self._match_changed(moment, sought, found, used)
         self._match_texts(sought, found, used)
         return found
 
@@ -72,11 +75,11 @@ class Recorded:
         """A text as the log holds it."""
         return self._hidden(str(codec.well_formed(text)))
 
-    def standing(self) -> list[Event]:
+    def standing(self, moment: Snapshot, at: Standing) -> list[Event]:
         """The newest system prompt that an agent began with: one event for each part of it."""
         newest: list[Event] = []
-        for event_id in sorted(self._store.of_kind("system", self._agent.standing().lineage), reverse=True):
-            event = self._store.event(event_id)
+        for event_id in sorted(of_kind(moment, at, "system", at.lineage), reverse=True):
+            event = moment.event(event_id)
             own = kept.of_event(event) if event else None
             if event is None or own is None or not own.get("standing"):
                 continue
@@ -87,12 +90,12 @@ class Recorded:
 
     # Reading
 
-    def _read_newer(self) -> None:
-        for event in self._store.messages(_between(self._lineage, self._newest + 1, END)):
+    def _read_newer(self, moment: Snapshot) -> None:
+        for event in moment.messages(_between(self._lineage, self._newest + 1, END)):
             self.add(event)
 
-    def _read_older(self) -> None:
-        page = self._store.messages(_between(self._lineage, 0, self._oldest), newest_first=True)
+    def _read_older(self, moment: Snapshot) -> None:
+        page = moment.messages(_between(self._lineage, 0, self._oldest), newest_first=True)
         for event in islice(page, _PAGE):
             self.add(event)
             self._oldest = event.id - 1
@@ -110,12 +113,14 @@ class Recorded:
                 same += self._by_key.get(("tool_result", time, None), ())
             _take(index, min((e for e in same if e not in used), default=None), found, used)
 
-    def _match_changed(self, sought: Sequence[Sought], found: list[int | None], used: set[int]) -> None:
+    def _match_changed(
+        self, moment: Snapshot, sought: Sequence[Sought], found: list[int | None], used: set[int]
+    ) -> None:
         for index, (entry, run_id, _) in enumerate(sought):
             if found[index] is not None or (time := stamp(entry.time)) is None:
                 continue
             there = sorted(e for e in self._by_key.get((entry.kind, time, entry.call_id), ()) if e not in used)
-            runs = (e for e in there if run_id is None or self._run_of(e) in (None, run_id))
+            runs = (e for e in there if run_id is None or _run_of(moment, e) in (None, run_id))
             _take(index, next(runs, None), found, used)
 
     def _match_texts(self, sought: Sequence[Sought], found: list[int | None], used: set[int]) -> None:
@@ -127,13 +132,6 @@ class Recorded:
                 known = min((e for e in there if e > at and e not in used), default=None)
                 _take(index, known, found, used)
             at = max(at, known or 0)
-
-    def _run_of(self, event_id: int) -> str | None:
-        event = self._store.event(event_id)
-        head = self._store.event(kept.head_of(event)) if event else None
-        envelope = (kept.of_event(head) or {}).get("message") if head else None
-        run_id = envelope.get("run_id") if isinstance(envelope, dict) else None
-        return run_id if isinstance(run_id, str) else None
 
     def _text(self, text: str) -> int:
         return hash(self.as_stored(text))
@@ -155,14 +153,22 @@ def _take(index: int, event_id: int | None, found: list[int | None], used: set[i
         used.add(event_id)
 
 
-def _lineage(agent: Agent) -> Segments:
+def _run_of(moment: Snapshot, event_id: int) -> str | None:
+    event = moment.event(event_id)
+    head = moment.event(kept.head_of(event)) if event else None
+    envelope = (kept.of_event(head) or {}).get("message") if head else None
+    run_id = envelope.get("run_id") if isinstance(envelope, dict) else None
+    return run_id if isinstance(run_id, str) else None
+
+
+def _lineage(moment: Snapshot, at: Standing) -> Segments:
     """All events of an agent, and of those that it was forked from up to the fork: also what was not handed down, for
     a history that still holds it."""
-    found, store = [Segment(agent.id, 1, END)], agent.log.store
-    record = store.agent(agent.id)
+    record: AgentRecord | None = at.record
+    found = [Segment(at.record.id, 1, END)]
     while record is not None and record.parent is not None:
         found.append(Segment(record.parent, 1, record.fork_event))
-        record = store.agent(record.parent)
+        record = moment.agent(record.parent)
     return normal(found)
 
 

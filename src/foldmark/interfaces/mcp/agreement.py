@@ -53,11 +53,11 @@ class Question(Struct, frozen=True):
 
 def question(agent: Agent, arguments: Mapping[str, Any]) -> Question:
     """What to ask where `filter_context` would apply an offer and has no yes for it yet."""
-    at = agent.standing()
-    preview = offer(moment, at)
-    assert preview is not None
-    ids = sorted({*(arguments.get("message_ids") or preview.ids)})
-    found = described(moment, at, preview, ids)
+    with agent.reading() as (moment, at):
+        preview = offer(moment, at)
+        assert preview is not None
+        ids = sorted({*(arguments.get("message_ids") or preview.ids)})
+        found = described(moment, at, preview, ids)
     name = agent.name or agent.id[:8]
     text = "\n".join([f"Conversation '{name}': {found.title}?", *found.lines(SHOWN)])
     hashed = sha256(f"{agent.id} {preview.event_id} {ids}".encode()).hexdigest()[:32]

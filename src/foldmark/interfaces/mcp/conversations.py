@@ -57,7 +57,8 @@ class Conversations:
 
 def there_are(log: Log) -> list[AgentRecord]:
     """Return all conversations, oldest first: one statement, however many there are."""
-    return [record for record in log.store.agents() if record.name is not None and not record.deleted]
+    with log.store.read() as moment:
+        return [record for record in moment.agents() if record.name is not None and not record.deleted]
 
 
 def _unnamed(log: Log, any_will_do: bool) -> Agent:

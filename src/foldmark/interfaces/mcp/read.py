@@ -76,14 +76,15 @@ def _session(wanted: Read) -> list[tuple[int, str]]:
 
 
 def _conversation(wanted: Read, conversations: Conversations) -> list[tuple[int, str]]:
-    with conversations.agent(unquote(wanted.path.removeprefix(CONVERSATION))) as agent:
-        messages = agent.log.store.messages((Segment(agent.id, wanted.start, wanted.end),))
+    named = unquote(wanted.path.removeprefix(CONVERSATION))
+    with conversations.agent(named) as agent, agent.log.store.read() as moment:
+        messages = moment.messages((Segment(agent.id, wanted.start, wanted.end),))
         return [(message.id, message_line(message, whole=True)) for message in messages]
 
 
 def _memo(named: str, conversations: Conversations) -> str:
-    with conversations.log() as log:
-        return entry(known(log.store, int(named) if re.fullmatch("[0-9]{1,18}", named) else 0))
+    with conversations.log() as log, log.store.read() as moment:
+        return entry(known(moment, int(named) if re.fullmatch("[0-9]{1,18}", named) else 0))
 
 
 def _limited(said: list[tuple[int, str]]) -> str:

@@ -134,8 +134,8 @@ def completed(conversations: Conversations, params: CompleteRequestParams) -> Co
         if argument.name == "name":
             values = _names(conversations)
         elif argument.name == "id" and params.context and (name := (params.context.arguments or {}).get("name")):
-            with suppress(CommandError), conversations.agent(name) as agent:
-                values = [str(each.id) for each in agent.log.store.newest_sent(agent.id, MOST)]
+            with suppress(CommandError), conversations.agent(name) as agent, agent.log.store.read() as moment:
+                values = [str(each.id) for each in moment.newest_sent(agent.id, MOST)]
     fitting = [value for value in values if value.startswith(argument.value)]
     return CompleteResult(
         completion=Completion(values=fitting[:MOST], total=len(fitting), has_more=len(fitting) > MOST)

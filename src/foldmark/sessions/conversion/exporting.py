@@ -114,11 +114,11 @@ def _model(agent: Agent) -> str:
 
 def _models(agent: Agent, visible: Segments) -> dict[str, str]:
     """The model of each response, as far as its provider reported one."""
-    store = agent.log.store
+    with agent.log.store.read() as moment:
+        usages = moment.events(moment.of_kind("usage", visible))
     found = {}
-    for event_id in store.of_kind("usage", visible):
-        event = store.event(event_id)
-        data = (event.data or {}) if event is not None else {}
+    for event in usages:
+        data = event.data or {}
         response, model = data.get("response"), data.get("model")
         if isinstance(response, str) and isinstance(model, str) and model:
             found[response] = model

@@ -67,11 +67,11 @@ class Held:
     def __init__(self, agent: Agent) -> None:
         self.notes: list[tuple[int, Note]] = []
         self._agent, self._lists = agent, []
-        for event_id in agent.log.store.of_kind("command", (Segment(agent.id, 1, END),)):
-            event = agent.log.store.event(event_id)
-            note = note_of(event.data) if event is not None else None
-            if event is not None and note is not None:
-                self.notes.append((event_id, note))
+        with agent.log.store.read() as moment:
+            commands = moment.events(moment.of_kind("command", (Segment(agent.id, 1, END),)))
+        for event in commands:
+            if (note := note_of(event.data)) is not None:
+                self.notes.append((event.id, note))
                 self._lists.append(event.content)
 
     @property
@@ -137,20 +137,21 @@ def packed(key: bytes, line: Line) -> bytes:
     return _LINE.pack(key, line.first, line.length, line.first - line.group)
 
 
-def record(agent: Agent, note: Note, lines: bytes | bytearray, moment: datetime | None) -> None:
+def record(agent: Agent, note: Note, lines: bytes | bytearray, time: datetime | None) -> None:
     """Record what an import did; `lines` are all of its lines, `packed`."""
     listed = b2a_base64(lines, newline=False).decode()
-    agent.record("command", listed, data={"import": to_builtins(note)}, created_at=moment)
+    agent.record("command", listed, data={"import": to_builtins(note)}, created_at=time)
 
 
 def importing(log: Log, session: str) -> Agent | None:
     """The conversation that a session was imported into last."""
     roots = tuple(Segment(agent.id, 1, END) for agent in log.agents() if agent.name is not None)
-    for event_id in reversed(log.store.of_kind("command", roots)):
-        event = log.store.event(event_id)
-        note = note_of(event.data) if event is not None else None
-        if event is not None and note is not None and note.session == session:
-            return log.agent(event.agent_id)
+    with log.store.read() as moment:
+        for event_id in reversed(moment.of_kind("command", roots)):
+            event = moment.event(event_id)
+            note = note_of(event.data) if event is not None else None
+            if event is not None and note is not None and note.session == session:
+                return log.agent(event.agent_id)
     return None
 
 

@@ -93,7 +93,7 @@ def import_session(
     with SessionFile(path) as session:
         form = _CODEX if recognize(session) == "codex" else _CLAUDE
         # One transaction from here on, so that of two imports at once the second finds what the first one did.
-        with log.store.writing():
+        with log.store.write():
             identity = holding.identity(session, form.source)
             wanted = default_name(path, form.source) if name is None else name
             one = _Import(session, form, identity, progress)
@@ -245,8 +245,9 @@ def _ready(agent: Agent) -> None:
     """Raise CommandError if the conversation is at work; end the turn that a dead process left open."""
     if running(agent) is not None:
         raise CommandError(f"'{one_line(agent.name or '')}' is in the middle of a turn; import again when it has ended")
-    if planning(moment, agent.standing()) is not None:
-        not_while_planning(moment, agent.standing(), "an import would end it")
+    with agent.reading() as (moment, at):
+        if planning(moment, at) is not None:
+            not_while_planning(moment, at, "an import would end it")
     agent.end_turn(interrupted=True)
 
 

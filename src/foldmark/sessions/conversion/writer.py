@@ -1,7 +1,7 @@
 """Writing a planned import into a conversation: turns, what left the context, compactions [SPEC 8]."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -162,9 +162,10 @@ class Writer:
     def _leave(self, events: list[int]) -> int:
         """Take events out of the context; the operation that does, 0 if none of them is in it."""
         done = 0
-        for each in self._agent.log.store.lookup(events):
-            if each.kind == "summary":
-                self._restore(each.id, _LEFT)
+        with self._agent.log.store.read() as moment:
+            summaries = [each.id for each in moment.lookup(events) if each.kind == "summary"]
+        for each in summaries:
+            self._restore(each, _LEFT)
         visible = self._agent.standing().visible
         events = [event_id for event_id in events if contains(visible, self._agent.id, event_id)]
         if events:
@@ -182,19 +183,19 @@ class Writer:
         """Take an operation back, unless there was none or a person did it."""
         with suppress(CommandError):
             self._agent.operate(
-                lambda at: decide.restore(moment, at, operation, self._agent.past.is_back),
+                lambda moment, at: decide.restore(moment, at, operation, self._agent.past.is_back),
                 actor="system",
                 reason=reason,
             )
 
-    def _unasked(self, reading: Reading) -> Iterator[str]:
+    def _unasked(self, reading: Reading) -> list[str]:
         """The results whose call was imported before and is not in the context any more: they stay out of it, too."""
-        for part in reading.parts:
-            if isinstance(part, Result) and part.call_id not in self._calls:
-                at = self._agent.standing()
-                call, _ = awaiting(moment, at, part.call_id)
-                if call is not None and not shown(moment, at, call, waits=False):
-                    yield part.call_id
+        ids = [part.call_id for part in reading.parts if isinstance(part, Result) and part.call_id not in self._calls]
+        if not ids:
+            return []
+        with self._agent.reading() as (moment, at):
+            calls = {call_id: awaiting(moment, at, call_id)[0] for call_id in ids}
+            return [id for id, call in calls.items() if call is not None and not shown(moment, at, call, waits=False)]
 
     def _note(self, steps: Sequence[Step], group: int) -> None:
         for step in steps:
@@ -202,27 +203,27 @@ class Writer:
             line = Line(events.start, len(events), group) if events else _SAYS_NOTHING
             self.lines += packed(step.entry.key, line)
 
-    def _append(self, part: Part, moment: datetime | None) -> int:
+    def _append(self, part: Part, time: datetime | None) -> int:
         agent, dialect = self._agent, self._form.dialect
         if isinstance(part, Call):
             self._calls.add(part.call_id)
             return agent.append_tool_call(
-                part.name, part.args, call_id=part.call_id, dialect=dialect, created_at=moment, data=part.data
+                part.name, part.args, call_id=part.call_id, dialect=dialect, created_at=time, data=part.data
             )
         if isinstance(part, Result):
             return agent.append_tool_result(
-                part.call_id, part.text, dialect=dialect, is_error=part.is_error, created_at=moment, data=part.data
+                part.call_id, part.text, dialect=dialect, is_error=part.is_error, created_at=time, data=part.data
             )
         # What stands in a session stays as it is: a block at its end is not of this conversation's models.
-        return agent.append(part.kind, part.text, created_at=moment, data=part.data, dialect=dialect, verbatim=True)
+        return agent.append(part.kind, part.text, created_at=time, data=part.data, dialect=dialect, verbatim=True)
 
-    def _keep(self, record: Record, moment: datetime | None) -> None:
+    def _keep(self, record: Record, time: datetime | None) -> None:
         data = {"source": self._form.source, "type": record.type, "record": record.value}
-        self._agent.record("record", data=data, created_at=moment)
+        self._agent.record("record", data=data, created_at=time)
         self.kept += 1
 
-    def _record_usage(self, usage: Usage, moment: datetime | None) -> None:
-        self._agent.record("usage", data=usage._asdict(), created_at=moment)
+    def _record_usage(self, usage: Usage, time: datetime | None) -> None:
+        self._agent.record("usage", data=usage._asdict(), created_at=time)
 
 
 def _standing_for(moment: Snapshot, at: Standing, stays: list[int], imported: Segments) -> Summary:

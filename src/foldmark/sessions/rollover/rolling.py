@@ -133,7 +133,8 @@ def _earlier(log: Log, session: SessionPath) -> Iterator[Path]:
     at, met = lineage.known(log, session), {session.id}
     while at.parent and at.parent not in met and len(met) <= _ANCESTORS:
         met.add(at.parent)
-        parent = log.store.coding_session(at.kind, at.parent)
+        with log.store.read() as moment:
+            parent = moment.coding_session(at.kind, at.parent)
         if parent is None:
             return
         at = parent
@@ -144,10 +145,10 @@ def _earlier(log: Log, session: SessionPath) -> Iterator[Path]:
 def _write(
     log: Log, session: SessionPath, where: Surroundings, told: Continuation, text: str, new_id: str
 ) -> SessionPath:
-    moment = utc(log.clock())
-    written = timestamp(moment, "milliseconds")
-    mark = metadata(told.parent_file, timestamp(moment, "seconds"), told.worker)
-    path = new_session.place(session, new_id, moment.astimezone())
+    now = utc(log.clock())
+    written = timestamp(now, "milliseconds")
+    mark = metadata(told.parent_file, timestamp(now, "seconds"), told.worker)
+    path = new_session.place(session, new_id, now.astimezone())
     if session.kind == "codex":
         lines = new_session.codex_lines(where, new_id, text, mark, written)
     else:

@@ -30,7 +30,7 @@ class SqliteStore(Bridge, SqliteVectors, SqliteQueries):
     def __init__(self, path: str, *, create: bool = True, clock: Clock | None = None) -> None:
         """Open `path`, creating the file and its tables if `create`. Raises StoreError.
 
-        `clock` is what `Transaction.now` gives, by default SQLite's own clock.
+        `clock` is what `Snapshot.now` gives, by default SQLite's own clock.
         """
         place = place_of(path)
         super().__init__(Connection(open_file(path, create, place), queries("sqlite"), path))
@@ -54,7 +54,7 @@ class SqliteStore(Bridge, SqliteVectors, SqliteQueries):
                 yield self._open
                 return
             self._all("BEGIN")
-            self._open = SqliteSnapshot(self._connection)
+            self._open = SqliteSnapshot(self._connection, self._clock)
             try:
                 yield self._open
             finally:

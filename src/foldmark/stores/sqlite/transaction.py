@@ -28,8 +28,7 @@ class SqliteTransaction(Inbox, Leases, Lineage, Memos, Sent, SqliteSnapshot):
     """
 
     def __init__(self, connection: Connection, clock: Clock | None) -> None:
-        super().__init__(connection)
-        self._clock = clock
+        super().__init__(connection, clock)
         self._words = Words(self._db, self._sql)
         self._appenders: dict[str, Appender] = {}
         self._next = 1
@@ -84,9 +83,6 @@ class SqliteTransaction(Inbox, Leases, Lineage, Memos, Sent, SqliteSnapshot):
     def _end_appends(self, agent_id: str) -> None:
         if agent_id in self._appenders:
             self._appenders[agent_id].end = self.end(agent_id)
-
-    def now(self) -> str:
-        return str(self._run("now")[0][0]) if self._clock is None else self._clock()
 
     # What is written late
 
