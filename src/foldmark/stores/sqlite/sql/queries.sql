@@ -242,8 +242,12 @@ LEFT JOIN redacted_sums be ON be.agent = b.agent AND be.event = (
 )
 
 -- name: weights
--- A page of what an agent's messages in a range of ids weigh, newest first.
-SELECT event, weight FROM weights WHERE agent = ? AND event BETWEEN ? AND ? ORDER BY event DESC LIMIT ?
+-- What messages inside segments, JSON [[agent, first, last], ...], weigh, of each at most a page, newest first; not in order.
+SELECT w.event, w.weight
+FROM json_each(:segments) s CROSS JOIN weights w ON w.agent = s.value ->> 0 AND w.event IN (
+    SELECT event FROM weights WHERE agent = s.value ->> 0 AND event BETWEEN s.value ->> 1 AND s.value ->> 2
+    ORDER BY event DESC LIMIT :page
+)
 
 -- name: bounds
 -- For each of some segments, JSON [[agent, first, last], ...]: the oldest message from its first id, the newest to its last.
