@@ -15,7 +15,7 @@ class _Stored:
         def read(*args: Any, **options: Any) -> Any:
             with self._store.read() as moment:
                 found = getattr(moment, name)(*args, **options)
-                return list(found) if isinstance(found, Iterator) else found
+                return iter(list(found)) if isinstance(found, Iterator) else found
 
         return read
 

@@ -237,14 +237,19 @@ def test_what_a_batch_refuses_is_not_part_of_it(agent: Agent) -> None:
     assert texts(agent) == ["one", "three"]
 
 
-def test_one_batch_at_a_time(log: Log, agent: Agent) -> None:
+def test_a_batch_takes_the_messages_of_several_agents(log: Log, agent: Agent) -> None:
     other = log.agent("other")
     with agent.batch():
         agent.append("user", "one")
-        with pytest.raises(foldmark.StoreError, match="batch is under way"):
-            other.append("user", "two")
-    other.append("user", "two")
+        other.append("user", "two")
     assert (texts(agent), texts(other)) == (["one"], ["two"])
+    with pytest.raises(ZeroDivisionError), agent.batch():
+        agent.append("user", "never")
+        other.append("user", "never")
+        raise ZeroDivisionError
+    agent.append("user", "three")
+    other.append("user", "four")
+    assert (texts(agent), texts(other)) == (["one", "three"], ["two", "four"])
 
 
 @pytest.mark.parametrize(
@@ -663,7 +668,7 @@ def test_marks_are_listed_in_the_order_they_were_set(agent: Agent) -> None:
     assert list(agent.context().marks.items()) == [("A", 2), ("mark-1", 3), ("mark-2", 4), ("B", 5)]
     agent.do("/mark a")  # names are case-sensitive
     assert list(agent.context().marks) == ["A", "mark-1", "mark-2", "B", "a"]
-    assert list(agent.replay().marks) == ["A", "mark-1", "mark-2", "B", "a"]
+    assert list(agent.replay(stored(agent.log)).marks) == ["A", "mark-1", "mark-2", "B", "a"]
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,7 @@ def test_taking_back_what_was_done_last_costs_the_same_however_much_was_done_bef
             done = agent.do(command).event_id
             folded = 0
             taken = steps(log, lambda: agent.do(f"/restore {done}"))
-            assert agent.standing().fold == agent.replay()
+            assert agent.standing().fold == agent.replay(stored(agent.log))
             return taken, folded
 
     (few, before), (many, after) = cost(10), cost(300)
@@ -197,7 +197,7 @@ def test_what_was_read_in_a_transaction_that_failed_is_forgotten() -> None:
         agent.do(f"/context drop {found[2]}")
         agent.do("/mark M")
         agent.do(f"/restore {kept}")
-        assert agent.standing().fold == agent.replay()
+        assert agent.standing().fold == agent.replay(stored(agent.log))
         assert list(examine(log)) == []
 
 

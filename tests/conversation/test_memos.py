@@ -214,8 +214,8 @@ def test_a_planning_request_has_none(agent: Agent) -> None:
     add(agent, "We deploy with Fly.")
     agent.append("user", "How do we deploy?")
     at = agent.standing()
-    assert [part.memo for part in parts(prepare(at, at.config, "openai", "gpt-5"))] == [1]
-    assert parts(prepare(at, at.config, "openai", "gpt-5", only=at.visible, purpose="match")) == []
+    assert [part.memo for part in parts(prepare(stored(agent.log), at, at.config, "openai", "gpt-5"))] == [1]
+    assert parts(prepare(stored(agent.log), at, at.config, "openai", "gpt-5", only=at.visible, purpose="match")) == []
 
 
 def test_memos_do_not_move_the_window_inside_a_turn(agent: Agent) -> None:

@@ -311,7 +311,7 @@ def test_pinned_turns_stand_behind_a_compaction(agent: Agent) -> None:
     assert first[1]["content"][0] == text("What is x?")
 
 
-def _after(at: Any, mark: str) -> Any:
+def _after(moment: Any, at: Any, mark: str) -> Any:
     from foldmark.operations import decide
 
-    return msgspec.structs.replace(decide.summary(at, mark), native={"anthropic": [SUMMED_UP]})
+    return msgspec.structs.replace(decide.summary(moment, at, mark), native={"anthropic": [SUMMED_UP]})

@@ -707,7 +707,7 @@ def test_operations_in_the_turn_mean_what_they_meant(log: Log, path: Path, agent
         now = shown(each.context())
         assert list(now.messages) == without(then, gone)
         assert (now.marks, now.pins) == (then.marks, then.pins)
-        assert each.replay() == each.standing().fold
+        assert each.replay(stored(log)) == each.standing().fold
     agent.do("/rewind M")
     assert [message.content for message in agent.context().messages][-1] == "about three"
     agent.do(f"/restore {pin}")

@@ -35,7 +35,7 @@ def weighed(agent: Agent, turn: int) -> list[Weighed | None]:
             tuple((agent.id, each.id, each.id) for each in stored(agent.log).turns([turn])[turn])
         )
     )  # type: ignore[misc]
-    found = snapshots(agent.standing(), messages)
+    found = snapshots(stored(agent.log), agent.standing(), messages)
     return [found.get(message.id) for message in messages]
 
 

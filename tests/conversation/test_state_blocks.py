@@ -17,6 +17,7 @@ from foldmark import Agent, CommandError, Log
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.request import Request
 from foldmark.log.doctor import examine
+from foldmark.request.standing import state_of
 from foldmark.runtime.loop import Shown, turn
 from stored import stored
 
@@ -117,7 +118,7 @@ def test_in_one_transaction(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> No
 def test_whoever_records_the_answer(agent: Agent) -> None:
     agent.append("user", "Where is x?")
     agent.append("assistant", with_block(ONE), actor="human", created_at="2024-05-05T05:05:05Z")
-    event = agent.standing().state
+    event = state_of(stored(agent.log), agent.standing())
     assert event is not None
     assert (event.actor, event.content, event.created_at) == ("human", ONE, "2024-05-05T05:05:05.000000Z")
 

@@ -29,7 +29,7 @@ from foldmark.family.mail import deliver
 from foldmark.log import memos
 from foldmark.log.answers import append_answer
 from foldmark.providers.wires import WIRES
-from foldmark.request.steady import as_of
+from foldmark.request.standing import as_of
 from foldmark.request.windowing import RESERVE
 from foldmark.sending.rebuilding import rebuilt
 from foldmark.sending.sent import record_sent, truncated
@@ -168,7 +168,8 @@ class History:
                 memos.save(agent, f"The parser keeps names in table {number}. " + TEXT * (number // 20), (), "human")
             case "unmemo":
                 for memo in stored(self.log).memos(3)[-1:]:
-                    self.log.store.remove_memo(memo.id)
+                    with self.log.store.write() as transaction:
+                        transaction.remove_memo(memo.id)
                     self._cut_for_all()
             case "calibrate":
                 request = agent.request(provider, model)
@@ -347,7 +348,7 @@ class History:
         """The bytes of a token by each calibration that there was: the newest counts since the next boundary."""
         at = agent.standing()
         told = stored(self.log).of_kind("config", (Segment(agent.id, 1, at.newest),))
-        known = [as_of(at, event).config for event in (*told, at.record.fork_event)]
+        known = [as_of(stored(self.log), at, event).config for event in (*told, at.record.fork_event)]
         return [request.size / ruler(request.provider, request.model, c).tokens(request.size) for c in known]
 
     # Policy eager

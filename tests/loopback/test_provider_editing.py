@@ -77,7 +77,7 @@ def bodies(agent: Agent) -> dict[str, Any]:
     at, (provider, _, model) = agent.standing(), agent.standing().config.model.partition("/")
     return {
         "answer": agent.request().body,
-        "summary": prepare(at, at.config, provider, model, only=at.visible, purpose="summary").body,
+        "summary": prepare(stored(agent.log), at, at.config, provider, model, only=at.visible, purpose="summary").body,
     }
 
 
