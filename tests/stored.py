@@ -1,0 +1,25 @@
+"""What a log's store holds, for a look from outside."""
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+from foldmark.core.ports import Snapshot
+from foldmark.log import Log
+
+
+class _Stored:
+    def __init__(self, log: Log) -> None:
+        self._store = log.store
+
+    def __getattr__(self, name: str) -> Any:
+        def read(*args: Any, **options: Any) -> Any:
+            with self._store.read() as moment:
+                found = getattr(moment, name)(*args, **options)
+                return iter(list(found)) if isinstance(found, Iterator) else found
+
+        return read
+
+
+def stored(log: Log) -> Snapshot:
+    """The methods of a moment, each of which reads one of its own: the present."""
+    return cast(Snapshot, _Stored(log))
