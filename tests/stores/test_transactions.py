@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_sqlite_contract import NOW, born, call, draft, everything
+from logs import NOW, born, call, draft, everything
 
 from foldmark.core.errors import CommandError, ConflictError, StoreError
 from foldmark.core.ports import AgentRecord, Size
