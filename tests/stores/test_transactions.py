@@ -135,7 +135,8 @@ def test_a_block_that_raises_leaves_nothing(store: SqliteStore, error: BaseExcep
             transaction.create_agent(AgentRecord(C, "c", None, 0, NOW), birth(C), Size(0, 0))
             raise error
 
-    before = store.agents()
+    with store.read() as moment:
+        before = moment.agents()
     with pytest.raises(type(error)):
         fail()
     with store.read() as moment:
@@ -311,7 +312,8 @@ def test_erasing_with_and_without_appends_to_the_owner(store: SqliteStore, appen
         assert record.messages == 2 + appended
         assert found(transaction, "pear") == []
         transaction.append(A, None, [draft("assistant", "cherry")])
-    assert store.agent(A).messages == 3 + appended  # type: ignore[union-attr]
+    with store.read() as moment:
+        assert moment.head(A).record.messages == 3 + appended
     assert contents(store)[0] == ""
     assert list(store.damage()) == []
 
@@ -339,7 +341,8 @@ def test_the_statements_of_appends(store: SqliteStore, number: int) -> None:
 
 
 def test_a_moment_costs_no_more_than_what_is_read(store: SqliteStore) -> None:
-    store.head(A)  # its key is known from here on
+    with store.read() as moment:
+        moment.head(A)  # its key is known from here on
     ran: list[str] = []
     store._db.set_exec_trace(lambda _, sql, __: ran.append(sql) or True)  # type: ignore[func-returns-value]
     with store.read() as moment:
@@ -375,7 +378,8 @@ def test_the_address_opens_the_same_store_from_any_folder(tmp_path: Path, monkey
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path / "other")
     other = SqliteStore(store.address, create=False)
-    assert other.agents() == store.agents()
+    with other.read() as there, store.read() as here:
+        assert there.agents() == here.agents()
     store.close()
     other.close()
 
@@ -417,4 +421,5 @@ def test_an_old_block_inside_a_moment_is_refused(store: SqliteStore) -> None:
                 pytest.fail("the block must not run")
         with pytest.raises(StoreError, match="a moment is for reading"):
             store.rename(A, "z")
-    assert store.named("a") is not None
+    with store.read() as moment:
+        assert moment.named("a") is not None
