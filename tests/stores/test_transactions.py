@@ -323,7 +323,7 @@ def test_erasing_with_and_without_appends_to_the_owner(store: SqliteStore, appen
 
 @pytest.mark.parametrize("number", [1, 100])
 def test_the_statements_of_appends(store: SqliteStore, number: int) -> None:
-    """Two for each message, and five for the transaction, whoever and how many it appends to."""
+    """Two for each message, and three for the transaction, whoever and how many it appends to."""
     with store.write() as transaction:
         transaction.append(A, 0, [draft()])
     ran: list[str] = []
@@ -333,7 +333,6 @@ def test_the_statements_of_appends(store: SqliteStore, number: int) -> None:
     store._db.set_exec_trace(None)
     assert [each for each in ran if each not in ("BEGIN IMMEDIATE", "COMMIT")] == [
         store._sql["position"],
-        store._sql["weighed"],
         *[store._sql["append"], store._sql["weigh"]] * number,
         store._sql["index"],
         store._sql["advance"],

@@ -123,10 +123,9 @@ class SqliteTransaction(Inbox, Leases, Lineage, Memos, Sent, SqliteSnapshot):
         if appender is None:
             key = self._key(agent_id)
             (row,) = self._run("position", key)
-            *_, newest, ended = row
-            self._next = max(self._next, (newest or 0) + 1)
             appender = Appender(self._db, self._sql, key, self._draw, self._words, row)
-            appender.end = self.end(agent_id) if ended else None
+            appender.end = self.end(agent_id) if appender.ended else None
+            self._next = max(self._next, (appender.newest or 0) + 1)
             self._appenders[agent_id] = appender
         return appender
 

@@ -60,25 +60,24 @@ SELECT key FROM agents WHERE id = ?
 INSERT INTO agents (id, name, parent, fork_event, created_at) VALUES (?, ?, ?, ?, ?)
 
 -- name: position
--- Where appending to an agent continues, the newest id in the database, and whether the agent has ended.
-SELECT head, open_turn, messages, tokens, run, (SELECT max(id) FROM events),
-    EXISTS (SELECT 1 FROM deaths WHERE agent = agents.key) OR EXISTS (SELECT 1 FROM deletions WHERE agent = agents.key)
-FROM agents WHERE key = ?
+-- Where appending to an agent continues, whether the agent has ended, the newest id in the database.
+-- Then the sum of its weights as the next message continues it, and the sums of all that was erased of the agent.
+SELECT a.head, a.open_turn, a.messages, a.tokens, a.run,
+    EXISTS (SELECT 1 FROM deaths WHERE agent = a.key) OR EXISTS (SELECT 1 FROM deletions WHERE agent = a.key),
+    (SELECT max(id) FROM events),
+    coalesce(w.sum, 0) + coalesce(e.weight, 0) - coalesce((
+        SELECT weight FROM redacted_sums WHERE agent = a.key AND event < w.event ORDER BY event DESC LIMIT 1
+    ), 0), coalesce(e.messages, 0), coalesce(e.tokens, 0)
+FROM agents a
+LEFT JOIN weights w ON w.agent = a.key
+    AND w.event = (SELECT event FROM weights WHERE agent = a.key ORDER BY event DESC LIMIT 1)
+LEFT JOIN redacted_sums e ON e.agent = a.key
+    AND e.event = (SELECT event FROM redacted_sums WHERE agent = a.key ORDER BY event DESC LIMIT 1)
+WHERE a.key = ?
 
 -- name: now
 -- The present, as `events.created_at` is written.
 SELECT strftime('%Y-%m-%dT%H:%M:%f000Z', 'now')
-
--- name: weighed
--- The sum of an agent's weights as the next message continues it, and the sums of all that was erased of the agent.
-SELECT coalesce(w.sum, 0) + coalesce(e.weight, 0) - coalesce((
-    SELECT weight FROM redacted_sums WHERE agent = :agent AND event < w.event ORDER BY event DESC LIMIT 1
-), 0), coalesce(e.messages, 0), coalesce(e.tokens, 0)
-FROM (SELECT :agent AS agent) a
-LEFT JOIN weights w ON w.agent = a.agent
-    AND w.event = (SELECT event FROM weights WHERE agent = :agent ORDER BY event DESC LIMIT 1)
-LEFT JOIN redacted_sums e ON e.agent = a.agent
-    AND e.event = (SELECT event FROM redacted_sums WHERE agent = :agent ORDER BY event DESC LIMIT 1)
 
 -- name: append
 -- One event.
