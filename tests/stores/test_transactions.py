@@ -8,11 +8,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from logs import NOW, born, call, draft, everything
 
-from foldmark.core.errors import CommandError, ConflictError, StoreError
+from foldmark.core.errors import CommandError, ConflictError, DamagedError, StoreError
 from foldmark.core.ports import AgentRecord, Size
+from foldmark.core.reading import Limits
+from foldmark.core.reading import Scope as SandboxScope
 from foldmark.core.recall import Phrase, Scope, Term
 from foldmark.core.replay import birth
 from foldmark.core.segments import END, Segment
@@ -146,6 +149,8 @@ def test_a_block_that_raises_leaves_nothing(store: SqliteStore, error: BaseExcep
     with store.write() as transaction:
         transaction.append("uuid-d", 0, [draft()])
     assert [event.agent_id for event in everything(store)] == ["uuid-d"]
+    with store.read() as moment, pytest.raises(DamagedError):
+        moment.head(C)
     assert list(store.damage()) == []
 
 
@@ -246,14 +251,29 @@ def test_several_agents_in_one_transaction(store: SqliteStore) -> None:
         assert [(each.head, each.open_turn, each.messages) for each in inside] == [(4, None, 2), (5, 3, 1), (6, 6, 1)]
         assert [transaction.agent(each.id) for each in inside] == inside
         assert [transaction.head(each.id).record for each in inside] == inside
-        assert [each.record for each in transaction.overview()] == inside
+        assert list(store.damage()) == []
         assert transaction.children(B) == inside[2:]
         assert (transaction.named("a"), transaction.root_of(C)) == (inside[0], B)
-        assert transaction.unstarted() == []
         assert transaction.size((Segment(A, 1, END),)) == inside[0].own
     with store.read() as moment:
         assert moment.agents() == inside
     assert list(store.damage()) == []
+
+
+def test_what_is_written_late_is_there_when_it_is_read(store: SqliteStore) -> None:
+    with store.write() as transaction:
+        transaction.create_agent(AgentRecord(C, None, A, 1, NOW), birth(C, 1), Size(0, 0))
+    later = "2026-03-02T12:00:00.000000Z"
+    with store.write() as transaction:
+        assert [each.id for each in transaction.unstarted()] == [C]
+        transaction.append(C, 0, [msgspec.structs.replace(draft(), created_at=later)])
+        assert transaction.unstarted() == []
+        transaction.append(A, 0, [msgspec.structs.replace(draft(), created_at=later)])
+        assert [(each.record.head, each.last_used) for each in transaction.overview()] == [
+            (2, later),
+            (0, NOW),
+            (1, later),
+        ]
 
 
 def test_an_id_that_was_reserved_is_nobody_elses(store: SqliteStore) -> None:
@@ -296,6 +316,22 @@ def test_who_ends_in_a_transaction_takes_nothing_more_in_it(store: SqliteStore) 
             transaction.append(B, None, [draft()])
         transaction.append(A, 1, [draft("turn_ended", "")])
     assert len(everything(store)) == 3
+
+
+def test_what_is_erased_in_the_transaction_that_recorded_it_leaves_nothing(store: SqliteStore) -> None:
+    with store.write() as transaction:
+        first, *_, by = transaction.append(
+            A, 0, [draft(content="pear"), call("c1"), draft("redact", "", data={"turn": 1})]
+        )
+        transaction.erase(A, first, first + 1, by)
+        assert transaction.head(A).record.own == Size(0, 0)
+        (again,) = transaction.append(A, None, [call("c2")])
+        assert transaction.stands_apart(A, first + 1), "the run of calls begins anew"
+        assert [each.id for each in transaction.waiting(A)] == [again]
+    with store.read() as moment:
+        assert found(moment, "pear") == []
+        assert moment.size((Segment(A, 1, END),)) == moment.head(A).record.own
+    assert list(store.damage()) == []
 
 
 @pytest.mark.parametrize("appended", [False, True])
@@ -348,8 +384,29 @@ def test_a_moment_costs_no_more_than_what_is_read(store: SqliteStore) -> None:
         moment.head(A)
     with store.write() as transaction:
         transaction.head(A)
+        transaction.next_id(A)
     store._db.set_exec_trace(None)
-    assert ran == ["BEGIN", store._sql["head"], "ROLLBACK", "BEGIN IMMEDIATE", store._sql["head"], "COMMIT"]
+    head, position = store._sql["head"], store._sql["position"]
+    assert ran == ["BEGIN", head, "ROLLBACK", "BEGIN IMMEDIATE", head, position, "COMMIT"]
+
+
+def test_a_model_s_sql_runs_inside_a_moment_and_in_memory_not_inside_a_transaction(store: SqliteStore) -> None:
+    def ask() -> list[tuple[Any, ...]]:
+        segments = (Segment(A, 1, END),)
+        return store.query(SandboxScope(A, segments, segments), "SELECT content FROM messages", Limits(5, 9, 99)).rows
+
+    with store.write() as transaction:
+        transaction.append(A, 0, [draft()])
+    with store.read() as moment:
+        assert moment.event(1) is not None
+        assert ask() == [("hello",)]
+    with store.write() as transaction:
+        transaction.append(A, 1, [draft()])
+        if store.path == ":memory:":
+            with pytest.raises(StoreError, match="cannot be queried inside"):
+                ask()
+        else:
+            assert ask() == [("hello",)], "only what is committed"
 
 
 # The clock and the address
