@@ -87,6 +87,16 @@ def test_neither_is_used_behind_its_block(store: SqliteStore) -> None:
     assert len(everything(store)) == 20
 
 
+def test_a_store_that_is_closed_inside_a_block(store: SqliteStore) -> None:
+    with store.read() as moment:
+        store.close()
+        with pytest.raises(StoreError, match="was closed by this program"):
+            moment.agent(A)
+    for block in (store.read, store.write):
+        with pytest.raises(StoreError, match="was closed by this program"), block():
+            pytest.fail("the block must not run")
+
+
 def test_a_moment_stays_the_same_while_others_write(tmp_path: Path) -> None:
     path = str(tmp_path / "log.db")
     store, other = SqliteStore(path), SqliteStore(path)
