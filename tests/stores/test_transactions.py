@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -385,9 +385,11 @@ def test_the_statements_of_appends(store: SqliteStore, number: int) -> None:
     ]
 
 
-def test_a_moment_costs_no_more_than_what_is_read(store: SqliteStore) -> None:
-    with store.read() as moment:
-        moment.head(A)  # its key is known from here on
+def test_a_moment_costs_no_more_than_what_is_read(tmp_path: Path) -> None:
+    """Also for somebody who has just opened the store, and knows nothing of the agent."""
+    with closing(SqliteStore(str(tmp_path / "log.db"))) as first:
+        born(first, "a")
+    store = SqliteStore(str(tmp_path / "log.db"))
     ran: list[str] = []
     store._db.set_exec_trace(lambda _, sql, __: ran.append(sql) or True)  # type: ignore[func-returns-value]
     with store.read() as moment:
@@ -398,6 +400,7 @@ def test_a_moment_costs_no_more_than_what_is_read(store: SqliteStore) -> None:
     store._db.set_exec_trace(None)
     head, position = store._sql["head"], store._sql["position"]
     assert ran == ["BEGIN", head, "ROLLBACK", "BEGIN IMMEDIATE", head, position, "COMMIT"]
+    store.close()
 
 
 def test_a_model_s_sql_runs_inside_a_moment_and_in_memory_not_inside_a_transaction(store: SqliteStore) -> None:

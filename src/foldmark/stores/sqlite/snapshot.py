@@ -18,6 +18,7 @@ from foldmark.stores.sqlite.beside.leases import LeasesView
 from foldmark.stores.sqlite.beside.lineage import LineageView
 from foldmark.stores.sqlite.beside.memos import MemosView
 from foldmark.stores.sqlite.beside.sent import SentView
+from foldmark.stores.sqlite.rows import unknown_agent
 
 _FIRST_PAGE, _PAGE = 8, 256
 _KINDS = listed(ANCHORS)
@@ -81,12 +82,14 @@ class SqliteSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
         return [self._agent(row) for row in self._run("unstarted")]
 
     def head(self, agent_id: str) -> Head:
-        bindings = {"agent": self._key(agent_id), "kinds": _KINDS}
-        rows = [(which, row, damaged) for (which, *row), damaged in self._rows(self._sql["head"], bindings)]
-        ((*own, body, messages, tokens),) = (row for which, row, _ in rows if which == 0)
+        rows = self._rows(self._sql["head"], {"agent": agent_id, "kinds": _KINDS})
+        if not rows:
+            raise unknown_agent(agent_id)
+        ((key, *own, body, messages, tokens), _), *others = rows
+        record = self._agent((*own, key))
         cache = None if body is None else (self._decoded(body, agent_id), Size(messages, tokens))
-        events = [self._event(row, damaged) for which, row, damaged in rows if which == 1]
-        return Head(self._record(own), cache, {event.kind: event for event in events})
+        events = [self._event(row, damaged) for (_, *row), damaged in others]
+        return Head(record, cache, {event.kind: event for event in events})
 
     def _decoded(self, body: str, agent_id: str) -> Fold:
         try:

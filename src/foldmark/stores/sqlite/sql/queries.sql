@@ -117,17 +117,18 @@ INSERT INTO folds (agent, body, messages, tokens) VALUES (?, ?, ?, ?)
 ON CONFLICT (agent) DO UPDATE SET body = excluded.body, messages = excluded.messages, tokens = excluded.tokens
 
 -- name: head
--- An agent with its stored segment cache (0), and its newest event of each of some kinds, JSON [kind, ...], not erased (1).
-SELECT 0, a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
+-- An agent by its uuid, after its key and with its stored segment cache.
+-- Then, after NULL, its newest event of each of some kinds, JSON [kind, ...], that is not erased.
+SELECT a.key, a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
     f.body, f.messages, f.tokens
-FROM agents a LEFT JOIN agents p ON p.key = a.parent LEFT JOIN folds f ON f.agent = a.key WHERE a.key = :agent
+FROM agents a LEFT JOIN agents p ON p.key = a.parent LEFT JOIN folds f ON f.agent = a.key WHERE a.id = :agent
 UNION ALL
-SELECT 1, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
-FROM json_each(:kinds) k CROSS JOIN events e ON e.id = (
+SELECT NULL, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+FROM agents a CROSS JOIN json_each(:kinds) k CROSS JOIN events e ON e.id = (
     SELECT max(id) FROM events
-    WHERE agent = :agent AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+    WHERE agent = a.key AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
     AND kind = k.value AND redacted IS NULL
-)
+) WHERE a.id = :agent
 
 -- name: events
 -- Some events, JSON [id, ...].
