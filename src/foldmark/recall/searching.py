@@ -91,15 +91,17 @@ def _candidates(
     """Ids of what comes into question, each once: what holds all terms, then what holds the rare ones, and the least
     common of the others if that is not enough."""
     wanted = []
-    if len(terms) > 1 and len(there) == len(terms):
-        wanted.append(Wanted("all", terms, min(1.0, ALL * BUDGET / min(held[term] for term in terms))))
     rare = sorted(there, key=lambda term: held[term])
+    if len(terms) > 1 and len(there) == len(terms):
+        wanted.append(Wanted("all", terms, min(1.0, ALL * BUDGET / held[rare[0]])))
     within = [term for at, term in enumerate(rare) if sum(held[each] for each in rare[: at + 1]) <= BUDGET] or rare[:1]
     wanted.append(Wanted("any", within, min(1.0, BUDGET / held[within[0]])))
-    found = index.best(wanted, most)
-    common = [term for term in rare if term not in within]
-    if common and len(found) < most:
-        found += index.best([Wanted("any", common[:1], min(1.0, BUDGET / held[common[0]]))], most)
+    common = [Wanted("any", [term], min(1.0, BUDGET / held[term])) for term in rare if term not in within][:1]
+    # Where the rare ones cannot be enough, all are looked for together.
+    together = held[rare[0]] + sum(held[term] for term in within) < most
+    found = index.best([*wanted, *common] if together else wanted, most)
+    if common and not together and len(found) < most:
+        found += index.best(common, most)
     return list(dict.fromkeys(found))
 
 
