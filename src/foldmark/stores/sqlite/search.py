@@ -24,8 +24,8 @@ Rows = Callable[[], list[tuple[Any, ...]]]
 Run = Callable[[str, Mapping[str, Any]], list[tuple[Any, ...]]]
 """Runs the query of a name with what is bound to it."""
 
-_MORE = 2
-"""How many times as many are read as are wanted: some may be left out, as those of planning conversations are."""
+_MORE = 4
+"""How many times as many are read at first as are wanted: some are left out, as those of planning conversations are."""
 
 
 class _Message(NamedTuple):
@@ -65,7 +65,7 @@ class SqliteIndex:
 
     def best(self, wanted: Sequence[Wanted], limit: int) -> list[int]:
         asked = {"wanted": listed((expression(each), each.share) for each in wanted)}
-        most = END if self._scope.filters.visible is not None else _MORE * limit
+        most = _MORE * limit
         while True:
             if self._narrowed:
                 rows = self._run("best_fitting", {**asked, **self._filters, "most": most})
@@ -79,7 +79,7 @@ class SqliteIndex:
                     found[number].append(id)
             if all(len(ids) >= limit or number < most for ids, number in zip(found, read, strict=True)):
                 return [id for ids in found for id in ids[:limit]]
-            most *= 4
+            most = END
 
     def passing(self, ids: Sequence[int]) -> list[int]:
         rows = self._run("passing", {"ids": listed(ids), **self._filters})

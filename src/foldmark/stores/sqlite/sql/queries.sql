@@ -487,39 +487,41 @@ FROM json_each(:wanted) w
 -- name: best
 -- Of each of some FTS5 expressions, JSON [[expression, share], ...], the best messages in the newest share of the log, so
 -- many, the best first: the number of the expression, the message, its agent and its tool as in `surroundings`.
-SELECT b.number, e.id, coalesce(a.id, 'unknown agent ' || ifnull(e.agent, '')), json_extract(CASE e.kind
+SELECT w.key, e.id, coalesce(a.id, 'unknown agent ' || ifnull(e.agent, '')), json_extract(CASE e.kind
     WHEN 'tool_call' THEN iif(json_valid(e.data), e.data, '{}')
     WHEN 'tool_result' THEN (SELECT iif(json_valid(c.data), c.data, '{}') FROM events c WHERE c.id = e.answers)
 END, '$.name')
-FROM (
-    SELECT w.key AS number, s.rowid AS id, row_number() OVER (PARTITION BY w.key ORDER BY s.rank, s.rowid) AS place
-    FROM json_each(:wanted) w CROSS JOIN search s
-    WHERE s.search MATCH (w.value ->> 0)
-        AND s.rowid >= (SELECT CAST(coalesce(max(id), 0) * (1 - (w.value ->> 1)) AS INTEGER) FROM events)
-) b CROSS JOIN events e ON e.id = b.id LEFT JOIN agents a ON a.key = e.agent
-WHERE b.place <= :most ORDER BY b.number, b.place
+FROM json_each(:wanted) w CROSS JOIN json_each((
+    SELECT json_group_array(id) FROM (
+        SELECT rowid AS id FROM search WHERE search MATCH (w.value ->> 0)
+            AND rowid >= (SELECT CAST(coalesce(max(id), 0) * (1 - (w.value ->> 1)) AS INTEGER) FROM events)
+        ORDER BY rank LIMIT :most
+    )
+)) i CROSS JOIN events e ON e.id = i.value LEFT JOIN agents a ON a.key = e.agent
 
 -- name: best_fitting
 -- The same of those that filters let through, each null for anything; `agents` are keys as JSON.
-SELECT b.number, e.id, coalesce(a.id, 'unknown agent ' || ifnull(e.agent, '')), json_extract(CASE e.kind
+SELECT w.key, e.id, coalesce(a.id, 'unknown agent ' || ifnull(e.agent, '')), json_extract(CASE e.kind
     WHEN 'tool_call' THEN iif(json_valid(e.data), e.data, '{}')
     WHEN 'tool_result' THEN (SELECT iif(json_valid(c.data), c.data, '{}') FROM events c WHERE c.id = e.answers)
 END, '$.name')
-FROM (
-    SELECT w.key AS number, e.id, row_number() OVER (PARTITION BY w.key ORDER BY s.rank, s.rowid) AS place
-    FROM json_each(:wanted) w CROSS JOIN search s CROSS JOIN events e ON e.id = s.rowid
-    WHERE s.search MATCH (w.value ->> 0)
-        AND s.rowid >= (SELECT CAST(coalesce(max(id), 0) * (1 - (w.value ->> 1)) AS INTEGER) FROM events)
-        AND (:agents IS NULL OR e.agent IN (SELECT value FROM json_each(:agents)))
-        AND (:role IS NULL OR e.kind = :role)
-        AND (:since IS NULL OR e.created_at >= :since)
-        AND (:before IS NULL OR e.created_at < :before)
-        AND (:tool IS NULL OR lower(json_extract(CASE e.kind
-            WHEN 'tool_call' THEN iif(json_valid(e.data), e.data, '{}')
-            WHEN 'tool_result' THEN (SELECT iif(json_valid(c.data), c.data, '{}') FROM events c WHERE c.id = e.answers)
-        END, '$.name')) = :tool)
-) b CROSS JOIN events e ON e.id = b.id LEFT JOIN agents a ON a.key = e.agent
-WHERE b.place <= :most ORDER BY b.number, b.place
+FROM json_each(:wanted) w CROSS JOIN json_each((
+    SELECT json_group_array(id) FROM (
+        SELECT e.id FROM search s JOIN events e ON e.id = s.rowid WHERE s.search MATCH (w.value ->> 0)
+            AND s.rowid >= (SELECT CAST(coalesce(max(id), 0) * (1 - (w.value ->> 1)) AS INTEGER) FROM events)
+            AND (:agents IS NULL OR e.agent IN (SELECT value FROM json_each(:agents)))
+            AND (:role IS NULL OR e.kind = :role)
+            AND (:since IS NULL OR e.created_at >= :since)
+            AND (:before IS NULL OR e.created_at < :before)
+            AND (:tool IS NULL OR lower(json_extract(CASE e.kind
+                WHEN 'tool_call' THEN iif(json_valid(e.data), e.data, '{}')
+                WHEN 'tool_result' THEN (
+                    SELECT iif(json_valid(c.data), c.data, '{}') FROM events c WHERE c.id = e.answers
+                )
+            END, '$.name')) = :tool)
+        ORDER BY s.rank LIMIT :most
+    )
+)) i CROSS JOIN events e ON e.id = i.value LEFT JOIN agents a ON a.key = e.agent
 
 -- name: passing
 -- Those of some messages, ids as JSON in the order asked for, that filters let through; filters as in `best_fitting`.
