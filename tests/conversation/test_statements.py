@@ -6,11 +6,15 @@ BEGIN, COMMIT and savepoints do not count.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 import foldmark
 from foldmark import Agent, Log
+from foldmark.core.codec import utc
+from foldmark.core.ports import Hit
+from foldmark.core.recall import Filters
 from foldmark.log import memos
 
 BETWEEN = ("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE")
@@ -108,10 +112,77 @@ def test_a_request_whatever_came_since_its_boundary(log: Log, policy: str, most:
     assert max(found) - min(found) <= 4  # pages of messages
 
 
-def test_a_search_however_much_it_finds(log: Log) -> None:
-    found = []
-    for turns in (4, 40, 80):
-        agent, _ = grown(log, turns, name=f"{turns}")
-        found.append(statements(log, lambda: log.search(f"question {turns}", limit=40)))  # noqa: B023
-        assert log.search(f"answer {turns - 1}")[0].agent_id == agent.id
-    assert max(found) <= 25
+@pytest.fixture(params=[(1, 2), (3, 40), (30, 6)], ids=lambda size: f"{size[0]} conversations of {size[1]} turns")
+def conversations(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Log]:
+    """Conversations of a file that was just opened, so that nothing of them is known yet; the first has a fork."""
+    number, turns = request.param
+    with foldmark.open(tmp_path / "log.db", settings={}) as log:
+        for name in range(number):
+            agent, (*_, last) = grown(log, turns, name=f"c{name}")
+            agent.do(f"/context drop {last}")
+        log.agent("c0").do("/fork")
+    with foldmark.open(tmp_path / "log.db", settings={}) as log:
+        yield log
+
+
+@pytest.mark.parametrize(
+    ("filters", "most"),
+    [
+        (Filters(), 5),
+        (Filters(role="user", since=utc("2020-01-01")), 5),
+        (Filters(visible=True), 5),
+        (Filters(visible=False), 5),
+        (Filters(agent="c0"), 6),
+        (Filters(project="c"), 6),
+    ],
+)
+def test_a_search_however_much_it_finds(conversations: Log, filters: Filters, most: int) -> None:
+    """Which embeddings there are, how many messages hold each word, the best, their agents, what stands around them;
+    and before that the agents, where a filter names some."""
+    found: list[Hit] = []
+    assert statements(conversations, lambda: found.extend(conversations.search("question 1", 40, filters))) == most
+    assert len({hit.agent_id for hit in found}) == (1 if filters.agent else len(conversations.agents()) - 1)
+    assert statements(conversations, lambda: conversations.search("What is question 1?", 40, filters)) == most
+
+
+@pytest.mark.parametrize(
+    ("line", "most"),
+    [
+        ("/recall question 1", 8),
+        ("/recall --limit 200 question answer result", 8),
+        ("/recall --role user question 1", 7),
+        ("/recall --forgotten question 1", 8),  # most of the best are in a context: more are read
+        ("/recall --agent c0 question 1", 8),
+    ],
+)
+def test_a_recall_however_much_it_finds(conversations: Log, line: str, most: int) -> None:
+    """Beside those of a search, memos unless a filter rules them out, where the hits stand, and their agents again."""
+    agent = conversations.agent("c0")
+    assert statements(conversations, lambda: agent.do(line)) <= most
+    assert agent.do(line).data["runs"]
+    (fork,) = agent.children
+    assert fork.standing().visible  # what it was born with is read once
+    assert statements(conversations, lambda: fork.do(line)) <= most
+
+
+def test_a_search_of_which_most_is_left_out(log: Log) -> None:
+    """The best 120 are all of a planning conversation."""
+    agent = log.agent("default")
+    said = [agent.append("user", "A zebra stood among the other animals of the herd.") for _ in range(3)]
+    agent.end_turn()
+    with agent.batch():
+        agent.do("/forget zebra")
+        for _ in range(200):
+            agent.append("user", "zebra")
+    found: list[Hit] = []
+    assert statements(log, lambda: found.extend(log.search("zebra"))) == 6
+    assert sorted(hit.event_id for hit in found) == said
+
+
+@pytest.mark.parametrize("budget", [2, 45])
+def test_a_search_for_common_words(log: Log, monkeypatch: pytest.MonkeyPatch, budget: int) -> None:
+    monkeypatch.setattr("foldmark.recall.searching.BUDGET", budget)
+    for name in range(3):
+        grown(log, 40, name=f"{name}")
+    assert statements(log, lambda: log.search("question 7")) <= 6
+    assert statements(log, lambda: log.search("question answer 7")) <= 6
