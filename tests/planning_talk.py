@@ -104,7 +104,8 @@ class Talk:
 
     @property
     def planning(self) -> Planning | None:
-        return planning(stored(self.agent.log), self.agent.standing())
+        agent = self.agent
+        return planning(stored(agent.log), agent.standing())
 
     def sent(self) -> list[str]:
         """The texts of the request that would go out, without the system's; a call as its arguments."""
