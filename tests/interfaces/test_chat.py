@@ -19,6 +19,7 @@ from foldmark.core.request import Request
 from foldmark.interfaces.chat import chat
 from foldmark.log.doctor import examine
 from foldmark.providers.offline import OfflineModel
+from stored import stored
 
 EMPTY = "Context: 2K/200K tokens (1%) ⚪"
 METER = "Context: 2K/200K tokens (1%) ⚪"
@@ -89,7 +90,7 @@ def test_a_chat_with_a_child(cli: Cli, log: foldmark.Log) -> None:
     asked = [message.content for message in child.context().messages if message.actor == "human"]
     assert asked == ["second", "third"]
     assert said(log) == ["first", "second"]
-    assert log.store.unread_count(log.agent("default").id) == 1
+    assert stored(log).unread_count(log.agent("default").id) == 1
 
 
 def test_commands_and_wrong_ones_inside_a_pipe(cli: Cli, log: foldmark.Log) -> None:

@@ -13,6 +13,7 @@ from terminal import CTRL_D, Terminal
 
 import foldmark
 from foldmark.log.doctor import examine
+from stored import stored
 
 SAMPLE = Path(str(resources("foldmark") / "samples" / "notes-cli.jsonl"))
 RECEIPT = re.compile(
@@ -96,7 +97,7 @@ def test_the_numbers_of_the_operations(demo: Outcome, log: foldmark.Log) -> None
     """Each receipt names an operation, and what it says of it is what the log holds."""
     agent = log.agent("notes")
     receipts = [match for line in demo.lines if (match := RECEIPT.search(line))]
-    operations = {event.id: event.kind for event in log.store.operations(agent.id)}
+    operations = {event.id: event.kind for event in stored(log).operations(agent.id)}
     assert [operations[int(receipt[1])] for receipt in receipts] == [
         "drop",
         "mark",

@@ -144,7 +144,7 @@ class Playing:
 
     def _mail(self, agent_id: str) -> Callable[[], Awaitable[None]]:
         async def come() -> None:
-            while not self._log.store.unread_count(agent_id):
+            while not stored(self._log).unread_count(agent_id):
                 await asyncio.sleep(0.001)
 
         return come

@@ -75,7 +75,7 @@ def test_what_is_imported_is_as_if_it_was_appended_one_by_one(tmp_path: Path, tu
     stored = []
     with foldmark.open(":memory:") as log:
         agent = log.agent(import_session(log, path).name)
-        events = [event for number in range(1, agent.standing().newest) if (event := log.store.event(number))]
+        events = [event for number in range(1, agent.standing().newest) if (event := stored(log).event(number))]
         assert list(examine(log)) == []
         assert len(log.search("quartz", limit=1000)) == len(log.search("Http", limit=1000)) > 0
         stored.append([log.store._db.execute(f"{sql} ORDER BY 1").fetchall() for sql in tables])  # type: ignore[attr-defined]
