@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +26,7 @@ from pydantic_ai_played import Played, paired, recorded, run, said
 import foldmark
 from foldmark.core.errors import StoreError
 from foldmark.integrations.pydantic_ai import FoldmarkHistory
+from foldmark.stores.sqlite.snapshot import SqliteSnapshot
 from patience import LIMIT
 
 

@@ -29,6 +29,7 @@ from foldmark.core.answer import Kept, Piece, Stopped, Thought, Usage
 from foldmark.core.request import Request, ToolCall, ToolSpec
 from foldmark.log.asking import Asking
 from foldmark.runtime.supervisor import Supervisor
+from stored import stored
 
 PARENT, OTHER, HOLDER, CHILD = (f"{n}0000000-0000-4000-8000-000000000000" for n in range(1, 5))
 MODEL = "anthropic/claude-test"

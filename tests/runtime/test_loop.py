@@ -19,6 +19,7 @@ from foldmark.log.doctor import examine
 from foldmark.runtime.loop import ATTEMPTS, Shown, turn
 from patience import LIMIT
 from planning_talk import Talk
+from stored import stored
 
 Piece: TypeAlias = str | ToolCall | Exception | Callable[[], Awaitable[None] | None]
 
