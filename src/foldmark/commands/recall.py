@@ -38,7 +38,8 @@ def recall(call: Call) -> Result:
 def entries_of(agent: Agent, found: Sequence[Found]) -> list[Entry]:
     """What was found as it is listed, in the order of the ranking: where several belong together, the best counts."""
     ranks = {each.event_id: rank for rank, each in enumerate(found)}
-    runs = runs_of(agent, hits_of(agent.log, found))
+    with agent.reading() as (moment, at):
+        runs = runs_of(moment, at, hits_of(moment, found))
     entries: list[tuple[int, Entry]] = [(min(ranks[hit.event_id] for hit in run.hits), run) for run in runs]
     sessions: dict[str, list[tuple[int, Found]]] = {}
     for rank, each in enumerate(found):

@@ -12,7 +12,6 @@ from foldmark.core.ports import Hit, Snapshot
 from foldmark.core.recall import Found
 from foldmark.core.segments import END, Segment, contains
 from foldmark.core.wording import title
-from foldmark.log import Agent, Log
 from foldmark.log.planned import Planned
 from foldmark.request.standing import Standing
 
@@ -43,7 +42,7 @@ class Run(Struct, frozen=True):
     hits: tuple[Hit, ...]
 
 
-def hits_of(log: Log, found: Iterable[Found]) -> list[Hit]:
+def hits_of(moment: Snapshot, found: Iterable[Found]) -> list[Hit]:
     """Those of conversations among what was found, with what the log knows of them."""
     by_id = {each.event_id: each for each in found if each.event_id is not None}
     return [
@@ -54,13 +53,12 @@ def hits_of(log: Log, found: Iterable[Found]) -> list[Hit]:
             visible=bool(by_id[hit.event_id].visible),
             highlights=by_id[hit.event_id].highlights,
         )
-        for hit in log.store.hits(list(by_id))
+        for hit in moment.hits(list(by_id))
     ]
 
 
-def runs_of(agent: Agent, hits: Iterable[Hit]) -> list[Run]:
-    """The runs in which these hits stand as the agent sees them, that with the best hit first."""
-    at = agent.standing()
+def runs_of(moment: Snapshot, at: Standing, hits: Iterable[Hit]) -> list[Run]:
+    """The runs in which these hits stand as an agent sees them from there, that with the best hit first."""
     runs = [_run(moment, at, each) for each in grouped(moment, hits)]
     return sorted(runs, key=lambda run: (-run.hits[0].score, -run.last))
 

@@ -80,13 +80,20 @@ ANCHORS = ("config", "command", "state", "scratchpad", "summary", "system")
 """Kinds of which a `Head` holds the newest event."""
 
 
+BESIDE = ("memos", "mail", "children")
+"""What a request may have to tell of that stands beside the agent's own events: memos and mail of anybody's, forks of
+its own."""
+
+
 class Head(NamedTuple):
-    """Where an agent stands: its row, its stored segment cache with the size beside it (None if there is none), and
-    the newest event of each of `ANCHORS` that it recorded itself and nobody erased."""
+    """Where an agent stands: its row, its stored segment cache with the size beside it (None if there is none), the
+    newest event of each of `ANCHORS` that it recorded itself and nobody erased, and which of `BESIDE` there are at all.
+    """
 
     record: AgentRecord
     cache: tuple[Fold, Size] | None
     newest: Mapping[str, Event]
+    beside: frozenset[str]
 
 
 class Overview(NamedTuple):
@@ -215,8 +222,8 @@ class Snapshot(InboxView, LeasesView, MemosView, SentView, LineageView, Protocol
     def has_planned(self, agent_id: str) -> bool:
         """Whether the agent ever had a planning conversation."""
 
-    def messages(self, segments: Segments, *, newest_first: bool = False) -> Iterator[Event]:
-        """The messages inside `segments`, read as they are consumed; what is appended meanwhile does not disturb."""
+    def messages(self, segments: Segments, *, newest_first: bool = False, expected: int = 8) -> Iterator[Event]:
+        """The messages inside `segments`, read as they are consumed: first about as many as are `expected` to be."""
 
     def newest(self, kind: str, segments: Segments) -> Event | None:
         """The newest event of a kind inside `segments`; none that was erased. The kinds are `state`, `scratchpad`,
@@ -235,7 +242,7 @@ class Snapshot(InboxView, LeasesView, MemosView, SentView, LineageView, Protocol
     def weight(self, segments: Segments) -> int:
         """The bytes that the messages inside `segments` weigh (`core.weight`), from stored sums."""
 
-    def weights(self, segments: Segments) -> Iterator[tuple[int, int]]:
+    def weights(self, segments: Segments, *, expected: int = 256) -> Iterator[tuple[int, int]]:
         """The id and the weight of every message inside `segments`, newest first, read as they are consumed."""
 
     def bounds(self, segments: Segments) -> Segments:

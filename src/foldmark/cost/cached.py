@@ -13,6 +13,7 @@ from foldmark.core.codec import stored_time
 from foldmark.core.events import ANSWER_KINDS, BESIDE_KINDS
 from foldmark.core.lifetime import LIFETIMES
 from foldmark.core.missed import Answered, Between, Missed, missed
+from foldmark.core.ports import Snapshot
 from foldmark.core.replay import recorded
 from foldmark.core.segments import END, Segment
 from foldmark.core.sent import SentRequest
@@ -61,21 +62,23 @@ class Cached(Struct, frozen=True):
 
 def cached(agent: "Agent", sent_id: int) -> Cached | None:
     """What the cache had of one request of the agent; None if what it cost is not known."""
-    found = agent.log.store.newest_sent(agent.id, BEFORE + 1, sent_id)
-    event = found[0].event if found else 0
-    following = agent.log.store.message_after(agent.id, event)
-    while following is not None and following.kind in ANSWER_KINDS:
-        event = following.id
-        following = agent.log.store.message_after(agent.id, event)
-    end = until_next(moment, agent.standing(), [(agent.id, event)])[0].last
-    return _cached(agent, found, end, complete=len(found) <= BEFORE).get(sent_id)
+    with agent.reading() as (moment, at):
+        found = moment.newest_sent(agent.id, BEFORE + 1, sent_id)
+        event = found[0].event if found else 0
+        following = moment.message_after(agent.id, event)
+        while following is not None and following.kind in ANSWER_KINDS:
+            event = following.id
+            following = moment.message_after(agent.id, event)
+        end = until_next(moment, at, [(agent.id, event)])[0].last
+        return _cached(moment, agent, found, end, complete=len(found) <= BEFORE).get(sent_id)
 
 
 def newest_cached(agent: "Agent", limit: int) -> tuple[list[SentRequest], dict[int, Cached]]:
     """The agent's newest requests, newest first, at most `limit`; and by their ids what the cache had of those of which
     the cost is known."""
-    found = agent.log.store.newest_sent(agent.id, limit + BEFORE)
-    return found[:limit], _cached(agent, found, END, complete=len(found) < limit + BEFORE)
+    with agent.log.store.read() as moment:
+        found = moment.newest_sent(agent.id, limit + BEFORE)
+        return found[:limit], _cached(moment, agent, found, END, complete=len(found) < limit + BEFORE)
 
 
 class Newest(NamedTuple):
@@ -107,15 +110,17 @@ def newest_turn(agent: "Agent", most: int = 50) -> Newest | None:
     return Newest(f"{told} Request {worst.id} missed {why.tokens:,}: {reasons}.{others}", why.tokens)
 
 
-def _cached(agent: "Agent", sent: Sequence[SentRequest], until: int, *, complete: bool) -> dict[int, Cached]:
+def _cached(
+    moment: Snapshot, agent: "Agent", sent: Sequence[SentRequest], until: int, *, complete: bool
+) -> dict[int, Cached]:
     """What the cache had of these requests, newest first; `complete` says that the agent sent none before them. What
     they cost was recorded up to event `until`."""
     answers = [each for each in reversed(sent) if each.makings.purpose == "answer"]
     if not answers:
         return {}
     found: dict[int, Cached] = {}
-    usages = _usages(agent, answers, until)
-    changes = _operations(agent, answers[0].event, answers[-1].event)
+    usages = _usages(moment, agent.id, answers, until)
+    changes = _operations(moment, agent.id, answers[0].event, answers[-1].event)
     before: Answered | None = None
     for each in answers:
         if each.id not in usages:
@@ -127,7 +132,7 @@ def _cached(agent: "Agent", sent: Sequence[SentRequest], until: int, *, complete
             first = before.sent if before is not None else each
             between = Between(
                 [change for change in changes if first.event < change[0] <= each.event],
-                partial(_settings, agent, first, each),
+                partial(_settings, moment, first, each),
                 partial(_begins, agent, first, each),
             )
             result = missed(before, now, between, rules, max(rules.lifetime, LIFETIMES[first.makings.cache_ttl]))
@@ -136,16 +141,16 @@ def _cached(agent: "Agent", sent: Sequence[SentRequest], until: int, *, complete
     return found
 
 
-def _usages(agent: "Agent", answers: Sequence[SentRequest], until: int) -> dict[int, Usage]:
+def _usages(moment: Snapshot, agent_id: str, answers: Sequence[SentRequest], until: int) -> dict[int, Usage]:
     """What these requests, oldest first, cost by their ids. What one cost is recorded beside what it was estimated at,
     before the next one is sent."""
     found: dict[int, Usage] = {}
     left = list(answers)
-    for event_id in agent.log.store.of_kind("usage", (Segment(agent.id, answers[0].event + 1, until),)):
+    for event_id in moment.of_kind("usage", (Segment(agent_id, answers[0].event + 1, until),)):
         sent = None
         while left and left[0].event < event_id:
             sent = left.pop(0)
-        event = agent.log.store.event(event_id)
+        event = moment.event(event_id)
         data = (event.data or {}) if event is not None else {}
         usage = usage_of(data)
         if sent is None or event is None or usage is None or sent.turn not in (None, event.turn_id):
@@ -161,9 +166,9 @@ def _rules(agent: "Agent", sent: SentRequest) -> Rules | None:
     return rules_of(agent.log.model_named(f"{sent.provider}/{sent.model}"))
 
 
-def _settings(agent: "Agent", before: SentRequest, now: SentRequest) -> list[str]:
+def _settings(moment: Snapshot, before: SentRequest, now: SentRequest) -> list[str]:
     """The settings with another value; not those that one version of Foldmark has and another has not."""
-    texts = (agent.log.store.kept_text(each.makings.hashes["config"]) for each in (before, now))
+    texts = (moment.kept_text(each.makings.hashes["config"]) for each in (before, now))
     was, then = map(msgspec.json.decode, texts)
     return sorted(
         key for key in was.keys() & then.keys() - {"calibration", "model", "cache_ttl"} if was[key] != then[key]
@@ -179,8 +184,8 @@ def _begins(agent: "Agent", before: SentRequest, now: SentRequest) -> bool | Non
     return shared(first.request.dialect, first.request.body, second.request.body) >= SAME
 
 
-def _operations(agent: "Agent", after: int, until: int) -> list[tuple[int, str]]:
+def _operations(moment: Snapshot, agent_id: str, after: int, until: int) -> list[tuple[int, str]]:
     """The agent's operations between two events that change what is sent."""
-    done = agent.log.store.operations(agent.id, after=after, until=until)
+    done = moment.operations(agent_id, after=after, until=until)
     shaping = recorded(event for event in done if event.kind not in BESIDE_KINDS)
     return [(event, words(operation)) for event, operation in shaping]

@@ -19,13 +19,13 @@ from foldmark.core.request import ANSWER, PLAIN, ToolSpec
 from foldmark.cost.history import (
     Asked,
     Item,
-    Moment,
     Pieces,
+    Visible,
     asked,
     begins_answer,
     groups_of,
-    moments,
     own_messages,
+    visible,
 )
 from foldmark.cost.others import Cleared, Trimmed, Whole
 from foldmark.cost.policies import Eager, Sender, Steady
@@ -131,18 +131,20 @@ class Replayed(Struct, frozen=True):
 
 def answered(agent: Agent, provider: str, model: str) -> int:
     """The tokens of all that the model answered, thinking excepted: the text and the calls that are recorded."""
-    answers = (event for event in own_messages(agent) if event.kind in ANSWER_KINDS)
-    return sum(count(provider, model, event.content.encode()) for event in answers)
+    with agent.reading() as (moment, at):
+        answers = (event for event in own_messages(moment, at) if event.kind in ANSWER_KINDS)
+        return sum(count(provider, model, event.content.encode()) for event in answers)
 
 
 def thought_about(agent: Agent) -> frozenset[int]:
     """The answers for which thinking is recorded, each by the event that it begins with."""
     found, answer = set[int](), 0
     before: Event | None = None
-    for event in own_messages(agent):
-        answer, before = event.id if begins_answer(before, event) else answer, event
-        if event.kind in ANSWER_KINDS and any(map(is_thought, (event.data or {}).get("blocks") or ())):
-            found.add(answer)
+    with agent.reading() as (moment, at):
+        for event in own_messages(moment, at):
+            answer, before = event.id if begins_answer(before, event) else answer, event
+            if event.kind in ANSWER_KINDS and any(map(is_thought, (event.data or {}).get("blocks") or ())):
+                found.add(answer)
     return frozenset(found)
 
 
@@ -185,29 +187,30 @@ def replay(
     `progress` is told of requests made, out of all. Raises CommandError for an unknown provider, StoreError.
     """
     name = "gemini" if provider == "google" else provider
-    config, wire = agent.standing().config, wire_of(name, agent.log.given.dialects)
-    asks = options(wire, model, config, PLAIN.output, ANSWER)
-    target = Target(name, wire, model, tuple(on_the_wire(tools).values()), asks)
-    known: dict[Any, Item] = {}
-    found = asked(agent)
-    every = {each.answer for each in found}
-    thought = thought_about(agent) & every or every
-    ledgers, hour = [], False
-    for policy in policies:
-        sender = SENDERS[policy.kind](Pieces(target, policy.applied(config), known), limit)
-        if isinstance(sender, Steady):
-            sender.ends = policy.ends
-        if isinstance(sender, Trimmed):
-            sender.fit(policy.budget, groups_of(own_messages(agent)))
-        ledgers.append(_Ledger(policy, sender, Cache(rules, BYTES_PER_TOKEN.get(provider, 4.0))))
-    for number, (each, now) in enumerate(moments(agent, found, wire.reads)):
-        if rules is not None and (now.opened or not now.plain):
-            opener = now.spans[-1].unit.events[0] if now.spans else None
-            hour = kept_for(moment, now.at, config, name, wire, opener) == "1h"
-        for place, ledger in enumerate(ledgers):
-            ledger.add(each, now, each.moment if pauses else float(number), thought, hour=hour)
-            if progress:
-                progress(number * len(ledgers) + place + 1, len(found) * len(ledgers))
+    with agent.reading() as (moment, at):
+        config, wire = at.config, wire_of(name, at.given.dialects)
+        asks = options(wire, model, config, PLAIN.output, ANSWER)
+        target = Target(name, wire, model, tuple(on_the_wire(tools).values()), asks)
+        known: dict[Any, Item] = {}
+        found = asked(moment, agent)
+        every = {each.answer for each in found}
+        thought = thought_about(agent) & every or every
+        ledgers, hour = [], False
+        for policy in policies:
+            sender = SENDERS[policy.kind](moment, Pieces(target, policy.applied(config), known), limit)
+            if isinstance(sender, Steady):
+                sender.ends = policy.ends
+            if isinstance(sender, Trimmed):
+                sender.fit(policy.budget, groups_of(own_messages(moment, at)))
+            ledgers.append(_Ledger(policy, sender, Cache(rules, BYTES_PER_TOKEN.get(provider, 4.0))))
+        for number, (each, now) in enumerate(visible(moment, at, found, wire.reads)):
+            if rules is not None and (now.opened or not now.plain):
+                opener = now.spans[-1].unit.events[0] if now.spans else None
+                hour = kept_for(moment, now.at, config, name, wire, opener) == "1h"
+            for place, ledger in enumerate(ledgers):
+                ledger.add(each, now, each.when if pauses else float(number), thought, hour=hour)
+                if progress:
+                    progress(number * len(ledgers) + place + 1, len(found) * len(ledgers))
     return [ledger.closed() for ledger in ledgers]
 
 
@@ -227,8 +230,8 @@ class _Ledger:
         self._billed: list[Bill] = []
         self._rewritten = self._moves = 0
 
-    def add(self, asked: Asked, now: Moment, at: float, thought: Collection[int], *, hour: bool) -> None:
-        """Count the request at a moment; `at` is when it is sent, in seconds; `hour` whether it is kept so long."""
+    def add(self, asked: Asked, now: Visible, at: float, thought: Collection[int], *, hour: bool) -> None:
+        """Count one request; `at` is when it is sent, in seconds; `hour` whether it is kept so long."""
         items = self._sender.request(now)
         same = _same(self._items, items)
         self._moves += bool(self._items) and _oldest(self._items) != _oldest(items)

@@ -1,5 +1,5 @@
-"""A recorded conversation as the simulator reads it: the moments at which a model was asked, and pieces of requests,
-each made once for all requests that hold it [SPEC 5.3]. Nothing is written."""
+"""A recorded conversation as the simulator reads it: when its model was asked and what was visible, and pieces of
+requests, each made once for all requests that hold it [SPEC 5.3]. Nothing is written."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,39 +36,41 @@ CLEARED = "[Old tool result content cleared]"
 
 
 class Asked(NamedTuple):
-    """A moment at which the model was asked: where the agent stood, when (seconds), the turn, and the event with which
-    its answer begins."""
+    """The model was asked once: where the agent stood, when (seconds), the turn, and the event with which its answer
+    begins."""
 
     at: Standing
-    moment: float
+    when: float
     turn: int | None
     answer: int
 
 
-def asked(agent: Agent) -> list[Asked]:
-    """Every moment of the agent's own history at which its model was asked: before each answer, and in a turn that
-    calls tools before each of its steps.
+def asked(moment: Snapshot, agent: Agent) -> list[Asked]:
+    """Each time that the agent's own model was asked: before each answer, and in a turn that calls tools before each
+    of its steps.
 
     What is no longer visible counts: it was asked. But turns that were dropped behind the last message are left out
     from the beginning: they are the abandoned branches of an imported session. Time never runs backwards here,
     whatever the records say. Raises StoreError.
     """
-    gone = _dropped_at_the_end(agent)
-    earliest = max(1, agent.standing().record.fork_event)
+    at = agent.standing_in(moment)
+    gone = _dropped_at_the_end(moment, at)
+    earliest = max(1, at.record.fork_event)
     found: list[Asked] = []
-    moment = 0.0
+    when = 0.0
     before: Event | None = None
-    for event in own_messages(agent):
+    for event in own_messages(moment, at):
         if begins_answer(before, event) and event.id > earliest:
-            found.append(Asked(_without(moment, agent.stood(event.id - 1), gone), moment, event.turn_id, event.id))
-        moment, before = max(moment, stored_time(event.created_at).timestamp()), event
+            found.append(
+                Asked(_without(moment, agent.stood(moment, event.id - 1), gone), when, event.turn_id, event.id)
+            )
+        when, before = max(when, stored_time(event.created_at).timestamp()), event
     return found
 
 
-def own_messages(agent: Agent) -> Iterator[Event]:
+def own_messages(moment: Snapshot, at: Standing) -> Iterator[Event]:
     """The agent's own messages, without turns that were dropped behind the last one."""
-    now = agent.standing()
-    return moment.messages(subtract((Segment(agent.id, 1, now.newest),), _dropped_at_the_end(agent)))
+    return moment.messages(subtract((Segment(at.record.id, 1, at.newest),), _dropped_at_the_end(moment, at)))
 
 
 class Group(Struct, eq=False):
@@ -89,11 +91,11 @@ class Span(NamedTuple):
     upto: int
 
 
-class Moment(Struct):
+class Visible(Struct):
     """What is visible when the model is asked, in the order of the log: messages, groups and turns.
 
-    The first `old` groups are those of the moment before; `plain` says that nothing but messages came since, `opened`
-    that a turn was opened. It is one object that goes on, so that a moment costs what is new.
+    The first `old` groups are those of the request before; `plain` says that nothing but messages came since, `opened`
+    that a turn was opened. It is one object that goes on, so that a request costs what is new.
     """
 
     at: Standing
@@ -141,11 +143,11 @@ class Moment(Struct):
         return self._spans
 
 
-def moments(agent: Agent, found: Sequence[Asked], reader: str) -> Iterator[tuple[Asked, Moment]]:
-    """What was visible at each of these moments, for a provider that reads summaries as `reader`."""
+def visible(moment: Snapshot, at: Standing, found: Sequence[Asked], reader: str) -> Iterator[tuple[Asked, Visible]]:
+    """What was visible each time that the model was asked, for a provider that reads summaries as `reader`."""
     if not found:
         return
-    now, others, newest = Moment(found[0].at), _others(agent), 0
+    now, others, newest = Visible(found[0].at), _others(moment, at), 0
     for each in found:
         at = read_by(moment, each.at, read_as(reader))
         goes_on = bool(newest) and at.fold.segments == now.at.fold.segments
@@ -319,10 +321,9 @@ _ANSWERED = (*_ASKED, Said("assistant", "."))
 """What stands in front of a piece that is measured, so that it adds what it adds to a whole request."""
 
 
-def _others(agent: Agent) -> list[int]:
+def _others(moment: Snapshot, at: Standing) -> list[int]:
     """The events of the agent's own that shape requests and are no messages of a turn, in order."""
-    now = agent.standing()
-    own = (Segment(agent.id, 1, now.newest),)
+    own = (Segment(at.record.id, 1, at.newest),)
     return sorted(each for kind in SHAPING for each in moment.of_kind(kind, own))
 
 
@@ -332,10 +333,10 @@ def begins_answer(before: Event | None, event: Event) -> bool:
     return event.kind in ANSWER_KINDS and not goes_on
 
 
-def _dropped_at_the_end(agent: Agent) -> Segments:
-    now = agent.standing()
-    newest = next(moment.messages((Segment(agent.id, 1, now.newest),), newest_first=True), None)
-    last = recorded(moment.operations(agent.id, after=newest.id if newest else 0))
+def _dropped_at_the_end(moment: Snapshot, at: Standing) -> Segments:
+    own = at.record.id
+    newest = next(moment.messages((Segment(own, 1, at.newest),), newest_first=True), None)
+    last = recorded(moment.operations(own, after=newest.id if newest else 0))
     restored = {operation.target for _, operation in last if isinstance(operation, Restore)}
     drops = [each for id, each in last if isinstance(each, Drop) and id not in restored]
     return tuple(segment for drop in drops for segment in drop.ranges)

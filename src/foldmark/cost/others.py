@@ -4,8 +4,9 @@ whole history of which the provider clears tool results."""
 from collections.abc import Sequence
 from itertools import islice
 
+from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END
-from foldmark.cost.history import Group, Item, Moment, Pieces
+from foldmark.cost.history import Group, Item, Pieces, Visible
 from foldmark.cost.policies import Steady
 
 TRIGGER, KEEP = 100_000, 3
@@ -25,7 +26,7 @@ class Trimmed(Whole):
 
     most = END
 
-    def items(self, now: Moment) -> list[Item]:
+    def items(self, now: Visible) -> list[Item]:
         found, count, at = super().items(now), 0, len(now.groups)
         while at and (not count or count + len(now.groups[at - 1].events) <= self.most):
             at -= 1
@@ -50,13 +51,13 @@ class Trimmed(Whole):
 class Cleared(Whole):
     """The whole history, of which the provider itself clears tool results but the newest [SPEC 5.7]."""
 
-    def __init__(self, pieces: Pieces, limit: int | None = None) -> None:
-        super().__init__(pieces, limit)
+    def __init__(self, moment: Snapshot, pieces: Pieces, limit: int | None = None) -> None:
+        super().__init__(moment, pieces, limit)
         self._whole: list[Item] = []
         self._read = self._bytes = 0
         self._cleared: list[Item] = []
 
-    def items(self, now: Moment) -> list[Item]:
+    def items(self, now: Visible) -> list[Item]:
         found = super().items(now)
         if found is not self._whole:
             self._whole, self._cleared, self._read, self._bytes = found, [], 0, 0
@@ -70,7 +71,7 @@ class Cleared(Whole):
             cleared.append(self._without(found[len(cleared)], now, keep))
         return [*cleared, *(self._without(item, now, keep) for item in found[len(cleared) :])]
 
-    def _without(self, item: Item, now: Moment, keep: set[int]) -> Item:
+    def _without(self, item: Item, now: Visible, keep: set[int]) -> Item:
         gone = sum(each not in keep for each in _results(item))
         return self.pieces.cleared(item.group, now.at.fold.evicted, gone) if item.group and gone else item
 

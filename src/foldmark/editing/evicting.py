@@ -109,14 +109,15 @@ class SentResult(Struct, frozen=True):
 
 def sent_results(agent: "Agent") -> list[SentResult]:
     """The tool results of the next request whose eviction would save something, in order. Cost follows the window."""
-    store, found = agent.log.store, []
-    for part in agent.request().manifest.parts:
-        if part.kind == "tool_result" and part.event is not None:
-            result = store.event(part.event)
-            call = store.event(result.answers) if result is not None and result.answers is not None else None
-            if result is not None and call is not None:
-                saved = count_tokens(part.text, None) - count_tokens(placeholder(result, result.id), None)
-                found.append((call, result, 0 if part.how == "evicted" else saved))
+    found = []
+    with agent.log.store.read() as moment:
+        for part in agent.request().manifest.parts:
+            if part.kind == "tool_result" and part.event is not None:
+                result = moment.event(part.event)
+                call = moment.event(result.answers) if result is not None and result.answers is not None else None
+                if result is not None and call is not None:
+                    saved = count_tokens(part.text, None) - count_tokens(placeholder(result, result.id), None)
+                    found.append((call, result, 0 if part.how == "evicted" else saved))
     stale = {each.result: each for each in superseded((call, result) for call, result, _ in found)}
     return [SentResult(result, call, saved, stale.get(result.id)) for call, result, saved in found if saved > 0]
 
@@ -125,7 +126,7 @@ def evict(
     agent: "Agent", wanted: Iterable[int | tuple[int, int]], *, actor: str = "human", reason: str | None = None
 ) -> Result:
     """Record the eviction of these results; the result says what it took out of requests. Raises as `eviction`."""
-    receipt = agent.operate(lambda at: eviction(moment, at, wanted), actor=actor, reason=reason)
+    receipt = agent.operate(lambda moment, at: eviction(moment, at, wanted), actor=actor, reason=reason)
     operation = receipt.operation
     assert isinstance(operation, Evict)
     named = results_named(operation.results)

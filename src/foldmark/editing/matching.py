@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from foldmark.core.events import Event
 from foldmark.core.matching import Candidate, candidate, parse_ids, request_text
-from foldmark.core.ports import Progress, Store
+from foldmark.core.ports import Progress, Snapshot, Store
 from foldmark.core.pressure import chunk_count, chunks
 from foldmark.core.segments import Segment, Segments, intersect
 from foldmark.log.likeness import likeness
@@ -18,27 +18,42 @@ if TYPE_CHECKING:
     from foldmark.log.log import Agent
 
 
+PAGE = 200
+"""Messages whose texts are read at a time."""
+
+
 class Candidates:
     """The messages that a filter may name: all inside `segments` but the system's; texts are read as needed."""
 
-    def __init__(self, store: Store, segments: Segments) -> None:
-        self._store, self._segments = store, segments
-        self.rows: list[Candidate] = [candidate(message) for message in self]
-
-    def __iter__(self) -> Iterator[Event]:
-        return (message for message in self._store.messages(self._segments) if message.kind != "system")
+    def __init__(self, moment: Snapshot, segments: Segments) -> None:
+        self._segments = segments
+        self.rows = [candidate(message) for message in moment.messages(segments) if message.kind != "system"]
 
     def among(self, ids: Collection[int]) -> list[Candidate]:
         """Those with these ids, in the order of the log."""
         return [row for row in self.rows if row.id in ids]
 
-    def read(self, ids: Sequence[int]) -> Iterator[Event]:
+    def read(self, moment: Snapshot, ids: Sequence[int]) -> Iterator[Event]:
         """Read the messages with these ids, in the order of the log, as they are consumed."""
         wanted = frozenset(ids)
         agents = sorted({segment.agent for segment in self._segments})
         near = [Segment(agent, min(wanted), max(wanted)) for agent in agents] if wanted else []
         inside = intersect(self._segments, near)
-        return (message for message in self._store.messages(inside) if message.id in wanted)
+        return (message for message in moment.messages(inside) if message.id in wanted)
+
+
+class _Texts:
+    """The candidates with their texts, `PAGE` of them at a time: what is made of them does not hold up the store."""
+
+    def __init__(self, store: Store, among: Candidates) -> None:
+        self._store, self._among = store, among
+
+    def __iter__(self) -> Iterator[Event]:
+        rows = self._among.rows
+        for begin in range(0, len(rows), PAGE):
+            with self._store.read() as moment:
+                page = list(self._among.read(moment, [row.id for row in rows[begin : begin + PAGE]]))
+            yield from page
 
 
 def matched(
@@ -59,8 +74,9 @@ def matched(
     """
     at = agent.standing()
     if local or at.config.provider == "offline":
+        texts = _Texts(agent.log.store, among)
         # To embed nothing costs nothing: without vectors no model is loaded.
-        found_here = list(match(criteria, among, alike=lambda text: likeness(text, "auto", [agent.log])[0]))
+        found_here = list(match(criteria, texts, alike=lambda text: likeness(text, "auto", [agent.log])[0]))
         if progress is not None:
             progress(1, 1)
         return found_here
@@ -71,7 +87,9 @@ def matched(
     found: set[int] = set()
     for done, part in enumerate(plan, 1):
         ids = [row.id for place in part for row in turns[place]]
-        answer = ask(agent, request_text(criteria, mode), "match", quoted=list(among.read(ids)))
+        with agent.log.store.read() as moment:
+            quoted = list(among.read(moment, ids))
+        answer = ask(agent, request_text(criteria, mode), "match", quoted=quoted)
         found.update(parse_ids(answer, ids))
         if progress is not None:
             progress(done, len(plan))

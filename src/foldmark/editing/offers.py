@@ -5,6 +5,7 @@ person's `yes`, `no`, `all but 2` and `only 1 3` are understood and carried out 
 """
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, to_builtins
@@ -117,8 +118,8 @@ def open_offer(moment: Snapshot, at: Standing) -> Offer | None:
 
 def standing_offer(agent: "Agent") -> Result:
     """What a person is shown at the end of a turn of a planning conversation, whatever the model has said."""
-    at = agent.standing()
-    found, open_one = open_offer(moment, at), _open(moment, at)
+    with agent.reading() as (moment, at):
+        found, open_one = open_offer(moment, at), _open(moment, at)
     if found is not None:
         return _priced(agent, found)
     if open_one.preview is not None and not open_one.preview.ids:
@@ -130,12 +131,14 @@ def _priced(agent: "Agent", found: Offer) -> Result:
     """An offer with what carrying it out would cost."""
     from foldmark.editing.preview import preview as outcome  # it needs agents
 
-    at = agent.standing()
-    span = _span(at, _open(moment, at))
+    with agent.reading() as (moment, at):
+        span = _span(at, _open(moment, at))
     price = outcome(
         agent,
-        lambda at: decide.filter(moment, at, found.mode, found.ids, span, found.criteria),
-        instead=lambda at: decide.filter(moment, at, "forget", (), span, None),  # a no takes the planning out as well
+        lambda moment, at: decide.filter(moment, at, found.mode, found.ids, span, found.criteria),
+        instead=lambda moment, at: decide.filter(
+            moment, at, "forget", (), span, None
+        ),  # a no takes the planning out as well
     )
     return Result(found.shown(price.price()), None, {"next": price.next.data()}, effect=found)
 
@@ -160,7 +163,9 @@ def described(moment: Snapshot, at: Standing, preview: Preview, ids: Collection[
         preview.mode,
         preview.criteria,
         tuple(event.id for event in found),
-        tuple(each for near, rows in parts for each in ranges(rows, [row.id for row in rows], near.read)),
+        tuple(
+            each for near, rows in parts for each in ranges(rows, [row.id for row in rows], partial(near.read, moment))
+        ),
         Size(len(found), sum(event.tokens for event in found)),
         tuple(along),
         sum(tokens),
@@ -187,13 +192,14 @@ def look(agent: "Agent", criteria: str | None, asking: Asking, *, actor: str, lo
     The agent's model judges; with `local`, words do. Raises CommandError if no planning conversation is open, and as
     `matched`.
     """
-    open_one = _open(moment, agent.standing())
+    with agent.reading() as (moment, at):
+        open_one = _open(moment, at)
+        candidates = Candidates(moment, subtract(at.visible, talk(moment, at)))
     criteria = criteria or open_one.criteria
-    at = agent.standing()
-    candidates = Candidates(moment, subtract(at.visible, talk(moment, at)))
     ids = matched(agent, criteria, open_one.mode, candidates, asking.progress, local=local)
     wanted = frozenset(ids)
-    parts = ranges(candidates.rows, ids, candidates.read)
+    with agent.log.store.read() as moment:
+        parts = ranges(candidates.rows, ids, partial(candidates.read, moment))
     data = previewed(open_one, criteria, ids, [part.count for part in parts])
     offer_id = agent.record("command", "preview", data=data, actor=actor)
     return Found(offer_id, candidates, candidates.among(wanted), parts)
@@ -215,13 +221,14 @@ def preview(agent: "Agent", asking: Asking = NOBODY) -> Result:
     except (FoldmarkError, KeyboardInterrupt):
         _give_up(agent)
         raise
-    open_one = _open(moment, agent.standing())
+    with agent.reading() as (moment, at):
+        open_one = _open(moment, at)
     data = {"planning": open_one.first, "mode": open_one.mode, "criteria": open_one.criteria}
     if not found.matches:
         _give_up(agent)
         return Result("\n".join([nothing(open_one.criteria), *([told] if told else [])]), None, {**data, "offer": None})
-    with agent.batch():
-        offered_now = open_offer(moment, agent.standing())
+    with agent.batch() as moment:
+        offered_now = open_offer(moment, agent.standing_in(moment))
         assert offered_now is not None
         # The model sees it if the talk goes on in a chat.
         agent.append("user", f"[Foldmark: this is what was offered.]\n{offered_now.shown(())}", actor="system")
@@ -251,18 +258,20 @@ def answered(agent: "Agent", text: str) -> Result | None:
 
     Raises CommandError for ranges that were not offered.
     """
-    preview = offer(moment, agent.standing())
+    with agent.reading() as (moment, at):
+        preview = offer(moment, at)
     if preview is None:
         return None
     numbers = chosen(text, len(preview.parts))
     if numbers is None and not is_yes(text) and not is_no(text):
         return None
-    with agent.batch():
+    with agent.batch() as moment:
         agent.end_turn(interrupted=True)
         agent.append("user", text)
         if numbers is None and is_no(text):
-            span = _span(agent.standing(), _open(moment, agent.standing()))
-            done = _cancelled(agent, lambda at: decide.filter(moment, at, "forget", (), span, None), "human")
+            at = agent.standing_in(moment)
+            span = _span(at, _open(moment, at))
+            done = _cancelled(agent, lambda moment, at: decide.filter(moment, at, "forget", (), span, None), "human")
         else:
             done = _applied(agent, preview, _ids(preview, numbers), "human")
         agent.end_turn()
@@ -274,8 +283,8 @@ def agree(agent: "Agent", offer_id: int, choice: str | None = None) -> Result:
 
     Raises CommandError if it is not open, or for another choice.
     """
-    with agent.batch():
-        preview = _offered(moment, agent.standing(), offer_id)
+    with agent.batch() as moment:
+        preview = _offered(moment, agent.standing_in(moment), offer_id)
         agent.end_turn(interrupted=True)
         numbers = chosen(choice, len(preview.parts)) if choice is not None else None
         if choice is not None and numbers is None and not is_yes(choice):
@@ -285,31 +294,33 @@ def agree(agent: "Agent", offer_id: int, choice: str | None = None) -> Result:
 
 def cancel(agent: "Agent", *, actor: str = "human", reason: str | None = None) -> Result:
     """End the open planning conversation; nothing is forgotten. Raises CommandError if none is open."""
-    at = agent.standing()
-    open_one, past = _open(moment, at), passed(moment, at)
-    if past is None:
-        return _cancelled(
-            agent, lambda at: decide.filter(moment, at, "forget", (), _span(at, open_one), None), actor, reason
-        )
-    return _cancelled(
-        agent, lambda at: decide.ended_before(moment, at, *past), actor, reason
-    )  # what was said past it stays
+
+    def decided(moment: Snapshot, at: Standing) -> Filter:
+        open_one, past = _open(moment, at), passed(moment, at)
+        if past is not None:  # what was said past it stays
+            return decide.ended_before(moment, at, *past)
+        return decide.filter(moment, at, "forget", (), _span(at, open_one), None)
+
+    return _cancelled(agent, decided, actor, reason)
 
 
-def _cancelled(agent: "Agent", decision: Callable[[Standing], Filter], actor: str, reason: str | None = None) -> Result:
+def _cancelled(
+    agent: "Agent", decision: Callable[[Snapshot, Standing], Filter], actor: str, reason: str | None = None
+) -> Result:
     receipt = agent.operate(decision, actor=actor, reason=reason)
     return _result(receipt, "Cancelled. Nothing was forgotten; the planning conversation left the context.")
 
 
 def applied(agent: "Agent", ids: Collection[int], *, actor: str) -> Receipt:
     """Record the filter that the open planning conversation led to, for ids of its preview. The talk leaves with it."""
-    at = agent.standing()
-    open_one = _open(moment, at)
-    preview = open_one.preview
-    assert preview is not None
-    return agent.operate(
-        lambda at: decide.filter(moment, at, preview.mode, ids, _span(at, open_one), preview.criteria), actor=actor
-    )
+
+    def decided(moment: Snapshot, at: Standing) -> Filter:
+        open_one = _open(moment, at)
+        preview = open_one.preview
+        assert preview is not None
+        return decide.filter(moment, at, preview.mode, ids, _span(at, open_one), preview.criteria)
+
+    return agent.operate(decided, actor=actor)
 
 
 def _applied(agent: "Agent", preview: Preview, ids: Sequence[int], actor: str) -> Result:

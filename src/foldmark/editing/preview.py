@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from foldmark.core.caching import Bill, shared
 from foldmark.core.codec import operation_kind
 from foldmark.core.events import Operation
+from foldmark.core.ports import Snapshot
 from foldmark.core.request import Request
 from foldmark.core.wording import count
 from foldmark.cost.cost import rules_of, tariff_of
@@ -90,7 +91,7 @@ class Preview(Struct, frozen=True):
         return {**own, **self.outcome.data(), "next": self.next.data()}
 
 
-Decision = Callable[[Standing], Operation]
+Decision = Callable[[Snapshot, Standing], Operation]
 
 
 def preview(agent: Agent, decision: Decision, actor: str = "human", *, instead: Decision | None = None) -> Preview:
@@ -98,12 +99,12 @@ def preview(agent: Agent, decision: Decision, actor: str = "human", *, instead: 
 
     The next request is compared with the one now, or with the one after the operation that is made `instead`.
     """
-    at = agent.standing()
-    outcome = agent.outcome(at, decision(at), at.newest + 1)
-    other = agent.outcome(at, instead(at), at.newest + 1) if instead else None
-    without = agent.request() if other is None else agent.request(at=_there(at, other))
-    known = agent.log.model_named(at.config.model)
-    return Preview(outcome, actor, priced(without, agent.request(at=_there(at, outcome)), known))
+    with agent.reading() as (moment, at):
+        outcome = agent.outcome(moment, at, decision(moment, at), at.newest + 1)
+        other = agent.outcome(moment, at, instead(moment, at), at.newest + 1) if instead else None
+        without = agent.request() if other is None else agent.request(at=_there(at, other))
+        request = agent.request(at=_there(at, outcome))
+    return Preview(outcome, actor, priced(without, request, agent.log.model_named(at.config.model)))
 
 
 def _there(at: Standing, outcome: Outcome) -> Standing:

@@ -7,7 +7,7 @@ from msgspec import Struct
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.inbox import Mail, mail_head
-from foldmark.core.ports import Size
+from foldmark.core.ports import Size, Snapshot
 from foldmark.log.log import Agent
 from foldmark.request.planning import not_while_planning
 
@@ -32,16 +32,16 @@ class Delivery(Struct, frozen=True):
 
 def send(sender: Agent, recipient: Agent, text: str, actor: str) -> int:
     """Store mail and return its id. Raises CommandError: to oneself, to or from an agent that is dead, empty."""
-    store, content = sender.log.store, sender.log.secrets.hidden(well_formed(text))
+    content = sender.log.secrets.hidden(well_formed(text))
     if recipient == sender:
         raise CommandError("an agent does not send mail to itself; `/note TEXT` adds to this context")
     if not content.strip():
         raise CommandError("there is nothing to send: the message is empty")
-    with store.writing():
+    with sender.log.store.write() as transaction:
         for agent in (recipient, sender):
-            if (end := store.end(agent.id)) is not None:
+            if (end := transaction.end(agent.id)) is not None:
                 raise CommandError(f"{end.told}; nothing was sent")
-        mail_id = store.send(sender.id, recipient.id, content, actor, sender.log.clock())
+        mail_id = transaction.send(sender.id, recipient.id, content, actor, sender.log.clock())
     sender.log.tell("mail", recipient.id)
     return mail_id
 
@@ -52,28 +52,31 @@ def deliver(agent: Agent) -> Delivery | None:
     Marking it read and appending the message are one transaction. It joins the open turn; without one it is a turn of
     its own. Raises CommandError if the agent is dead, ConflictError.
     """
-    store = agent.log.store
-    if (end := store.end(agent.id)) is not None:
-        raise CommandError(f"{end.told}; it gets no mail any more")
-    if not store.unread_count(agent.id):
-        return None
-    not_while_planning(moment, agent.standing(), "the mail would leave the context with it; it waits")
-    with agent.batch():
-        mail = tuple(store.unread(agent.id))
+    with agent.reading() as (moment, at):
+        _check_alive(moment, agent)
+        if not moment.unread_count(agent.id):
+            return None
+        not_while_planning(moment, at, "the mail would leave the context with it; it waits")
+    with agent.batch() as transaction:
+        mail = tuple(transaction.unread(agent.id))
         if not mail:
             return None
         # It may have been killed just now; what keeps a dead agent's turn closable would let this pass.
-        if (end := store.end(agent.id)) is not None:
-            raise CommandError(f"{end.told}; it gets no mail any more")
+        _check_alive(transaction, agent)
         content, opens = "\n\n".join(_shown(each) for each in mail), agent.open_turn is None
         data = {"mail": [{"id": each.id, "from": each.sender, "sent_at": each.sent_at} for each in mail]}
         before = agent.standing().size
         event_id = agent.append("user", content, data=data, actor="system")
         for each in mail:
-            store.carried(each.id, event_id)
+            transaction.carried(each.id, event_id)
         if opens:
             agent.end_turn()
         return Delivery(event_id, mail, content, before, agent.standing().size)
+
+
+def _check_alive(moment: Snapshot, agent: Agent) -> None:
+    if (end := moment.end(agent.id)) is not None:
+        raise CommandError(f"{end.told}; it gets no mail any more")
 
 
 def _shown(mail: Mail) -> str:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from foldmark.core.errors import CommandError
 from foldmark.core.inbox import minute
+from foldmark.core.ports import Snapshot
 from foldmark.log.log import Agent
 
 
@@ -24,16 +25,19 @@ def ancestors(agent: Agent) -> Iterator[Agent]:
 
 def root(agent: Agent) -> Agent:
     """The root agent, which is the conversation that this agent belongs to."""
-    return agent if agent.parent is None else agent.log.agent(agent.log.store.root_of(agent.id))
+    with agent.log.store.read() as moment:
+        top = moment.root_of(agent.id)
+    return agent if top == agent.id else agent.log.agent(top)
 
 
 def family(agent: Agent) -> list[Place]:
     """An agent and its descendants, each before its children, in the order of their births."""
     found, waiting = [], [Place(agent, 0)]
-    while waiting:
-        place = waiting.pop()
-        found.append(place)
-        waiting += [Place(child, place.depth + 1) for child in reversed(place.agent.children)]
+    with agent.log.store.read():  # the children are those of one moment
+        while waiting:
+            place = waiting.pop()
+            found.append(place)
+            waiting += [Place(child, place.depth + 1) for child in reversed(place.agent.children)]
     return found
 
 
@@ -43,11 +47,11 @@ def kill(by: Agent, target: Agent, actor: str) -> list[Agent]:
     A person may end any fork, a model those of its own agent only; nobody ends itself. Their logs stay. Raises
     CommandError.
     """
-    store, log = by.log.store, by.log
-    with store.writing():
+    log = by.log
+    with log.store.write() as transaction:
         if target == by:
             raise CommandError("an agent cannot kill itself; its parent, or a person in another agent, can")
-        if (end := store.end(target.id)) is not None:
+        if (end := transaction.end(target.id)) is not None:
             raise CommandError(f"{end.told}; it cannot be killed again")
         above = list(ancestors(target))
         if target in ancestors(by):
@@ -60,11 +64,11 @@ def kill(by: Agent, target: Agent, actor: str) -> list[Agent]:
             )
         if actor != "human" and by not in above:
             raise CommandError(f"{label(target)} is not a descendant of this agent; only those can be killed")
-        if (end := store.end(by.id)) is not None and actor != "human":
+        if (end := transaction.end(by.id)) is not None and actor != "human":
             raise CommandError(f"{end.told}; it ends nobody any more")
-        living = [place.agent for place in family(target) if store.end(place.agent.id) is None]
+        living = [place.agent for place in family(target) if transaction.end(place.agent.id) is None]
         for agent in living:
-            store.kill(agent.id, by.id, actor, log.clock())
+            transaction.kill(agent.id, by.id, actor, log.clock())
     for agent in living:
         log.tell("killed", agent.id)
     return living
@@ -75,14 +79,14 @@ def delete(conversation: Agent, actor: str) -> list[Agent]:
 
     One transaction. The name is free afterwards; unread mail to the agents is gone, mail that they sent stays.
     """
-    store, log = conversation.log.store, conversation.log
-    with store.writing():
-        _check_there(conversation)
+    log = conversation.log
+    with log.store.write() as transaction:
+        _check_there(transaction, conversation)
         gone = [place.agent for place in family(conversation)]
         for agent in reversed(gone):
             agent.redact_all(actor=actor)
         for agent in gone:
-            store.delete(agent.id, actor, log.clock())
+            transaction.delete(agent.id, actor, log.clock())
     for agent in gone:
         agent.name = None
         log.tell("killed", agent.id)
@@ -91,30 +95,28 @@ def delete(conversation: Agent, actor: str) -> list[Agent]:
 
 def rename(conversation: Agent, name: str) -> None:
     """Give a conversation another name. Raises CommandError if there is one of that name, or the name is none."""
-    store = conversation.log.store
     conversation.log.check_new(name)
-    with store.writing():
-        _check_there(conversation)
+    with conversation.log.store.write() as transaction:
+        _check_there(transaction, conversation)
         conversation.log.check_new(name)  # nobody can make one of this name from here on
-        store.rename(conversation.id, name)
+        transaction.rename(conversation.id, name)
     conversation.name = name
 
 
 def archive(conversation: Agent) -> None:
     """Put a conversation into the archive. Raises CommandError if it is in there already."""
-    store = conversation.log.store
-    with store.writing():
-        _check_there(conversation)
-        if since := store.archived(conversation.id):
+    with conversation.log.store.write() as transaction:
+        _check_there(transaction, conversation)
+        if since := transaction.archived(conversation.id):
             raise CommandError(
                 f"{label(conversation)} is archived since {minute(since)}; /session switch brings it back"
             )
-        store.archive(conversation.id, conversation.log.clock())
+        transaction.archive(conversation.id, conversation.log.clock())
 
 
-def _check_there(agent: Agent) -> None:
+def _check_there(moment: Snapshot, agent: Agent) -> None:
     """Raise CommandError if somebody else has deleted it meanwhile."""
-    if (end := agent.log.store.end(agent.id)) and end.killer is None:
+    if (end := moment.end(agent.id)) and end.killer is None:
         raise CommandError(f"{end.told}")
 
 

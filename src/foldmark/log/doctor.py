@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from foldmark.core.errors import DamagedError, FoldmarkError
-from foldmark.core.replay import Fold
+from foldmark.core.ports import Snapshot
 from foldmark.log.log import Agent, Log
 
 
@@ -30,31 +30,33 @@ def examine(log: Log) -> Iterator[Finding]:
         yield Finding(f"the agents cannot be read: {error}")
         return
     for agent in agents:
-        name = agent.name or agent.id[:8]
-        try:
-            replayed = agent.replay()
-        except FoldmarkError as error:
-            yield Finding(f"{name}: its operations cannot be replayed: {error}")
-            continue
-        try:
-            # Looked at twice: somebody may record an operation between one reading and the next.
-            differs = _differs(log, agent, replayed) and _differs(log, agent, agent.replay())
-        except DamagedError as error:
-            yield Finding(str(error), agent.id)
-            continue
-        except FoldmarkError as error:
-            yield Finding(f"{name}: its stored segments cannot be read: {error}")
-            continue
-        if differs:
-            yield Finding(f"{name}: the stored segments or their size differ from the replay", agent.id)
+        with log.store.read() as moment:
+            finding = _compared(moment, agent)
+        if finding is not None:
+            yield finding
 
 
-def _differs(log: Log, agent: Agent, replayed: Fold) -> bool:
-    cache = log.store.head(agent.id).cache
-    if cache is None:
-        return False
-    # What is appended while a planning conversation ends is not visible: only then the size beside is not used.
-    return cache[0] != replayed or (replayed.grows and cache[1] != agent.beside(replayed))
+def _compared(moment: Snapshot, agent: Agent) -> Finding | None:
+    """What is wrong with the stored segments of an agent."""
+    name = agent.name or agent.id[:8]
+    try:
+        replayed = agent.replay(moment)
+    except FoldmarkError as error:
+        return Finding(f"{name}: its operations cannot be replayed: {error}")
+    try:
+        cache = moment.head(agent.id).cache
+        # What is appended while a planning conversation ends is not visible: only then the size beside is not used.
+        if (
+            cache is None
+            or (cache[0] == replayed
+            and not (replayed.grows and cache[1] != agent.beside(moment, replayed)))
+        ):
+            return None
+    except DamagedError as error:
+        return Finding(str(error), agent.id)
+    except FoldmarkError as error:
+        return Finding(f"{name}: its stored segments cannot be read: {error}")
+    return Finding(f"{name}: the stored segments or their size differ from the replay", agent.id)
 
 
 def repair(log: Log, finding: Finding) -> bool:
@@ -64,7 +66,7 @@ def repair(log: Log, finding: Finding) -> bool:
     if any(log.store.damage()):
         return False  # the size beside the segments would be made from sums that are wrong
     agent = log.agent(finding.agent_id)
-    with log.store.appending(agent.id, None):  # nobody writes meanwhile
-        fold = agent.replay()
-        log.store.save_fold(fold, agent.beside(fold))
+    with log.store.write() as transaction:  # nobody appends meanwhile
+        fold = agent.replay(transaction)
+        transaction.save_fold(fold, agent.beside(transaction, fold))
     return True

@@ -13,11 +13,11 @@ from foldmark.log.log import Agent
 
 def save(agent: "Agent", content: str, tags: Iterable[str], actor: str) -> Memo:
     """Save a memo; keys of providers do not get into it. Raises CommandError for what it cannot hold."""
-    secrets, store = agent.log.secrets, agent.log.store
+    secrets = agent.log.secrets
     text, each = checked_content(secrets.hidden(content)), checked_tags(map(secrets.hidden, tags))
-    with store.writing():
-        memo_id = store.save_memo(text, each, agent.id, actor, agent.log.clock())
-        memo = store.memo(memo_id)
+    with agent.log.store.write() as transaction:
+        memo_id = transaction.save_memo(text, each, agent.id, actor, agent.log.clock())
+        memo = transaction.memo(memo_id)
     assert memo is not None
     return memo
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -10,9 +9,6 @@ from foldmark.core.errors import CommandError
 from foldmark.core.events import ROLES, Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment, Segments, contains
-
-if TYPE_CHECKING:
-    pass
 
 MOST = 1000
 """Neighbours on each side that can be asked for."""
@@ -56,6 +52,7 @@ def around(moment: Snapshot, visible: Callable[[str], Segments], event_id: int, 
 
 
 def message(moment: Snapshot, event_id: int) -> Event:
+    """The message with this id. Raises CommandError."""
     event = moment.event(event_id) if isinstance(event_id, int) and 0 < event_id < END else None
     if event is None:
         raise CommandError(f"there is no message {str(event_id)[:40]}; a search names those it finds")

@@ -10,7 +10,7 @@ from operator import itemgetter
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import DamagedError
 from foldmark.core.events import Filter, Operation, PlanningEnded
-from foldmark.core.ports import Snapshot, Store
+from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment
 from foldmark.request.planning import ends
 
@@ -20,15 +20,15 @@ _Span = tuple[int, int]
 class Planned:
     """Tells which messages belong to a planning conversation; reads the operations of an agent when first asked."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, moment: Snapshot) -> None:
+        self._moment = moment
         self._spans: dict[str, tuple[_Span, ...]] = {}
 
     def __call__(self, agent_id: str, event_id: int) -> bool:
         """Return True if this message of this agent belongs to a planning conversation."""
         if agent_id not in self._spans:
             try:
-                self._spans[agent_id] = spans(self._store, agent_id)
+                self._spans[agent_id] = spans(self._moment, agent_id)
             except DamagedError:
                 self._spans[agent_id] = ()  # a damaged conversation must not end the search of all others
         mine = self._spans[agent_id]

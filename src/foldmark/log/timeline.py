@@ -248,14 +248,14 @@ class Timeline:
 
     def standing_in(self, moment: Snapshot) -> Standing:
         """Where the agent stands in a moment. Raises DamagedError."""
-        record, cache, anchors = moment.head(self.id)
+        record, cache, anchors, beside = moment.head(self.id)
         born = self._born(moment)
         if cache is not None and cache[0].grows:
             fold, size = cache[0], cache[1].plus(record.own)
         else:
             fold = cache[0] if cache is not None else self.replay(moment)
             size = moment.size(until(fold.segments, record.newest))
-        return Standing(record, fold, born.fold, size, anchors, self.log.given, born.handed_down)
+        return Standing(record, fold, born.fold, size, anchors, self.log.given, born.handed_down, beside)
 
     def _born(self, moment: Snapshot) -> Birth:
         if self._birth is None:

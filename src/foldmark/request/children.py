@@ -26,7 +26,7 @@ LOOKED_BACK = 50
 
 def family_of(moment: Snapshot, at: Standing) -> Family:
     """The children and the unread mail that the agent's next request tells of."""
-    if planning(moment, at) is not None or at.fold.closing is not None:
+    if _alone(at) or planning(moment, at) is not None or at.fold.closing is not None:
         return Family()
     sent = _sent(moment, at)
     if sent is None:
@@ -38,7 +38,7 @@ def told_at(moment: Snapshot, at: Standing, settled: int, newest: int) -> dict[i
     """What is told of children and mail, by the message in front of which it stands: what was sent since the boundary
     `settled` stays as it was, and the turn that message `newest` opened (0: the boundary's own) is told how things are.
     """
-    if planning(moment, at) is not None or at.fold.closing is not None:
+    if _alone(at) or planning(moment, at) is not None or at.fold.closing is not None:
         return {}
     sent = moment.answered_last(at.record.id)
     same = sent is not None and sent.makings.edge.settled == settled
@@ -47,6 +47,11 @@ def told_at(moment: Snapshot, at: Standing, settled: int, newest: int) -> dict[i
     if sent is None or (newest not in before and (not same or sent.event < newest)):
         found[newest] = _now(moment, at)
     return found
+
+
+def _alone(at: Standing) -> bool:
+    """Whether there is nothing to tell of, and never was."""
+    return at.beside.isdisjoint(("mail", "children"))
 
 
 def room_told(children: int) -> int:

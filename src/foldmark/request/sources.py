@@ -182,7 +182,7 @@ class Sources:
 
     @once
     def _has_memos(self) -> bool:
-        return bool(self._config.memos_injected and self._moment.memos(1))
+        return bool(self._config.memos_injected and "memos" in self._at.beside)
 
     # What the turns weigh, as of when the newest one was opened
 

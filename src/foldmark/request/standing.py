@@ -22,7 +22,8 @@ class Standing(Struct, frozen=True):
     """Where an agent stands when it is asked, a plain value: its row, its fold, what it was born with, how much is
     visible, what was given from outside, and the newest event of each of `ANCHORS` that it recorded.
 
-    `handed_down` is the data of the fork that it was born with: settings, and perhaps a scratchpad.
+    `handed_down` is the data of the fork that it was born with: settings, and perhaps a scratchpad. `beside` says which
+    of `BESIDE` there are.
     """
 
     record: AgentRecord
@@ -32,6 +33,7 @@ class Standing(Struct, frozen=True):
     anchors: Mapping[str, Event]
     given: Settings = Settings()
     handed_down: Mapping[str, Any] = {}
+    beside: frozenset[str] = frozenset()
 
     @property
     def lineage(self) -> Segments:

@@ -288,7 +288,11 @@ class Steady:
         What is told of children follows from what was sent, on which no step may hang: for it there is room for as many
         as there were by then.
         """
-        born = [child.fork_event for child in self._moment.children(self._at.record.id)] if self._answers else []
+        born = (
+            [child.fork_event for child in self._moment.children(self._at.record.id)]
+            if self._answers and "children" in self._at.beside
+            else []
+        )
         news, found = self._news(self._then.now, events, settled, first_of(events)), dict[int, int]()
         for opener in _openers(events, settled):
             found[opener.id] = put_in(news.get(opener.id, ()))

@@ -5,6 +5,7 @@ import re
 from foldmark.core.errors import CommandError
 from foldmark.core.events import ROLES, Event
 from foldmark.core.passages import Excerpt, Line
+from foldmark.core.ports import Snapshot
 from foldmark.core.segments import contains
 from foldmark.core.wording import one_line
 from foldmark.log.log import Log
@@ -17,36 +18,39 @@ _PLACE = re.compile(r"(.*):([0-9]{1,18})", re.DOTALL)
 def message_named(log: Log, named: str) -> int | None:
     """The message that EVENT_ID or NAME:EVENT_ID stands for, NAME as in `Log.find`; None where it may be something
     else's name. Raises CommandError for a message of another conversation than the one named."""
-    if _NUMBER.fullmatch(named):
-        event = log.store.event(int(named))
-        return event.id if event is not None and event.kind in ROLES else None
-    match = _PLACE.fullmatch(named)
-    if match is None:
-        return None
-    try:
-        agent = log.find(match[1])
-    except CommandError:
-        return None
-    event = log.store.event(int(match[2]))
-    if event is not None and contains(agent.standing().lineage, event.agent_id, event.id):
-        return message(log.store, event.id).id
-    raise CommandError(f"there is no message {match[2]} in {agent.name or agent.id[:8]}{_whose(log, event)}")
+    with log.store.read() as moment:
+        if _NUMBER.fullmatch(named):
+            event = moment.event(int(named))
+            return event.id if event is not None and event.kind in ROLES else None
+        match = _PLACE.fullmatch(named)
+        if match is None:
+            return None
+        try:
+            agent = log.find(match[1])
+        except CommandError:
+            return None
+        event = moment.event(int(match[2]))
+        if event is not None and contains(agent.standing_in(moment).lineage, event.agent_id, event.id):
+            return message(moment, event.id).id
+        whose = _whose(moment, event)
+    raise CommandError(f"there is no message {match[2]} in {agent.name or agent.id[:8]}{whose}")
 
 
 def excerpt(log: Log, event_id: int, reach: int) -> Excerpt:
     """A message and those around it, to be read. Raises CommandError."""
-    found = log.around(event_id, reach)
-    record = log.store.agent(found[0].event.agent_id)
-    assert record is not None
-    name = f"conversation '{record.name}', " if record.name else ""
-    return Excerpt(f"{name}agent {record.id[:8]}", tuple(_line(log, each, event_id) for each in found))
+    with log.store.read() as moment:
+        found = log.around(event_id, reach)
+        record = moment.agent(found[0].event.agent_id)
+        assert record is not None
+        name = f"conversation '{record.name}', " if record.name else ""
+        return Excerpt(f"{name}agent {record.id[:8]}", tuple(_line(moment, each, event_id) for each in found))
 
 
-def _line(log: Log, neighbour: Neighbour, asked: int) -> Line:
+def _line(moment: Snapshot, neighbour: Neighbour, asked: int) -> Line:
     event, note = neighbour.event, "" if neighbour.visible else "not in the context"
-    if neighbour.erased and (by := log.store.erased_by(event.id)):
+    if neighbour.erased and (by := moment.erased_by(event.id)):
         note = f"erased by a {by.actor} on {by.created_at[:10]}"
-    call = log.store.event(event.answers) if event.kind == "tool_result" and event.answers else event
+    call = moment.event(event.answers) if event.kind == "tool_result" and event.answers else event
     tool = (call.data or {}).get("name") if call and event.kind in ("tool_call", "tool_result") else None
     return Line(
         f"message {event.id}",
@@ -67,6 +71,6 @@ def _without_text(event: Event) -> str:
     return ", ".join(f"[{kind}]" for kind in kinds)
 
 
-def _whose(log: Log, event: Event | None) -> str:
-    record = log.store.agent(event.agent_id) if event else None
+def _whose(moment: Snapshot, event: Event | None) -> str:
+    record = moment.agent(event.agent_id) if event else None
     return f"; it is {one_line(record.name or record.id[:8])}'s" if record else ""

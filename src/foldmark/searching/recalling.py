@@ -5,11 +5,12 @@ One ranking for all: how much a word weighs is counted over everything, so that 
 
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from msgspec.structs import replace
 
 from foldmark.core.codec import stored_time
-from foldmark.core.memos import Memo, Memos
+from foldmark.core.memos import Memo, MemosView
 from foldmark.core.ports import Hit
 from foldmark.core.recall import ANY, Archived, Filters, Found, Index, Mode, Place, Said, Term, Wanted
 from foldmark.log.likeness import likeness
@@ -44,36 +45,42 @@ def search_everything(
     wanted = read(query)
     if not beside:
         wanted = wanted._replace(beside=False)
-    memos = MemoIndex(log.store, filters) if log else None
-    sources = (log.index(filters) if log else None, memos, archive)
     meant = likeness(query, mode, (log, None, archive))
-    indexes: list[Index] = [each for each in sources if each is not None]
-    alike = [each for each, source in zip(meant, sources, strict=True) if source is not None]
-    places = search(wanted, limit, indexes, alike, by_words=mode != "vector")
-    told: dict[Place, Found | None] = {}
-    for number, index in enumerate(indexes):
-        there = [place for place in places if place.source == number]
-        if index is archive:
-            told |= zip(there, archive.told(there), strict=True)
-        elif index is memos:
-            told |= {place: _memo(memos.memos[place.id]) for place in there}
-        elif log is not None:
-            told |= {place: _message(hit) for place, hit in zip(there, log.hits(wanted, there), strict=True)}
-    found = []
-    for place in places:
-        if (each := told[place]) is not None:
-            line = each.snippet or snippet(place.text or each.tool or "", wanted.terms)
-            marks = each.highlights or tuple(spans(line, wanted.terms))
-            found.append(replace(each, all_words=place.every, score=place.told_score, snippet=line, highlights=marks))
-    return found
+    # Only now: making vectors may take long, and needs the store in a thread of its own.
+    with log.store.read() if log else nullcontext() as moment:
+        memos = MemoIndex(moment, filters) if moment else None
+        sources = (log.index(moment, filters) if log and moment else None, memos, archive)
+        indexes: list[Index] = [each for each in sources if each is not None]
+        alike = [each for each, source in zip(meant, sources, strict=True) if source is not None]
+        places = search(wanted, limit, indexes, alike, by_words=mode != "vector")
+        told: dict[Place, Found | None] = {}
+        for number, index in enumerate(indexes):
+            there = [place for place in places if place.source == number]
+            if index is archive:
+                told |= zip(there, archive.told(there), strict=True)
+            elif index is memos:
+                told |= {place: _memo(memos.memos[place.id]) for place in there}
+            elif log is not None and moment is not None:
+                told |= {
+                    place: _message(hit) for place, hit in zip(there, log.hits(moment, wanted, there), strict=True)
+                }
+        found = []
+        for place in places:
+            if (each := told[place]) is not None:
+                line = each.snippet or snippet(place.text or each.tool or "", wanted.terms)
+                marks = each.highlights or tuple(spans(line, wanted.terms))
+                found.append(
+                    replace(each, all_words=place.every, score=place.told_score, snippet=line, highlights=marks)
+                )
+        return found
 
 
 class MemoIndex:
     """The memos of a database; they are few, so that they are read."""
 
-    def __init__(self, store: Memos, filters: Filters) -> None:
+    def __init__(self, moment: MemosView, filters: Filters) -> None:
         nobody = filters.agent or filters.project or filters.role or filters.tool or filters.visible is not None
-        memos = [] if nobody else store.memos(MOST_MEMOS)
+        memos = [] if nobody else moment.memos(MOST_MEMOS)
         self.memos = {memo.id: memo for memo in memos if _said_then(memo, filters)}
         self._said = {id: Said(id, f"{memo.content}\n{' '.join(memo.tags)}") for id, memo in self.memos.items()}
         self._held: dict[Term, set[int]] = {}

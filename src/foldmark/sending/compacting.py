@@ -41,21 +41,21 @@ def compacted(agent: "Agent", decided: Summary) -> Made | None:
     from foldmark.providers.wires import wire_of
     from foldmark.request.thinking import binding
 
-    at = agent.standing()
-    provider, _, model = at.config.model.partition("/")
-    wire = wire_of(provider, at.given.dialects)
-    if not at.config.provider_compaction or not wire.compacts(model):
-        return None
-    check_together(at.config)
-    system = ranges_of(moment, at, moment.lookup(of_kind(moment, at, "system", at.visible)))
-    ranges = subtract(decided.ranges, system)
-    kept = moment.bounds(subtract(subtract(at.visible, ranges), system))
-    upto = min((segment.first for segment in kept), default=0)
-    if decided.mark is not None or not _opens(moment, at, upto) or not _in_front(moment, at, ranges, upto):
-        return None
-    request = _request(agent, at, upto)
-    if "context_management" in request.body or request.tokens > agent.window:
-        return None
+    with agent.reading() as (moment, at):
+        provider, _, model = at.config.model.partition("/")
+        wire = wire_of(provider, at.given.dialects)
+        if not at.config.provider_compaction or not wire.compacts(model):
+            return None
+        check_together(at.config)
+        system = ranges_of(moment, at, moment.lookup(of_kind(moment, at, "system", at.visible)))
+        ranges = subtract(decided.ranges, system)
+        kept = moment.bounds(subtract(subtract(at.visible, ranges), system))
+        upto = min((segment.first for segment in kept), default=0)
+        if decided.mark is not None or not _opens(moment, upto) or not _in_front(moment, at, ranges, upto):
+            return None
+        request = _request(moment, at, agent, upto)
+        if "context_management" in request.body or request.tokens > agent.window:
+            return None
     record_sent(agent, request, upto=upto)
     answer = agent.log.compact(request)
     # Only a model that binds thinking knows what its summary stands for.
@@ -68,13 +68,14 @@ def compacted(agent: "Agent", decided: Summary) -> Made | None:
             "Foldmark ask for one: /config set provider_compaction=off"
         )
     form = form_of(agent.log.secrets, made, wire.reads)
-    summary = standing_for(moment, at, form, ranges)
+    with agent.log.store.read() as moment:
+        summary = standing_for(moment, at, form, ranges)
     return Made(
         replace(summary, state=decided.state, span=decided.span, widened=decided.widened, kept=upto or None), made.text
     )
 
 
-def _opens(moment: Snapshot, at: Standing, event_id: int) -> bool:
+def _opens(moment: Snapshot, event_id: int) -> bool:
     """Whether a user message that opened its turn; or nothing, which is the end of all."""
     event = moment.event(event_id) if event_id else None
     return not event_id or (event is not None and event.kind == "user" and event.turn_id == event_id)
@@ -86,7 +87,7 @@ def _in_front(moment: Snapshot, at: Standing, ranges: Segments, event_id: int) -
     return all(each.last < event_id or not event_id for each in moment.bounds(subtract(ranges, summaries)))
 
 
-def _request(agent: "Agent", at: Standing, upto: int) -> Request:
+def _request(moment: Snapshot, at: Standing, agent: "Agent", upto: int) -> Request:
     """The request that would go out, up to a turn. What the window has cut is to be read once more: only then does the
     summary stand for it."""
     from foldmark.request.prepare import prepare

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 def fullness(agent: "Agent", request: Request) -> str:
     """The meter of an agent whose next request is this one."""
-    at, edge = agent.standing(), request.manifest.edge
-    known = 0
-    if edge.before and edge.first is not None:
-        before = moment.size(until(at.visible, edge.first - 1)).tokens
-        known = request.tokens + counted(at, before, request.provider, request.model)
+    edge, known = request.manifest.edge, 0
+    with agent.reading() as (moment, at):
+        if edge.before and edge.first is not None:
+            before = moment.size(until(at.visible, edge.first - 1)).tokens
+            known = request.tokens + counted(at, before, request.provider, request.model)
     return meter(request.tokens, agent.window, at.config.sliding_context_tokens, known)
 
 

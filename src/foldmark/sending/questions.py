@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING
 
 from foldmark.core.errors import ContextOverflowError, FoldmarkError
 from foldmark.core.events import Event
+from foldmark.core.ports import Snapshot
 from foldmark.core.request import Request
 from foldmark.core.segments import Segments
 from foldmark.core.state import parted
+from foldmark.request.standing import Standing
 from foldmark.sending.sent import quoting, record_sent
 
 if TYPE_CHECKING:
@@ -39,12 +41,10 @@ def ask(
     """
     from foldmark.request.prepare import prepare
 
-    at = agent.standing()
-    provider, _, model = at.config.model.partition("/")
-    known = agent.log.model_named(at.config.model)
     instruction = question if quoted is None else quoting(quoted, question)
 
-    def made(limit: int) -> Request:
+    def made(moment: Snapshot, at: Standing, limit: int) -> Request:
+        provider, _, model = at.config.model.partition("/")
         return prepare(
             moment,
             at,
@@ -55,14 +55,16 @@ def ask(
             purpose=purpose,
             instruction=instruction,
             limit=limit,
-            output=known.answer,
+            output=agent.log.model_named(at.config.model).answer,
         )
 
     def told(request: Request) -> str:
         record_sent(agent, request, question, quoted)
         return agent.log.complete(request).strip()
 
-    request = made(known.window - known.answer)
+    with agent.reading() as (moment, at):
+        known = agent.log.model_named(at.config.model)
+        request = made(moment, at, known.window - known.answer)
     if segments and request.tokens > known.window:
         raise FoldmarkError(
             f"that is ~{request.tokens:,} tokens, more than the {known.window:,} that {at.config.model} takes; nothing "
@@ -71,7 +73,8 @@ def ask(
     try:
         answer = told(request)
     except ContextOverflowError as error:
-        smaller = made(error.within(request.tokens))
+        with agent.reading() as (moment, at):
+            smaller = made(moment, at, error.within(request.tokens))
         if smaller.tokens >= request.tokens:
             raise
         answer = told(smaller)

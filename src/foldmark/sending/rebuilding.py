@@ -14,11 +14,13 @@ from msgspec.structs import replace
 
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
+from foldmark.core.ports import Snapshot
 from foldmark.core.request import Edge, Manifest, Part, Request
 from foldmark.core.segments import END
 from foldmark.core.sent import Named, SentRequest
 from foldmark.core.wording import listing
 from foldmark.request import memos
+from foldmark.request.standing import Standing
 from foldmark.sending.sent import digests, quoting, truncated
 
 if TYPE_CHECKING:
@@ -54,23 +56,23 @@ def rebuilt(agent: "Agent", sent_id: int) -> Rebuilt:
     from foldmark.core.prompt import guidelines
     from foldmark.providers.wires import wire_of
 
-    store = agent.log.store
-    sent = store.sent(agent.id, sent_id) if isinstance(sent_id, int) and 0 < sent_id < END else None
-    if sent is None:
-        newest = [each.id for each in store.newest_sent(agent.id, 5)]
-        there_is = f"its newest: {listing(newest)}" if newest else "none was sent for it yet"
-        raise CommandError(f"there is no request {sent_id} of this agent; {there_is}")
-    remake = _Remake(agent, sent)
-    request = remake.request()
+    with agent.reading() as (moment, at):
+        sent = moment.sent(agent.id, sent_id) if isinstance(sent_id, int) and 0 < sent_id < END else None
+        if sent is None:
+            newest = [each.id for each in moment.newest_sent(agent.id, 5)]
+            there_is = f"its newest: {listing(newest)}" if newest else "none was sent for it yet"
+            raise CommandError(f"there is no request {sent_id} of this agent; {there_is}")
+        remake = _Remake(moment, at, sent)
+        request = remake.request()
     how = wire_of(sent.makings.speaks).on_the_wire
     if remake.erased or remake.removed or remake.wordless:
         return Rebuilt(sent, request, "erased", remake.losses(), how)
     if sha256(request.bytes).hexdigest() != sent.sha256:
         return Rebuilt(sent, request, "differs", _differences(sent, request), how)
     said = f"the same {sent.bytes:,} bytes as were sent, SHA-256 {sent.sha256[:16]}"
-    kept, parent = sent.makings.hashes.get("guidelines"), agent.standing().record.parent
+    parent = at.record.parent
     now = guidelines(remake.tools, identity(agent.id, parent) if parent else None, commands_told(remake.commands))
-    if kept is not None and store.kept_text(kept) != now:
+    if remake.guidelines not in (None, now):
         said += "; with the guidelines of then, which Foldmark words otherwise now"
     return Rebuilt(sent, request, "identical", said, how)
 
@@ -93,14 +95,16 @@ def _differences(sent: SentRequest, request: Request) -> str:
 
 class _Remake:
     """Makes one request again; `erased` are the events whose content is gone, `removed` the memos, `wordless` whether
-    its question is; `tools` are the names of those that were offered, `commands` the setting `model_commands`."""
+    its question is; `tools` are the names of those that were offered, `commands` the setting `model_commands`,
+    `guidelines` the text of then."""
 
-    def __init__(self, agent: "Agent", sent: SentRequest) -> None:
-        self._agent, self._store, self._sent, self._makings = agent, agent.log.store, sent, sent.makings
+    def __init__(self, moment: Snapshot, at: Standing, sent: SentRequest) -> None:
+        self._moment, self._at, self._sent, self._makings = moment, at, sent, sent.makings
         self.erased: set[int] = set()
         self.removed: set[int] = set()
         self.tools: Collection[str] = ()
         self.commands = "all"
+        self.guidelines: str | None = None
         self.wordless = self._makings.quoted is not None and self._makings.question is None
 
     def losses(self) -> str:
@@ -125,19 +129,19 @@ class _Remake:
 
         sent, makings, hashes = self._sent, self._makings, self._makings.hashes
         wire = wire_of(makings.speaks)
-        settings = msgspec.json.decode(self._store.kept_text(hashes["config"]))
+        settings = msgspec.json.decode(self._moment.kept_text(hashes["config"]))
         if "context_policy" not in settings:  # recorded when the low water alone decided where the anchors stand
             in_steps = settings.get("sliding_context_low_water", 1) < 1
             settings["context_policy"] = "steady" if in_steps else "eager"
         config = config_of(settings)
         self.commands = config.model_commands
         config = replace(config, isolation=False) if sent.provider == "offline" else config
-        kept = self._store.kept_text(hashes["tools"]) if "tools" in hashes else "[]"
+        kept = self._moment.kept_text(hashes["tools"]) if "tools" in hashes else "[]"
         self.tools = unique = on_the_wire(msgspec.json.decode(kept, type=list[ToolSpec]))
         system = [self._event(each) for each in makings.layers.get("system", ())]
         window = [event for event in self._messages(makings.window) if event.kind != "system"]
-        guidelines = self._store.kept_text(hashes["guidelines"]) if "guidelines" in hashes else None
-        layers = self._layers(makings.layers, config, _newest(window, makings.edge), system, guidelines)
+        self.guidelines = self._moment.kept_text(hashes["guidelines"]) if "guidelines" in hashes else None
+        layers = self._layers(makings.layers, config, _newest(window, makings.edge), system, self.guidelines)
         told = {0: makings.family, **makings.told} if makings.family is not None else {**makings.told}
         lines = {
             at: children_layer(each, lambda e: self._event(e).content, unique, config) for at, each in told.items()
@@ -189,7 +193,7 @@ class _Remake:
         )
 
     def _event(self, event_id: int) -> Event:
-        event = self._store.event(event_id)
+        event = self._moment.event(event_id)
         if event is None:
             raise CommandError(f"event {event_id}, which was sent, is not in this database")
         return self._without(event) if self._erased_since(event) else event
@@ -201,12 +205,12 @@ class _Remake:
     def _messages(self, named: Named) -> list[Event]:
         if named.ids:
             return [self._event(each) for each in named.ids]
-        gone = map(self._without, filter(self._erased_since, self._store.tombstones(named.ranges)))
-        return sorted((*self._store.messages(named.ranges), *gone), key=lambda event: event.id)
+        gone = map(self._without, filter(self._erased_since, self._moment.tombstones(named.ranges)))
+        return sorted((*self._moment.messages(named.ranges), *gone), key=lambda event: event.id)
 
     def _erased_since(self, event: Event) -> bool:
         """Whether a message was erased after the request was sent."""
-        by, sent = self._store.erased_by(event.id), self._sent
+        by, sent = self._moment.erased_by(event.id), self._sent
         # Where another agent erased it, the numbers of events do not tell.
         return by is not None and by.id > sent.event and (by.agent_id == sent.agent or by.created_at >= sent.created_at)
 
@@ -245,21 +249,21 @@ class _Remake:
         for event_id in ids:
             if event_id:
                 return self._event(event_id)
-            at = self._agent.standing()
-            return replace(at, record=replace(at.record, head=0)).scratchpad
+            inherited = self._at.handed_down.get("scratchpad")
+            return inherited if isinstance(inherited, str) else None
         return None
 
     def _memo(self, memo_id: int) -> str:
         sha = self._makings.hashes.get(memos.name(memo_id))
         if sha is not None:
-            return self._store.kept_text(sha)
+            return self._moment.kept_text(sha)
         self.removed.add(memo_id)
         return REDACTED
 
     def _instruction(self) -> str | None:
         if self._makings.quoted is None:
             sha = self._makings.hashes.get("instruction")
-            return None if sha is None else self._store.kept_text(sha)
+            return None if sha is None else self._moment.kept_text(sha)
         return quoting(self._messages(self._makings.quoted), self._makings.question or REDACTED)
 
     def _part(self, part: Part) -> Part:

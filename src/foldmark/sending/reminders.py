@@ -29,11 +29,11 @@ def level(share: int, config: Config) -> str | None:
 
 def reminder(agent: "Agent", tokens: int, window: int) -> str | None:
     """What the model is to be reminded of before a request of so many tokens; None if nothing, or it just was."""
-    at = agent.standing()
     share = percent(tokens, window)
-    found = level(share, at.config)
-    if found is None or _reminded(moment, at.visible, agent.log.clock(), at.config.check_interval_seconds):
-        return None
+    with agent.reading() as (moment, at):
+        found = level(share, at.config)
+        if found is None or _reminded(moment, at.visible, agent.log.clock(), at.config.check_interval_seconds):
+            return None
     return f"[Foldmark: your context is {share}% full, ~{tokens:,} of {window:,} tokens. {_ADVICE[found]}]"
 
 

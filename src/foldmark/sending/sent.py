@@ -1,4 +1,4 @@
-"""Recording what is sent to models, so that it can be rebuilt from the log (`asking.rebuilding`) [SPEC 5.6].
+"""Recording what is sent to models, so that it can be rebuilt from the log (`rebuilding.py`) [SPEC 5.6].
 
 A request is recorded as the ids of what went into it, never as the text of messages. What the log does not hold
 (settings, tools, guidelines) is kept by its hash.
@@ -13,7 +13,7 @@ import msgspec
 
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
-from foldmark.core.ports import Snapshot
+from foldmark.core.ports import Snapshot, Transaction
 from foldmark.core.request import ANSWER, COMPACTION, Part, Request
 from foldmark.core.segments import Segment
 from foldmark.core.sent import Makings, Named, SentRequest
@@ -37,19 +37,25 @@ def record_sent(
     (`quoting`), it is in a person's words: it is erased with the turn. `upto` is as for `prepare`. Raises StoreError,
     and CommandError if the agent was deleted meanwhile.
     """
-    with agent.log.store.writing():  # a memo that is in it is not removed meanwhile
-        return _record(agent, request, instruction, quoted, upto)
+    with agent.log.store.write() as transaction:  # a memo that is in it is not removed meanwhile
+        return _record(transaction, agent, request, instruction, quoted, upto)
 
 
 def _record(
-    agent: "Agent", request: Request, instruction: str | None, quoted: Sequence[Event] | None, upto: int
+    transaction: Transaction,
+    agent: "Agent",
+    request: Request,
+    instruction: str | None,
+    quoted: Sequence[Event] | None,
+    upto: int,
 ) -> int:
     from foldmark.providers.wires import speaks, wire_of
     from foldmark.request.natives import read_as, read_by
 
-    store = agent.log.store
-    at = read_by(moment, agent.standing(), read_as(wire_of(request.provider, agent.log.given.dialects).reads))
-    if (end := store.end(agent.id)) is not None and end.killer is None:
+    at = read_by(
+        transaction, agent.standing_in(transaction), read_as(wire_of(request.provider, agent.log.given.dialects).reads)
+    )
+    if (end := transaction.end(agent.id)) is not None and end.killer is None:
         raise CommandError(f"{end.told}; its model is not asked any more")
     manifest, texts = request.manifest, {"config": msgspec.json.encode(at.config, order="sorted").decode()}
     if request.purpose in (ANSWER, COMPACTION):
@@ -57,7 +63,7 @@ def _record(
     for part in manifest.parts:
         if part.layer == "guidelines":
             texts["guidelines"] = part.text
-    texts |= memos.kept(store, manifest.parts)
+    texts |= memos.kept(transaction, manifest.parts)
     if instruction is not None and quoted is None:
         texts["instruction"] = instruction
     hashes = {name: _sha256(text) for name, text in texts.items()}
@@ -69,21 +75,21 @@ def _record(
         hashes=hashes,
         digests=digests(manifest.parts),
         purpose=request.purpose,
-        window=_named(moment, at, window, system=False),
+        window=_named(transaction, at, window, system=False),
         pinned=tuple(pinned),
         layers=layers,
         truncated=truncated(manifest.parts),
         evicted={part.event: at.fold.evicted[part.event] for part in manifest.parts if part.event in at.fold.evicted},
         left_out=left_out,
         question=instruction if quoted is not None and at.record.open_turn is not None else None,
-        quoted=None if quoted is None else _named(moment, at, [event.id for event in quoted], system=True),
+        quoted=None if quoted is None else _named(transaction, at, [event.id for event in quoted], system=True),
         told=manifest.told,
         later=_later(manifest.parts),
         thoughtless=request.thoughtless,
         cache_ttl=request.cache_ttl,
         upto=upto,
     )
-    return store.add_sent(
+    return transaction.add_sent(
         SentRequest(
             agent=agent.id,
             event=at.newest,

@@ -7,6 +7,7 @@ import msgspec
 
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Pin
+from foldmark.core.ports import Snapshot
 from foldmark.core.segments import Segments, subtract, until
 from foldmark.core.window import Units
 from foldmark.log.log import Agent
@@ -41,9 +42,11 @@ def due(agent: Agent) -> Due | None:
     It covers what the last one does and, of what was cut since, as many of the newest turns as half of what the model
     takes has room for. Raises CommandError for a model that cannot be asked, StoreError.
     """
-    at = agent.standing()
-    if not at.config.window_summary:
-        return None
+    with agent.reading() as (moment, at):
+        return _due(moment, at, agent) if at.config.window_summary else None
+
+
+def _due(moment: Snapshot, at: Standing, agent: Agent) -> Due | None:
     edge = agent.request().manifest.edge
     if edge.first is None or edge.why in (None, "planning"):
         return None
@@ -54,7 +57,7 @@ def due(agent: Agent) -> Due | None:
     size, budget = moment.size(new), at.config.sliding_context_tokens or agent.window
     if size.messages < MESSAGES and size.tokens < SHARE * budget:
         return None
-    units, count = _fitting(agent, at, new, earlier)
+    units, count = _fitting(moment, at, agent, new, earlier)
     if not count:
         return None
     events = units.newest(count)
@@ -80,28 +83,29 @@ def make(agent: Agent, due: Due) -> int | None:
     covered, earlier = due.covered, due.earlier
     made = None
     with suppress(CommandError):  # settings that do not go together: the model is asked as without them
-        made = compacted(agent, decide.summary(moment, agent.standing(), f"{decide.SPAN}{covered.until}"))
+        with agent.reading() as (moment, at):
+            decided = decide.summary(moment, at, f"{decide.SPAN}{covered.until}")
+        made = compacted(agent, decided)
     if made is not None:
-        with agent.log.store.exclusive():
-            if hash_of(moment, agent.standing(), covered.until) != covered.covers:
+        agent.context()  # others may have written to the agent meanwhile
+        with agent.batch() as moment:
+            if hash_of(moment, agent.standing_in(moment), covered.until) != covered.covers:
                 return None
-            agent.context()
-            with agent.batch():
-                event_id = agent.operate(lambda _: made.operation, actor="system", content=made.text).event_id
-                # The window passes it like any other turn: it stands in front, so it would be the first to go.
-                agent.operate(lambda _: Pin(event_id), actor="system")
+            event_id = agent.operate(lambda *_: made.operation, actor="system", content=made.text).event_id
+            # The window passes it like any other turn: it stands in front, so it would be the first to go.
+            agent.operate(lambda *_: Pin(event_id), actor="system")
             return event_id
     question = SUM_UP if earlier is None else f"{SUM_UP}{BEFORE}{earlier.event.content}"
     text = ask(agent, question, "summary", due.segments)
-    with agent.log.store.exclusive():
-        at = agent.standing()
+    agent.context()
+    with agent.batch() as moment:
+        at = agent.standing_in(moment)
         if not at.config.window_summary or hash_of(moment, at, covered.until) != covered.covers:
             return None
-        agent.context()  # others may have written to the agent meanwhile
         return agent.record("window_summary", text, data=msgspec.to_builtins(covered), actor="model")
 
 
-def _fitting(agent: Agent, at: Standing, new: Segments, earlier: Summary | None) -> tuple[Units, int]:
+def _fitting(moment: Snapshot, at: Standing, agent: Agent, new: Segments, earlier: Summary | None) -> tuple[Units, int]:
     """The turns in `new`, newest first, and how many of them half of what the model takes has room for, at least one if
     there are any."""
     from foldmark.core.weight import weigh

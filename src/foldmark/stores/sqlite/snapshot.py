@@ -1,13 +1,14 @@
 """One moment of the log (see `foldmark.core.ports.Snapshot`)."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, TypeVar
 
 import msgspec
 
 from foldmark.core.errors import DamagedError, StoreError
 from foldmark.core.events import Event
-from foldmark.core.ports import ANCHORS, AgentRecord, Clock, Head, Hit, Overview, Size
+from foldmark.core.ports import ANCHORS, BESIDE, AgentRecord, Clock, Head, Hit, Overview, Size
 from foldmark.core.recall import Index, Scope
 from foldmark.core.replay import Fold
 from foldmark.core.segments import END, Segment, Segments
@@ -19,6 +20,8 @@ from foldmark.stores.sqlite.beside.lineage import LineageView
 from foldmark.stores.sqlite.beside.memos import MemosView
 from foldmark.stores.sqlite.beside.sent import SentView
 from foldmark.stores.sqlite.reader import Connection
+
+T = TypeVar("T")
 
 _FIRST_PAGE, _PAGE = 8, 256
 _KINDS = listed(ANCHORS)
@@ -91,10 +94,11 @@ class SqliteSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
     def head(self, agent_id: str) -> Head:
         bindings = {"agent": self._key(agent_id), "kinds": _KINDS}
         rows = [(which, row, damaged) for (which, *row), damaged in self._rows(self._sql["head"], bindings)]
-        ((*own, body, messages, tokens),) = (row for which, row, _ in rows if which == 0)
+        ((*own, body, messages, tokens, memos, mail, children),) = (row for which, row, _ in rows if which == 0)
         cache = None if body is None else (self._decoded(body, agent_id), Size(messages, tokens))
-        events = [self._event(row, damaged) for which, row, damaged in rows if which == 1]
-        return Head(self._record(own), cache, {event.kind: event for event in events})
+        events = [self._event(row[:-3], damaged) for which, row, damaged in rows if which == 1]
+        beside = frozenset(name for name, there in zip(BESIDE, (memos, mail, children), strict=True) if there)
+        return Head(self._record(own), cache, {event.kind: event for event in events}, beside)
 
     def anchors(self, agent_id: str, until: int) -> Mapping[str, Event]:
         bindings = {"agent": self._key(agent_id), "kinds": _KINDS, "until": until}
@@ -120,19 +124,39 @@ class SqliteSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
     def operations(self, agent_id: str, *, after: int = 0, until: int = END) -> list[Event]:
         return self._events(self._sql["operations"], (self._key(agent_id), after, until))
 
-    def messages(self, segments: Segments, *, newest_first: bool = False) -> Iterator[Event]:
-        query = "messages_newest_first" if newest_first else "messages"
-        for agent, first, last in reversed(segments) if newest_first else segments:
-            key, page = self._key(agent), _FIRST_PAGE
-            # Pages instead of an open cursor: a reader that stops half-way must not hold up the WAL's checkpoint. The
-            # first is small, for whoever wants the newest message only.
-            while True:
-                found = self._events(self._sql[query], (key, first, last, page))
-                yield from found
-                if len(found) < page:
-                    break
-                first, last = (first, found[-1].id - 1) if newest_first else (found[-1].id + 1, last)
-                page = min(8 * page, _PAGE)
+    def messages(
+        self, segments: Segments, *, newest_first: bool = False, expected: int = _FIRST_PAGE
+    ) -> Iterator[Event]:
+        query = self._sql["messages_newest_first" if newest_first else "messages"]
+
+        def read(some: str, page: int) -> list[tuple[int, Event]]:
+            return [(event.id, event) for event in self._events(query, {"segments": some, "page": page})]
+
+        return self._pages(segments, read, expected, newest_first=newest_first)
+
+    def _pages(
+        self, segments: Segments, read: Callable[[str, int], list[tuple[int, T]]], page: int, *, newest_first: bool
+    ) -> Iterator[T]:
+        """What `read` finds of segments, JSON, at most a page of each, in order of the ids beside it.
+
+        Pages instead of an open cursor: a reader may stop half-way. Of short segments there are as many in one
+        statement as a page may hold.
+        """
+        left = list(segments if newest_first else reversed(segments))
+        while left:
+            some, ids = list[Segment](), 0
+            while left and ids < page:
+                some.append(left.pop())
+                ids += some[-1].last - some[-1].first + 1
+            found = sorted(read(self._keyed(some), page), key=itemgetter(0), reverse=newest_first)
+            yield from (item for _, item in found)
+            agent, first, last = some[-1]
+            inside = [id for id, _ in found if first <= id <= last]
+            if len(inside) >= page:
+                left.append(
+                    Segment(agent, first, inside[-1] - 1) if newest_first else Segment(agent, inside[-1] + 1, last)
+                )
+            page = max(page, min(8 * page, _PAGE))
 
     def newest(self, kind: str, segments: Segments) -> Event | None:
         bindings = {"kind": kind, "segments": self._keyed(segments)}
@@ -154,15 +178,11 @@ class SqliteSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
     def weight(self, segments: Segments) -> int:
         return int(self._run("weight", self._keyed(segments))[0][0]) if segments else 0
 
-    def weights(self, segments: Segments) -> Iterator[tuple[int, int]]:
-        for agent, first, last in reversed(segments):
-            key = self._key(agent)
-            while True:
-                rows = self._run("weights", key, first, last, _PAGE)
-                yield from rows
-                if len(rows) < _PAGE:
-                    break
-                last = rows[-1][0] - 1
+    def weights(self, segments: Segments, *, expected: int = _PAGE) -> Iterator[tuple[int, int]]:
+        def read(some: str, page: int) -> list[tuple[int, tuple[int, int]]]:
+            return [(row[0], row) for row in self._run_named("weights", {"segments": some, "page": page})]
+
+        return self._pages(segments, read, expected, newest_first=True)
 
     def bounds(self, segments: Segments) -> Segments:
         pairs = zip(segments, self._run("bounds", self._keyed(segments)) if segments else (), strict=True)

@@ -120,10 +120,12 @@ ON CONFLICT (agent) DO UPDATE SET body = excluded.body, messages = excluded.mess
 -- name: head
 -- An agent with its stored segment cache (0), and its newest event of each of some kinds, JSON [kind, ...], not erased (1).
 SELECT 0, a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
-    f.body, f.messages, f.tokens
+    f.body, f.messages, f.tokens, EXISTS (SELECT 1 FROM memos), EXISTS (SELECT 1 FROM mail),
+    EXISTS (SELECT 1 FROM agents WHERE parent = a.key)
 FROM agents a LEFT JOIN agents p ON p.key = a.parent LEFT JOIN folds f ON f.agent = a.key WHERE a.key = :agent
 UNION ALL
-SELECT 1, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+SELECT 1, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers,
+    NULL, NULL, NULL
 FROM json_each(:kinds) k CROSS JOIN events e ON e.id = (
     SELECT max(id) FROM events
     WHERE agent = :agent AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
@@ -161,14 +163,20 @@ SELECT EXISTS (
 )
 
 -- name: messages
--- A page of an agent's messages in a range of ids, oldest first.
-SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers
-FROM events WHERE agent = ? AND nth IS NOT NULL AND id BETWEEN ? AND ? ORDER BY id LIMIT ?
+-- Messages inside segments, JSON [[agent, first, last], ...], of each at most a page, oldest first; not in order.
+SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+FROM json_each(:segments) s CROSS JOIN events e ON e.id IN (
+    SELECT id FROM events WHERE agent = s.value ->> 0 AND nth IS NOT NULL AND id BETWEEN s.value ->> 1 AND s.value ->> 2
+    ORDER BY id LIMIT :page
+)
 
 -- name: messages_newest_first
--- A page of an agent's messages in a range of ids, newest first.
-SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers
-FROM events WHERE agent = ? AND nth IS NOT NULL AND id BETWEEN ? AND ? ORDER BY id DESC LIMIT ?
+-- Messages inside segments, JSON [[agent, first, last], ...], of each at most a page, newest first; not in order.
+SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+FROM json_each(:segments) s CROSS JOIN events e ON e.id IN (
+    SELECT id FROM events WHERE agent = s.value ->> 0 AND nth IS NOT NULL AND id BETWEEN s.value ->> 1 AND s.value ->> 2
+    ORDER BY id DESC LIMIT :page
+)
 
 -- name: newest
 -- The newest event of an indexed kind inside segments, JSON [[agent, first, last], ...]; of summaries one with a state; none erased.
@@ -234,8 +242,12 @@ LEFT JOIN redacted_sums be ON be.agent = b.agent AND be.event = (
 )
 
 -- name: weights
--- A page of what an agent's messages in a range of ids weigh, newest first.
-SELECT event, weight FROM weights WHERE agent = ? AND event BETWEEN ? AND ? ORDER BY event DESC LIMIT ?
+-- What messages inside segments, JSON [[agent, first, last], ...], weigh, of each at most a page, newest first; not in order.
+SELECT w.event, w.weight
+FROM json_each(:segments) s CROSS JOIN weights w ON w.agent = s.value ->> 0 AND w.event IN (
+    SELECT event FROM weights WHERE agent = s.value ->> 0 AND event BETWEEN s.value ->> 1 AND s.value ->> 2
+    ORDER BY event DESC LIMIT :page
+)
 
 -- name: bounds
 -- For each of some segments, JSON [[agent, first, last], ...]: the oldest message from its first id, the newest to its last.
