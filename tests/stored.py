@@ -1,27 +1,25 @@
-"""What a log's database holds, for a single look from a test."""
+"""What a log's store holds, for a look from outside."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, cast
 
-from foldmark import Log
-from foldmark.core.ports import Snapshot, Store
+from foldmark.core.ports import Snapshot
+from foldmark.log import Log
 
 
 class _Stored:
-    """Each look is a moment of its own, and what it finds is read whole."""
+    def __init__(self, log: Log) -> None:
+        self._store = log.store
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        def look(*given: Any, **named: Any) -> Any:
+    def __getattr__(self, name: str) -> Any:
+        def read(*args: Any, **options: Any) -> Any:
             with self._store.read() as moment:
-                found = getattr(moment, name)(*given, **named)
-                return list(found) if isinstance(found, Iterator) else found
+                found = getattr(moment, name)(*args, **options)
+                return iter(list(found)) if isinstance(found, Iterator) else found
 
-        return look
+        return read
 
 
 def stored(log: Log) -> Snapshot:
-    """The reading methods of the log's store, each outside of any block."""
-    return cast("Snapshot", _Stored(log.store))
+    """The methods of a moment, each of which reads one of its own: the present."""
+    return cast(Snapshot, _Stored(log))
