@@ -24,7 +24,8 @@ def _set(call: Call, key: str, value: Any, text: str) -> Result:
     from foldmark.operations.thoughts import changed  # 20 ms, and few settings need it
 
     event_id = agent.configure(key, value, actor=call.actor)
-    thoughts = changed(lambda place: agent.request(at=place), at, agent.standing())
+    with agent.reading() as (moment, there):
+        thoughts = changed(moment, lambda place: agent.request(at=place), at, there)
     text = ". ".join((text.rstrip("."), *told)) + "." if (told := thoughts.told()) else text
     data = {"key": key, "value": value, "event": event_id, **thoughts.data()}
     if (over := at.given.overrides.get(key)) is None:

@@ -87,7 +87,7 @@ its own."""
 
 class Head(NamedTuple):
     """Where an agent stands: its row, its stored segment cache with the size beside it (None if there is none), the
-    newest event of each of `ANCHORS` that it recorded itself and nobody erased, and which of `BESIDE` there are at all.
+    newest event of each of `ANCHORS` that it recorded itself and nobody erased, and which of `BESIDE` there ever were.
     """
 
     record: AgentRecord

@@ -216,11 +216,12 @@ class Log:
                 raise CommandError(f"there is no agent {name}; {self._there_are(moment)}")
         if record is None:
             check_name(name)
+            new = self._root(name)
             with self.store.write() as transaction:
                 record = self._named(transaction, name)  # somebody else may have made it in this moment
                 if record is None:
-                    record = self._root(name)
-                    transaction.create_agent(record, birth(record.id), Size(0, 0))
+                    record = new
+                    transaction.create_agent(new, birth(new.id), Size(0, 0))
         return self._object(record)
 
     @contextmanager

@@ -22,7 +22,7 @@ class Readable(Timeline):
 
     def context(self) -> Context:
         """What the agent's lineage shows now; reads its stored segments, no message before it is asked for."""
-        with self.reading() as (moment, at):
+        with self.reading() as (_, at):
             if not self._batching and self._head != at.record.head:
                 self._head, self._speaks = at.record.head, None  # others may have changed the settings
         return Context(self._store, at)

@@ -211,21 +211,24 @@ class Timeline:
 
         With `newborn` the agent itself is made in it, too (see `Log.creating`).
         """
-        with self._store.write() as transaction:
-            if self._batching:
-                yield transaction
-                return
-            head, self._batching = self._head, True
-            try:
-                if newborn:
-                    transaction.create_agent(self._record, birth(self.id), Size(0, 0))
-                transaction.append(self.id, head, [])  # whether anybody has appended meanwhile
-                yield transaction
-            except BaseException:
-                self._head, self._speaks = head, None  # the settings may be those of before again
-                raise
-            finally:
-                self._batching = False
+        before: int | None = None
+        try:
+            with self._store.write() as transaction:
+                if self._batching:
+                    yield transaction
+                    return
+                before, self._batching = self._head, True
+                try:
+                    if newborn:
+                        transaction.create_agent(self._record, birth(self.id), Size(0, 0))
+                    transaction.append(self.id, before, [])  # whether anybody has appended meanwhile
+                    yield transaction
+                finally:
+                    self._batching = False
+        except BaseException:
+            if before is not None:
+                self._head, self._speaks = before, None  # the settings may be those of before again
+            raise
 
     @property
     def open_turn(self) -> int | None:

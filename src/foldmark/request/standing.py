@@ -23,7 +23,7 @@ class Standing(Struct, frozen=True):
     visible, what was given from outside, and the newest event of each of `ANCHORS` that it recorded.
 
     `handed_down` is the data of the fork that it was born with: settings, and perhaps a scratchpad. `beside` says which
-    of `BESIDE` there are.
+    of `BESIDE` there ever were.
     """
 
     record: AgentRecord

@@ -85,7 +85,7 @@ def _shown(moment: Snapshot, at: Standing, mode: str, looked: Found) -> dict[str
         "planning_conversation_ids": said,
         "matching_messages": [
             {"id": each.id, "role": each.role, "preview": " ".join(each.content[: 4 * CHARACTERS].split())[:CHARACTERS]}
-            for each in looked.candidates.read([row.id for row in found[:SHOWN]])
+            for each in looked.candidates.read(moment, [row.id for row in found[:SHOWN]])
         ],
     }
 

@@ -148,7 +148,7 @@ class SqliteSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
             while left and ids < page:
                 some.append(left.pop())
                 ids += some[-1].last - some[-1].first + 1
-            found = sorted(read(self._keyed(some), page), key=itemgetter(0), reverse=newest_first)
+            found = sorted(read(self._keyed(tuple(some)), page), key=itemgetter(0), reverse=newest_first)
             yield from (item for _, item in found)
             agent, first, last = some[-1]
             inside = [id for id, _ in found if first <= id <= last]

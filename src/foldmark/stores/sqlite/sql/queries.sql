@@ -119,9 +119,10 @@ ON CONFLICT (agent) DO UPDATE SET body = excluded.body, messages = excluded.mess
 
 -- name: head
 -- An agent with its stored segment cache (0), and its newest event of each of some kinds, JSON [kind, ...], not erased (1).
+-- Whether there were ever memos and mail is known from their ids' counters: damage there must not hide the agent.
 SELECT 0, a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
-    f.body, f.messages, f.tokens, EXISTS (SELECT 1 FROM memos), EXISTS (SELECT 1 FROM mail),
-    EXISTS (SELECT 1 FROM agents WHERE parent = a.key)
+    f.body, f.messages, f.tokens, EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'memos'),
+    EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'mail'), EXISTS (SELECT 1 FROM agents WHERE parent = a.key)
 FROM agents a LEFT JOIN agents p ON p.key = a.parent LEFT JOIN folds f ON f.agent = a.key WHERE a.key = :agent
 UNION ALL
 SELECT 1, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers,
