@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from foldmark import Agent, CommandError
 from foldmark.core.events import OPERATION_KINDS
+from stored import stored
 
 SAYING = ("say", "say", "say", "say", "tools", "open", "answer", "end", "late", "state", "note", "scratchpad")
 OPERATING = (
@@ -59,7 +60,7 @@ def ids(agent: Agent) -> list[int]:
 
 def operations(agent: Agent) -> list[int]:
     """The ids of all operations of an agent."""
-    found = agent.log.store.operations(agent.id)
+    found = stored(agent.log).operations(agent.id)
     return [event.id for event in found if event.kind in OPERATION_KINDS]
 
 

@@ -10,6 +10,7 @@ from foldmark import Agent, CommandError, Log
 from foldmark.log.asking import Asking
 from foldmark.log.doctor import examine
 from foldmark.request.planning import Planning, planning
+from stored import stored
 
 NOBODY = Asking()
 
@@ -103,7 +104,7 @@ class Talk:
 
     @property
     def planning(self) -> Planning | None:
-        return planning(self.agent.standing())
+        return planning(stored(self.agent.log), self.agent.standing())
 
     def sent(self) -> list[str]:
         """The texts of the request that would go out, without the system's; a call as its arguments."""

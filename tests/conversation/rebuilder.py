@@ -5,12 +5,13 @@ from hashlib import sha256
 
 import foldmark
 from foldmark.sending.rebuilding import rebuilt
+from stored import stored
 
 
 def main(path: str) -> None:
     with foldmark.open(path, create=False, settings={}) as log:
         for agent in log.agents():
-            for each in reversed(log.store.newest_sent(agent.id, 1000)):
+            for each in reversed(stored(log).newest_sent(agent.id, 1000)):
                 found = rebuilt(agent, each.id)
                 print(agent.id, each.id, found.verdict, sha256(found.request.bytes).hexdigest())
 

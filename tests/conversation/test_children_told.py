@@ -179,7 +179,7 @@ def test_what_was_told_is_rebuilt_and_erased(parent: Agent) -> None:
     again = rebuilt(parent, sent)
     assert again.verdict == "erased"
     assert b"Count the tables" not in again.request.bytes
-    assert b"Count the tables" not in Path(parent.log.store.path).read_bytes()
+    assert b"Count the tables" not in Path(parent.log.store.address).read_bytes()
 
 
 def test_mail_alone_is_told_where_it_can_be_read(parent: Agent) -> None:

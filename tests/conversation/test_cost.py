@@ -25,6 +25,7 @@ from foldmark.cost.history import asked
 from foldmark.cost.others import TRIGGER
 from foldmark.request.prepare import prepare
 from foldmark.tokens.models import model_of
+from stored import stored
 
 MODEL = "claude-sonnet-4-6"
 FULL = Policy("full", 0)
@@ -65,8 +66,8 @@ def replayed(
 def test_a_model_is_asked_before_each_answer_and_each_step(agent: foldmark.Agent) -> None:
     turn(agent, 0)
     turn(agent, 1, steps=2)
-    stood = [each.at.newest for each in asked(agent)]
-    kinds = [(event.kind if (event := agent.log.store.event(id)) else None) for id in stood]
+    stood = [each.at.newest for each in asked(stored(agent.log), agent)]
+    kinds = [(event.kind if (event := stored(agent.log).event(id)) else None) for id in stood]
     assert kinds == ["user", "user", "tool_result", "tool_result"]
 
 
@@ -78,7 +79,7 @@ def test_text_and_calls_of_one_answer_are_one_request(agent: foldmark.Agent) -> 
     agent.append_tool_result("1", "x")
     agent.append_tool_result("2", "y")
     agent.append("assistant", "Done.")
-    assert [each.at.newest for each in asked(agent)] == [1, 6]
+    assert [each.at.newest for each in asked(stored(agent.log), agent)] == [1, 6]
 
 
 def test_answers_of_two_turns_are_two_requests_though_nobody_spoke_between(agent: foldmark.Agent) -> None:
@@ -86,7 +87,7 @@ def test_answers_of_two_turns_are_two_requests_though_nobody_spoke_between(agent
     agent.append("assistant", "Done.")
     agent.end_turn()
     agent.append("assistant", "One more thing.")
-    assert len(asked(agent)) == 2
+    assert len(asked(stored(agent.log), agent)) == 2
 
 
 def test_what_was_taken_out_later_was_asked_all_the_same_and_stood_as_it_did(agent: foldmark.Agent) -> None:
@@ -95,7 +96,7 @@ def test_what_was_taken_out_later_was_asked_all_the_same_and_stood_as_it_did(age
     turn(agent, 1)
     agent.do("/rewind A")
     turn(agent, 2)
-    assert [each.at.size.messages for each in asked(agent)] == [1, 3, 3]
+    assert [each.at.size.messages for each in asked(stored(agent.log), agent)] == [1, 3, 3]
 
 
 def test_turns_dropped_behind_the_last_message_were_never_there(agent: foldmark.Agent) -> None:
@@ -105,9 +106,9 @@ def test_turns_dropped_behind_the_last_message_were_never_there(agent: foldmark.
     agent.end_turn()
     turn(agent, 1)
     kept = agent.do(f"/context drop {abandoned}").event_id
-    assert [each.at.size.messages for each in asked(agent)] == [1, 3]
+    assert [each.at.size.messages for each in asked(stored(agent.log), agent)] == [1, 3]
     agent.do(f"/restore {kept}")
-    assert [each.at.size.messages for each in asked(agent)] == [1, 3, 5]
+    assert [each.at.size.messages for each in asked(stored(agent.log), agent)] == [1, 3, 5]
 
 
 def test_a_fork_was_asked_what_came_after_its_birth(agent: foldmark.Agent) -> None:
@@ -115,7 +116,7 @@ def test_a_fork_was_asked_what_came_after_its_birth(agent: foldmark.Agent) -> No
     child = agent.log.agent(agent.do("/fork").data["child"])
     child.append("user", "for you alone")
     child.append("assistant", "mine")
-    assert [each.at.size.messages for each in asked(child)] == [3]
+    assert [each.at.size.messages for each in asked(stored(agent.log), child)] == [3]
 
 
 def test_time_never_runs_backwards(agent: foldmark.Agent) -> None:
@@ -123,7 +124,7 @@ def test_time_never_runs_backwards(agent: foldmark.Agent) -> None:
     agent.append("assistant", "2", created_at=at(200))
     agent.append("user", "3", created_at=at(50))
     agent.append("assistant", "4", created_at=at(60))
-    first, second = [each.moment for each in asked(agent)]
+    first, second = [each.when for each in asked(stored(agent.log), agent)]
     assert second - first == 100
 
 
@@ -191,7 +192,9 @@ def test_every_request_is_the_one_that_would_have_been_sent(
     config, policy = long.standing().config, Policy(kind, budget)
     tools = long.tools()
     (row,) = replay(long, [policy], provider, model, rules=explicit(100), tools=tools)
-    made = [prepare(e.at, policy.applied(config), provider, model, tools=tools).tokens for e in asked(long)]
+    with long.log.store.read() as moment:
+        there = [each.at for each in asked(moment, long)]
+        made = [prepare(moment, at, policy.applied(config), provider, model, tools=tools).tokens for at in there]
     assert [each.tokens for each in row.billed] == made
     assert row.moves > 2
     assert (row.largest, row.mean) == (max(made), sum(made) // len(made))

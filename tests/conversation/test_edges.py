@@ -9,6 +9,7 @@ import foldmark
 from foldmark import Agent, CommandError, Log, StoreError
 from foldmark.interfaces.render import result_text
 from foldmark.log.doctor import Finding, examine, repair
+from stored import stored
 
 
 @pytest.fixture
@@ -106,7 +107,7 @@ def test_a_database_needs_a_name(path: str) -> None:
 
 
 def test_an_ambiguous_beginning_makes_no_conversation(log: Log, agent: Agent) -> None:
-    record = log.store.agents()[0]
+    record = stored(log).agents()[0]
     for number in (1, 2):
         log.store._db.execute(  # type: ignore[attr-defined]
             "INSERT INTO agents (id, created_at) VALUES (?, ?)", (f"deadbeef-{number}", record.created_at)

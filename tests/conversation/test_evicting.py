@@ -13,6 +13,7 @@ from foldmark.log.asking import Asking
 from foldmark.log.doctor import examine
 from foldmark.sending.rebuilding import rebuilt
 from foldmark.sending.sent import record_sent
+from stored import stored
 
 TEXT = "a line of the file\n" * 30
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -55,7 +56,7 @@ def test_a_placeholder_stands_in_place_of_the_result(agent: Agent) -> None:
     query = agent.call_tool("query_db", {"sql": f"SELECT content, status FROM messages WHERE id={one}"})
     assert "completed" in query
     assert "a line of the file" in query
-    assert done.data["evicted"] == {"results": 1, "tokens": agent.log.store.event(one).tokens}  # type: ignore[union-attr]
+    assert done.data["evicted"] == {"results": 1, "tokens": stored(agent.log).event(one).tokens}  # type: ignore[union-attr]
     assert done.data["reason"] == "no longer needed"
     assert f"1 result (~{done.data['evicted']['tokens']} tokens) evicted" in result_text(done)
 
@@ -349,7 +350,7 @@ def test_a_turn_that_would_pass_the_budget_loses_stale_results_in_the_step(stale
     assert out == set(results[:-1])
     assert sent(stale)[results[-1]][0] == "whole"
     record_sent(stale, stale.request())
-    assert rebuilt(stale, stale.log.store.newest_sent(stale.id, 1)[0].id).verdict == "identical"
+    assert rebuilt(stale, stored(stale.log).newest_sent(stale.id, 1)[0].id).verdict == "identical"
 
 
 def test_the_policy_leaves_alone_what_a_failed_call_or_a_short_result_would_gain_nothing(stale: Agent) -> None:

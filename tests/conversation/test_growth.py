@@ -19,6 +19,7 @@ from foldmark.log.asking import Asking
 from foldmark.log.doctor import examine
 from foldmark.request.windowing import Encoded, Windowing
 from steps import steps
+from stored import stored
 
 YES = Asking(lambda question: True)
 
@@ -55,7 +56,7 @@ def test_a_result_costs_the_same_however_many_calls_wait(together: bool, order: 
                     answer()
 
             taken = steps(log, in_one_batch if together else answer)
-            assert not log.store.apart_results(agent.id, 1)
+            assert not stored(log).apart_results(agent.id, 1)
             return taken / calls
 
     assert cost(400) < 1.2 * cost(40)
@@ -171,7 +172,7 @@ def test_taking_back_what_was_done_last_costs_the_same_however_much_was_done_bef
             done = agent.do(command).event_id
             folded = 0
             taken = steps(log, lambda: agent.do(f"/restore {done}"))
-            assert agent.standing().fold == agent.replay()
+            assert agent.standing().fold == agent.replay(stored(agent.log))
             return taken, folded
 
     (few, before), (many, after) = cost(10), cost(300)
@@ -196,7 +197,7 @@ def test_what_was_read_in_a_transaction_that_failed_is_forgotten() -> None:
         agent.do(f"/context drop {found[2]}")
         agent.do("/mark M")
         agent.do(f"/restore {kept}")
-        assert agent.standing().fold == agent.replay()
+        assert agent.standing().fold == agent.replay(stored(agent.log))
         assert list(examine(log)) == []
 
 

@@ -23,6 +23,7 @@ from foldmark.log.memos import save
 from foldmark.runtime.asking import Answer, ask
 from foldmark.sending.rebuilding import REDACTED, Rebuilt, rebuilt
 from foldmark.sending.sent import record_sent
+from stored import stored
 
 FOLDER = "/dev/shm" if Path("/dev/shm").is_dir() else None
 PROVIDERS = (
@@ -80,7 +81,7 @@ def send(agent: Agent) -> Request:
 
 def sent(log: Log) -> list[Rebuilt]:
     """Everything that was sent, oldest first."""
-    found = [(each.id, agent) for agent in log.agents() for each in log.store.newest_sent(agent.id, 1000)]
+    found = [(each.id, agent) for agent in log.agents() for each in stored(log).newest_sent(agent.id, 1000)]
     return [rebuilt(agent, id) for id, agent in sorted(found, key=lambda pair: pair[0])]
 
 
@@ -123,7 +124,7 @@ def test_memos_belong_to_no_conversation(log: Log, agent: Agent) -> None:
         assert shown(each) == [1]
     other.do("/session delete root --yes")
     assert shown(other) == [1]
-    assert log.store.memo(1) is not None
+    assert stored(log).memo(1) is not None
 
 
 def test_no_more_than_the_setting_says(agent: Agent) -> None:
@@ -213,8 +214,8 @@ def test_a_planning_request_has_none(agent: Agent) -> None:
     add(agent, "We deploy with Fly.")
     agent.append("user", "How do we deploy?")
     at = agent.standing()
-    assert [part.memo for part in parts(prepare(at, at.config, "openai", "gpt-5"))] == [1]
-    assert parts(prepare(at, at.config, "openai", "gpt-5", only=at.visible, purpose="match")) == []
+    assert [part.memo for part in parts(prepare(stored(agent.log), at, at.config, "openai", "gpt-5"))] == [1]
+    assert parts(prepare(stored(agent.log), at, at.config, "openai", "gpt-5", only=at.visible, purpose="match")) == []
 
 
 def test_memos_do_not_move_the_window_inside_a_turn(agent: Agent) -> None:

@@ -11,6 +11,7 @@ import foldmark
 from deeds import DEEDS, Shown, do, family, shown
 from foldmark import Agent, CommandError, Log
 from foldmark.request.prepare import prepare
+from stored import stored
 
 
 @pytest.fixture
@@ -174,6 +175,6 @@ def test_a_steady_request_of_a_past_moment_knows_nothing_of_later_operations(log
     agent.end_turn()
     said(agent, "two")
     agent.do("/undo")
-    at = agent.stood(past)
-    again = prepare(at, at.config, "anthropic", "claude-sonnet-4-6", tools=agent.tools())
+    at = agent.stood(stored(log), past)
+    again = prepare(stored(log), at, at.config, "anthropic", "claude-sonnet-4-6", tools=agent.tools())
     assert again.body["messages"] == then.body["messages"]

@@ -14,6 +14,7 @@ from foldmark.core.request import Request
 from foldmark.log.asking import Asking
 from foldmark.log.doctor import examine
 from planning_talk import Talk
+from stored import stored
 
 
 @pytest.fixture(params=[False, True], ids=["one program", "a program for each step"])
@@ -87,7 +88,7 @@ def test_the_filter_event_says_it_all(talk: Talk, history: list[int], tables: st
     talk.forget(tables)
     first = talk.planning.first if talk.planning else 0
     done = talk.applied()
-    event = talk.log.store.event(done["filter_event_id"])
+    event = stored(talk.log).event(done["filter_event_id"])
     assert event is not None
     assert (event.kind, event.actor) == ("filter", "model")
     data = dict(event.data or {})
@@ -112,7 +113,7 @@ def test_a_filter_outside_a_turn_is_closed_at_once(talk: Talk, history: list[int
     assert '"messages_filtered":2' in done
     assert talk.ids == history[:2] + history[4:]
     event_id = _newest_filter(talk)
-    event = talk.log.store.event(event_id)
+    event = stored(talk.log).event(event_id)
     planned = ((event and event.data) or {})["planning"]
     assert planned[0] == first
     assert planned[1] is not None
@@ -138,7 +139,7 @@ def test_two_filters_compound(talk: Talk, history: list[int], tables: str) -> No
 
 def _newest_filter(talk: Talk) -> int:
     agent = talk.agent
-    return [event.id for event in agent.log.store.operations(agent.id) if event.kind == "filter"][-1]
+    return [event.id for event in stored(agent.log).operations(agent.id) if event.kind == "filter"][-1]
 
 
 def test_restoring_the_filter_brings_the_planning_back_and_does_not_reopen_it(
@@ -176,7 +177,7 @@ def test_cancel_outside_of_a_turn(talk: Talk, history: list[int], tables: str) -
     assert result.text.startswith("Cancelled. Nothing was forgotten")
     assert talk.ids == history
     assert talk.planning is None
-    event = talk.log.store.event(result.event_id or 0)
+    event = stored(talk.log).event(result.event_id or 0)
     assert event is not None
     assert (event.kind, event.actor, (event.data or {})["before"], (event.data or {})["after"]) == (
         *("filter", "human"),
@@ -564,10 +565,10 @@ def test_taking_back_the_end_of_planning_does_not_open_it_again(talk: Talk, hist
 
 def test_the_end_of_a_turn_is_no_operation_where_nothing_is_planned(talk: Talk, history: list[int]) -> None:
     agent = talk.agent
-    event = agent.log.store.event(agent.standing().newest)
+    event = stored(agent.log).event(agent.standing().newest)
     assert event is not None
     assert (event.kind, event.data) == ("turn_ended", None)
-    assert agent.log.store.operations(agent.id) == []
+    assert stored(agent.log).operations(agent.id) == []
 
 
 # A crash
@@ -617,7 +618,7 @@ def test_forget_closes_a_turn_that_a_crash_left_open(talk: Talk, history: list[i
     talk.reopen()
     begun = talk.agent.do(f"/forget {tables}").data["planning"]
     assert talk.agent.open_turn == begun
-    ended = [e for e in map(talk.log.store.event, range(cut, begun)) if e is not None and e.kind == "turn_ended"]
+    ended = [e for e in map(stored(talk.log).event, range(cut, begun)) if e is not None and e.kind == "turn_ended"]
     assert [e.interrupted for e in ended] == [True]
     talk.agent.do("/undo")
     assert talk.ids == [*history, cut]

@@ -287,7 +287,9 @@ def test_a_turn_that_was_kept_stands_behind_the_summary_of_what_was_older() -> N
         agent.append("assistant", f"Answer {number}")
         agent.end_turn()
     older = Segment(agent.id, 1, [each.id for each in agent.context().messages][3])
-    agent.operate(lambda at: standing_for(at, {"anthropic": [SUMMED_UP]}, [older]), content="They asked for x.")
+    agent.operate(
+        lambda moment, at: standing_for(moment, at, {"anthropic": [SUMMED_UP]}, [older]), content="They asked for x."
+    )
     agent.append("user", "And now?")
     body = sent(agent, *CLAUDE)
     assert body["messages"][0]["content"] == [SUMMED_UP]
@@ -302,14 +304,14 @@ def test_pinned_turns_stand_behind_a_compaction(agent: Agent) -> None:
     agent.end_turn()
     agent.do("/mark M")
     agent.append("user", "And y?")
-    agent.operate(lambda at: _after(at, "M"), content="They asked for y.")
+    agent.operate(lambda moment, at: _after(moment, at, "M"), content="They asked for y.")
     agent.append("user", "And z?")
     first = sent(agent, *CLAUDE)["messages"]
     assert first[0]["content"][0] == SUMMED_UP
     assert first[1]["content"][0] == text("What is x?")
 
 
-def _after(at: Any, mark: str) -> Any:
+def _after(moment: Any, at: Any, mark: str) -> Any:
     from foldmark.operations import decide
 
-    return msgspec.structs.replace(decide.summary(at, mark), native={"anthropic": [SUMMED_UP]})
+    return msgspec.structs.replace(decide.summary(moment, at, mark), native={"anthropic": [SUMMED_UP]})

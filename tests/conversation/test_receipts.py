@@ -10,6 +10,7 @@ from hypothesis import given
 import foldmark
 from deeds import DEEDS, do, family
 from foldmark import Agent, Event
+from stored import stored
 
 CACHING = "anthropic/claude-sonnet-4-5"
 
@@ -41,7 +42,7 @@ def test_what_left_and_what_came_back(deeds: list[tuple[str, int, int]]) -> None
             if result is None:
                 continue
             after = {message.id: message for message in agent.context().messages}
-            event = log.store.event(result.event_id)
+            event = stored(log).event(result.event_id)
             assert event is not None
             assert event.data is not None
             said = result.data
@@ -64,7 +65,7 @@ def test_erasing_has_a_receipt_too(agent: Agent) -> None:
     gone = size(message for message in agent.context().messages if message.turn_id == two)
     before = size(agent.context().messages)
     result = agent.do(f"/message remove {two} --yes")
-    event = agent.log.store.event(result.event_id or 0)
+    event = stored(agent.log).event(result.event_id or 0)
     assert event is not None
     assert result.data["left"] == result.data["erased"] == gone
     assert result.data["returned"] == {"messages": 0, "tokens": 0}
@@ -82,7 +83,7 @@ def test_who_asked(agent: Agent, actor: str) -> None:
     talk(agent, "one")
     for line in ("/mark M", "/fork", "/clear M", "/clear"):
         result = agent.do(line, actor=actor)
-        event = agent.log.store.event(result.event_id or 0)
+        event = stored(agent.log).event(result.event_id or 0)
         assert event is not None
         assert result.data["actor"] == event.actor == actor
 
@@ -171,7 +172,7 @@ def test_the_cached_prefix_is_what_both_contexts_begin_with(deeds: list[tuple[st
                 continue
             after = seen(agent)
             said = result.data["cached_prefix"]
-            event = log.store.event(result.event_id)
+            event = stored(log).event(result.event_id)
             assert event is not None
             assert (event.data or {})["receipt"]["cached_prefix"] == said
             counted = prefix(before, after, agent)

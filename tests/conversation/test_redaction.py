@@ -25,6 +25,7 @@ from foldmark.core.replay import birth
 from foldmark.log.doctor import examine
 from foldmark.stores.queries import migrations
 from patience import LIMIT
+from stored import stored
 
 ERASER = Path(__file__).parent / "eraser.py"
 UNTIL_ALL_CLOSE = (
@@ -308,7 +309,7 @@ def test_one_of_three_hundred(
                 agent for agent in log.agents() if agent.parent and opened < agent.standing().record.fork_event
             ]
             by_whom = inherited[-1] if by and number != 50 and inherited else log.agent("root")
-            gone |= {message.id for message in log.store.turns([opened])[opened]}
+            gone |= {message.id for message in stored(log).turns([opened])[opened]}
             by_whom.do(f"/message remove {opened} --yes")
             assert in_files(path, told) == {}
         assert in_tables(log, told) == []
@@ -543,9 +544,9 @@ def test_all_else_is_as_it_was(deeds: list[tuple[str, int, int]], number: int) -
         agent = family(root)[number % len(family(root))]
         there_are = [row["id"] for row in agent.do("/message list 99").data["turns"]]
         agent = agent if chosen in there_are else root
-        gone = {message.id for message in log.store.turns([chosen])[chosen]}
-        states = {event.id for id in range(1, 999) if (event := log.store.event(id)) and event.kind == "state"}
-        owner = log.store.event(chosen)
+        gone = {message.id for message in stored(log).turns([chosen])[chosen]}
+        states = {event.id for id in range(1, 999) if (event := stored(log).event(id)) and event.kind == "state"}
+        owner = stored(log).event(chosen)
         assert owner is not None
         if log.agent(owner.agent_id).open_turn == chosen:
             agent = log.agent(owner.agent_id)
@@ -574,7 +575,7 @@ def test_owner_child_and_grandchild(log: Log, path: Path, agent: Agent, eraser: 
     for number, each in enumerate(all_of_them):
         plain(each, f"after {number}")
     before = [shown(each.context()) for each in all_of_them]
-    gone = {message.id for message in log.store.turns([opened])[opened]}
+    gone = {message.id for message in stored(log).turns([opened])[opened]}
     result = all_of_them[eraser].do(f"/message remove {opened} --yes")
     assert {*result.data["agents"]} == {each.id for each in all_of_them}
     nothing_left(log, path, secrets)
@@ -605,9 +606,11 @@ def test_summaries_in_the_midst_of_the_turn(log: Log, path: Path, agent: Agent) 
     opened = agent.append("user", secrets())
     agent.append("assistant", secrets())
     for text in ("first", "second"):
-        agent.operate(lambda at: foldmark.operations.decide.summary(at, None), content=f"{text} summary")
+        agent.operate(
+            lambda moment, at: foldmark.operations.decide.summary(moment, at, None), content=f"{text} summary"
+        )
     agent.append("assistant", secrets())
-    agent.operate(lambda at: foldmark.operations.decide.summary(at, None), content="third summary")
+    agent.operate(lambda moment, at: foldmark.operations.decide.summary(moment, at, None), content="third summary")
     agent.record("state", secrets())
     agent.record("command", secrets(), data={"x": secrets()})
     agent.end_turn()
@@ -620,7 +623,9 @@ def test_summaries_in_the_midst_of_the_turn(log: Log, path: Path, agent: Agent) 
 def test_a_summary_itself(log: Log, path: Path, agent: Agent) -> None:
     secrets = Secrets()
     plain(agent, "one")
-    summary = agent.operate(lambda at: foldmark.operations.decide.summary(at, None), content=secrets()).event_id
+    summary = agent.operate(
+        lambda moment, at: foldmark.operations.decide.summary(moment, at, None), content=secrets()
+    ).event_id
     plain(agent, "two")
     agent.do(f"/message remove {summary} --yes")
     assert [message.content for message in agent.context().messages] == ["two", "about two"]
@@ -695,14 +700,14 @@ def test_operations_in_the_turn_mean_what_they_meant(log: Log, path: Path, agent
     plain(agent, "after")
     plain(child, "child")
     before = [shown(each.context()) for each in (agent, child)]
-    gone = {message.id for message in log.store.turns([opened])[opened]}
+    gone = {message.id for message in stored(log).turns([opened])[opened]}
     agent.do(f"/message remove {opened} --yes")
     nothing_left(log, path, secrets)
     for each, then in zip((agent, child), before, strict=True):
         now = shown(each.context())
         assert list(now.messages) == without(then, gone)
         assert (now.marks, now.pins) == (then.marks, then.pins)
-        assert each.replay() == each.standing().fold
+        assert each.replay(stored(log)) == each.standing().fold
     agent.do("/rewind M")
     assert [message.content for message in agent.context().messages][-1] == "about three"
     agent.do(f"/restore {pin}")
@@ -779,13 +784,13 @@ def test_the_tombstone(log: Log, agent: Agent) -> None:
         assert now["redacted"] == result.event_id
         assert now["content"] == ""
         assert [now[name] for name in ("data", "nth", "sum", "apart")] == [None] * 4
-        by = log.store.erased_by(id)
+        by = stored(log).erased_by(id)
         assert by is not None
         assert (by.id, by.kind, by.actor, by.turn_id) == (result.event_id, "redact", "human", None)
         assert (by.data or {})["turn"] == opened
     assert columns(log, end)["redacted"] is None
-    assert log.store.erased_by(end) is None
-    assert log.store.turns([opened])[opened] == []
+    assert stored(log).erased_by(end) is None
+    assert stored(log).turns([opened])[opened] == []
     assert agent.do(f"/context explain {opened}").data["reason"] == "erased"
 
 
@@ -814,8 +819,8 @@ def test_its_own_open_turn_is_ended_first(log: Log, path: Path, agent: Agent) ->
     agent.append_tool_call("f", {"x": secrets()}, call_id="c")
     agent.do(f"/message remove {opened} --yes")
     assert agent.open_turn is None
-    assert log.store.waiting(agent.id) == []
-    end = log.store.event(3)
+    assert stored(log).waiting(agent.id) == []
+    end = stored(log).event(3)
     assert end is not None
     assert (end.kind, end.interrupted) == ("turn_ended", True)
     nothing_left(log, path, secrets)

@@ -1,4 +1,4 @@
-"""Requests that are made by several threads at once, some of them inside a transaction."""
+"""Contexts that are read by several threads at once, some of them inside a transaction."""
 
 from __future__ import annotations
 
@@ -9,30 +9,31 @@ from typing import Any
 import pytest
 
 from foldmark import Agent, Log
-from foldmark.request.sources import Sources
+from foldmark.stores.sqlite.store import SqliteStore
 from patience import LIMIT
 
 
-def test_a_request_inside_a_transaction_waits_for_no_other_request(
+def test_a_context_inside_a_transaction_waits_for_no_other_context(
     log: Log, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Receipts count thinking by requests, in the transaction that records the operation. One that waited there for a
-    request of another thread, which waits for the store, would wait for ever."""
+    """A property that held a lock for all contexts while it reads would wait for ever: for the store, which another
+    thread has, that wants the same property of another context."""
     agent.append("user", "Hello.")
+    first, second = agent.context(), agent.context()
     inside, done = Event(), Event()
-    layers = Sources._layers
+    read = SqliteStore.read
 
-    def slow(sources: Sources, *args: Any, **more: Any) -> Any:
+    def slow(store: SqliteStore) -> Any:
         if current_thread() is not main_thread():
             inside.set()
-            assert done.wait(LIMIT), "the request in the transaction waits for this one"
-        return layers(sources, *args, **more)
+            assert done.wait(LIMIT), "the context in the transaction waits for this one"
+        return read(store)
 
-    monkeypatch.setattr(Sources, "_layers", slow)
+    monkeypatch.setattr(SqliteStore, "read", slow)
     with ThreadPoolExecutor(1) as pool:
-        other = pool.submit(agent.request)
+        other = pool.submit(lambda: first.segments)
         assert inside.wait(LIMIT)
-        with log.store.exclusive():
-            mine = agent.request()
+        with log.store.write():
+            mine = second.segments
         done.set()
-        assert other.result(LIMIT).bytes == mine.bytes
+        assert other.result(LIMIT) == mine

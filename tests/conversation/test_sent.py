@@ -32,6 +32,7 @@ from foldmark.sending.rebuilding import REDACTED, Rebuilt, rebuilt
 from foldmark.sending.sent import record_sent
 from foldmark.settings import Settings
 from foldmark.settings.given import Server
+from stored import stored
 
 # Durability is tested elsewhere: here a file system in memory, where there is one, saves the waiting for the disk.
 FOLDER = "/dev/shm" if Path("/dev/shm").is_dir() else None
@@ -118,7 +119,7 @@ def all_sent(log: Log) -> list[tuple[int, Rebuilt]]:
         (
             (each.id, rebuilt(agent, each.id))
             for agent in log.agents()
-            for each in log.store.newest_sent(agent.id, 1000)
+            for each in stored(log).newest_sent(agent.id, 1000)
         ),
         key=lambda each: each[0],
     )
@@ -354,7 +355,7 @@ def test_every_kind_of_content_can_be_erased(log: Log, agent: Agent) -> None:
     found = [each for _, each in all_sent(log)]
     assert [each.verdict for each in found] == ["erased"] * 13
     assert all(REDACTED in each.request.bytes.decode() for each in found)
-    assert b"SECRET" not in everything(Path(log.store.path).parent)
+    assert b"SECRET" not in everything(Path(log.store.address).parent)
 
 
 def test_a_persons_words_in_a_question_are_erased_with_its_turn(path: Path, log: Log, agent: Agent) -> None:
@@ -479,7 +480,7 @@ def test_a_child_rebuilds_its_own_only(log: Log, agent: Agent) -> None:
     say(child, "two")
     agent.do("/clear")
     say(agent, "three")
-    assert [each.id for each in log.store.newest_sent(child.id, 10)] == [2]
+    assert [each.id for each in stored(log).newest_sent(child.id, 10)] == [2]
     assert [part.text for part in rebuilt(child, 2).request.manifest.parts][1:] == ["one", "I see.", "two"]
     for theirs in (1, 3):
         with pytest.raises(CommandError, match=rf"no request {theirs} of this agent; its newest: 2"):

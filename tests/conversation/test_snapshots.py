@@ -10,6 +10,7 @@ import pytest
 import foldmark
 from foldmark import Agent, Log
 from foldmark.request.usage import Weighed, snapshots
+from stored import stored
 
 
 @pytest.fixture
@@ -30,9 +31,11 @@ def counted(agent: Agent, fresh: int, output: int) -> None:
 
 def weighed(agent: Agent, turn: int) -> list[Weighed | None]:
     messages = list(
-        agent.log.store.messages(tuple((agent.id, each.id, each.id) for each in agent.log.store.turns([turn])[turn]))
+        stored(agent.log).messages(
+            tuple((agent.id, each.id, each.id) for each in stored(agent.log).turns([turn])[turn])
+        )
     )  # type: ignore[misc]
-    found = snapshots(agent.standing(), messages)
+    found = snapshots(stored(agent.log), agent.standing(), messages)
     return [found.get(message.id) for message in messages]
 
 

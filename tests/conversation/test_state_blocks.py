@@ -17,7 +17,9 @@ from foldmark import Agent, CommandError, Log
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.request import Request
 from foldmark.log.doctor import examine
+from foldmark.request.standing import state_of
 from foldmark.runtime.loop import Shown, turn
+from stored import stored
 
 ONE = "Goal: find x\nContext: a.py\nResolved: nothing\nTechnical Anchors: port 8080"
 TWO = "Goal: mend x\nContext: b.py\nResolved: x found\nTechnical Anchors: port 9090"
@@ -70,7 +72,7 @@ def test_it_is_recorded_behind_its_message(agent: Agent) -> None:
     answered = say(agent, "Where is x?", with_block(ONE))
     assert texts(agent) == ["Where is x?", "Done."]
     assert agent.context().state == ONE
-    event = agent.log.store.event(answered + 1)
+    event = stored(agent.log).event(answered + 1)
     assert event is not None
     assert (event.kind, event.content, event.turn_id, event.actor) == ("state", ONE, answered - 1, "model")
 
@@ -116,7 +118,7 @@ def test_in_one_transaction(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> No
 def test_whoever_records_the_answer(agent: Agent) -> None:
     agent.append("user", "Where is x?")
     agent.append("assistant", with_block(ONE), actor="human", created_at="2024-05-05T05:05:05Z")
-    event = agent.standing().state
+    event = state_of(stored(agent.log), agent.standing())
     assert event is not None
     assert (event.actor, event.content, event.created_at) == ("human", ONE, "2024-05-05T05:05:05.000000Z")
 
@@ -380,7 +382,7 @@ def test_erasing_a_turn_erases_its_own(agent: Agent) -> None:
     child = agent.log.agent(agent.do("/fork").data["child"])
     agent.do(f"/message remove {second - 1} --yes")
     assert (agent.context().state, child.context().state) == (ONE, ONE)
-    event = agent.log.store.event(second + 1)
+    event = stored(agent.log).event(second + 1)
     assert event is not None
     assert event.content == ""
 

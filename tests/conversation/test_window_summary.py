@@ -23,6 +23,7 @@ from foldmark.sending.rebuilding import rebuilt
 from foldmark.sending.sent import record_sent
 from foldmark.sending.window_summary import BEFORE, MESSAGES, SUM_UP, Due, due, make
 from patience import LIMIT
+from stored import stored
 
 BUDGET = 3000
 MODELS = {
@@ -147,7 +148,7 @@ def test_it_is_sent_from_the_next_turn_on(agent: Agent) -> None:
     request = opened(agent)
     assert sent(request) == [summary]
     (part,) = [part for part in request.manifest.parts if part.layer == "window_summary"]
-    first, last = (agent.log.store.event(summary).data or {})["turns"]  # type: ignore[union-attr]
+    first, last = (stored(agent.log).event(summary).data or {})["turns"]  # type: ignore[union-attr]
     assert part.text == (
         f"### EARLIER CONVERSATION\nA model's summary of turns {first} to {last}, which stand in front of the messages "
         "here and are not among them:\nSummary 1."
@@ -224,7 +225,7 @@ def test_it_is_extended_by_what_was_cut_since(agent: Agent, model: Model) -> Non
 
 
 def wanted_data(agent: Agent, event_id: int) -> dict[str, object]:
-    event = agent.log.store.event(event_id)
+    event = stored(agent.log).event(event_id)
     assert event is not None
     assert event.data is not None
     return event.data
@@ -293,7 +294,7 @@ def test_an_older_one_that_is_true_again(agent: Agent, model: Model) -> None:
     first, turn = made(agent), visible(agent)[2]
     dropped = agent.do(f"/context drop {turn}").event_id
     second = made(agent)
-    assert [first, second] == agent.log.store.of_kind("window_summary", agent.standing().lineage)
+    assert [first, second] == stored(agent.log).of_kind("window_summary", agent.standing().lineage)
     assert sent(opened(agent)) == [second]
     agent.do(f"/restore {dropped}")
     assert sent(agent.request()) == [first]
@@ -342,7 +343,7 @@ def test_nothing_that_changed_meanwhile_is_recorded(agent: Agent, model: Model) 
     ):
         model.meanwhile = [happens]
         assert make(agent, wanted(agent)) is None
-    assert agent.log.store.of_kind("window_summary", agent.standing().lineage) == []
+    assert stored(agent.log).of_kind("window_summary", agent.standing().lineage) == []
     assert agent.standing().newest == head + 3
     agent.configure("window_summary", True)
     model.meanwhile = [lambda: say(agent, 77)]
@@ -390,7 +391,7 @@ def test_the_request_is_rebuilt_byte_for_byte(agent: Agent) -> None:
         agent.end_turn()
     erased = visible(agent)[2]
     agent.do("/clear")
-    records = agent.log.store.newest_sent(agent.id, 9)
+    records = stored(agent.log).newest_sent(agent.id, 9)
     assert len(records) == 3
     found = [rebuilt(agent, each.id) for each in sorted(records, key=lambda each: each.id)]
     assert [each.verdict for each in found] == ["identical"] * 3
@@ -513,7 +514,7 @@ def check(agent: Agent, covers: dict[int, list[int]]) -> None:
             window = {part.turn for part in request.manifest.parts if part.layer == "window"}
             assert request.tokens <= 400 or len(window - {None}) == 1
     record_sent(agent, request)
-    assert rebuilt(agent, agent.log.store.newest_sent(agent.id, 1)[0].id).verdict == "identical"
+    assert rebuilt(agent, stored(agent.log).newest_sent(agent.id, 1)[0].id).verdict == "identical"
 
 
 def test_in_another_process_the_same(tmp_path: Path) -> None:
@@ -543,4 +544,4 @@ def test_a_request_that_only_grows_has_it_in_front_of_the_next_turn(agent: Agent
     assert (sent(request), asked["content"]) == ([summary], "And now?")
     assert layer["content"].startswith("### EARLIER")
     record_sent(agent, request)
-    assert rebuilt(agent, agent.log.store.newest_sent(agent.id, 1)[0].id).verdict == "identical"
+    assert rebuilt(agent, stored(agent.log).newest_sent(agent.id, 1)[0].id).verdict == "identical"

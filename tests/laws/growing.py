@@ -29,12 +29,13 @@ from foldmark.family.mail import deliver
 from foldmark.log import memos
 from foldmark.log.answers import append_answer
 from foldmark.providers.wires import WIRES
-from foldmark.request.steady import as_of
+from foldmark.request.standing import as_of
 from foldmark.request.windowing import RESERVE
 from foldmark.sending.rebuilding import rebuilt
 from foldmark.sending.sent import record_sent, truncated
 from foldmark.sending.usage import calibrate
 from foldmark.tokens.counting import ruler, uncalibrated
+from stored import stored
 
 TEXT = "Where does the parser keep the names of files? "
 SLASH = ToolSpec("slash", "Runs a command.", {"type": "object", "properties": {"command": {"type": "string"}}})
@@ -166,8 +167,9 @@ class History:
             case "memo":
                 memos.save(agent, f"The parser keeps names in table {number}. " + TEXT * (number // 20), (), "human")
             case "unmemo":
-                for memo in self.log.store.memos(3)[-1:]:
-                    self.log.store.remove_memo(memo.id)
+                for memo in stored(self.log).memos(3)[-1:]:
+                    with self.log.store.write() as transaction:
+                        transaction.remove_memo(memo.id)
                     self._cut_for_all()
             case "calibrate":
                 request = agent.request(provider, model)
@@ -221,7 +223,7 @@ class History:
 
     def reopened(self) -> None:
         """Look at everything once more, from a copy of the database as well."""
-        sent = self.log.store.newest_sent(self.root.id, 60)[::12]
+        sent = stored(self.log).newest_sent(self.root.id, 60)[::12]
         verdicts = {rebuilt(self.root, each.id).verdict for each in sent}
         assert verdicts <= ({"identical", "erased"} if self.erased else {"identical"})
         agents = family(self.root)
@@ -275,7 +277,7 @@ class History:
 
     def _named(self, agent: Agent, since: int) -> bool:
         """Whether an operation that hides, shows or shortens was recorded since an event."""
-        done = {event.kind for event in self.log.store.operations(agent.id, after=since)}
+        done = {event.kind for event in stored(self.log).operations(agent.id, after=since)}
         return bool(done & {*OPERATION_KINDS} - {"mark", "fork"})
 
     # Policy steady
@@ -319,7 +321,7 @@ class History:
         def left(request: Request) -> int:
             parts = [part for part in request.manifest.parts if part.layer == "window" and part.event]
             newest = min((part.event or 0 for part in parts if part.turn == parts[-1].turn), default=now.newest)
-            total = ceil(self.log.store.weight(until(visible, newest)) / ratio)
+            total = ceil(stored(self.log).weight(until(visible, newest)) / ratio)
             return max(0, ceil((total - room) / step))
 
         return left(now.request) > left(before.request)
@@ -333,7 +335,7 @@ class History:
         held = [each for each in agent.context().messages if each.id >= first and each.kind != "system"]
         new = [each for each in held if each.id > before.newest or each.id not in parts]
         said = sum(400 + min(len(e.content), kept if e.kind == "tool_result" else 10**9) for e in new)
-        every = [*new, *(event for each in parts if (event := self.log.store.event(each)))]
+        every = [*new, *(event for each in parts if (event := stored(self.log).event(each)))]
         beside = [block for event in every for block in (event.data or {}).get("blocks", ())]
         shown = sum(PAGE * 4 + DOCUMENT if "source" in block else len(str(block)) for block in beside)
         put_in = sum(len(part.text) + 200 for part in now.request.manifest.parts if part.before is not None)
@@ -345,8 +347,8 @@ class History:
     def _rulers(self, agent: Agent, request: Request) -> list[float]:
         """The bytes of a token by each calibration that there was: the newest counts since the next boundary."""
         at = agent.standing()
-        told = self.log.store.of_kind("config", (Segment(agent.id, 1, at.newest),))
-        known = [as_of(at, event).config for event in (*told, at.record.fork_event)]
+        told = stored(self.log).of_kind("config", (Segment(agent.id, 1, at.newest),))
+        known = [as_of(stored(self.log), at, event).config for event in (*told, at.record.fork_event)]
         return [request.size / ruler(request.provider, request.model, c).tokens(request.size) for c in known]
 
     # Policy eager

@@ -14,6 +14,7 @@ from naive_model import NaiveAgent, Operation, RefusedError
 
 import foldmark
 from foldmark.log.doctor import examine
+from stored import stored
 
 sys.path.append(str(Path(__file__).parents[1] / "wire"))
 VALIDATORS: dict[str, Callable[[dict[str, Any]], list[str]]] = import_module("request_validators").VALIDATORS
@@ -135,7 +136,7 @@ class SideBySide:
 
     def talked_past(self, pair: Pair, before: int) -> None:
         """SPEC 4.2: planning that a person has talked past ends with that turn, just before that message."""
-        for event in pair.real.log.store.operations(pair.uuid, after=before):
+        for event in stored(pair.real.log).operations(pair.uuid, after=before):
             if event.kind != "filter" or event.actor != "system":
                 continue
             first, last = event.data["planning"]

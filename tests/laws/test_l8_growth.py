@@ -29,6 +29,7 @@ from foldmark.core.request import Request
 from foldmark.log import memos
 from foldmark.sending.rebuilding import rebuilt
 from foldmark.sending.sent import record_sent
+from stored import stored
 
 MODELS = {provider: model for provider, model in ALL.items() if provider != "ollama"}
 DIALECTS = {"openai_responses": "openai", "offline": None}
@@ -250,4 +251,4 @@ def test_memos_that_come_later_have_their_heading(log: foldmark.Log) -> None:
     assert [text.splitlines()[0] for text in texts].count("### MEMOS") == 2
     assert sum("written by hand" in text for text in texts) == 1
     record_sent(agent, request)
-    assert rebuilt(agent, log.store.newest_sent(agent.id, 1)[0].id).verdict == "identical"
+    assert rebuilt(agent, stored(log).newest_sent(agent.id, 1)[0].id).verdict == "identical"

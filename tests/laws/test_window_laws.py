@@ -25,7 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import foldmark
-from foldmark import Agent, CommandError
+from foldmark import Agent, CommandError, Log
 from foldmark.core.config import Config
 from foldmark.core.request import PLAIN, Request, ToolSpec
 from foldmark.core.segments import until
@@ -37,6 +37,7 @@ from foldmark.request.sources import Sources
 from foldmark.request.standing import Standing
 from foldmark.request.windowing import Target, Windowing
 from foldmark.tokens.counting import uncalibrated
+from stored import stored
 
 MODELS = {
     "anthropic": "claude-sonnet-4-5",
@@ -136,13 +137,14 @@ def step(agent: Agent, asked: list[str], number: int, kind: str, text: str, pick
             agent.record("state", f"Goal: {pick}")
 
 
-def asked(at: Standing, config: Config, provider: str, *, tools: bool = True, **more: Any) -> Request:
-    return prepare(at, config, provider, MODELS[provider], tools=[READ] if tools else [], **more)
+def asked(log: Log, at: Standing, config: Config, provider: str, *, tools: bool = True, **more: Any) -> Request:
+    with log.store.read() as moment:
+        return prepare(moment, at, config, provider, MODELS[provider], tools=[READ] if tools else [], **more)
 
 
-def windowing(at: Standing, config: Config, provider: str) -> Windowing:
+def windowing(log: Log, at: Standing, config: Config, provider: str) -> Windowing:
     target = Target(provider, WIRES[provider], MODELS[provider], (READ,), PLAIN)
-    return Windowing(Sources(at, config, tools=("query_db", "save_memo")), config, target, None)
+    return Windowing(Sources(stored(log), at, config, tools=("query_db", "save_memo")), config, target, None)
 
 
 # Tokens
@@ -162,7 +164,7 @@ def test_tokens_are_the_bytes_over_the_ratio(
     with foldmark.open(":memory:") as log:
         agent = log.agent("test")
         play(agent, steps)
-        request = asked(agent.standing(), config, provider, tools=tools)
+        request = asked(log, agent.standing(), config, provider, tools=tools)
     assert request.bytes == msgspec.json.encode(request.body)
     assert request.tokens == ceil(len(request.bytes) / (measured or uncalibrated(provider, MODELS[provider])))
 
@@ -170,12 +172,14 @@ def test_tokens_are_the_bytes_over_the_ratio(
 # The cut is maximal
 
 
-def kept_pins(then: Standing, pins: tuple[int, ...], config: Config, provider: str, budget: int) -> tuple[int, ...]:
+def kept_pins(
+    log: Log, then: Standing, pins: tuple[int, ...], config: Config, provider: str, budget: int
+) -> tuple[int, ...]:
     """The pins for which there is room beside the newest turn, by trying; the oldest go first."""
     alone = msgspec.structs.replace(config, sliding_context_tokens=0, context_size=1)
     while pins:
         at = msgspec.structs.replace(then, fold=msgspec.structs.replace(then.fold, pins=pins))
-        if asked(at, alone, provider).tokens <= budget:
+        if asked(log, at, alone, provider).tokens <= budget:
             break
         pins = pins[1:]
     return pins
@@ -195,15 +199,15 @@ def test_one_more_turn_would_pass_the_budget(steps: list[tuple[str, str, int]], 
         agent.append_tool_call("read_file", {}, call_id="last")
         agent.append_tool_result("last", "r" * 3000)
         agent.record("scratchpad", "p" * 3000)
-        at, then = agent.standing(), agent.stood(opener)
-        request = asked(at, config, provider)
+        at, then = agent.standing(), agent.stood(stored(log), opener)
+        request = asked(log, at, config, provider)
         messages = [m for m in agent.context().messages if m.kind != "system"]
         units: list[set[int | None]] = []
-        source = Sources(at, config, tools=("query_db", "save_memo"))
+        source = Sources(stored(log), at, config, tools=("query_db", "save_memo"))
         while source.units.reach(len(units) + 1):
             units.append(set(source.units[len(units)].turns))
         visible = tuple(sorted({m.turn_id for m in messages if m.turn_id in at.fold.pins}))
-        pins = kept_pins(then, visible, config, provider, budget)
+        pins = kept_pins(log, then, visible, config, provider, budget)
         then = msgspec.structs.replace(then, fold=msgspec.structs.replace(then.fold, pins=pins))
         free = msgspec.structs.replace(config, sliding_context_tokens=0)
 
@@ -212,7 +216,7 @@ def test_one_more_turn_would_pass_the_budget(steps: list[tuple[str, str, int]], 
 
         def fits(count: int) -> bool:
             wide = msgspec.structs.replace(free, context_size=turns(count))
-            return asked(then, wide, provider).tokens <= budget
+            return asked(log, then, wide, provider).tokens <= budget
 
         count = 1
         while count < len(units) and turns(count + 1) <= (most or 10**9) and fits(count + 1):
@@ -245,7 +249,8 @@ with foldmark.open(sys.argv[1], create=False) as log:
         for settings in msgspec.json.decode(sys.argv[3]):
             agent = log.agent("test")
             config = msgspec.convert({**msgspec.to_builtins(agent.standing().config), **settings}, Config)
-            print(hashlib.sha256(prepare(agent.standing(), config, provider, model).bytes).hexdigest())
+            with agent.reading() as (moment, at):
+                print(hashlib.sha256(prepare(moment, at, config, provider, model).bytes).hexdigest())
 """
 ASKED = [
     *({"sliding_context_tokens": budget, "context_policy": "eager"} for budget in (0, 600, 2500)),
@@ -261,7 +266,7 @@ def digests(path: str, backwards: bool = False) -> list[str]:
         wanted = [(provider, index) for provider in MODELS for index in range(len(ASKED))]
         for provider, index in reversed(wanted) if backwards else wanted:
             config = msgspec.convert({**msgspec.to_builtins(agent.standing().config), **ASKED[index]}, Config)
-            request = prepare(agent.standing(), config, provider, MODELS[provider])
+            request = prepare(stored(log), agent.standing(), config, provider, MODELS[provider])
             found[provider, index] = hashlib.sha256(request.bytes).hexdigest()
         return [found[each] for each in wanted]
 
@@ -336,7 +341,7 @@ def test_a_calibration_moves_the_ratio(tmp_path: Path) -> None:
             assert (before.tokens, after.tokens) == (ceil(len(before.bytes) / 2.5), ceil(len(before.bytes) / 1.25))
             tight = {"sliding_context_tokens": before.tokens, "context_policy": "eager"}
             config = msgspec.structs.replace(agent.standing().config, **tight)
-            narrow = prepare(agent.standing(), config, provider, model)
+            narrow = prepare(stored(log), agent.standing(), config, provider, model)
             assert narrow.tokens <= before.tokens < after.tokens
             assert narrow.manifest.edge.why == "budget"
 
@@ -395,14 +400,14 @@ def test_the_low_water_cut_never_goes_back_and_seldom_moves(
 
         def look() -> None:
             nonlocal previous
-            request = asked(agent.standing(), config, provider)
+            request = asked(log, agent.standing(), config, provider)
             first = request.manifest.edge.first
             mine = settled(request, marker)
             if first == previous[0]:
                 assert mine[: len(previous[1])] == previous[1]
             previous = first, mine
             until_then = until(agent.context().segments, agent.open_turn or 0)
-            weighed.append(log.store.weight(until_then) / ratio)
+            weighed.append(stored(log).weight(until_then) / ratio)
             firsts.append(first or 0)
 
         for number, (asked_for, calls, char, answered) in enumerate(turns):
@@ -439,7 +444,7 @@ def test_more_turns_make_no_request_shorter_by_more_than_the_slack(
     with foldmark.open(":memory:") as log:
         agent = log.agent("test")
         play(agent, steps, images=True)
-        made = windowing(agent.standing(), config, provider)
+        made = windowing(log, agent.standing(), config, provider)
         units = made._sources.units
         sizes = [made._measured(count) for count in range(1, units.all() + 1)]
         for less, more in pairwise(sizes):
@@ -463,7 +468,7 @@ def test_the_sum_of_the_turns_is_the_whole_request(
                 agent.append("assistant", char * answered + ".")
                 agent.end_turn()
             agent.append("user", "Now.")
-        made = windowing(agent.standing(), Config(sliding_context_tokens=10**9, context_policy="eager"), provider)
+        made = windowing(log, agent.standing(), Config(sliding_context_tokens=10**9, context_policy="eager"), provider)
         units = made._sources.units
         count = units.all()
         parts = sum(made._rough(units[index]) for index in range(1, count))
@@ -477,7 +482,10 @@ def test_no_turn_takes_more_than_it_weighs(steps: list[tuple[str, str, int]], pr
         agent = log.agent("test")
         play(agent, steps, images=True)
         made = windowing(
-            agent.standing(), Config(sliding_context_tokens=10**9, context_policy="eager", isolation=False), provider
+            log,
+            agent.standing(),
+            Config(sliding_context_tokens=10**9, context_policy="eager", isolation=False),
+            provider,
         )
         units = made._sources.units
         for index in range(units.all()):
@@ -496,6 +504,6 @@ def test_a_weight_is_not_far_above_what_a_message_takes(provider: str) -> None:
             agent.append_tool_result(f"toolu_01{number:022}", "def parse(line):\n    return line.split()\n" * 30)
             agent.append("assistant", "It fails since the line is read twice; the second time it is empty. " * 6)
             agent.end_turn()
-        made = windowing(agent.standing(), Config(sliding_context_tokens=10**9, context_policy="eager"), provider)
-        weighs = log.store.weight(agent.context().segments)
+        made = windowing(log, agent.standing(), Config(sliding_context_tokens=10**9, context_policy="eager"), provider)
+        weighs = stored(log).weight(agent.context().segments)
         assert 0.75 * weighs < made._measured(made._sources.units.all()) < weighs + 1000

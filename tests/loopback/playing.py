@@ -19,6 +19,7 @@ from foldmark.core.ports import Provider
 from foldmark.log.asking import NOBODY, Asking
 from foldmark.log.doctor import examine
 from patience import LIMIT
+from stored import stored
 
 TOLD = "[Foldmark: Mail has come from "
 """How an idle agent is told of mail."""
@@ -82,7 +83,7 @@ def database(path: Path, wire: Wire) -> Iterator[Agent]:
         yield agent
         assert list(examine(log)) == []
         assert {each.id: each.open_turn for each in log.agents() if each.open_turn is not None} == {}
-        assert log.store.leases() == []
+        assert stored(log).leases() == []
 
 
 def models(wire: Wire, url: str) -> Callable[[str], Provider]:
@@ -110,7 +111,7 @@ def of(log: Log, *kinds: str, agent: Agent | None = None) -> list[foldmark.Event
     """All events of these kinds, those of one agent if it is named."""
     found = []
     for number in range(1, max(each.standing().record.head for each in log.agents()) + 1):
-        event = log.store.event(number)
+        event = stored(log).event(number)
         if event is not None and event.kind in kinds and (agent is None or event.agent_id == agent.id):
             found.append(event)
     return found

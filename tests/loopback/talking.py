@@ -24,6 +24,7 @@ from foldmark.log.asking import Asking
 from foldmark.providers.access import Access
 from foldmark.providers.wires import WIRES
 from foldmark.runtime.loop import Shown
+from stored import stored
 
 ALL: tuple[Wire, ...] = (AnthropicWire(), OpenAIWire(), ResponsesWire(), GeminiWire(), GcaWire())
 
@@ -161,7 +162,7 @@ class Seen:
 
 def events(agent: Agent) -> list[Event]:
     """Everything that was recorded; the conversation is the only one in its database."""
-    found = map(agent.log.store.event, range(1, agent.standing().record.head + 1))
+    found = map(stored(agent.log).event, range(1, agent.standing().record.head + 1))
     return [event for event in found if event is not None]
 
 

@@ -24,6 +24,7 @@ from foldmark.interfaces.render import result_text
 from foldmark.log.asking import Asking
 from foldmark.runtime.loop import turn
 from foldmark.sending.rebuilding import rebuilt
+from stored import stored
 
 YES = Asking(lambda question: True)
 RECORDED = Path("/work/shared/data/claude/episodic-memory-large.jsonl")
@@ -100,7 +101,7 @@ def recorded() -> list[str]:
 
 def boundaries(agent: Agent) -> list[int]:
     """The boundary that each request stood on, oldest first."""
-    return [sent.makings.edge.settled for sent in reversed(agent.log.store.newest_sent(agent.id, 10**6))]
+    return [sent.makings.edge.settled for sent in reversed(stored(agent.log).newest_sent(agent.id, 10**6))]
 
 
 def made() -> list[str]:
@@ -171,7 +172,7 @@ def test_each_kind_of_operation_loses_what_it_says() -> None:
             if not agent.standing().config.model.startswith("openai"):
                 play.say(1)
             told = act(agent, deed, done)
-            done = max([done, *(event.id for event in agent.log.store.operations(agent.id) if event.kind != "fork")])
+            done = max([done, *(event.id for event in stored(agent.log).operations(agent.id) if event.kind != "fork")])
             if agent.standing().config.model.startswith("openai"):
                 assert told["lost"] == len(wire.taken[-1] | wire.made[-1]) > 0
                 continue
@@ -197,7 +198,7 @@ def act(agent: Agent, deed: str, done: int) -> dict[str, int]:
     kind, _, _rest = deed.partition(" ")
     if kind in ("forget", "remember"):
         ids = [event.id for event in agent.context().messages if (event.turn_id == turn) == (kind == "forget")]
-        found = agent.log.store.event(agent.apply_filter(kind, ids))
+        found = stored(agent.log).event(agent.apply_filter(kind, ids))
         assert found is not None
         assert found.data is not None
         return {"lost": 0, "returned": 0, **found.data["receipt"].get("thinking", {})}
@@ -320,7 +321,7 @@ def test_refused_thinking_is_left_out_once_and_stays_out() -> None:
         assert len(play.server.refusals) == 1
         assert signature not in play.wire.taken[-1]
         assert len(play.wire.taken[-1]) == 3
-        kept = play.agent.log.store.newest_sent(play.agent.id, 10)
+        kept = stored(play.agent.log).newest_sent(play.agent.id, 10)
         assert [sent.makings.thoughtless for sent in kept] == [False, False, True, False, False]
         assert {rebuilt(play.agent, sent.id).verdict for sent in kept} == {"identical"}
 

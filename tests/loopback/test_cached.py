@@ -226,7 +226,15 @@ def test_an_hour_if_that_is_set() -> None:
         assert {each.get("ttl") for body in it.bodies for each in marks(body)} == {"1h"}
         assert it.row()["cache_ttl"] == "1h"
         at, own = it.agent.standing(), it.agent.standing().config
-        asked = prepare(at, own, "anthropic", it.wire.model, purpose="state", instruction="Write a state block.")
+        asked = prepare(
+            stored(it.agent.log),
+            at,
+            own,
+            "anthropic",
+            it.wire.model,
+            purpose="state",
+            instruction="Write a state block.",
+        )
         assert {each.get("ttl", "5m") for each in marks(asked.body)} == {"5m"}
 
 

@@ -30,6 +30,7 @@ from foldmark.runtime import supervisor
 from foldmark.runtime.background import Background
 from foldmark.runtime.loop import turn
 from foldmark.runtime.supervisor import Supervisor
+from stored import stored
 
 two_wires = pytest.mark.parametrize(
     "wire", [AnthropicWire(), OpenAIWire(), ResponsesWire()], ids=lambda wire: wire.provider
@@ -103,7 +104,7 @@ def test_parallel_research(tmp_path: Path, wire: Wire, attended: bool) -> None:
             if attended:
                 await agents.settled()
                 await until(lambda: audience.mailed, "the person is told of the mail")
-                assert parent.log.store.unread_count(parent.id) == 2
+                assert stored(parent.log).unread_count(parent.id) == 2
                 await agents.say(parent, "Any mail?")
             await until(lambda: len(delivered(parent.log, parent)) == 2, "both reports are fetched")
             await agents.settled()
@@ -130,7 +131,7 @@ def test_parallel_research(tmp_path: Path, wire: Wire, attended: bool) -> None:
         mail = delivered(log, parent)
         assert sorted(sender for _, sender in mail) == sorted((one.id, two.id))
         assert len({number for number, _ in mail}) == 2
-        assert log.store.unread(parent.id) == []
+        assert stored(log).unread(parent.id) == []
         shown = "\n".join(event.content for event in of(log, "user", agent=parent))
         assert shown.count("I found out: use PKCE.") == shown.count("I found out: sessions expire.") == 1
         assert f"[Mail from {short(one)} " in shown
@@ -268,7 +269,7 @@ def test_twenty_children_at_once(tmp_path: Path, wire: Wire, where: str) -> None
 
         children = parent.children
         assert played.first == {short(child): 1 for child in children}
-        mail = parent.log.store.unread(parent.id)
+        mail = stored(parent.log).unread(parent.id)
         assert sorted(each.sender for each in mail) == sorted(child.id for child in children)
         assert sorted(each.content for each in mail) == sorted(f"Done: Task number {n}." for n in range(number))
         for each, child in enumerate(children):
@@ -409,7 +410,7 @@ def test_killed_in_the_middle_of_a_request_with_descendants(tmp_path: Path, wire
             assert (last.content, last.interrupted) == ("Half of the answer", True)
             assert of(parent.log, "turn_ended", agent=dead)[-1].interrupted
         assert messages(other)[-1] == ("assistant", "I am still here.")
-        assert parent.log.store.unread(parent.id) == []
+        assert stored(parent.log).unread(parent.id) == []
 
 
 @two_wires
@@ -439,7 +440,7 @@ def test_a_model_kills_a_child_in_its_own_turn(tmp_path: Path, wire: Wire) -> No
             assert server.refusals == []
         (child,) = parent.children
         assert messages(parent)[-1] == ("assistant", "It is over.")
-        assert parent.log.store.end(child.id) is not None
+        assert stored(parent.log).end(child.id) is not None
 
 
 def test_killed_while_its_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -624,7 +625,7 @@ def test_a_provider_that_fails_a_child(tmp_path: Path, wire: Wire, stubborn: boo
         # The first time nothing had been said: what the child was born with is no turn of its own.
         assert [event.interrupted for event in of(parent.log, "turn_ended", agent=child)] == [True] * (reports - 1)
         assert sum(error is not None for _, error in audience.over) == reports
-        assert parent.log.store.unread(parent.id) == []
+        assert stored(parent.log).unread(parent.id) == []
 
 
 @two_wires
@@ -648,7 +649,7 @@ def test_a_provider_that_fails_everybody(tmp_path: Path, wire: Wire) -> None:
         with Loopback(wire, lambda body: Fail("request")) as server:
             asyncio.run(talk(parent, server))
             assert len(server.asked) == 3
-        assert len(parent.log.store.unread(parent.id)) == 1
+        assert len(stored(parent.log).unread(parent.id)) == 1
         assert messages(parent)[0] == ("user", "Hello?")
 
 
@@ -845,4 +846,4 @@ def test_a_person_is_told_of_mail_for_an_agent_that_has_said_nothing_here(tmp_pa
             asyncio.run(talk(parent, server.url))
             assert server.refusals == []
         assert parent.id not in audience.begun
-        assert parent.log.store.unread_count(parent.id) == 1
+        assert stored(parent.log).unread_count(parent.id) == 1

@@ -16,6 +16,7 @@ from foldmark import Agent, CommandError, FoldmarkError
 from foldmark.sending.rebuilding import rebuilt
 from foldmark.sending.sent import record_sent
 from foldmark.sending.window_summary import due, make
+from stored import stored
 
 Start = Callable[..., tuple[Agent, Loopback]]
 MODEL = "anthropic/claude-opus-5-5"
@@ -87,7 +88,7 @@ def test_the_api_sums_up_what_would_be_sent(start: Start) -> None:
     assert (done.data["operation"], done.data["reason"], done.data["left"]["messages"]) == ("summary", "it is long", 16)
     assert [message.content for message in agent.context().messages] == [GIST]
     assert agent.context().state == "Goal: 3"
-    newest = agent.log.store.newest_sent(agent.id, 1)[0].id
+    newest = stored(agent.log).newest_sent(agent.id, 1)[0].id
     record = agent.do(f"/context sent {newest}").data
     assert (record["verdict"], record["purpose"]) == ("identical", "compaction")
 
@@ -110,7 +111,7 @@ def test_recent_turns_stay_behind_the_block(start: Start, policy: str) -> None:
     sent = unmarked(server.asked[0].body)
     assert sent["messages"] == before["messages"][: len(sent["messages"])]
     assert sent["messages"][-1]["content"][-1]["text"] == "Answer 1"
-    newest = agent.log.store.newest_sent(agent.id, 1)[0].id
+    newest = stored(agent.log).newest_sent(agent.id, 1)[0].id
     assert agent.do(f"/context sent {newest}").data["verdict"] == "identical"
     left = agent.do(f"/context sent {newest}").data["request"]["manifest"]["left_out"]
     assert {each["event"] for each in left if each["why"] == "kept"} == kept

@@ -17,6 +17,7 @@ from foldmark.core.answer import Usage
 from foldmark.core.wire import tool_name
 from foldmark.request.prepare import prepare
 from foldmark.runtime.loop import turn
+from stored import stored
 
 WIRE = AnthropicWire()
 ASKED = "clear_tool_uses trigger=50000 keep=5 clear_at_least=9000 exclude=look+over.there, clear_thinking keep=2"
@@ -53,7 +54,7 @@ def test_edits_are_sent_and_what_was_applied_is_recorded() -> None:
         first, second = [event for event in events(agent) if event.kind == "usage"]
         assert "altered" not in (first.data or {})
         assert (second.data or {})["altered"] == list(APPLIED)
-        newest = agent.log.store.newest_sent(agent.id, 1)[0].id
+        newest = stored(agent.log).newest_sent(agent.id, 1)[0].id
         assert agent.do(f"/context sent {newest}").data["verdict"] == "identical"
         (result,) = [each.id for each in agent.context().messages if each.kind == "tool_result"]
         said = agent.do(f"/context explain {result}").text
@@ -76,7 +77,7 @@ def bodies(agent: Agent) -> dict[str, Any]:
     at, (provider, _, model) = agent.standing(), agent.standing().config.model.partition("/")
     return {
         "answer": agent.request().body,
-        "summary": prepare(at, at.config, provider, model, only=at.visible, purpose="summary").body,
+        "summary": prepare(stored(agent.log), at, at.config, provider, model, only=at.visible, purpose="summary").body,
     }
 
 

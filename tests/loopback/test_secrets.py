@@ -37,6 +37,7 @@ from foldmark.runtime.loop import turn
 from foldmark.runtime.supervisor import Supervisor
 from foldmark.sessions.conversion.importing import import_session
 from patience import LIMIT
+from stored import stored
 
 _RANDOM = Random(20261122)
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -117,7 +118,7 @@ def shown_of(agent: Agent) -> Iterator[str]:
     for name in ("anthropic/claude-opus-5-5", "gemini/gemini-3-pro", "openai_responses/gpt-5"):
         yield repr(agent.request(*name.split("/")))
     newest = agent.standing().newest
-    sent = agent.log.store.newest_sent(agent.id, 100)
+    sent = stored(agent.log).newest_sent(agent.id, 100)
     lines = ["context show", "context sent", *(f"context sent {each.id}" for each in sent), "message list", "state"]
     lines += ["scratchpad", "agents", "session list", "config", "system", "memo list", "help", f"context at {newest}"]
     lines += [f"context explain {number}" for number in range(1, newest + 1)]
@@ -505,7 +506,7 @@ def test_a_provider_that_repeats_the_keys_in_its_error(
                 await agents.settled()
 
         asyncio.run(talk())
-    assert len(log.store.unread(agent.id)) == 1
+    assert len(stored(log).unread(agent.id)) == 1
     assert found_in(f"{raised[0]} {raised[0]!r}") <= set(KEYS) - {f"{wire.provider.upper()}_API_KEY"}
     agent.context()
     agent.do("/check-mail", actor="model")

@@ -46,11 +46,8 @@ def _compared(moment: Snapshot, agent: Agent) -> Finding | None:
     try:
         cache = moment.head(agent.id).cache
         # What is appended while a planning conversation ends is not visible: only then the size beside is not used.
-        if (
-            cache is None
-            or (cache[0] == replayed
-            and not (replayed.grows and cache[1] != agent.beside(moment, replayed)))
-        ):
+        sized = cache is None or not replayed.grows or cache[1] == agent.beside(moment, replayed)
+        if cache is None or (cache[0] == replayed and sized):
             return None
     except DamagedError as error:
         return Finding(str(error), agent.id)

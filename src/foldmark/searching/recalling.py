@@ -46,7 +46,7 @@ def search_everything(
     if not beside:
         wanted = wanted._replace(beside=False)
     meant = likeness(query, mode, (log, None, archive))
-    # Only now: making vectors may take long, and needs the store in a thread of its own.
+    # Only now: `likeness` may wait for a thread that reads vectors from the store.
     with log.store.read() if log else nullcontext() as moment:
         memos = MemoIndex(moment, filters) if moment else None
         sources = (log.index(moment, filters) if log and moment else None, memos, archive)
