@@ -12,7 +12,6 @@ from pydantic_ai.run import AgentRunResult
 
 import foldmark
 from foldmark.core.segments import END, Segment
-from stored import stored
 
 Answer = str | ModelResponse | Exception | tuple[str, dict[str, Any]] | list[tuple[str, dict[str, Any]]]
 """What a model says: a text, a call or several (name, arguments), a whole response, or how it fails."""
@@ -94,7 +93,8 @@ _WORDS: dict[str, Callable[[Any], str]] = {
 
 def recorded(agent: foldmark.Agent) -> list[str]:
     """The text of every message that was ever recorded, visible or not."""
-    return [event.content for event in stored(agent.log).messages((Segment(agent.id, 1, END),))]
+    with agent.log.store.read() as moment:
+        return [event.content for event in moment.messages((Segment(agent.id, 1, END),))]
 
 
 def paired(messages: Iterable[ModelMessage]) -> bool:

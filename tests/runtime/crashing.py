@@ -29,7 +29,6 @@ from foldmark.core.answer import Kept, Piece, Stopped, Thought, Usage
 from foldmark.core.request import Request, ToolCall, ToolSpec
 from foldmark.log.asking import Asking
 from foldmark.runtime.supervisor import Supervisor
-from stored import stored
 
 PARENT, OTHER, HOLDER, CHILD = (f"{n}0000000-0000-4000-8000-000000000000" for n in range(1, 5))
 MODEL = "anthropic/claude-test"
@@ -145,10 +144,14 @@ class Playing:
 
     def _mail(self, agent_id: str) -> Callable[[], Awaitable[None]]:
         async def come() -> None:
-            while not stored(self._log).unread_count(agent_id):
+            while not self._unread(agent_id):
                 await asyncio.sleep(0.001)
 
         return come
+
+    def _unread(self, agent_id: str) -> int:
+        with self._log.store.read() as moment:
+            return moment.unread_count(agent_id)
 
 
 _Played = Piece | Callable[[], Awaitable[None]]
