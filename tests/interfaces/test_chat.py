@@ -14,7 +14,6 @@ from terminal import CTRL_C, CTRL_D, LIMIT, Terminal
 
 import foldmark
 from foldmark.core.errors import FoldmarkError
-from foldmark.core.ports import AgentRecord
 from foldmark.core.request import Request
 from foldmark.interfaces.chat import chat
 from foldmark.log.doctor import examine
@@ -380,14 +379,14 @@ def test_ctrl_c_during_a_command(log: foldmark.Log, monkeypatch: pytest.MonkeyPa
 
 def test_two_programs_make_the_same_conversation(db: str, log: foldmark.Log, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between one's look and its insertion the other one has made it."""
-    create = log.store.create_agent
+    write = log.store.write
 
-    def slow(record: AgentRecord, *born: Any) -> None:
+    def slow() -> Any:
         with foldmark.open(db) as elsewhere:
             elsewhere.agent("default").append("user", "I was first")
-        create(record, *born)
+        return write()
 
-    monkeypatch.setattr(log.store, "create_agent", slow)
+    monkeypatch.setattr(log.store, "write", slow)
     assert [message.content for message in log.agent("default").context().messages] == ["I was first"]
 
 

@@ -258,7 +258,8 @@ def test_the_person_agrees_through_the_client(db: str, log: foldmark.Log, era: s
     visit(visiting)
     agent.context()
     assert [each.content for each in agent.context().messages if "banana" in each.content] == []
-    assert planning(agent.standing()) is None
+    with agent.reading() as (moment, at):
+        assert planning(moment, at) is None
     assert agent.open_turn is None
     said = [each for each in stored(log).messages((Segment(agent.id, 1, END),)) if each.actor == "human"]
     assert said[-1].content == "Yes."
