@@ -16,6 +16,7 @@ from foldmark.request.memos import Picked, picked
 from foldmark.request.once import once
 from foldmark.request.planning import planning, result_of
 from foldmark.request.standing import Standing, as_of, of_kind, state_of
+from foldmark.request.visible import Visible
 from foldmark.request.window_summary import in_force
 
 
@@ -28,11 +29,20 @@ class Pinned(NamedTuple):
 
 class Sources:
     """Reads what is asked for from where an agent stands, and no more; `tools` are the names of those offered. Of its
-    children nothing is told unless `answers`: unless the conversation is to go on."""
+    children nothing is told unless `answers`: unless the conversation is to go on. What was `read` already of what is
+    visible, for another place, is not read again."""
 
     def __init__(
-        self, moment: Snapshot, at: Standing, config: Config, *, tools: Collection[str], answers: bool = True
+        self,
+        moment: Snapshot,
+        at: Standing,
+        config: Config,
+        *,
+        tools: Collection[str],
+        answers: bool = True,
+        read: Visible | None = None,
     ) -> None:
+        self._read = Visible(moment, at, config) if read is None else read
         self._at, self._config, self._tools, self._answers = at, config, tools, answers
         self._moment, self.visible = moment, at.visible
         self._before: list[int] = []
@@ -40,8 +50,7 @@ class Sources:
     @once
     def units(self) -> Units:
         """The visible turns, read as far as somebody asks."""
-        newest_first = self._moment.messages(self.visible, newest_first=True)
-        return Units(event for event in newest_first if event.kind != "system")
+        return Units(event for event in self._read.messages(self._at.newest) if event.kind != "system")
 
     def inside(self, segments: Segments) -> list[Event]:
         """The visible messages in `segments`, in the order of the log."""
@@ -189,7 +198,7 @@ class Sources:
     @once
     def weight(self) -> int:
         """The bytes that all visible turns weigh together."""
-        return self._moment.weight(self._until_then)
+        return self._read.weight(self.settled)
 
     def weight_before(self, count: int) -> int:
         """The bytes that the turns in front of the newest `count` units weigh; so many must have been reached."""
@@ -203,15 +212,11 @@ class Sources:
 
     @once
     def _weights(self) -> Iterator[tuple[int, int]]:
-        return self._moment.weights(self._until_then)
+        return self._read.weights(self.settled)
 
     @once
     def _heavy(self) -> tuple[int, int] | None:
         return next(self._weights, None)
-
-    @property
-    def _until_then(self) -> Segments:
-        return until(self.visible, self.settled)
 
 
 def children_layer(

@@ -28,6 +28,7 @@ from foldmark.request.children import room_told, told_at
 from foldmark.request.natives import without
 from foldmark.request.sources import Sources, children_layer
 from foldmark.request.standing import Standing, as_of, latest, of_kind
+from foldmark.request.visible import Visible
 from foldmark.request.windowing import Target, Windowing, first_of
 from foldmark.tokens.counting import BytesRuler, ruler
 
@@ -115,19 +116,14 @@ class Steady:
         self._plain = partial(
             Steady, moment, at, config, target, instruction, tools=tools, answers=answers, swaps=False
         )
-        self._moment, self._at, self._target, self._instruction, self._tools, self._answers = (
-            moment,
-            at,
-            target,
-            instruction,
-            tools,
-            answers,
-        )
-        self._config = config
+        self._moment, self._at, self._config, self._target = moment, at, config, target
+        self._instruction, self._tools, self._answers = instruction, tools, answers
+        self._read = Visible(moment, at, config)
         newest = self._boundary(at)
         self._swap = swapped(moment, at, newest, target.wire.reads) if swaps else None
         if self._swap is not None:
             self._at, before = self._swap.without, self._swap.summary.id - 1
+            self._read = Visible(moment, self._at, config)
             fold = msgspec.structs.replace(self._at.fold, at=min(self._at.fold.at, before))
             newest = self._boundary(as_of(moment, msgspec.structs.replace(self._at, fold=fold), before))
         self._now = self._sources(self._at)
@@ -152,7 +148,7 @@ class Steady:
         """The prompt, and where it begins; `limit` is the tokens that the model takes."""
         begun, edge = self.windowing.windowed(limit)
         settled = self._then.settled
-        since = [event for event in self._moment.messages(self._since(settled)) if event.kind != "system"]
+        since = [event for event in self._read.since(settled) if event.kind != "system"]
         events, reach = [*self._window(edge.before), *since], Reach(0, settled)
         room, later = self._room(limit), list[Event]()
         if self._swap is not None:
@@ -214,7 +210,8 @@ class Steady:
 
     def _sources(self, at: Standing) -> Sources:
         # What is told of children stands where it was told first: see `_news`.
-        return Sources(self._moment, at, self._config, tools=self._tools, answers=False)
+        read = self._read if self._read.holds(at) else None
+        return Sources(self._moment, at, self._config, tools=self._tools, answers=False, read=read)
 
     def _window(self, before: int) -> list[Event]:
         """The messages of the window as it began at the boundary, with so many `before` it."""
