@@ -369,7 +369,7 @@ def test_the_default_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("HOME", str(tmp_path))
     with FoldmarkSession("talk") as talk:
         now(talk.add_items([user("there")]))
-        assert Path(talk.log.store.path).is_relative_to(tmp_path)
+        assert Path(talk.log.store.address).is_relative_to(tmp_path)
 
 
 def test_memory(tmp_path: Path) -> None:

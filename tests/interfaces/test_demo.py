@@ -139,7 +139,7 @@ def test_what_the_steps_leave_behind(demo: Outcome, log: foldmark.Log) -> None:
 
 
 def test_what_it_suggests_works(demo: Outcome, cli: Cli, log: foldmark.Log) -> None:
-    path = log.store.path
+    path = log.store.address
     assert cli("--db", path, "context", "show", "notes", "--json").code == 0
     assert cli("--db", path, "chat", "notes", stdin="/help\nhello\n").code == 0
 

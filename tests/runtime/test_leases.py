@@ -467,7 +467,7 @@ def test_a_process_that_was_stopped_before_a_command_does_not_carry_it_out(
 
 
 @pytest.mark.parametrize("ahead", [-3600, 3600])
-def test_machines_whose_clocks_differ_agree_on_who_runs_an_agent(path: Path, agent: Agent, ahead: float) -> None:
+def test_programs_whose_clocks_differ_agree_on_who_runs_an_agent(path: Path, agent: Agent, ahead: float) -> None:
     """Neither takes over what the other runs, nor lends itself what has run out already for the other."""
     agent.log.clock = clock(ahead)
     with foldmark.open(path) as other:
