@@ -25,6 +25,7 @@ from foldmark.providers import openai_client
 from foldmark.request.prepare import prepare
 from foldmark.runtime.loop import turn
 from foldmark.sending.rebuilding import rebuilt
+from stored import stored
 
 WORDS = "what was said of it, and what came of that, " * 150
 

@@ -30,6 +30,16 @@ WHOLE = CodingSession(
 )
 
 
+def save(store: SqliteStore, *sessions: CodingSession) -> list[int]:
+    with store.write() as transaction:
+        return [transaction.save_coding_session(each) for each in sessions]
+
+
+def every(store: SqliteStore) -> list[CodingSession]:
+    with store.read() as moment:
+        return moment.coding_sessions()
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "log.db"
@@ -44,70 +54,71 @@ def store(path: Path) -> Iterator[SqliteStore]:
 
 def test_a_session_comes_back_as_it_was_given(store: SqliteStore, path: Path) -> None:
     plain = CodingSession("codex", "b", "/c")
-    ids = [store.save_coding_session(each) for each in (WHOLE, plain)]
+    ids = save(store, WHOLE, plain)
     assert len(set(ids)) == 2
     whole, plain = replace(WHOLE, id=ids[0]), replace(plain, id=ids[1])
-    assert store.coding_session("claude", "b") == whole
-    assert store.coding_session("codex", "b") == plain
-    assert store.coding_session("codex", "B") is store.coding_session("", "b") is None
+    with store.read() as moment:
+        assert moment.coding_session("claude", "b") == whole
+        assert moment.coding_session("codex", "b") == plain
+        assert moment.coding_session("codex", "B") is moment.coding_session("", "b") is None
     other = SqliteStore(str(path), create=False)
-    assert other.coding_sessions() == [whole, plain]
+    assert every(other) == [whole, plain]
     other.close()
 
 
 @pytest.mark.parametrize("worker", [0, 42, -1, 2**62, "42", "w 1", "", None])
 def test_a_worker_is_a_number_or_a_text(worker: int | str | None, store: SqliteStore) -> None:
-    store.save_coding_session(replace(WHOLE, worker_id=worker))
-    (found,) = store.coding_sessions()
+    save(store, replace(WHOLE, worker_id=worker))
+    (found,) = every(store)
     assert found.worker_id == worker
     assert type(found.worker_id) is type(worker)
 
 
 def test_what_is_saved_again_is_replaced(store: SqliteStore) -> None:
-    first = store.save_coding_session(replace(WHOLE, session_id="a", parent=None, session_number=1))
-    id = store.save_coding_session(WHOLE)
+    (first,) = save(store, replace(WHOLE, session_id="a", parent=None, session_number=1))
+    (id,) = save(store, WHOLE)
     changed = CodingSession("claude", "b", "/elsewhere", session_number=1)
-    assert store.save_coding_session(changed) == id
-    assert store.coding_sessions()[1] == replace(changed, id=id)
-    assert [each.id for each in store.coding_sessions()] == [first, id]
+    assert save(store, changed) == [id]
+    assert every(store)[1] == replace(changed, id=id)
+    assert [each.id for each in every(store)] == [first, id]
 
 
 def test_what_fails_leaves_nothing(store: SqliteStore) -> None:
     def fails() -> None:
-        with store.writing():
-            store.save_coding_session(WHOLE)
+        with store.write():
+            save(store, WHOLE)
             raise KeyError
 
     with pytest.raises(KeyError):
         fails()
-    assert store.coding_sessions() == []
+    assert every(store) == []
 
 
 def test_several_threads_save(store: SqliteStore) -> None:
-    def save(number: int) -> int:
-        return store.save_coding_session(replace(WHOLE, session_id=str(number % 10), context_at_end=number))
+    def work(number: int) -> int:
+        return save(store, replace(WHOLE, session_id=str(number % 10), context_at_end=number))[0]
 
     with ThreadPoolExecutor(8) as pool:
-        ids = list(pool.map(save, range(40)))
+        ids = list(pool.map(work, range(40)))
     assert ids[:10] == ids[10:20] == ids[30:]
-    assert len(store.coding_sessions()) == 10
+    assert len(every(store)) == 10
 
 
 def test_the_doctor_finds_a_number_that_does_not_follow(store: SqliteStore) -> None:
-    store.save_coding_session(replace(WHOLE, session_id="a", parent=None, session_number=1))
-    store.save_coding_session(WHOLE)
-    store.save_coding_session(replace(WHOLE, session_id="c", parent="somebody", session_number=5))
-    store.save_coding_session(replace(WHOLE, kind="codex", session_id="d", parent="a", session_number=5))
+    save(store, replace(WHOLE, session_id="a", parent=None, session_number=1))
+    save(store, WHOLE)
+    save(store, replace(WHOLE, session_id="c", parent="somebody", session_number=5))
+    save(store, replace(WHOLE, kind="codex", session_id="d", parent="a", session_number=5))
     assert list(store.damage()) == []
-    store.save_coding_session(replace(WHOLE, session_number=3))
+    save(store, replace(WHOLE, session_number=3))
     assert list(store.damage()) == ["claude session b: its number 3 does not follow its parent's"]
 
 
 @pytest.mark.parametrize("column", ["kind", "session_id", "file", "session_number"])
 def test_what_has_to_be_there(column: str, store: SqliteStore) -> None:
     with pytest.raises(StoreError):
-        store.save_coding_session(replace(WHOLE, **{column: None}))
-    assert store.coding_sessions() == []
+        save(store, replace(WHOLE, **{column: None}))
+    assert every(store) == []
 
 
 def test_the_columns_of_s4(store: SqliteStore) -> None:

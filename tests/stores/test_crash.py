@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from logs import everything
 
 import foldmark
-from foldmark.core.events import Event
 from foldmark.log.doctor import examine
 
 WRITER = Path(__file__).parent / "writer.py"
@@ -62,13 +62,6 @@ def finish(process: "subprocess.Popen[str]", already: Sequence[str] = ()) -> lis
     return [(int(id), text) for id, _, text in found if id.isdigit()]
 
 
-def everything(log: foldmark.Log) -> list[Event]:
-    found = []
-    while event := log.store.event(len(found) + 1):
-        found.append(event)
-    return found
-
-
 @pytest.mark.parametrize("mode", ["each", "batch", "mixed"])
 def test_killed_at_any_moment(tmp_path: Path, mode: str) -> None:
     path, chance = tmp_path / "log.db", random.Random(mode)
@@ -82,7 +75,7 @@ def test_killed_at_any_moment(tmp_path: Path, mode: str) -> None:
         process.kill()
         acknowledged += finish(process, already)
         with foldmark.open(str(path), create=False) as log:
-            events = everything(log)
+            events = everything(log.store)
             contents = {event.id: event.content for event in events}
             assert all(contents[id] == text for id, text in acknowledged)
             assert list(examine(log)) == []
@@ -132,7 +125,7 @@ def test_two_processes_write_to_different_agents(tmp_path: Path) -> None:
     told = [finish(process) for process in processes]
     assert [len(each) for each in told] == [100, 10]
     with foldmark.open(str(path), create=False) as log:
-        events = everything(log)
+        events = everything(log.store)
         assert len(events) == 600
         contents = {event.id: event.content for event in events}
         assert all(contents[id] == text for id, text in (*told[0], *told[1]))
@@ -162,6 +155,6 @@ def test_two_writers_of_one_agent_never_interleave(tmp_path: Path) -> None:
     assert "written by somebody else" in lost[0]
     assert len(won) == 60
     with foldmark.open(str(path), create=False) as log:
-        events = everything(log)
+        events = everything(log.store)
         assert [f"{event.id} {event.content}" for event in events[1:]] == won
         assert list(examine(log)) == []

@@ -146,7 +146,8 @@ def survived(database: Path, disk: Disk, contents: list[str], moment: Moment) ->
         batches = [m.content for agent in log.agents() for m in agent.context().messages if m.content[:5] == "batch"]
         assert batches.count("batch 1") == batches.count("batch 2")
         acknowledged = zip(disk.acknowledged, contents[: moment.acknowledged], strict=False)
-        found = [(log.store.event(id), text) for id, text in acknowledged]
+        with log.store.read() as moment:
+            found = [(moment.event(id), text) for id, text in acknowledged]
         return all(event is not None and event.content == text for event, text in found)
 
 

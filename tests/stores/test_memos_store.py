@@ -10,31 +10,51 @@ import apsw
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from logs import NOW, append, born, draft
 
-from foldmark.core.events import Draft
 from foldmark.core.keywords import keywords, named, standing_in
 from foldmark.core.memos import Memo
-from foldmark.core.ports import AgentRecord, Size
-from foldmark.core.replay import birth
 from foldmark.core.segments import END
 from foldmark.stores.sqlite import SqliteStore
 
-NOW = "2026-03-01T12:00:00.000000Z"
-
 
 def save(store: SqliteStore, content: str, *tags: str) -> int:
-    return store.save_memo(content, tags, None, "human", NOW)
+    with store.write() as transaction:
+        return transaction.save_memo(content, tags, None, "human", NOW)
 
 
-def append(store: SqliteStore, content: str = "hello") -> int:
-    with store.appending("uuid-a", None) as appender:
-        return appender.add(Draft(kind="user", content=content, created_at=NOW))
+def remove(store: SqliteStore, *memos: int) -> None:
+    with store.write() as transaction:
+        for memo in memos:
+            transaction.remove_memo(memo)
+
+
+def said(store: SqliteStore) -> int:
+    """The id of a new event."""
+    return append(store, "uuid-a", draft())[0]
+
+
+def newest(store: SqliteStore, limit: int) -> list[Memo]:
+    with store.read() as moment:
+        return moment.memos(limit)
+
+
+def tagged(store: SqliteStore, *tags: str, limit: int = 10) -> list[Memo]:
+    with store.read() as moment:
+        return moment.memos_tagged(tags, limit)
+
+
+def holding(store: SqliteStore, *words: str, before: int = END, limit: int = 5) -> list[Memo]:
+    with store.read() as moment:
+        return moment.memos_with([(words, before)], limit)[0]
 
 
 def opened(path: str) -> SqliteStore:
     store = SqliteStore(path)
-    if store.agent("uuid-a") is None:
-        store.create_agent(AgentRecord("uuid-a", "a", None, 0, NOW), birth("uuid-a"), Size(0, 0))
+    with store.read() as moment:
+        there = moment.agent("uuid-a") is not None
+    if not there:
+        born(store, "a")
     return store
 
 
@@ -56,26 +76,28 @@ def ids(memos: list[Memo]) -> list[int]:
 
 
 def test_a_memo_comes_back_as_it_was_given(store: SqliteStore) -> None:
-    append(store)
-    event = append(store)
-    memo_id = store.save_memo("a\0b é 😀\r\nc", ["b", "a", "b"], "uuid-a", "model", NOW)
-    assert store.memo(memo_id) == Memo(memo_id, "a\0b é 😀\r\nc", ("a", "b"), event, "uuid-a", "model", NOW)
-    assert store.memo(memo_id + 1) is None
+    said(store)
+    event = said(store)
+    with store.write() as transaction:
+        memo_id = transaction.save_memo("a\0b é 😀\r\nc", ["b", "a", "b"], "uuid-a", "model", NOW)
+    with store.read() as moment:
+        assert moment.memo(memo_id) == Memo(memo_id, "a\0b é 😀\r\nc", ("a", "b"), event, "uuid-a", "model", NOW)
+        assert moment.memo(memo_id + 1) is None
 
 
 def test_memos_are_there_in_another_connection(store: SqliteStore, path: Path) -> None:
     save(store, "We deploy with Fly.", "infra")
     save(store, "Tabs.")
     second = SqliteStore(str(path), create=False)
-    assert second.memos(10) == store.memos(10)
-    assert second.memos_with([(["fly"], END)], 5)[0] == store.memos_tagged(["infra"], 5) == [store.memo(1)]
+    assert newest(second, 10) == newest(store, 10)
+    assert holding(second, "fly") == tagged(store, "infra", limit=5) == newest(store, 2)[1:]
     second.close()
 
 
 def test_the_newest_come_first_and_no_more_than_asked_for(store: SqliteStore) -> None:
     for number in range(5):
         save(store, f"memo {number}")
-    assert ids(store.memos(3)) == [5, 4, 3]
+    assert ids(newest(store, 3)) == [5, 4, 3]
 
 
 def test_those_with_most_of_the_tags_come_first(store: SqliteStore) -> None:
@@ -83,27 +105,28 @@ def test_those_with_most_of_the_tags_come_first(store: SqliteStore) -> None:
     save(store, "two", "a")
     save(store, "three", "c")
     save(store, "four", "b")
-    assert ids(store.memos_tagged(["a", "b", "a"], 10)) == [1, 4, 2]
-    assert ids(store.memos_tagged(["a", "b"], 1)) == [1]
-    assert store.memos_tagged(["A", "nothing", "a'"], 10) == store.memos_tagged([], 10) == []
-    assert store.memo_tags(2) == [("a", 2), ("b", 2)]
+    assert ids(tagged(store, "a", "b", "a")) == [1, 4, 2]
+    assert ids(tagged(store, "a", "b", limit=1)) == [1]
+    assert tagged(store, "A", "nothing", "a'") == tagged(store) == []
+    with store.read() as moment:
+        assert moment.memo_tags(2) == [("a", 2), ("b", 2)]
 
 
 def test_words_are_looked_for_in_content_and_tags(store: SqliteStore) -> None:
     save(store, "Die Größe der Datenbank")
     save(store, "nothing of it", "api-design", "größe")
     save(store, "user_session holds tokens")
-    assert ids(store.memos_with([(["große"], END)], 5)[0]) == [2, 1]
-    assert ids(store.memos_with([(["design"], END)], 5)[0]) == [2]
-    assert ids(store.memos_with([(["user_session"], END)], 5)[0]) == [3]
-    assert ids(store.memos_with([(["session_user"], END)], 5)[0]) == []
+    assert ids(holding(store, "große")) == [2, 1]
+    assert ids(holding(store, "design")) == [2]
+    assert ids(holding(store, "user_session")) == [3]
+    assert ids(holding(store, "session_user")) == []
 
 
 def test_rare_words_count_for_more_and_all_words_for_most(store: SqliteStore) -> None:
     for text in ("deploy alpha", "deploy beta", "deploy gamma", "deploy gamma delta"):
         save(store, text)
-    assert ids(store.memos_with([(["deploy", "alpha"], END)], 3)[0]) == [1, 4, 3]
-    assert ids(store.memos_with([(["deploy", "gamma"], END)], 5)[0]) == [4, 3, 2, 1]
+    assert ids(holding(store, "deploy", "alpha", limit=3)) == [1, 4, 3]
+    assert ids(holding(store, "deploy", "gamma")) == [4, 3, 2, 1]
 
 
 @pytest.mark.parametrize(
@@ -112,33 +135,31 @@ def test_rare_words_count_for_more_and_all_words_for_most(store: SqliteStore) ->
 )
 def test_nothing_that_is_looked_for_is_syntax(store: SqliteStore, word: str) -> None:
     save(store, "a secret b content")
-    found = store.memos_with([([word], END)], 5)[0]
+    found = holding(store, word)
     assert ids(found) == ([1] if word in ("secret*", "^secret") else [])
 
 
 def test_only_memos_from_before_an_event(store: SqliteStore) -> None:
     """And what comes later does not change the order of those from before."""
-    append(store)
+    said(store)
     save(store, "deploy alpha")
     save(store, "deploy beta")
-    opener = append(store)
-    before = store.memos_with([(["deploy", "beta"], opener)], 5)[0]
+    opener = said(store)
+    before = holding(store, "deploy", "beta", before=opener)
     assert ids(before) == [2, 1]
     for _ in range(5):
         save(store, "deploy beta")
-    assert store.memos_with([(["deploy", "beta"], opener)], 5)[0] == before
-    assert len(store.memos_with([(["deploy"], append(store))], 10)[0]) == 7
-    assert store.memos_with([(["deploy"], 1)], 10)[0] == []
+    assert holding(store, "deploy", "beta", before=opener) == before
+    assert len(holding(store, "deploy", before=said(store), limit=10)) == 7
+    assert holding(store, "deploy", before=1, limit=10) == []
 
 
 def test_ids_are_never_used_again(store: SqliteStore, path: Path) -> None:
     for _ in range(2):
         save(store, "one")
-    store.remove_memo(2)
-    store.remove_memo(1)
-    store.remove_memo(1)
+    remove(store, 2, 1, 1)
     assert save(store, "two") == 3
-    store.remove_memo(3)
+    remove(store, 3)
     second = SqliteStore(str(path))
     assert save(second, "three") == 4
     second.close()
@@ -148,37 +169,38 @@ def test_a_removed_memo_leaves_no_trace(store: SqliteStore, path: Path) -> None:
     for number in range(30):
         save(store, f"Zanzibar number {number}", f"zanzibar-{number}")
     save(store, "Kilimanjaro", "mountain")
-    assert ids(store.memos_with([(["zanzibar"], END)], 100)[0]) == list(range(30, 0, -1))
-    for memo_id in range(1, 31):
-        store.remove_memo(memo_id)
+    assert ids(holding(store, "zanzibar", limit=100)) == list(range(30, 0, -1))
+    remove(store, *range(1, 31))
     assert store.forget_erased()
     assert b"anzibar" not in path.read_bytes() + path.with_name("log.db-wal").read_bytes()
     assert b"Kilimanjaro" in path.read_bytes()
-    assert store.memos_with([(["zanzibar"], END)], 5)[0] == store.memos_tagged(["zanzibar-1"], 5) == []
-    assert ids(store.memos_with([(["mountain"], END)], 5)[0]) == [31]
+    assert holding(store, "zanzibar") == tagged(store, "zanzibar-1", limit=5) == []
+    assert ids(holding(store, "mountain")) == [31]
 
 
 def test_what_fails_leaves_nothing(store: SqliteStore) -> None:
     def fails() -> None:
-        with store.writing():
+        with store.write():
             save(store, "one", "a")
             raise KeyError
 
     with pytest.raises(KeyError):
         fails()
-    assert (store.memos(5), store.memos_with([(["one"], END)], 5)[0], store.memo_tags(5)) == ([], [], [])
+    with store.read() as moment:
+        assert (newest(store, 5), holding(store, "one"), moment.memo_tags(5)) == ([], [], [])
 
 
 def test_several_threads_save_and_look(store: SqliteStore) -> None:
     def work(number: int) -> tuple[int, list[int]]:
         memo_id = save(store, f"thread{number} says hello", f"tag{number % 3}")
-        return memo_id, ids(store.memos_with([([f"thread{number}"], END)], 5)[0])
+        return memo_id, ids(holding(store, f"thread{number}"))
 
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(work, range(40)))
     assert [seen for _, seen in found] == [[memo_id] for memo_id, _ in found]
     assert sorted(memo_id for memo_id, _ in found) == list(range(1, 41))
-    assert [number for _, number in store.memo_tags(5)] == [14, 13, 13]
+    with store.read() as moment:
+        assert [number for _, number in moment.memo_tags(5)] == [14, 13, 13]
 
 
 SOME = ("deploy", "deploys", "Deployment", "fly", "flies", "größe", "Grosse", "user_session", "user", "session")
@@ -193,9 +215,9 @@ def test_the_words_that_find_a_memo_stand_in_it(memos: list[str], prompt: str) -
     for text in memos:
         save(store, text)
     for words in (keywords(prompt), named(prompt)):
-        found = ids(store.memos_with([(words, END)], 100)[0])
+        found = ids(holding(store, *words, limit=100))
         assert sorted(found) == [id for id, text in enumerate(memos, start=1) if standing_in(words, text)]
-        assert found == ids(store.memos_with([(words, END)], 100)[0])
+        assert found == ids(holding(store, *words, limit=100))
     store.close()
 
 

@@ -317,18 +317,19 @@ def test_an_agent_that_never_was_is_forgotten(tmp_path: Path) -> None:
         db.pragma("max_page_count", db.pragma("page_count") + 1)
 
         def bear() -> None:
-            with store.appending(agent.id, 0):
-                store.create_agent(
+            with store.write() as transaction:
+                transaction.create_agent(
                     AgentRecord("never", None, agent.id, 1, "2026-03-01T12:00:00.000000Z"),
                     birth("never", 1),
                     Size(0, 0),
                 )
-                store.save_fold(birth("never", 1, pins=tuple(range(100_000))), Size(0, 0))
+                transaction.save_fold(birth("never", 1, pins=tuple(range(100_000))), Size(0, 0))
 
         with pytest.raises(StoreError, match="disk is full"):
             bear()
         event_id = other.agent("next").append("user", "hello")
-        event = store.event(event_id)
+        with store.read() as moment:
+            event = moment.event(event_id)
         assert event is not None
         assert event.agent_id == other.agent("next").id
 

@@ -35,11 +35,12 @@ def test_a_new_kind_of_operation_needs_no_migration(log: foldmark.Log) -> None:
             agent.append("user", f"question {number}")
     agent.end_turn()
     marked = agent.do("/mark M").event_id
-    with log.store.appending(agent.id, None) as appender:
-        shelved = appender.add(Draft(kind="shelve", created_at=NOW, data={"turn": 1}))
-        appender.add(Draft(kind="record", created_at=NOW, data={"turn": 1}))
-    assert [event.id for event in log.store.operations(agent.id)] == [marked, shelved]
-    assert [event.kind for event in log.store.operations(agent.id, after=shelved - 1, until=shelved)] == ["shelve"]
+    drafts = [Draft(kind=kind, created_at=NOW, data={"turn": 1}) for kind in ("shelve", "record")]
+    with log.store.write() as transaction:
+        shelved, _ = transaction.append(agent.id, None, drafts)
+    with log.store.read() as moment:
+        assert [event.id for event in moment.operations(agent.id)] == [marked, shelved]
+        assert [event.kind for event in moment.operations(agent.id, after=shelved - 1, until=shelved)] == ["shelve"]
     listed = agent.call_tool("query_db", {"sql": "SELECT kind FROM operations ORDER BY id"})
     assert '"rows": [\n{"kind":"mark"},\n{"kind":"shelve"}\n]' in listed
     assert list(log.store.damage()) == []

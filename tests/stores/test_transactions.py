@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
-from test_sqlite_contract import NOW, born, call, draft, everything
+from logs import NOW, born, call, draft, everything
 
-from foldmark.core.errors import CommandError, ConflictError, StoreError
+from foldmark.core.errors import CommandError, ConflictError, DamagedError, StoreError
 from foldmark.core.ports import AgentRecord, Size
+from foldmark.core.reading import Limits
+from foldmark.core.reading import Scope as SandboxScope
 from foldmark.core.recall import Phrase, Scope, Term
 from foldmark.core.replay import birth
 from foldmark.core.segments import END, Segment
@@ -84,6 +87,16 @@ def test_neither_is_used_behind_its_block(store: SqliteStore) -> None:
     assert len(everything(store)) == 20
 
 
+def test_a_store_that_is_closed_inside_a_block(store: SqliteStore) -> None:
+    with store.read() as moment:
+        store.close()
+        with pytest.raises(StoreError, match="was closed by this program"):
+            moment.agent(A)
+    for block in (store.read, store.write):
+        with pytest.raises(StoreError, match="was closed by this program"), block():
+            pytest.fail("the block must not run")
+
+
 def test_a_moment_stays_the_same_while_others_write(tmp_path: Path) -> None:
     path = str(tmp_path / "log.db")
     store, other = SqliteStore(path), SqliteStore(path)
@@ -135,7 +148,8 @@ def test_a_block_that_raises_leaves_nothing(store: SqliteStore, error: BaseExcep
             transaction.create_agent(AgentRecord(C, "c", None, 0, NOW), birth(C), Size(0, 0))
             raise error
 
-    before = store.agents()
+    with store.read() as moment:
+        before = moment.agents()
     with pytest.raises(type(error)):
         fail()
     with store.read() as moment:
@@ -145,6 +159,8 @@ def test_a_block_that_raises_leaves_nothing(store: SqliteStore, error: BaseExcep
     with store.write() as transaction:
         transaction.append("uuid-d", 0, [draft()])
     assert [event.agent_id for event in everything(store)] == ["uuid-d"]
+    with store.read() as moment, pytest.raises(DamagedError):
+        moment.head(C)
     assert list(store.damage()) == []
 
 
@@ -245,14 +261,29 @@ def test_several_agents_in_one_transaction(store: SqliteStore) -> None:
         assert [(each.head, each.open_turn, each.messages) for each in inside] == [(4, None, 2), (5, 3, 1), (6, 6, 1)]
         assert [transaction.agent(each.id) for each in inside] == inside
         assert [transaction.head(each.id).record for each in inside] == inside
-        assert [each.record for each in transaction.overview()] == inside
+        assert list(store.damage()) == []
         assert transaction.children(B) == inside[2:]
         assert (transaction.named("a"), transaction.root_of(C)) == (inside[0], B)
-        assert transaction.unstarted() == []
         assert transaction.size((Segment(A, 1, END),)) == inside[0].own
     with store.read() as moment:
         assert moment.agents() == inside
     assert list(store.damage()) == []
+
+
+def test_what_is_written_late_is_there_when_it_is_read(store: SqliteStore) -> None:
+    with store.write() as transaction:
+        transaction.create_agent(AgentRecord(C, None, A, 1, NOW), birth(C, 1), Size(0, 0))
+    later = "2026-03-02T12:00:00.000000Z"
+    with store.write() as transaction:
+        assert [each.id for each in transaction.unstarted()] == [C]
+        transaction.append(C, 0, [msgspec.structs.replace(draft(), created_at=later)])
+        assert transaction.unstarted() == []
+        transaction.append(A, 0, [msgspec.structs.replace(draft(), created_at=later)])
+        assert [(each.record.head, each.last_used) for each in transaction.overview()] == [
+            (2, later),
+            (0, NOW),
+            (1, later),
+        ]
 
 
 def test_an_id_that_was_reserved_is_nobody_elses(store: SqliteStore) -> None:
@@ -297,6 +328,22 @@ def test_who_ends_in_a_transaction_takes_nothing_more_in_it(store: SqliteStore) 
     assert len(everything(store)) == 3
 
 
+def test_what_is_erased_in_the_transaction_that_recorded_it_leaves_nothing(store: SqliteStore) -> None:
+    with store.write() as transaction:
+        first, *_, by = transaction.append(
+            A, 0, [draft(content="pear"), call("c1"), draft("redact", "", data={"turn": 1})]
+        )
+        transaction.erase(A, first, first + 1, by)
+        assert transaction.head(A).record.own == Size(0, 0)
+        (again,) = transaction.append(A, None, [call("c2")])
+        assert transaction.stands_apart(A, first + 1), "the run of calls begins anew"
+        assert [each.id for each in transaction.waiting(A)] == [again]
+    with store.read() as moment:
+        assert found(moment, "pear") == []
+        assert moment.size((Segment(A, 1, END),)) == moment.head(A).record.own
+    assert list(store.damage()) == []
+
+
 @pytest.mark.parametrize("appended", [False, True])
 def test_erasing_with_and_without_appends_to_the_owner(store: SqliteStore, appended: bool) -> None:
     with store.write() as transaction:
@@ -311,7 +358,8 @@ def test_erasing_with_and_without_appends_to_the_owner(store: SqliteStore, appen
         assert record.messages == 2 + appended
         assert found(transaction, "pear") == []
         transaction.append(A, None, [draft("assistant", "cherry")])
-    assert store.agent(A).messages == 3 + appended  # type: ignore[union-attr]
+    with store.read() as moment:
+        assert moment.head(A).record.messages == 3 + appended
     assert contents(store)[0] == ""
     assert list(store.damage()) == []
 
@@ -321,7 +369,7 @@ def test_erasing_with_and_without_appends_to_the_owner(store: SqliteStore, appen
 
 @pytest.mark.parametrize("number", [1, 100])
 def test_the_statements_of_appends(store: SqliteStore, number: int) -> None:
-    """Two for each message, and five for the transaction, whoever and how many it appends to."""
+    """Two for each message, and three for the transaction, whoever and how many it appends to."""
     with store.write() as transaction:
         transaction.append(A, 0, [draft()])
     ran: list[str] = []
@@ -331,23 +379,47 @@ def test_the_statements_of_appends(store: SqliteStore, number: int) -> None:
     store._db.set_exec_trace(None)
     assert [each for each in ran if each not in ("BEGIN IMMEDIATE", "COMMIT")] == [
         store._sql["position"],
-        store._sql["weighed"],
         *[store._sql["append"], store._sql["weigh"]] * number,
         store._sql["index"],
         store._sql["advance"],
     ]
 
 
-def test_a_moment_costs_no_more_than_what_is_read(store: SqliteStore) -> None:
-    store.head(A)  # its key is known from here on
+def test_a_moment_costs_no_more_than_what_is_read(tmp_path: Path) -> None:
+    """Also for somebody who has just opened the store, and knows nothing of the agent."""
+    with closing(SqliteStore(str(tmp_path / "log.db"))) as first:
+        born(first, "a")
+    store = SqliteStore(str(tmp_path / "log.db"))
     ran: list[str] = []
     store._db.set_exec_trace(lambda _, sql, __: ran.append(sql) or True)  # type: ignore[func-returns-value]
     with store.read() as moment:
         moment.head(A)
     with store.write() as transaction:
         transaction.head(A)
+        transaction.next_id(A)
     store._db.set_exec_trace(None)
-    assert ran == ["BEGIN", store._sql["head"], "ROLLBACK", "BEGIN IMMEDIATE", store._sql["head"], "COMMIT"]
+    head, position = store._sql["head"], store._sql["position"]
+    assert ran == ["BEGIN", head, "ROLLBACK", "BEGIN IMMEDIATE", head, position, "COMMIT"]
+    store.close()
+
+
+def test_a_model_s_sql_runs_inside_a_moment_and_in_memory_not_inside_a_transaction(store: SqliteStore) -> None:
+    def ask() -> list[tuple[Any, ...]]:
+        segments = (Segment(A, 1, END),)
+        return store.query(SandboxScope(A, segments, segments), "SELECT content FROM messages", Limits(5, 9, 99)).rows
+
+    with store.write() as transaction:
+        transaction.append(A, 0, [draft()])
+    with store.read() as moment:
+        assert moment.event(1) is not None
+        assert ask() == [("hello",)]
+    with store.write() as transaction:
+        transaction.append(A, 1, [draft()])
+        if store.path == ":memory:":
+            with pytest.raises(StoreError, match="cannot be queried inside"):
+                ask()
+        else:
+            assert ask() == [("hello",)], "only what is committed"
 
 
 # The clock and the address
@@ -375,7 +447,8 @@ def test_the_address_opens_the_same_store_from_any_folder(tmp_path: Path, monkey
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path / "other")
     other = SqliteStore(store.address, create=False)
-    assert other.agents() == store.agents()
+    with other.read() as there, store.read() as here:
+        assert there.agents() == here.agents()
     store.close()
     other.close()
 
@@ -417,4 +490,5 @@ def test_an_old_block_inside_a_moment_is_refused(store: SqliteStore) -> None:
                 pytest.fail("the block must not run")
         with pytest.raises(StoreError, match="a moment is for reading"):
             store.rename(A, "z")
-    assert store.named("a") is not None
+    with store.read() as moment:
+        assert moment.named("a") is not None

@@ -83,7 +83,8 @@ def test_a_database_of_an_earlier_version_goes_on(tmp_path: Path, version: int) 
         agent.append_tool_result("waits", "a late listing", dialect="anthropic")
         agent.append("assistant", "Listed.")
         agent.end_turn()
-        done = [event for event in log.store.operations(agent.id) if event.kind != "turn_ended"]
+        with log.store.read() as moment:
+            done = [event for event in moment.operations(agent.id) if event.kind != "turn_ended"]
         listed = agent.call_tool("query_db", {"sql": "SELECT id, kind FROM operations ORDER BY id"})
         assert json.loads(listed)["rows"] == [{"id": event.id, "kind": event.kind} for event in done]
         for event in done:

@@ -148,17 +148,18 @@ def test_sums_are_those_of_the_messages_whatever_happens(deeds: Any, erased: int
         for agent in family(root):
             agent.context()
             visible = until(agent.context().segments, END - 1)
-            weights = list(log.store.weights(visible))
-            messages = list(log.store.messages(visible, newest_first=True))
-            assert weights == [(m.id, weight(m.kind, m.content, m.data, m.interrupted, m.id)) for m in messages]
-            assert log.store.weight(visible) == sum(each for _, each in weights)
             first, last = sorted((data.draw(st.integers(0, 60)), data.draw(st.integers(0, 60))))
             part = normal([Segment(agent.id, first, last)])
-            assert log.store.weight(part) == sum(each for _, each in log.store.weights(part))
+            with log.store.read() as moment:
+                weights = list(moment.weights(visible))
+                messages = list(moment.messages(visible, newest_first=True))
+                assert moment.weight(visible) == sum(each for _, each in weights)
+                assert moment.weight(part) == sum(each for _, each in moment.weights(part))
+            assert weights == [(m.id, weight(m.kind, m.content, m.data, m.interrupted, m.id)) for m in messages]
         assert list(examine(log)) == []
 
 
 def test_no_segments_weigh_nothing() -> None:
-    with foldmark.open(":memory:") as log:
-        assert log.store.weight(()) == 0
-        assert list(log.store.weights(())) == []
+    with foldmark.open(":memory:") as log, log.store.read() as moment:
+        assert moment.weight(()) == 0
+        assert list(moment.weights(())) == []

@@ -178,6 +178,10 @@ class Snapshot(InboxView, LeasesView, MemosView, SentView, LineageView, Protocol
     def committed(self) -> bool:
         """Whether all that it shows is committed; inside a transaction some of it may never be."""
 
+    def on_rollback(self, undo: Callable[[], None]) -> None:
+        """Have `undo` called if what this moment shows is rolled back, for whoever keeps something of it; where all is
+        committed that never happens."""
+
     def now(self) -> str:
         """The present by the database's clock, as `Event.created_at` is written: all processes of the database have it
         in common. Leases run by it, and nothing else."""

@@ -64,7 +64,7 @@ class Timeline:
         self._speaks: str | None = None
         self._birth: Birth | None = None
         self._past: History | None = None
-        self._tentative = False
+        self._kept: Snapshot | None = None
 
     # Appending
 
@@ -211,24 +211,30 @@ class Timeline:
 
         With `newborn` the agent itself is made in it, too (see `Log.creating`).
         """
-        before: int | None = None
-        try:
-            with self._store.write() as transaction:
-                if self._batching:
-                    yield transaction
-                    return
-                before, self._batching = self._head, True
-                try:
-                    if newborn:
-                        transaction.create_agent(self._record, birth(self.id), Size(0, 0))
-                    transaction.append(self.id, before, [])  # whether anybody has appended meanwhile
-                    yield transaction
-                finally:
-                    self._batching = False
-        except BaseException:
-            if before is not None:
-                self._head, self._speaks = before, None  # the settings may be those of before again
-            raise
+        with self._store.write() as transaction:
+            if self._batching:
+                yield transaction
+                return
+            self._keep_until_rollback(transaction)
+            self._batching = True
+            try:
+                if newborn:
+                    transaction.create_agent(self._record, birth(self.id), Size(0, 0))
+                transaction.append(self.id, self._head, [])  # whether anybody has appended meanwhile
+                yield transaction
+            finally:
+                self._batching = False
+
+    def _keep_until_rollback(self, moment: Snapshot) -> None:
+        """What is known of a transaction may never have been: if it is rolled back, it is as before."""
+        if self._kept is moment:
+            return
+        self._kept, head = moment, self._head
+
+        def undo() -> None:
+            self._head, self._speaks, self._past = head, None, None
+
+        moment.on_rollback(undo)
 
     @property
     def open_turn(self) -> int | None:
@@ -273,10 +279,9 @@ class Timeline:
     def past(self) -> History:
         """All its operations; they are read once, and later only what came to them."""
         with self._store.read() as moment:
-            if self._past is None or self._tentative:
+            self._keep_until_rollback(moment)
+            if self._past is None:
                 self._past = History(self._born(moment).fold)
-            # What is read in a transaction may never have been.
-            self._tentative = not moment.committed
             for each in recorded(moment.operations(self.id, after=self._past.at)):
                 self._past.add(*each)
             return self._past
@@ -339,14 +344,11 @@ class Timeline:
                 apart=apart,
             )
             with self._store.write() as transaction:
-                (event_id,) = transaction.append(self.id, self._head, [draft])
-                if self._batching:
-                    self._head = event_id
-                    return event_id
-            self._head = event_id
+                self._keep_until_rollback(transaction)
+                (self._head,) = transaction.append(self.id, self._head, [draft])
+                return self._head
         except (ValueError, TypeError, RecursionError) as error:
             raise CommandError(f"this {kind.replace('_', ' ')} cannot be recorded: {error}") from None
-        return event_id
 
 
 def _check_call_id(call_id: object) -> None:

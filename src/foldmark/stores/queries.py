@@ -1,6 +1,7 @@
 """Named queries and numbered migrations, read from the folder `sql` of each database."""
 
 from collections.abc import Iterable
+from itertools import dropwhile
 from pathlib import Path
 
 import msgspec
@@ -9,12 +10,12 @@ _HERE = Path(__file__).parent
 
 
 def queries(dialect: str) -> dict[str, str]:
-    """The named queries of a database, name -> SQL. A query begins with `-- name:` and a line that describes it."""
+    """The named queries of a database, name -> SQL. A query begins with `-- name:` and lines that describe it."""
     text = (_HERE / dialect / "sql" / "queries.sql").read_text(encoding="utf-8")
     found = {}
     for block in text.split("-- name: ")[1:]:
-        name, _description, sql = block.split("\n", 2)
-        found[name.strip()] = sql.strip()
+        name, *lines = block.split("\n")
+        found[name.strip()] = "\n".join(dropwhile(lambda line: line.startswith("-- "), lines)).strip()
     return found
 
 

@@ -5,4 +5,19 @@ Read `store.py` first (opening, `read`, `write`), then `snapshot.py` and `transa
 migrations in `sql/`, `beside/` holds the tables beside the log, `sandbox/` the connection for a model's SQL.
 """
 
-from foldmark.stores.sqlite.store import SqliteStore as SqliteStore
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from foldmark.stores.sqlite.store import SqliteStore
+
+__all__ = ["SqliteStore"]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        """The store is imported when it is asked for: `file` is of use to who opens no log, and costs half as much."""
+        if name != "SqliteStore":
+            raise AttributeError(f"module 'foldmark.stores.sqlite' has no attribute '{name}'")
+        from foldmark.stores.sqlite.store import SqliteStore
+
+        return SqliteStore

@@ -68,10 +68,9 @@ class Appender:
         """`row` is that of the query `position`; `draw` gives the next event of all its id."""
         self._db, self._sql, self._key, self._draw, self._words = db, sql, key, draw, words
         self._write = db.cursor().execute  # a cursor for each statement takes a tenth of an insert
-        self.head, self.open_turn, self._messages, self._tokens, self._run, *_ = row
+        self.head, self.open_turn, self._messages, self._tokens, self._run, self.ended, self.newest, *self._sums = row
         self.end: End | None = None
-        """How the agent ended."""
-        self._stored: tuple[int, Size] | None = None  # read with the first message: most operations append none
+        """How the agent ended, if `ended`."""
         self._newest: tuple[Any, ...] | None = None
         self._reserved: int | None = None
         self._is_ahead = False  # of its row
@@ -100,8 +99,9 @@ class Appender:
         nth = total = call_id = None
         if is_message := kind in ROLES:
             messages, sum = messages + 1, sum + tokens
-            _, erased = self._sums()
-            nth, total = messages + erased.messages, sum + erased.tokens
+            # Sums that are stored include what was erased; `own` does not.
+            _, erased_messages, erased_tokens = self._sums
+            nth, total = messages + erased_messages, sum + erased_tokens
             if draft.data and kind in ("tool_call", "tool_result"):
                 call_id = draft.data["call_id"]
         fixed = (id, self._key, turn, kind, draft.dialect, draft.actor, draft.created_at, int(draft.interrupted))
@@ -147,22 +147,15 @@ class Appender:
             self._weight_of = weight
 
         added = self._weight_of(draft.kind, draft.content, draft.data, draft.interrupted, id)
-        before, erased = self._sums()
-        self._stored = before + added, erased
-        self._write(self._sql["weigh"], (self._key, id, added, before + added))
-
-    def _sums(self) -> tuple[int, Size]:
-        """Return the agent's total weight and the size of its erased messages. Stored sums include these; `own` does
-        not."""
-        if self._stored is None:
-            ((weight, *erased),) = self._db.execute(self._sql["weighed"], {"agent": self._key})
-            self._stored = weight, Size(*erased)
-        return self._stored
+        self._sums[0] += added
+        self._write(self._sql["weigh"], (self._key, id, added, self._sums[0]))
 
     def lose(self, gone: Size) -> None:
         """Follow what was erased of the agent; its row does already."""
         self._messages, self._tokens = self.own.less(gone)
-        self._stored = self._newest = None
+        self._newest = None
+        ((*_, weight, messages, tokens),) = self._db.execute(self._sql["position"], (self._key,))
+        self._sums = [weight, messages, tokens]
 
     def finish(self) -> None:
         """Write down where the agent stands."""

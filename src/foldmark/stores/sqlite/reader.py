@@ -35,10 +35,14 @@ class Connection:
         # Every operation and every tool result looks at its agent's fold, which seldom changes.
         self.fold = lru_cache(maxsize=8)(msgspec.json.Decoder(Fold).decode)
 
-    def roll_back(self) -> None:
+    def end(self) -> None:
         """End the transaction under way. After some errors, a full disk among them, SQLite has done so by itself."""
         if self.db.in_transaction:
             self.db.execute("ROLLBACK")
+
+    def roll_back(self) -> None:
+        """End the transaction under way, and forget the keys of agents that were made in it."""
+        self.end()
         self.keys.clear()
         self.ids.clear()
 

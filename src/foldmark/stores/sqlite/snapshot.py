@@ -20,6 +20,7 @@ from foldmark.stores.sqlite.beside.lineage import LineageView
 from foldmark.stores.sqlite.beside.memos import MemosView
 from foldmark.stores.sqlite.beside.sent import SentView
 from foldmark.stores.sqlite.reader import Connection
+from foldmark.stores.sqlite.rows import unknown_agent
 
 T = TypeVar("T")
 
@@ -45,6 +46,9 @@ class SqliteSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
 
     def now(self) -> str:
         return str(self._run("now")[0][0]) if self._clock is None else self._clock()
+
+    def on_rollback(self, undo: Callable[[], None]) -> None:
+        """Nothing is uncommitted here."""
 
     def expire(self) -> None:
         """Nothing can be read from here on."""
@@ -92,13 +96,15 @@ class SqliteSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
         return [self._agent(row) for row in self._run("unstarted")]
 
     def head(self, agent_id: str) -> Head:
-        bindings = {"agent": self._key(agent_id), "kinds": _KINDS}
-        rows = [(which, row, damaged) for (which, *row), damaged in self._rows(self._sql["head"], bindings)]
-        ((*own, body, messages, tokens, memos, mail, children),) = (row for which, row, _ in rows if which == 0)
+        rows = self._rows(self._sql["head"], {"agent": agent_id, "kinds": _KINDS})
+        if not rows:
+            raise unknown_agent(agent_id)
+        ((key, *own, body, messages, tokens, memos, mail, children), _), *others = rows
+        record = self._agent((*own, key))
         cache = None if body is None else (self._decoded(body, agent_id), Size(messages, tokens))
-        events = [self._event(row[:-3], damaged) for which, row, damaged in rows if which == 1]
+        events = [self._event(row[:-3], damaged) for (_, *row), damaged in others]
         beside = frozenset(name for name, there in zip(BESIDE, (memos, mail, children), strict=True) if there)
-        return Head(self._record(own), cache, {event.kind: event for event in events}, beside)
+        return Head(record, cache, {event.kind: event for event in events}, beside)
 
     def anchors(self, agent_id: str, until: int) -> Mapping[str, Event]:
         bindings = {"agent": self._key(agent_id), "kinds": _KINDS, "until": until}

@@ -7,7 +7,7 @@ stops. docs/format.md says what that costs and what a weaker level would lose.
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import apsw
@@ -60,8 +60,8 @@ class SqliteStore(Bridge, SqliteVectors, SqliteQueries):
             finally:
                 self._open.expire()
                 self._open = None
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
+                with suppress(apsw.ConnectionClosedError):
+                    self._connection.end()
 
     @contextmanager
     def write(self) -> Iterator[SqliteTransaction]:
@@ -77,6 +77,9 @@ class SqliteStore(Bridge, SqliteVectors, SqliteQueries):
                 with self._transaction():
                     yield transaction
                     transaction.finish()
+            except BaseException:
+                transaction.rolled_back()
+                raise
             finally:
                 transaction.expire()
                 self._open = None

@@ -1,6 +1,6 @@
 """One transaction of the log (see `foldmark.core.ports.Transaction`)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -32,10 +32,19 @@ class SqliteTransaction(Inbox, Leases, Lineage, Memos, Sent, SqliteSnapshot):
         self._words = Words(self._db, self._sql)
         self._appenders: dict[str, Appender] = {}
         self._next = 1
+        self._undoing: list[Callable[[], None]] = []
 
     @property
     def committed(self) -> bool:
         return False
+
+    def on_rollback(self, undo: Callable[[], None]) -> None:
+        self._undoing.append(undo)
+
+    def rolled_back(self) -> None:
+        """Undo what was meant to be undone with the transaction, what was done last first."""
+        while self._undoing:
+            self._undoing.pop()()
 
     def append(self, agent_id: str, expected: int | None, drafts: Sequence[Draft]) -> list[int]:
         appender = self._appender(agent_id)
@@ -119,10 +128,9 @@ class SqliteTransaction(Inbox, Leases, Lineage, Memos, Sent, SqliteSnapshot):
         if appender is None:
             key = self._key(agent_id)
             (row,) = self._run("position", key)
-            *_, newest, ended = row
-            self._next = max(self._next, (newest or 0) + 1)
             appender = Appender(self._db, self._sql, key, self._draw, self._words, row)
-            appender.end = self.end(agent_id) if ended else None
+            appender.end = self.end(agent_id) if appender.ended else None
+            self._next = max(self._next, (appender.newest or 0) + 1)
             self._appenders[agent_id] = appender
         return appender
 

@@ -60,25 +60,24 @@ SELECT key FROM agents WHERE id = ?
 INSERT INTO agents (id, name, parent, fork_event, created_at) VALUES (?, ?, ?, ?, ?)
 
 -- name: position
--- Where appending to an agent continues, the newest id in the database, and whether the agent has ended.
-SELECT head, open_turn, messages, tokens, run, (SELECT max(id) FROM events),
-    EXISTS (SELECT 1 FROM deaths WHERE agent = agents.key) OR EXISTS (SELECT 1 FROM deletions WHERE agent = agents.key)
-FROM agents WHERE key = ?
+-- Where appending to an agent continues, whether the agent has ended, the newest id in the database.
+-- Then the sum of its weights as the next message continues it, and the sums of all that was erased of the agent.
+SELECT a.head, a.open_turn, a.messages, a.tokens, a.run,
+    EXISTS (SELECT 1 FROM deaths WHERE agent = a.key) OR EXISTS (SELECT 1 FROM deletions WHERE agent = a.key),
+    (SELECT max(id) FROM events),
+    coalesce(w.sum, 0) + coalesce(e.weight, 0) - coalesce((
+        SELECT weight FROM redacted_sums WHERE agent = a.key AND event < w.event ORDER BY event DESC LIMIT 1
+    ), 0), coalesce(e.messages, 0), coalesce(e.tokens, 0)
+FROM agents a
+LEFT JOIN weights w ON w.agent = a.key
+    AND w.event = (SELECT event FROM weights WHERE agent = a.key ORDER BY event DESC LIMIT 1)
+LEFT JOIN redacted_sums e ON e.agent = a.key
+    AND e.event = (SELECT event FROM redacted_sums WHERE agent = a.key ORDER BY event DESC LIMIT 1)
+WHERE a.key = ?
 
 -- name: now
 -- The present, as `events.created_at` is written.
 SELECT strftime('%Y-%m-%dT%H:%M:%f000Z', 'now')
-
--- name: weighed
--- The sum of an agent's weights as the next message continues it, and the sums of all that was erased of the agent.
-SELECT coalesce(w.sum, 0) + coalesce(e.weight, 0) - coalesce((
-    SELECT weight FROM redacted_sums WHERE agent = :agent AND event < w.event ORDER BY event DESC LIMIT 1
-), 0), coalesce(e.messages, 0), coalesce(e.tokens, 0)
-FROM (SELECT :agent AS agent) a
-LEFT JOIN weights w ON w.agent = a.agent
-    AND w.event = (SELECT event FROM weights WHERE agent = :agent ORDER BY event DESC LIMIT 1)
-LEFT JOIN redacted_sums e ON e.agent = a.agent
-    AND e.event = (SELECT event FROM redacted_sums WHERE agent = :agent ORDER BY event DESC LIMIT 1)
 
 -- name: append
 -- One event.
@@ -118,20 +117,21 @@ INSERT INTO folds (agent, body, messages, tokens) VALUES (?, ?, ?, ?)
 ON CONFLICT (agent) DO UPDATE SET body = excluded.body, messages = excluded.messages, tokens = excluded.tokens
 
 -- name: head
--- An agent with its stored segment cache (0), and its newest event of each of some kinds, JSON [kind, ...], not erased (1).
+-- An agent by its uuid, after its key and with its stored segment cache.
+-- Then, after NULL, its newest event of each of some kinds, JSON [kind, ...], that is not erased.
 -- Whether there were ever memos and mail is known from their ids' counters: damage there must not hide the agent.
-SELECT 0, a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
+SELECT a.key, a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
     f.body, f.messages, f.tokens, EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'memos'),
     EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'mail'), EXISTS (SELECT 1 FROM agents WHERE parent = a.key)
-FROM agents a LEFT JOIN agents p ON p.key = a.parent LEFT JOIN folds f ON f.agent = a.key WHERE a.key = :agent
+FROM agents a LEFT JOIN agents p ON p.key = a.parent LEFT JOIN folds f ON f.agent = a.key WHERE a.id = :agent
 UNION ALL
-SELECT 1, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers,
+SELECT NULL, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers,
     NULL, NULL, NULL
-FROM json_each(:kinds) k CROSS JOIN events e ON e.id = (
+FROM agents a CROSS JOIN json_each(:kinds) k CROSS JOIN events e ON e.id = (
     SELECT max(id) FROM events
-    WHERE agent = :agent AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+    WHERE agent = a.key AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
     AND kind = k.value AND redacted IS NULL
-)
+) WHERE a.id = :agent
 
 -- name: anchors
 -- An agent's newest event up to an id of each of some kinds, JSON [kind, ...], not erased.

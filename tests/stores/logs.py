@@ -1,0 +1,39 @@
+"""Small logs to test a store with: agents, drafts, and everything that is in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from foldmark.core.events import Draft, Event
+from foldmark.core.ports import AgentRecord, Size, Store
+from foldmark.core.replay import birth
+
+NOW = "2026-03-01T12:00:00.000000Z"
+
+
+def draft(kind: str = "user", content: str = "hello", **more: Any) -> Draft:
+    return Draft(kind=kind, content=content, created_at=NOW, **more)
+
+
+def call(call_id: str) -> Draft:
+    return draft("tool_call", "{}", data={"call_id": call_id, "name": "probe"})
+
+
+def born(store: Store, *names: str) -> None:
+    """Make conversations; the one named `a` has the uuid `uuid-a`."""
+    with store.write() as transaction:
+        for name in names:
+            record = AgentRecord(f"uuid-{name}", name, None, 0, NOW)
+            transaction.create_agent(record, birth(record.id), Size(0, 0))
+
+
+def append(store: Store, agent: str, *drafts: Draft) -> list[int]:
+    with store.write() as transaction:
+        return transaction.append(agent, None, drafts)
+
+
+def everything(store: Store) -> list[Event]:
+    """All events, one by one, up to the newest head."""
+    with store.read() as moment:
+        newest = max((record.head for record in moment.agents()), default=0)
+        return moment.events(range(1, newest + 1))
