@@ -12,6 +12,7 @@ from foldmark.core.segments import END
 from foldmark.log.planned import Planned, spans
 from foldmark.searching.recalling import search_everything
 from planning_talk import Talk
+from stored import stored
 
 QUESTION = "what did we discuss about database schema?"
 
@@ -34,7 +35,7 @@ def found(talk: Talk, query: str = QUESTION, **filters: Any) -> list[str]:
         beside = {hit.event_id for hit in talk.log.search(query, 50)} - {hit.event_id for hit in hits}
         aside = Planned(talk.log.store)
         assert not any(aside(talk.agent.id, id) for id in beside if id is not None)
-    return [talk.log.store.event(hit.event_id).content for hit in hits]  # type: ignore[union-attr,arg-type]
+    return [stored(talk.log).event(hit.event_id).content for hit in hits]  # type: ignore[union-attr,arg-type]
 
 
 def test_only_what_was_forgotten_is_found_not_the_talk_about_forgetting_it(talk: Talk) -> None:
