@@ -26,6 +26,7 @@ from history_cost import build, opened
 
 import foldmark
 from foldmark.core.request import Request
+from foldmark.core.segments import END, Segment
 from foldmark.request.prepare import prepare
 
 LIMIT = 1.5
@@ -95,7 +96,9 @@ def windows(short: Path, long: Path) -> None:
 def pin(path: Path) -> None:
     """Pin the oldest turns."""
     with opened(path) as agent:
-        for turn in list(agent.log.store.turns_after(agent.id, 0, PINS)):
+        with agent.log.store.read() as moment:
+            turns = moment.opened((Segment(agent.id, 1, END),))[:PINS]
+        for turn in turns:
             agent.do(f"/pin {turn}")
 
 

@@ -13,6 +13,7 @@ from foldmark import Agent, CommandError, Log
 from foldmark.core.errors import ConflictError
 from foldmark.interfaces.render import result_text
 from foldmark.log.doctor import examine
+from stored import stored
 
 READER = Path(__file__).parent / "mail_reader.py"
 AT = "2026-03-01 12:00"
@@ -27,11 +28,11 @@ def sound(log: Log) -> bool:
 
 def test_send_answers_with_a_receipt_and_writes_to_no_log(talk: Log) -> None:
     parent, child = agent(talk, 1), agent(talk, 2)
-    heads = [talk.store.agent(uuid(number)) for number in (1, 2)]
+    heads = [stored(talk).agent(uuid(number)) for number in (1, 2)]
     result = parent.do("/send 2000 task complete")
     assert (result.text, result.event_id) == ("Sent to 20000000.", None)
     assert result.data == {"mail": 1, "from": uuid(1), "to": uuid(2), "actor": "human"}
-    assert [talk.store.agent(uuid(number)) for number in (1, 2)] == heads
+    assert [stored(talk).agent(uuid(number)) for number in (1, 2)] == heads
     assert contents(child) == ["hello", "hi", "more", "yes"]
     child.append("user", "mail did not disturb")  # the expected-id check does not see it
 
@@ -43,7 +44,7 @@ def test_check_mail_delivers_everything_in_one_message(talk: Log) -> None:
     agent(talk, 1).do("/send 2000 three")
     result = child.do("/check-mail", actor="model")
     assert result.text == "3 messages from 10000000, 30000000."
-    event = talk.store.event(result.event_id or 0)
+    event = stored(talk).event(result.event_id or 0)
     assert event is not None
     assert (event.kind, event.actor, event.agent_id, event.turn_id) == ("user", "system", uuid(2), event.id)
     assert event.content == (
@@ -72,7 +73,7 @@ def test_mail_joins_the_turn_that_is_open(talk: Log) -> None:
     child = agent(talk, 2)
     agent(talk, 1).do("/send 2000 hello")
     turn = child.append("user", "look into your mail")
-    event = talk.store.event(child.do("/check-mail").event_id or 0)
+    event = stored(talk).event(child.do("/check-mail").event_id or 0)
     assert event is not None
     assert (event.turn_id, child.open_turn) == (turn, turn)
 
@@ -280,7 +281,7 @@ def test_those_dead_already_keep_their_end(talk: Log) -> None:
     agent(talk, 2).do("/kill 3000", actor="model")
     result = agent(talk, 1).do("/kill 2000")
     assert (result.text, result.data["killed"]) == ("Killed 20000000; its log stays.", [uuid(2)])
-    end = talk.store.end(uuid(3))
+    end = stored(talk).end(uuid(3))
     assert end is not None
     assert end.told == f"agent 30000000 is dead: killed by agent 20000000 at {AT}"
 
@@ -346,7 +347,7 @@ def test_an_agent_killed_while_it_reads_its_mail(talk: Log, open_log: Open) -> N
     agent(talk, 1).do("/send 2000 hello")
     agent(open_log(), 1).do("/kill 2000")
     assert "it gets no mail any more" in refused(child, "/check-mail", "model")
-    assert talk.store.unread_count(uuid(2)) == 1
+    assert stored(talk).unread_count(uuid(2)) == 1
 
 
 # Wrong requests, each with its whole message

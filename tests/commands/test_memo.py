@@ -11,6 +11,7 @@ import foldmark
 from foldmark import Agent, CommandError
 from foldmark.commands.memo import tagged
 from foldmark.log.asking import Asking
+from stored import stored
 
 
 @pytest.fixture
@@ -93,7 +94,7 @@ def test_what_is_wrong(agent: Agent, line: str, says: str) -> None:
     with pytest.raises(CommandError) as caught:
         agent.do(line)
     assert says in str(caught.value)
-    assert len(agent.log.store.memos(5)) == 1
+    assert len(stored(agent.log).memos(5)) == 1
 
 
 def test_there_is_none_yet(agent: Agent) -> None:
@@ -107,19 +108,19 @@ def test_remove_asks(agent: Agent) -> None:
         agent.do("/memo remove 1")
     with pytest.raises(CommandError, match="not confirmed"):
         agent.do("/memo remove 1", asking=Asking(confirm=lambda _: False))
-    assert len(agent.log.store.memos(5)) == 1
+    assert len(stored(agent.log).memos(5)) == 1
     asked: list[str] = []
     done = agent.do("/memo remove 1", asking=Asking(confirm=lambda question: not asked.append(question)))
     assert done.text == "Memo 1 erased. Messages that speak of it were not searched."
     assert len(asked) == 1
-    assert agent.log.store.memos(5) == []
+    assert stored(agent.log).memos(5) == []
     assert agent.do("/memo add two").data["id"] == 2
 
 
 def test_removed_means_gone_from_the_files(agent: Agent) -> None:
     agent.do("/memo add Zanzibar #zanzibar")
     assert agent.do("/memo remove 1 --yes").data["traces"] is False
-    folder = Path(agent.log.store.path).parent
+    folder = Path(agent.log.store.address).parent
     assert b"anzibar" not in b"".join(each.read_bytes() for each in folder.iterdir())
 
 

@@ -10,6 +10,7 @@ import pytest
 import foldmark
 from foldmark import Agent, CommandError, Log
 from foldmark.log.asking import Asking
+from stored import stored
 
 
 @pytest.fixture
@@ -264,7 +265,7 @@ def test_an_event_inside_a_turn_is_no_turn(agent: Agent) -> None:
 def test_a_note_is_a_turn_of_its_own(agent: Agent) -> None:
     said(agent, "one")
     result = agent.do("/note   the child's goal,  as typed")
-    event = agent.log.store.event(result.data["message"])
+    event = stored(agent.log).event(result.data["message"])
     assert event is not None
     assert (event.kind, event.content, event.actor) == ("user", "the child's goal,  as typed", "human")
     assert event.turn_id == event.id
@@ -275,7 +276,7 @@ def test_a_note_is_a_turn_of_its_own(agent: Agent) -> None:
 
 def test_a_note_in_an_open_turn_joins_it(agent: Agent) -> None:
     opened = agent.append("user", "one")
-    event = agent.log.store.event(agent.do("/note and two").data["message"])
+    event = stored(agent.log).event(agent.do("/note and two").data["message"])
     assert event is not None
     assert event.turn_id == opened == agent.open_turn
 

@@ -10,10 +10,11 @@ import pytest
 import foldmark
 from foldmark import Agent, CommandError, Log
 from foldmark.commands import REGISTRY
-from foldmark.core.events import Clear
+from foldmark.core.events import Clear, Drop
 from foldmark.editing.preview import Next, preview, priced
 from foldmark.interfaces.render import result_text
 from foldmark.operations import decide
+from stored import stored
 
 CACHING = "anthropic/claude-sonnet-4-5"
 NOW = "2026-03-04T05:06:07.000000Z"
@@ -89,7 +90,7 @@ def test_every_operation_takes_a_reason(log: Log, agent: Agent, line: str) -> No
     (two,) = said(agent, "two")
     agent.do(f"/pin {two}")
     result = agent.do(f"{line} -- wrong  file -- or not")
-    event = log.store.event(result.event_id or 0)
+    event = stored(log).event(result.event_id or 0)
     assert event is not None
     assert event.reason == result.data["reason"] == "wrong  file -- or not"
     assert " · reason: wrong  file -- or not" in result_text(result)
@@ -114,14 +115,14 @@ def test_what_went_says_why(agent: Agent) -> None:
 def test_a_model_gives_a_reason_through_its_tool(log: Log, agent: Agent) -> None:
     said(agent, "one")
     agent.call_tool("slash", {"command": "mark", "args": "M -- before the risky part"})
-    (mark,) = log.store.operations(agent.id)
+    (mark,) = stored(log).operations(agent.id)
     assert (mark.actor, mark.reason) == ("model", "before the risky part")
     assert agent.context().marks == {"M": mark.id}
 
 
 def test_the_library_gives_a_reason(log: Log, agent: Agent) -> None:
     (one,) = said(agent, "one")
-    event = log.store.event(agent.apply_filter("forget", [one], reason=" off topic "))
+    event = stored(log).event(agent.apply_filter("forget", [one], reason=" off topic "))
     assert event is not None
     assert event.reason == "off topic"
     with pytest.raises(CommandError, match="a reason is a text, not 5"):
@@ -145,7 +146,7 @@ def test_wrong_reasons(agent: Agent, line: str, message: str) -> None:
 
 
 def test_free_text_keeps_its_dashes(agent: Agent) -> None:
-    assert agent.log.store.event(agent.do("/note a -- b").data["message"]).content == "a -- b"  # type: ignore[union-attr]
+    assert stored(agent.log).event(agent.do("/note a -- b").data["message"]).content == "a -- b"  # type: ignore[union-attr]
     assert not any(REGISTRY.commands[name].reason for name in ("note", "send", "forget", "remember", "memo add"))
 
 
@@ -155,7 +156,7 @@ def test_a_key_in_a_reason_is_not_recorded(tmp_path: Any, monkeypatch: pytest.Mo
         agent = log.agent("root")
         said(agent, "one")
         agent.do("/undo -- it held sk-very-secret-key-0123456789")
-        (undo,) = log.store.operations(agent.id)
+        (undo,) = stored(log).operations(agent.id)
         assert undo.reason is not None
         assert undo.reason.startswith("it held ")
         assert "secret-key" not in undo.reason
@@ -166,7 +167,7 @@ def test_a_reason_is_erased_with_its_turn(log: Log, agent: Agent) -> None:
     mark = agent.do("/mark M -- says too much").event_id or 0
     agent.end_turn()
     agent.do(f"/message remove {turn} --yes")
-    event = log.store.event(mark)
+    event = stored(log).event(mark)
     assert event is not None
     assert event.reason is None
     assert agent.context().marks == {"M": mark}
@@ -211,7 +212,7 @@ def test_several_turns_leave_in_one_operation(log: Log, agent: Agent) -> None:
     assert (result.data["turns"], result.data["turn"]) == (gone, gone[0])
     assert result.data["left"]["messages"] == 10
     assert [turn.id for turn in agent.context().turns(9)] == [turns[1], turns[5], turns[7]]
-    (event,) = log.store.operations(agent.id)
+    (event,) = stored(log).operations(agent.id)
     assert (event.data or {})["others"] == gone[1:]
     agent.do(f"/restore {event.id}")
     assert [turn.id for turn in agent.context().turns(9)] == turns
@@ -219,13 +220,14 @@ def test_several_turns_leave_in_one_operation(log: Log, agent: Agent) -> None:
 
 def test_dropping_together_is_dropping_one_by_one(agent: Agent) -> None:
     turns = said(agent, *"abcdef", calls=2)
-    together = decide.drop(agent.standing(), [turns[1], (turns[3], turns[4])])
-    drops = [decide.drop(agent.standing(), [turns[each]]) for each in (1, 3, 4)]
-    agent.operate(lambda _: together)
+    with agent.reading() as (moment, at):
+        together = decide.drop(moment, at, [turns[1], (turns[3], turns[4])])
+        drops = [decide.drop(moment, at, [turns[each]]) for each in (1, 3, 4)]
+    agent.operate(lambda *_: together)
     shown = agent.context().segments
     agent.do(f"/restore {agent.standing().newest}")
     for each in drops:
-        agent.operate(lambda _, each=each: each)  # type: ignore[misc]
+        agent.operate(lambda _, at, each=each: each)  # type: ignore[misc]
     assert agent.context().segments == shown
 
 
@@ -291,6 +293,11 @@ def statements(log: Log, act: Callable[[], object]) -> int:
     return len(ran)
 
 
+def dropped(agent: Agent, wanted: list[tuple[int, int]]) -> Drop:
+    with agent.reading() as (moment, at):
+        return decide.drop(moment, at, wanted)
+
+
 def test_the_cost_of_a_drop_follows_the_turns_named(log: Log, agent: Agent) -> None:
     """Neither the messages in them nor the history; and all turns are read with one statement."""
     counts = {}
@@ -298,7 +305,7 @@ def test_the_cost_of_a_drop_follows_the_turns_named(log: Log, agent: Agent) -> N
         for turns in (1, 10):
             made = said(agent, *(f"{calls} {number}" for number in range(turns)), calls=calls)
             wanted = [(made[0], made[-1])]
-            counts[calls, turns] = statements(log, lambda: decide.drop(agent.standing(), wanted))  # noqa: B023
+            counts[calls, turns] = statements(log, lambda: dropped(agent, wanted))  # noqa: B023
     assert len(set(counts.values())) == 1
 
 
@@ -442,7 +449,7 @@ def talk(agent: Agent) -> Agent:
     agent.do("/restore 15")
     agent.do("/context drop 5")
     agent.configure("model", CACHING)
-    assert [(event.id, event.kind) for event in agent.log.store.operations(agent.id)] == [
+    assert [(event.id, event.kind) for event in stored(agent.log).operations(agent.id)] == [
         (8, "mark"),
         (15, "undo"),
         (16, "restore"),
@@ -484,10 +491,10 @@ def test_a_preview_of_what_is_wrong_is_refused_as_it_would_be(talk: Agent) -> No
 
 def test_a_filter_whose_ids_are_known_is_previewed(log: Log, talk: Agent) -> None:
     before = written(log)
-    found = preview(talk, lambda at: decide.filter(at, "forget", [1, 9], None, "numbers"))
+    found = preview(talk, lambda moment, at: decide.filter(moment, at, "forget", [1, 9], None, "numbers"))
     assert written(log) == before
     talk.apply_filter("forget", [1, 9], criteria="numbers")
-    (event,) = log.store.operations(talk.id, after=17)
+    (event,) = stored(log).operations(talk.id, after=17)
     told = {name: size for name, size in found.outcome.data().items() if name != "after"}
     assert told == (event.data or {})["receipt"]
     assert found.next.tokens == talk.request().tokens
@@ -500,7 +507,7 @@ def test_what_the_next_request_costs(talk: Agent) -> None:
     without = talk.request()
     same = priced(without, without, known)
     assert same == Next(without.tokens, without.tokens, without.tokens, 0, 0.0)
-    cost = preview(talk, lambda at: decide.drop(at, [9])).next
+    cost = preview(talk, lambda moment, at: decide.drop(moment, at, [9])).next
     assert cost.without == without.tokens
     assert 0 < cost.held < cost.tokens < cost.without
     more = round(cost.held * 0.1 + (cost.tokens - cost.held) * 1.25 - without.tokens * 0.1)
@@ -517,7 +524,7 @@ def test_what_the_next_request_costs(talk: Agent) -> None:
 
 def test_taking_the_end_away_breaks_little(talk: Agent) -> None:
     talk.configure("context_policy", "eager")  # at a boundary of `steady` older results are cut as well
-    end, begin = (preview(talk, lambda at, turn=turn: decide.drop(at, [turn])).next for turn in (12, 1))  # type: ignore[misc]
+    end, begin = (preview(talk, lambda moment, at, turn=turn: decide.drop(moment, at, [turn])).next for turn in (12, 1))  # type: ignore[misc]
     assert end.held > begin.held
     assert end.more < 0 < begin.more
 
@@ -529,7 +536,7 @@ def test_without_a_cache_only_tokens_are_told(agent: Agent) -> None:
     assert "cache" not in result.text
     assert "cost" not in result.text
     assert result.data["next"]["held"] == 0
-    cost = preview(agent, lambda _: Clear()).next
+    cost = preview(agent, lambda *_: Clear()).next
     assert cost.tokens < cost.without
 
 

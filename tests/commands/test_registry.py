@@ -14,6 +14,7 @@ from foldmark.commands import REGISTRY
 from foldmark.commands.registry import ANYBODY, HUMAN, Call, Command, Registry
 from foldmark.core.config import MODEL_COMMANDS
 from foldmark.core.events import ACTORS
+from stored import stored
 
 
 def echo(call: Call) -> Result:
@@ -199,7 +200,7 @@ def test_a_model_may_call_its_six_commands_only(agent: Agent) -> None:
         if name not in six:
             assert f"/{name} is not for a model; there is: /mark" in refused(agent, f"/{name} 1", "model", REGISTRY)
     assert agent.do("/mark X", actor="model").data["actor"] == "model"
-    event = agent.log.store.event(agent.context().marks["X"])
+    event = stored(agent.log).event(agent.context().marks["X"])
     assert event is not None
     assert event.actor == "model"
 

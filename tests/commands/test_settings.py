@@ -12,6 +12,7 @@ from foldmark import Agent, CommandError, FoldmarkError, Log
 from foldmark.core.config import KEYS, Config
 from foldmark.core.errors import ProviderError
 from foldmark.settings import Settings, Value
+from stored import stored
 
 
 @pytest.fixture
@@ -104,7 +105,7 @@ def test_setting(agent: Agent, typed: str, key: str, value: object) -> None:
     result = agent.do(f"/config set {typed}")
     assert result.data["value"] == value
     assert getattr(agent.standing().config, key) == value
-    event = agent.log.store.event(result.data["event"])
+    event = stored(agent.log).event(result.data["event"])
     assert event is not None
     assert (event.kind, event.actor) == ("config", "human")
     # What is shown can be typed again, without where it comes from.
@@ -220,7 +221,7 @@ def test_a_fresh_state_block(agent: Agent) -> None:
     said(agent, "sing in src/song.py")
     result = agent.do("/context rebuild")
     assert result.text.startswith("### STATE\nGoal: ")
-    event = agent.log.store.event(result.data["event"])
+    event = stored(agent.log).event(result.data["event"])
     assert event is not None
     assert (event.kind, event.actor, event.content) == ("state", "model", result.data["state"])
     assert agent.do("/state").text == result.data["state"]

@@ -9,7 +9,7 @@ import pytest
 
 from foldmark.core.recall import Filters
 from foldmark.core.segments import END
-from foldmark.log.planned import Planned, spans
+from foldmark.log.planned import Spans, spans
 from foldmark.searching.recalling import search_everything
 from planning_talk import Talk
 from stored import stored
@@ -33,9 +33,14 @@ def found(talk: Talk, query: str = QUESTION, **filters: Any) -> list[str]:
         assert {hit["event_id"] for run in recalled for hit in run["hits"]} == {hit.event_id for hit in hits}
         # What stands beside them may be found as well, but none of the planning.
         beside = {hit.event_id for hit in talk.log.search(query, 50)} - {hit.event_id for hit in hits}
-        aside = Planned(talk.log.store)
-        assert not any(aside(talk.agent.id, id) for id in beside if id is not None)
+        with talk.log.store.read() as moment:
+            judge = talk.log.outlines(moment)
+            assert not any(judge.plans(talk.agent.id, id) for id in beside if id is not None)
     return [stored(talk.log).event(hit.event_id).content for hit in hits]  # type: ignore[union-attr,arg-type]
+
+
+def planned(talk: Talk) -> Spans:
+    return spans(talk.agent.id, stored(talk.log).outlines([talk.agent.id])[talk.agent.id].planning)
 
 
 def test_only_what_was_forgotten_is_found_not_the_talk_about_forgetting_it(talk: Talk) -> None:
@@ -60,13 +65,13 @@ def test_each_way_in_which_planning_ends(talk: Talk) -> None:
         assert found(talk) == before
     kept = talk.exchange("The schema of the database is done.", "Good.")
     assert len(found(talk)) > len(before)
-    assert all(first <= last < kept[0] for first, last in spans(talk.log.store, agent.id))
-    assert len(spans(talk.log.store, agent.id)) == 3
+    assert all(first <= last < kept[0] for first, last in planned(talk))
+    assert len(planned(talk)) == 3
 
 
 def test_an_open_one_reaches_to_the_end(talk: Talk) -> None:
     talk.forget("database schema")
-    (span,) = spans(talk.log.store, talk.agent.id)
+    (span,) = planned(talk)
     assert span == (talk.planning.first, END)  # type: ignore[union-attr]
 
 

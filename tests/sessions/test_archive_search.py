@@ -17,7 +17,7 @@ from session_records import REAL_FILES, assistant, call, jsonl, result, user
 import foldmark
 from foldmark.core.codec import utc
 from foldmark.core.errors import CommandError
-from foldmark.core.recall import ANY, Filters, Found, Place
+from foldmark.core.recall import ANY, Filters, Found, Place, Wanted
 from foldmark.interfaces.cli import run
 from foldmark.interfaces.search_render import hits_text
 from foldmark.recall.query import read as read_query
@@ -363,7 +363,7 @@ def test_what_leaves_the_index_during_a_search_is_passed_over(home: Home) -> Non
     some_sessions(home)
     with opened(home.archive) as archive:
         assert archive is not None
-        ids = archive.best("any", read_query("schema").terms, 10)
+        ids = archive.best([Wanted("any", read_query("schema").terms)], 10)
         with closing(open_index(home.archive, write=True)) as db:
             for (file,) in db.execute("SELECT id FROM files").fetchall():
                 remove_messages(db, file)

@@ -16,7 +16,7 @@ from foldmark.core.errors import CommandError, ConflictError, DamagedError, Stor
 from foldmark.core.ports import AgentRecord, Size
 from foldmark.core.reading import Limits
 from foldmark.core.reading import Scope as SandboxScope
-from foldmark.core.recall import Phrase, Scope, Term
+from foldmark.core.recall import Phrase, Scope, Term, Wanted
 from foldmark.core.replay import birth
 from foldmark.core.segments import END, Segment
 from foldmark.stores.sqlite import SqliteStore
@@ -34,7 +34,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqliteStor
 
 def found(moment: Any, word: str) -> list[int]:
     """The messages that hold a word."""
-    ids: list[int] = moment.index(Scope()).best("all", [Term((Phrase((word,)),))], 9)
+    ids: list[int] = moment.index(Scope()).best([Wanted("all", [Term((Phrase((word,)),))])], 9)
     return sorted(ids)
 
 

@@ -10,6 +10,7 @@ import pytest
 from foldmark import CommandError
 from foldmark.log.asking import Asking
 from planning_talk import Talk
+from stored import stored
 
 
 @pytest.fixture
@@ -80,11 +81,11 @@ def test_a_preview_changes_nothing(talk: Talk, ids: dict[str, int]) -> None:
     talk.agent.do(f"/pin {ids['asked']}")
     talk.agent.do(f"/forget messages {ids['weather']}")
     before = state(talk)
-    operations = len(talk.log.store.operations(talk.agent.id))
+    operations = len(stored(talk.log).operations(talk.agent.id))
     for mode in ("forget", None):
         assert run(talk, action="preview", **({"mode": mode} if mode else {}))["message_count"] == 1
         assert state(talk) == before
-    assert len(talk.log.store.operations(talk.agent.id)) == operations
+    assert len(stored(talk.log).operations(talk.agent.id)) == operations
 
 
 def test_what_a_preview_shows(talk: Talk, ids: dict[str, int]) -> None:
@@ -114,7 +115,7 @@ def test_what_a_preview_shows(talk: Talk, ids: dict[str, int]) -> None:
         ],
         "offer": found["offer"],
     }
-    event = talk.log.store.event(found["offer"])
+    event = stored(talk.log).event(found["offer"])
     assert event is not None
     assert (event.kind, event.content) == ("command", "preview")
     assert "weather" in found["ranges"][0]["title"]
@@ -169,7 +170,7 @@ def test_a_matched_call_takes_its_exchange_along(talk: Talk, ids: dict[str, int]
         talk.answers("Should I proceed?")
         done = talk.applied()
         assert (done["messages_filtered"], done["context_before"], done["context_after"]) == (4, 10, 6)
-        event = talk.log.store.event(done["filter_event_id"])
+        event = stored(talk.log).event(done["filter_event_id"])
         assert event is not None
         assert (event.data or {})["widened"] == found["added"]
         assert not {*exchange} & {*talk.ids}

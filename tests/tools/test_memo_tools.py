@@ -11,6 +11,7 @@ from foldmark import Agent, CommandError
 from foldmark.core.tags import LONGEST_MEMO, LONGEST_TAG, MOST_TAGS
 from foldmark.tools import TOOLS
 from foldmark.tools.memos import CHARACTERS, RETRIEVED
+from stored import stored
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def test_what_is_saved_is_found_by_its_tags_in_any_conversation(agent: Agent) ->
     date = agent.log.clock()[:10]
     entry = f"Memo 1, {date} [arch-decision, infra]\n> We deploy with Fly."
     assert retrieve(other, "infra") == f"Memos with a tag of infra, 1 of 1:\n\n{entry}"
-    memo = agent.log.store.memo(1)
+    memo = stored(agent.log).memo(1)
     assert memo is not None
     assert (memo.content, memo.agent, memo.actor) == ("We deploy with Fly.", agent.id, "model")
 
@@ -64,13 +65,13 @@ def test_tags_have_one_form(agent: Agent) -> None:
 def test_what_a_memo_cannot_hold(agent: Agent, args: dict[str, object], says: str) -> None:
     with pytest.raises(CommandError, match=says):
         agent.call_tool("save_memo", args)
-    assert agent.log.store.memos(5) == []
+    assert stored(agent.log).memos(5) == []
 
 
 def test_as_much_as_a_memo_may_hold(agent: Agent) -> None:
     tags = ["a" * (LONGEST_TAG - 1) + str(n) for n in range(MOST_TAGS)]
     save(agent, "ä" * LONGEST_MEMO, *tags)
-    memo = agent.log.store.memo(1)
+    memo = stored(agent.log).memo(1)
     assert memo is not None
     assert (len(memo.content), len(memo.tags)) == (LONGEST_MEMO, MOST_TAGS)
 

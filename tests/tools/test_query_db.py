@@ -18,6 +18,7 @@ import foldmark
 from foldmark import Agent, CommandError, Log
 from foldmark.core.errors import StoreError
 from foldmark.core.reading import VIEWS, Limits, Scope
+from foldmark.log.memos import save
 from foldmark.sending.interruption import CURRENT, Interruption
 from foldmark.stores.sqlite.sandbox import connection as sandbox
 from foldmark.tools import query_db
@@ -109,7 +110,7 @@ def test_turns_operations_and_memos(log: Log) -> None:
     agent.do("/mark M")
     three, _ = turn(agent, "three", "four")
     agent.do(f"/context drop {three}")
-    log.store.save_memo("Tabs, not spaces", ("style", "decision"), agent.id, "model", log.clock())
+    save(agent, "Tabs, not spaces", ("style", "decision"), "model")
     found = ask(agent, "SELECT * FROM turns ORDER BY id")["rows"]
     assert [tuple(row) for row in found] == [VIEWS["turns"]] * 2
     assert [(row["id"], row["first_id"], row["last_id"], row["messages"], row["status"]) for row in found] == [
@@ -134,7 +135,7 @@ def test_turns_operations_and_memos(log: Log) -> None:
 
 
 def test_memos_of_other_conversations(log: Log) -> None:
-    log.store.save_memo("known to all", ("x",), log.agent("b").id, "model", log.clock())
+    save(log.agent("b"), "known to all", ("x",), "model")
     assert column(log.agent("a"), "SELECT content FROM memos WHERE tags LIKE '%x%'") == ["known to all"]
 
 
@@ -467,7 +468,7 @@ def test_inside_a_batch(log: Log) -> None:
     turn(agent, "before")
     with agent.batch():
         agent.append("user", "inside")
-        if log.store.path == ":memory:":
+        if log.store.address == ":memory:":
             with pytest.raises(StoreError, match="inside a batch"):
                 agent.call_tool("query_db", {"sql": "SELECT content FROM messages"})
         else:
@@ -557,8 +558,9 @@ class Place:
         self.agent.do(f"/message remove {self.erased} --yes")
         child = self.log.agent(self.agent.do("/fork").data["child"])
         (self.child,) = turn(child, f"{FOREIGN} child")
-        self.log.store.send(other.id, self.agent.id, f"{FOREIGN} mail", "model", self.log.clock())
-        self.log.store.save_memo("a memo", ("tag",), None, "model", self.log.clock())
+        with self.log.store.write() as transaction:
+            transaction.send(other.id, self.agent.id, f"{FOREIGN} mail", "model", self.log.clock())
+            transaction.save_memo("a memo", ("tag",), None, "model", self.log.clock())
         self.handed = handed
         self._dumper = None if memory else apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)
 

@@ -9,6 +9,7 @@ import pytest
 import foldmark
 from foldmark import Agent, CommandError
 from foldmark.tools.scratchpad import LONGEST
+from stored import stored
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def test_read_update_append(agent: Agent) -> None:
 def test_the_model_wrote_it_and_it_is_sent(agent: Agent) -> None:
     event_id = agent.append("user", "Plan it.") + 1
     manage(agent, "update", "1. plan")
-    event = agent.log.store.event(event_id)
+    event = stored(agent.log).event(event_id)
     assert event is not None
     assert (event.kind, event.actor, event.turn_id) == ("scratchpad", "model", event_id - 1)
     agent.end_turn()

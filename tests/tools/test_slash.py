@@ -14,6 +14,7 @@ from foldmark.core.request import Request, ToolCall
 from foldmark.log.doctor import examine
 from foldmark.runtime.loop import Shown, turn
 from foldmark.tools import TOOLS
+from stored import stored
 
 SIX = ["mark", "clear", "fork", "send", "check-mail", "kill"]
 
@@ -119,13 +120,13 @@ def test_the_actor_is_the_model(log: Log, agent: Agent) -> None:
     agent.append("user", "A")
     for command, args in (("mark", "M"), ("fork", "M"), ("clear", "M"), ("clear", None)):
         slash(agent, command, args)
-    events = log.store.operations(agent.id)
+    events = stored(log).operations(agent.id)
     assert [(event.kind, event.actor) for event in events] == [
         *(("mark", "model"), ("fork", "model"), ("rewind", "model"), ("clear", "model"))
     ]
     result = agent.do("/mark N", actor="model")
     assert result.data["actor"] == "model"
-    event = log.store.event(result.event_id or 0)
+    event = stored(log).event(result.event_id or 0)
     assert event is not None
     assert event.actor == "model"
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from foldmark.commands.recall_filters import OPTIONS, filters, told
-from foldmark.commands.recall_runs import Run, hits_of, runs_of
+from foldmark.commands.recall_runs import Run, runs_of
 from foldmark.commands.recall_text import Entry, Marked, Session, Wording, listed, opening, text_of
 from foldmark.commands.registry import HUMAN, Call, Command
 from foldmark.core.codec import well_formed
@@ -38,8 +38,7 @@ def recall(call: Call) -> Result:
 def entries_of(agent: Agent, found: Sequence[Found]) -> list[Entry]:
     """What was found as it is listed, in the order of the ranking: where several belong together, the best counts."""
     ranks = {each.event_id: rank for rank, each in enumerate(found)}
-    with agent.reading() as (moment, at):
-        runs = runs_of(moment, at, hits_of(moment, found))
+    runs = runs_of(agent, found)
     entries: list[tuple[int, Entry]] = [(min(ranks[hit.event_id] for hit in run.hits), run) for run in runs]
     sessions: dict[str, list[tuple[int, Found]]] = {}
     for rank, each in enumerate(found):

@@ -1,19 +1,16 @@
 """Runs of neighbouring turns in which something was found [SPEC 7; S1]."""
 
 from collections.abc import Iterable, Sequence
-from functools import partial
-from itertools import groupby, takewhile
-from operator import attrgetter
+from itertools import takewhile
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foldmark.core.ports import Hit, Snapshot
-from foldmark.core.recall import Found
-from foldmark.core.segments import END, Segment, contains
+from foldmark.core.ports import Hit, Surroundings
+from foldmark.core.recall import Found, Judge
+from foldmark.core.segments import END, Segments, contains
 from foldmark.core.wording import title
-from foldmark.log.planned import Planned
-from foldmark.request.standing import Standing
+from foldmark.log import Agent
 
 GAP = 2
 """Turns without a hit that may lie between two turns of one run."""
@@ -42,84 +39,88 @@ class Run(Struct, frozen=True):
     hits: tuple[Hit, ...]
 
 
-def hits_of(moment: Snapshot, found: Iterable[Found]) -> list[Hit]:
-    """Those of conversations among what was found, with what the log knows of them."""
+def runs_of(agent: Agent, found: Iterable[Found]) -> list[Run]:
+    """The runs in which the messages of conversations that were found stand, as an agent sees them, that with the best
+    hit first."""
     by_id = {each.event_id: each for each in found if each.event_id is not None}
-    return [
-        replace(
-            hit,
-            score=by_id[hit.event_id].score,
-            snippet=by_id[hit.event_id].snippet,
-            visible=bool(by_id[hit.event_id].visible),
-            highlights=by_id[hit.event_id].highlights,
-        )
-        for hit in moment.hits(list(by_id))
-    ]
-
-
-def runs_of(moment: Snapshot, at: Standing, hits: Iterable[Hit]) -> list[Run]:
-    """The runs in which these hits stand as an agent sees them from there, that with the best hit first."""
-    runs = [_run(moment, at, each) for each in grouped(moment, hits)]
+    if not by_id:
+        return []
+    with agent.log.store.read() as moment:
+        places = [_hit(each, by_id[each.hit.event_id]) for each in moment.surroundings(list(by_id), GAP + 1)]
+        outlines, lineage = agent.log.outlines(moment), agent.born(moment).fold.segments
+        outlines.meet([agent.id, *(each.hit.agent_id for each in places)])
+        visible = outlines.visible(agent.id)
+        runs = [_run(each, visible, lineage) for each in grouped(places, outlines)]
     return sorted(runs, key=lambda run: (-run.hits[0].score, -run.last))
 
 
-def grouped(moment: Snapshot, hits: Iterable[Hit]) -> list[list[Hit]]:
-    """Hits by runs of neighbouring turns of one agent, each run in the order of the log. A planning conversation ends
-    a run."""
-    planned = Planned(moment)
-    runs: list[list[Hit]] = []
-    ordered = sorted(hits, key=lambda hit: (hit.agent_id, hit.turn_id or hit.event_id, hit.event_id))
-    for agent, said in groupby(ordered, attrgetter("agent_id")):
-        live = partial(_is_live, planned, agent)
-        near: Sequence[int | None] = ()
-        for turn, found in groupby(said, attrgetter("turn_id")):
-            if turn is not None and turn in near:
-                runs[-1].extend(found)
-            elif turn is not None:
-                runs.append(list(found))
-            else:
-                runs.extend([hit] for hit in found)
-            behind = () if turn is None else moment.turns_after(agent, turn, GAP + 1)
-            near = tuple(takewhile(live, behind))
+def _hit(place: Surroundings, found: Found) -> Surroundings:
+    """The place with what the search knows of its message."""
+    hit = replace(
+        place.hit,
+        score=found.score,
+        snippet=found.snippet,
+        visible=bool(found.visible),
+        highlights=found.highlights,
+    )
+    return place._replace(hit=hit)
+
+
+def grouped(places: Iterable[Surroundings], judge: Judge) -> list[list[Surroundings]]:
+    """What was found by runs of neighbouring turns of one agent, each run in the order of the log. A planning
+    conversation ends a run."""
+    runs: list[list[Surroundings]] = []
+    ordered = sorted(
+        places, key=lambda each: (each.hit.agent_id, each.hit.turn_id or each.hit.event_id, each.hit.event_id)
+    )
+    near: Sequence[int] = ()
+    before: tuple[str, int | None] | None = None
+    for each in ordered:
+        agent, turn = each.hit.agent_id, each.hit.turn_id
+        in_run = before is not None and turn is not None and before[0] == agent and (turn == before[1] or turn in near)
+        if in_run:
+            runs[-1].append(each)
+        else:
+            runs.append([each])
+        near, before = _near(each, judge), (agent, turn)
     return runs
 
 
-def _is_live(planned: Planned, agent: str, turn: int) -> bool:
-    return not planned(agent, turn)
+def _near(place: Surroundings, judge: Judge) -> list[int]:
+    """The turns behind a place that may belong to its run."""
+    following = (turn for turn, _ in place.behind if place.hit.turn_id is not None and turn != END)
+    return list(takewhile(lambda turn: not judge.plans(place.hit.agent_id, turn), following))
 
 
-def _run(moment: Snapshot, at: Standing, hits: Sequence[Hit]) -> Run:
+def _run(places: Sequence[Surroundings], visible: Segments, lineage: Segments) -> Run:
+    hits = [each.hit for each in places]
     agent, outside = hits[0].agent_id, hits[0].turn_id is None
     turns = tuple(dict.fromkeys(hit.turn_id or hit.event_id for hit in hits))
-    first, last = turns[0], turns[-1]
-    following = moment.turns_after(agent, last, 1)
-    end = last if outside else following[0] - 1 if following else END
-    where = _where(at, hits)
+    where = _where(hits, visible, lineage)
     return Run(
         agent,
         hits[0].agent_name or agent[:8],
-        first,
-        last,
+        turns[0],
+        turns[-1],
         turns,
-        moment.size((Segment(agent, first, end),)).messages,
+        1 if outside else places[-1].behind[0][1] - places[0].before,
         hits[0].created_at[:10],
-        _title(moment, hits),
+        _title(places),
         where,
         where == "context",
         tuple(sorted(hits, key=lambda hit: (-hit.score, -hit.event_id))),
     )
 
 
-def _where(at: Standing, hits: Sequence[Hit]) -> str:
-    shown = sum(contains(at.visible, hit.agent_id, hit.event_id) for hit in hits)
+def _where(hits: Sequence[Hit], visible: Segments, lineage: Segments) -> str:
+    shown = sum(contains(visible, hit.agent_id, hit.event_id) for hit in hits)
     if shown:
         return "context" if shown == len(hits) else "partly"
-    past = any(contains(at.lineage, hit.agent_id, hit.event_id) for hit in hits)
+    past = any(contains(lineage, hit.agent_id, hit.event_id) for hit in hits)
     return "forgotten" if past else "elsewhere"
 
 
-def _title(moment: Snapshot, hits: Sequence[Hit]) -> str:
+def _title(places: Sequence[Surroundings]) -> str:
     """The first words of what the person said: where it was found, or else where the run's first turn begins."""
-    asked = [hit.event_id for hit in hits if hit.kind == "user"]
-    event = moment.event(asked[0] if asked else hits[0].turn_id or hits[0].event_id)
-    return title(event.content if event and event.kind == "user" else "") or title(hits[0].snippet)
+    asked = next((each for each in places if each.hit.kind == "user"), places[0]).asked
+    return title(asked) or title(places[0].hit.snippet)

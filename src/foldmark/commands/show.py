@@ -41,14 +41,15 @@ SHOWN = (
 def _show(call: Call) -> Result:
     """The request that would go out now, whole, since nothing of it may be hidden, and the turns of its window."""
     agent = call.agent
-    context, request = agent.context(), agent.request()
+    with agent.log.store.read():
+        context, request = agent.context(), agent.request()
+        full, kept, told = fullness(agent, request), newest_turn(agent), assumed(agent)
     amount = f"{count(context.size.messages, 'message')} (~{count(context.size.tokens, 'token')})"
     opening = (
         f"What would go to {addressee(request)} for {agent.name or agent.id} after event {context.at}: "
         f"~{count(request.tokens, 'token')}, {len(request.bytes):,} bytes. Context: {amount}."
     )
-    text = f"{request_text(opening, context, request)}\n\n{fullness(agent, request)}"
-    kept, told = newest_turn(agent), assumed(agent)
+    text = f"{request_text(opening, context, request)}\n\n{full}"
     text += "" if kept is None else f"\n{kept.text}"
     text += "" if told is None else f"\n{told}"
     first = request.manifest.edge.first or 0

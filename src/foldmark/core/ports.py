@@ -129,6 +129,36 @@ class Hit(Struct, frozen=True):
     highlights: tuple[tuple[int, int], ...] = ()
 
 
+class Messages(Index, Protocol):
+    """The messages of a log, to be searched."""
+
+    def hits(self, event_ids: Sequence[int]) -> list[Hit]:
+        """Messages that `around` has given, in the order asked for; without score and snippet."""
+
+
+class Surroundings(NamedTuple):
+    """Where a message that was found stands in the log of its agent.
+
+    `asked` is the beginning of what the person said: the message itself, or else what its turn begins with, "" if that
+    is nobody's. `before` is how many messages its agent wrote before its turn, or before itself outside of turns.
+    `behind` are the agent's next turns, each with the messages before it; in the end all there are, with `END`.
+    """
+
+    hit: Hit
+    asked: str
+    before: int
+    behind: Sequence[tuple[int, int]]
+
+
+class Outline(NamedTuple):
+    """What a search has to know of an agent: its stored segment cache, None if there is none that can be read; if it
+    ever had a planning conversation, also its operations and the `command` events that say where one begins, in
+    order."""
+
+    fold: Fold | None
+    planning: Sequence[Event] = ()
+
+
 class Appender(Protocol):
     """Appends to one agent inside one transaction."""
 
@@ -223,8 +253,8 @@ class Snapshot(InboxView, LeasesView, MemosView, SentView, LineageView, Protocol
         """The operations of an agent with ids above `after` and up to `until` in order; among them the ends of turns
         that closed a planning conversation."""
 
-    def has_planned(self, agent_id: str) -> bool:
-        """Whether the agent ever had a planning conversation."""
+    def outlines(self, agent_ids: Sequence[str]) -> dict[str, Outline]:
+        """What a search has to know of those of these agents that exist."""
 
     def messages(self, segments: Segments, *, newest_first: bool = False, expected: int = 8) -> Iterator[Event]:
         """The messages inside `segments`, read as they are consumed: first about as many as are `expected` to be."""
@@ -287,17 +317,15 @@ class Snapshot(InboxView, LeasesView, MemosView, SentView, LineageView, Protocol
     def erased_by(self, event_id: int) -> Event | None:
         """The redact operation that erased this event's content; None if nothing did."""
 
-    def index(self, scope: Scope) -> Index:
+    def index(self, scope: Scope) -> Messages:
         """The messages of all agents as far as they lie in `scope`, to be searched; never what was erased."""
 
-    def hits(self, event_ids: Sequence[int]) -> list[Hit]:
-        """Messages that were found, in the order asked for; without score, snippet and whether they are visible."""
+    def surroundings(self, event_ids: Sequence[int], turns: int) -> list[Surroundings]:
+        """Where each of these messages stands, as far as they exist, in the order asked for, with up to `turns` turns
+        behind it; without score, snippet and whether they are visible."""
 
     def opened(self, segments: Segments) -> list[int]:
         """The ids of the turns that were opened inside `segments`, in order."""
-
-    def turns_after(self, agent_id: str, event_id: int, limit: int) -> list[int]:
-        """The ids of the agent's next turns that were opened after `event_id`, at most `limit`."""
 
 
 class Transaction(Snapshot, Inbox, Leases, Memos, Sent, Lineage, Protocol):

@@ -1,7 +1,7 @@
 """What is looked for in all that was ever said, and what can be searched [SPEC 7]."""
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple, Protocol
 
@@ -93,15 +93,27 @@ def is_unfound(tool: str | None) -> bool:
     return tool is not None and _UNFOUND.fullmatch(tool) is not None
 
 
+class Judge(Protocol):
+    """Tells what the operations of agents make of their messages."""
+
+    def meet(self, agent_ids: Iterable[str]) -> None:
+        """Read what is needed of these agents, of all at once; what was read before is not read again."""
+
+    def shows(self, agent_id: str, event_id: int) -> bool:
+        """Whether a message is in the context of this agent, which wrote it."""
+
+    def plans(self, agent_id: str, event_id: int) -> bool:
+        """Whether a message of this agent belongs to a planning conversation."""
+
+
 class Scope(NamedTuple):
-    """The messages of a log that a search may find, worked out from filters: `agents` are uuids, None for all; `fits`
-    tells of (agent, event) whether it may be found, as far as the other filters do not say. What `aside` says yes to
-    (agent, event) is never found and belongs to no passage."""
+    """The messages of a log that a search may find, worked out from filters: `agents` are uuids, None for all. What
+    belongs to planning conversations is never found and belongs to no passage; without a `judge` there are none, and
+    nothing is visible."""
 
     filters: Filters = ANY
     agents: Collection[str] | None = None
-    fits: Callable[[str, int], bool] | None = None
-    aside: Callable[[str, int], bool] | None = None
+    judge: Judge | None = None
 
 
 class Said(NamedTuple):
@@ -114,7 +126,14 @@ class Said(NamedTuple):
     fits: bool = True
 
 
-Wanted = Literal["all", "any"]
+class Wanted(NamedTuple):
+    """Messages that hold all or any of some terms, best by these alone; of the newest part of an index, if `share` is
+    below 1."""
+
+    how: Literal["all", "any"]
+    terms: Sequence[Term]
+    share: float = 1.0
+
 
 Mode = Literal["auto", "text", "vector", "both"]
 """What a search goes by: words, meanings (vectors of a model), or both; auto is both where there are vectors."""
@@ -123,15 +142,11 @@ Mode = Literal["auto", "text", "vector", "both"]
 class Index(Protocol):
     """What can be searched by words: the messages of a log, those of archived sessions."""
 
-    def indexed(self) -> int:
-        """How many messages there are, about."""
+    def counted(self, terms: Sequence[Term]) -> tuple[int, list[int]]:
+        """How many messages there are, and how many hold each of the terms by its stems; about, if they are many."""
 
-    def frequency(self, term: Term) -> int:
-        """How many messages hold a term by its stems; about, if they are many."""
-
-    def best(self, wanted: Wanted, terms: Sequence[Term], limit: int, share: float = 1.0) -> list[int]:
-        """The ids of the `limit` messages that hold all or any of the terms and fit the filters best, by these terms
-        alone; of the newest part of all, if `share` is below 1."""
+    def best(self, wanted: Sequence[Wanted], limit: int) -> list[int]:
+        """The ids of the best `limit` messages of each that fit the filters, one after another."""
 
     def passing(self, ids: Sequence[int]) -> list[int]:
         """Those of these messages that the filters let through."""

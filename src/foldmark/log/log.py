@@ -9,13 +9,12 @@ from weakref import WeakValueDictionary
 from msgspec.structs import replace
 
 from foldmark.core.answer import Piece
-from foldmark.core.errors import CommandError, DamagedError
-from foldmark.core.ports import AgentRecord, Clock, Hit, NewId, Size, Snapshot, Store
-from foldmark.core.recall import ANY, Archived, Filters, Index, Mode, Place, Scope
+from foldmark.core.errors import CommandError
+from foldmark.core.ports import AgentRecord, Clock, Hit, Messages, NewId, Size, Snapshot, Store
+from foldmark.core.recall import ANY, Archived, Filters, Mode, Place, Scope
 from foldmark.core.replay import birth
 from foldmark.core.request import Request, ToolSpec
 from foldmark.core.secrets import Secrets
-from foldmark.core.segments import Segments, contains
 from foldmark.core.wording import listing
 from foldmark.log.answers import append_parsed
 from foldmark.log.asking import NOBODY, Asking
@@ -28,6 +27,7 @@ from foldmark.settings import Settings
 if TYPE_CHECKING:
     from foldmark.log.meanings import Meanings
     from foldmark.log.neighbours import Neighbour
+    from foldmark.log.outlines import Outlines
     from foldmark.recall.query import Query
     from foldmark.tokens.models import Model
 
@@ -281,8 +281,8 @@ class Log:
         check_limit(limit)
         asked, alike = read(query), likeness(query, mode, [self])
         with self.store.read() as moment:
-            found = search(asked, limit, [self.index(moment, filters)], alike, by_words=mode != "vector")
-            return self.hits(moment, asked, found)
+            index = self.index(moment, filters)
+            return self.hits(index, asked, search(asked, limit, [index], alike, by_words=mode != "vector"))
 
     def meanings(self) -> "Meanings":
         """The vectors of everything said, by the model of the setting `recall_model`; `bring_up` makes those that are
@@ -297,47 +297,35 @@ class Log:
                 self._meanings = Meanings(self.store, embedder)
         return self._meanings
 
-    def index(self, moment: Snapshot, filters: Filters = ANY) -> Index:
+    def index(self, moment: Snapshot, filters: Filters = ANY) -> Messages:
         """The messages of all conversations that pass `filters`, to be searched together with what else there is; never
         those of planning conversations."""
-        from foldmark.log.planned import Planned
-
         agents = None
         if filters.agent or filters.project:
-            named = moment.named(filters.agent) if filters.agent and filters.agent.isprintable() else None
-            agents = [record.id for record in moment.agents() if _passes(record, filters, named)]
-        shown = self._shown(moment, filters.visible) if filters.visible is not None else None
-        return moment.index(Scope(filters, agents, shown, Planned(moment)))
+            there = moment.agents()
+            named = next((record for record in there if filters.agent and record.name == filters.agent), None)
+            agents = [record.id for record in there if _passes(record, filters, named)]
+        return moment.index(Scope(filters, agents, self.outlines(moment)))
 
-    def hits(self, moment: Snapshot, query: "Query", places: Sequence[Place]) -> list[Hit]:
-        """What was found at these places of `index`, in their order."""
+    def hits(self, index: Messages, query: "Query", places: Sequence[Place]) -> list[Hit]:
+        """What was found at these places of an index, in their order."""
         from foldmark.recall.places import snippet, spans
 
-        shown = self._shown(moment, True)
         return [
             replace(
                 hit,
                 score=place.told_score,
                 snippet=(line := snippet(place.text, query.terms)),
-                visible=shown(hit.agent_id, hit.event_id),
                 highlights=tuple(spans(line, query.terms)),
             )
-            for hit, place in zip(moment.hits([place.id for place in places]), places, strict=True)
+            for hit, place in zip(index.hits([place.id for place in places]), places, strict=True)
         ]
 
-    def _shown(self, moment: Snapshot, visible: bool) -> Callable[[str, int], bool]:
-        """Whether an agent's message is in its context, or is not."""
-        contexts: dict[str, Segments] = {}
+    def outlines(self, moment: Snapshot) -> "Outlines":
+        """What the agents whose messages are found show, and which of these belong to planning conversations."""
+        from foldmark.log.outlines import Outlines
 
-        def fits(agent_id: str, event_id: int) -> bool:
-            if agent_id not in contexts:
-                try:
-                    contexts[agent_id] = self._object(moment.head(agent_id).record).standing_in(moment).visible
-                except DamagedError:  # one conversation that cannot be read must not stop a search of all
-                    contexts[agent_id] = ()
-            return contains(contexts[agent_id], agent_id, event_id) == visible
-
-        return fits
+        return Outlines(moment, lambda agent_id: self._object(moment.head(agent_id).record).standing_in(moment).visible)
 
     def around(self, event_id: int, reach: int = 3) -> "list[Neighbour]":
         """A message that was found and up to `reach` messages of its agent on each side of it, in order: each as

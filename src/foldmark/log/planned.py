@@ -4,47 +4,33 @@ Recall never finds them: what was said about forgetting a topic is not what was 
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Sequence
 from operator import itemgetter
 
 from foldmark.core.codec import operation_of
-from foldmark.core.errors import DamagedError
-from foldmark.core.events import Filter, Operation, PlanningEnded
-from foldmark.core.ports import Snapshot
-from foldmark.core.segments import END, Segment
+from foldmark.core.events import Event, Filter, PlanningEnded
+from foldmark.core.segments import END
 from foldmark.request.planning import ends
 
-_Span = tuple[int, int]
+Spans = tuple[tuple[int, int], ...]
+"""Planning conversations of one agent in order, as (first, last) event ids."""
 
 
-class Planned:
-    """Tells which messages belong to a planning conversation; reads the operations of an agent when first asked."""
-
-    def __init__(self, moment: Snapshot) -> None:
-        self._moment = moment
-        self._spans: dict[str, tuple[_Span, ...]] = {}
-
-    def __call__(self, agent_id: str, event_id: int) -> bool:
-        """Return True if this message of this agent belongs to a planning conversation."""
-        if agent_id not in self._spans:
-            try:
-                self._spans[agent_id] = spans(self._moment, agent_id)
-            except DamagedError:
-                self._spans[agent_id] = ()  # a damaged conversation must not end the search of all others
-        mine = self._spans[agent_id]
-        at = bisect_right(mine, event_id, key=itemgetter(0))
-        return at > 0 and event_id <= mine[at - 1][1]
+def holds(spans: Spans, event_id: int) -> bool:
+    """Return True if an event lies in one of these planning conversations."""
+    at = bisect_right(spans, event_id, key=itemgetter(0))
+    return at > 0 and event_id <= spans[at - 1][1]
 
 
-def spans(moment: Snapshot, agent_id: str) -> tuple[_Span, ...]:
-    """Return the planning conversations of an agent in order as (first, last) event ids; an open one reaches `END`."""
-    if not moment.has_planned(agent_id):
-        return ()
-    recorded: list[tuple[int, Operation | int]] = list(_beginnings(moment, agent_id))
-    recorded += [(event.id, operation_of(event)) for event in moment.operations(agent_id)]
+def spans(agent_id: str, planning: Sequence[Event]) -> Spans:
+    """Return the planning conversations of an agent, of which `planning` tells (`ports.Outline`); an open one reaches
+    `END`. Raises DamagedError."""
     found: dict[int, int] = {}
     goes_on: int | None = None
-    for at, each in sorted(recorded, key=itemgetter(0)):
+    for event in planning:
+        at, each = event.id, _beginning(event) if event.kind == "command" else operation_of(event)
+        if each is None:
+            continue
         if isinstance(each, int):
             if each not in found:
                 if goes_on is not None:
@@ -59,9 +45,7 @@ def spans(moment: Snapshot, agent_id: str) -> tuple[_Span, ...]:
     return tuple(sorted(found.items()))
 
 
-def _beginnings(moment: Snapshot, agent_id: str) -> Iterator[tuple[int, int]]:
-    """The events that record where a planning conversation begins or goes on, each with the id of its first message."""
-    for id in moment.of_kind("command", (Segment(agent_id, 1, END),)):
-        event = moment.event(id)
-        if event is not None and (began := (event.data or {}).get("planning")):
-            yield id, began["first"]
+def _beginning(event: Event) -> int | None:
+    """The first message of the planning conversation that begins or goes on with an event."""
+    began = (event.data or {}).get("planning")
+    return began["first"] if began else None

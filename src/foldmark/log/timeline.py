@@ -258,7 +258,7 @@ class Timeline:
     def standing_in(self, moment: Snapshot) -> Standing:
         """Where the agent stands in a moment. Raises DamagedError."""
         record, cache, anchors, beside = moment.head(self.id)
-        born = self._born(moment)
+        born = self.born(moment)
         if cache is not None and cache[0].grows:
             fold, size = cache[0], cache[1].plus(record.own)
         else:
@@ -266,14 +266,15 @@ class Timeline:
             size = moment.size(until(fold.segments, record.newest))
         return Standing(record, fold, born.fold, size, anchors, self.log.given, born.handed_down, beside)
 
-    def _born(self, moment: Snapshot) -> Birth:
+    def born(self, moment: Snapshot) -> Birth:
+        """What the agent was born with; it is read once."""
         if self._birth is None:
             self._birth = birth_of(moment, self.id, self._record.fork_event)
         return self._birth
 
     def replay(self, moment: Snapshot) -> Fold:
         """The fold of all operations in the log, without the stored segment cache."""
-        return replay(self._born(moment).fold, recorded(moment.operations(self.id)))
+        return replay(self.born(moment).fold, recorded(moment.operations(self.id)))
 
     @property
     def past(self) -> History:
@@ -281,7 +282,7 @@ class Timeline:
         with self._store.read() as moment:
             self._keep_until_rollback(moment)
             if self._past is None:
-                self._past = History(self._born(moment).fold)
+                self._past = History(self.born(moment).fold)
             for each in recorded(moment.operations(self.id, after=self._past.at)):
                 self._past.add(*each)
             return self._past

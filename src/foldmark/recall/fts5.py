@@ -4,8 +4,6 @@ Such an index has the columns `text` and `parts` (`recall.parts`) and the tokeni
 log's, or the archive's.
 """
 
-from collections.abc import Sequence
-
 from foldmark.core.recall import Phrase, Term, Wanted
 
 COUNTED = 20_000
@@ -14,9 +12,14 @@ COUNTED = 20_000
 _JOINED = {"all": " AND ", "any": " OR "}
 
 
-def expression(wanted: Wanted, terms: Sequence[Term]) -> str:
+def expression(wanted: Wanted) -> str:
     """The FTS5 expression for all or any of the terms."""
-    return _JOINED[wanted].join(f"({' OR '.join(map(_quoted, term.phrases))})" for term in terms)
+    return _JOINED[wanted.how].join(map(holding, wanted.terms))
+
+
+def holding(term: Term) -> str:
+    """The FTS5 expression for what holds a term."""
+    return f"({' OR '.join(map(_quoted, term.phrases))})"
 
 
 def extrapolated(counted: int, reached: int | None, newest: int | None) -> int:

@@ -9,7 +9,7 @@ goes beyond it is looked for in the newest part of an index.
 from collections.abc import Mapping, Sequence
 
 from foldmark.core.errors import CommandError
-from foldmark.core.recall import Index, Likeness, Place, Term
+from foldmark.core.recall import Index, Likeness, Place, Term, Wanted
 from foldmark.recall.query import Query
 from foldmark.recall.ranking import REACH, Asked, Scored, asked, scored
 
@@ -39,9 +39,10 @@ def search(
 
     `alike` has for each index what is known of meanings, if anything is; without `by_words` only that counts.
     """
-    held = [{term: index.frequency(term) for term in query.terms} for index in indexes]
+    counted = [index.counted(query.terms) for index in indexes]
+    held = [dict(zip(query.terms, each, strict=True)) for _, each in counted]
     total = {term: sum(each[term] for each in held) for term in query.terms}
-    weighed = asked(query.terms, query.idle, total, sum(index.indexed() for index in indexes))
+    weighed = asked(query.terms, query.idle, total, sum(messages for messages, _ in counted))
     found = []
     for number, index in enumerate(indexes):
         meaning = alike[number] if alike else None
@@ -89,15 +90,18 @@ def _candidates(
 ) -> list[int]:
     """Ids of what comes into question, each once: what holds all terms, then what holds the rare ones, and the least
     common of the others if that is not enough."""
-    found: list[int] = []
-    if len(terms) > 1 and len(there) == len(terms):
-        found += index.best("all", terms, most, min(1.0, ALL * BUDGET / min(held[term] for term in terms)))
+    wanted = []
     rare = sorted(there, key=lambda term: held[term])
+    if len(terms) > 1 and len(there) == len(terms):
+        wanted.append(Wanted("all", terms, min(1.0, ALL * BUDGET / held[rare[0]])))
     within = [term for at, term in enumerate(rare) if sum(held[each] for each in rare[: at + 1]) <= BUDGET] or rare[:1]
-    found += index.best("any", within, most, min(1.0, BUDGET / held[within[0]]))
-    common = [term for term in rare if term not in within]
-    if common and len(found) < most:
-        found += index.best("any", common[:1], most, min(1.0, BUDGET / held[common[0]]))
+    wanted.append(Wanted("any", within, min(1.0, BUDGET / held[within[0]])))
+    common = [Wanted("any", [term], min(1.0, BUDGET / held[term])) for term in rare if term not in within][:1]
+    # Where the rare ones cannot be enough, all are looked for together.
+    together = held[rare[0]] + sum(held[term] for term in within) < most
+    found = index.best([*wanted, *common] if together else wanted, most)
+    if common and not together and len(found) < most:
+        found += index.best(common, most)
     return list(dict.fromkeys(found))
 
 

@@ -49,7 +49,8 @@ def search_everything(
     # Only now: `likeness` may wait for a thread that reads vectors from the store.
     with log.store.read() if log else nullcontext() as moment:
         memos = MemoIndex(moment, filters) if moment else None
-        sources = (log.index(moment, filters) if log and moment else None, memos, archive)
+        messages = log.index(moment, filters) if log and moment else None
+        sources = (messages, memos, archive)
         indexes: list[Index] = [each for each in sources if each is not None]
         alike = [each for each, source in zip(meant, sources, strict=True) if source is not None]
         places = search(wanted, limit, indexes, alike, by_words=mode != "vector")
@@ -60,9 +61,9 @@ def search_everything(
                 told |= zip(there, archive.told(there), strict=True)
             elif index is memos:
                 told |= {place: _memo(memos.memos[place.id]) for place in there}
-            elif log is not None and moment is not None:
+            elif log is not None and messages is not None:
                 told |= {
-                    place: _message(hit) for place, hit in zip(there, log.hits(moment, wanted, there), strict=True)
+                    place: _message(hit) for place, hit in zip(there, log.hits(messages, wanted, there), strict=True)
                 }
         found = []
         for place in places:
@@ -85,19 +86,19 @@ class MemoIndex:
         self._said = {id: Said(id, f"{memo.content}\n{' '.join(memo.tags)}") for id, memo in self.memos.items()}
         self._held: dict[Term, set[int]] = {}
 
-    def indexed(self) -> int:
-        return len(self.memos)
+    def counted(self, terms: Sequence[Term]) -> tuple[int, list[int]]:
+        return len(self.memos), [len(self._holding(term)) for term in terms]
 
-    def frequency(self, term: Term) -> int:
-        return len(self._holding(term))
+    def best(self, wanted: Sequence[Wanted], limit: int) -> list[int]:
+        return [id for each in wanted for id in self._best(each)[:limit]]
 
-    def best(self, wanted: Wanted, terms: Sequence[Term], limit: int, share: float = 1.0) -> list[int]:
-        fits = set.intersection if wanted == "all" else set.union
+    def _best(self, wanted: Wanted) -> list[int]:
+        fits = set.intersection if wanted.how == "all" else set.union
         weights: dict[int, float] = defaultdict(float)
-        for ids in (holding := [self._holding(term) for term in terms]):
+        for ids in (holding := [self._holding(term) for term in wanted.terms]):
             for id in ids:
                 weights[id] += 1 / len(ids)
-        return sorted(fits(*holding), key=lambda each: (-weights[each], -each))[:limit]
+        return sorted(fits(*holding), key=lambda each: (-weights[each], -each))
 
     def _holding(self, term: Term) -> set[int]:
         if term not in self._held:

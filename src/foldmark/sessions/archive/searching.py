@@ -19,7 +19,7 @@ from foldmark.core.errors import FoldmarkError
 from foldmark.core.passages import Excerpt
 from foldmark.core.recall import ANY, Filters, Found, Place, Said, Term, Wanted
 from foldmark.recall.embeddings.model import DEFAULT
-from foldmark.recall.fts5 import COUNTED, expression, extrapolated
+from foldmark.recall.fts5 import COUNTED, expression, extrapolated, holding
 from foldmark.recall.runs import joined
 from foldmark.sessions.archive import index
 from foldmark.sessions.archive.reading import excerpt, read
@@ -74,26 +74,30 @@ class ArchiveIndex:
             self._meanings = Meanings(self.store, embedder)
         return self._meanings
 
-    def indexed(self) -> int:
+    def counted(self, terms: Sequence[Term]) -> tuple[int, list[int]]:
+        newest, found = self._newest(), []
+        for term in terms:
+            sql = "SELECT count(*), max(id) FROM (SELECT rowid AS id FROM words WHERE words MATCH ? LIMIT ?)"
+            ((held, last),) = self._rows(sql, holding(term), COUNTED)
+            found.append(extrapolated(held, last, newest))
+        return newest, found
+
+    def _newest(self) -> int:
         return int(self._rows("SELECT coalesce(max(id), 0) FROM messages")[0][0])
 
-    def frequency(self, term: Term) -> int:
-        counted = (
-            "SELECT count(*), max(id), (SELECT max(id) FROM messages) "
-            "FROM (SELECT rowid AS id FROM words WHERE words MATCH ? LIMIT ?)"
-        )
-        return extrapolated(*self._rows(counted, expression("any", [term]), COUNTED)[0])
+    def best(self, wanted: Sequence[Wanted], limit: int) -> list[int]:
+        return [id for each in wanted for id in self._best(each, limit)]
 
-    def best(self, wanted: Wanted, terms: Sequence[Term], limit: int, share: float = 1.0) -> list[int]:
+    def _best(self, wanted: Wanted, limit: int) -> list[int]:
         sql = (
             "SELECT m.key, f.why IS 'trim', m.id FROM words w JOIN messages m ON m.id = w.rowid "
             f"JOIN files f ON f.id = m.file WHERE w.words MATCH ? AND w.rowid >= ? {self._conditions} "
             "ORDER BY w.rank, m.id LIMIT ?"
         )
-        first = 0 if share >= 1 else int(self.indexed() * (1 - share))
+        first = 0 if wanted.share >= 1 else int(self._newest() * (1 - wanted.share))
         most = 2 * limit
         while True:
-            found = self._rows(sql, expression(wanted, terms), first, *self._values, most)
+            found = self._rows(sql, expression(wanted), first, *self._values, most)
             # Of those with one key the one that no trimming has cut, otherwise the oldest.
             best: dict[int, tuple[Any, ...]] = {}
             for key, *row in found:

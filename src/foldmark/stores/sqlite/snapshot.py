@@ -1,6 +1,8 @@
 """One moment of the log (see `foldmark.core.ports.Snapshot`)."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -8,8 +10,20 @@ import msgspec
 
 from foldmark.core.errors import DamagedError, StoreError
 from foldmark.core.events import Event
-from foldmark.core.ports import ANCHORS, BESIDE, AgentRecord, Clock, Head, Hit, Overview, Size
-from foldmark.core.recall import Index, Scope
+from foldmark.core.ports import (
+    ANCHORS,
+    BESIDE,
+    AgentRecord,
+    Clock,
+    Head,
+    Hit,
+    Messages,
+    Outline,
+    Overview,
+    Size,
+    Surroundings,
+)
+from foldmark.core.recall import Scope
 from foldmark.core.replay import Fold
 from foldmark.core.segments import END, Segment, Segments
 from foldmark.core.turns import Message
@@ -26,6 +40,7 @@ T = TypeVar("T")
 
 _FIRST_PAGE, _PAGE = 8, 256
 _KINDS = listed(ANCHORS)
+_BEGINNING = 2000
 _ENDED = "this moment has ended with the block of `read` or `write` that it belongs to; read inside of the block"
 _BROKEN = "this transaction has failed and was rolled back: nothing of it was recorded. Repeat it as a whole"
 
@@ -245,28 +260,40 @@ class SqliteSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
 
     # Searching
 
-    def index(self, scope: Scope) -> Index:
+    def index(self, scope: Scope) -> Messages:
         from foldmark.stores.sqlite.search import SqliteIndex  # 3 ms, for whoever searches
 
         keys = None if scope.agents is None else [self._key(agent) for agent in scope.agents]
-        return SqliteIndex(self._search, self._id, scope, keys)
+        return SqliteIndex(self._search, scope, keys)
 
     def _search(self, name: str, bindings: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         self._settle()
         return self._run_named(name, bindings)
 
-    def hits(self, event_ids: Sequence[int]) -> list[Hit]:
-        found = {
-            id: Hit(id, agent, name, kind, turn, at, 0.0, "", False, tool)
-            for id, agent, name, kind, turn, at, tool in self._run("hits", listed(event_ids))
-        }
-        return [found[each] for each in event_ids if each in found]
+    def surroundings(self, event_ids: Sequence[int], turns: int) -> list[Surroundings]:
+        bound = {"ids": listed(event_ids), "turns": turns, "beginning": _BEGINNING, "end": END}
+        found = []
+        for id, agent, name, kind, turn, at, tool, asked, places in self._run_named("surroundings", bound):
+            hit = Hit(id, agent, name, kind, turn, at, 0.0, "", False, tool)
+            (_, before), *behind = sorted((place, messages) for place, messages in msgspec.json.decode(places))
+            found.append(Surroundings(hit, asked or "", before, behind))
+        return found
 
-    def has_planned(self, agent_id: str) -> bool:
-        return bool(self._run_named("has_planned", {"agent": self._key(agent_id)})[0][0])
+    def outlines(self, agent_ids: Sequence[str]) -> dict[str, Outline]:
+        folds: dict[str, Fold | None] = {}
+        planning: dict[str, list[Event]] = defaultdict(list)
+        for (which, *row), damaged in self._rows(self._sql["outlines"], {"agents": listed(agent_ids)}):
+            if which == 0:
+                key, agent_id, body, *_ = row
+                self._keys[agent_id], self._ids[key] = key, agent_id
+                with suppress(DamagedError):
+                    folds[agent_id] = None
+                    folds[agent_id] = None if body is None else self._decoded(body, agent_id)
+            else:
+                event = self._event(row, damaged)
+                planning[event.agent_id].append(event)
+        in_order = {agent: sorted(events, key=lambda event: event.id) for agent, events in planning.items()}
+        return {agent: Outline(fold, in_order.get(agent, ())) for agent, fold in folds.items()}
 
     def opened(self, segments: Segments) -> list[int]:
         return sorted(id for (id,) in self._run("opened", self._keyed(segments)))
-
-    def turns_after(self, agent_id: str, event_id: int, limit: int) -> list[int]:
-        return [id for (id,) in self._run("turns_after", self._key(agent_id), event_id, limit)]

@@ -152,15 +152,29 @@ FROM json_each(?) i CROSS JOIN events e ON e.id = i.value
 SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers
 FROM events WHERE agent = ? AND replayed = 1 AND id > ? AND id <= ? ORDER BY id
 
--- name: has_planned
--- Whether an agent ever had a planning conversation: `command` events say where one begins, filters where one lay.
-SELECT EXISTS (
-    SELECT 1 FROM events
-    WHERE agent = :agent AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
-    AND kind = 'command' AND data ->> 'planning' IS NOT NULL
-) OR EXISTS (
-    SELECT 1 FROM events
-    WHERE agent = :agent AND replayed = 1 AND kind = 'filter' AND data ->> 'planning' IS NOT NULL
+-- name: outlines
+-- Agents, JSON [uuid, ...], with their stored segments (0), and of those that ever had a planning conversation what tells
+-- where it lay (1): all operations, and the `command` events that say where one begins, none erased.
+SELECT 0, a.key, a.id, f.body, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+FROM json_each(:agents) i CROSS JOIN agents a ON a.id = i.value LEFT JOIN folds f ON f.agent = a.key
+UNION ALL
+SELECT 1, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+FROM json_each(:agents) i CROSS JOIN agents a ON a.id = i.value CROSS JOIN events e ON e.agent = a.key
+WHERE e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+    AND e.kind = 'command' AND e.redacted IS NULL AND iif(json_valid(e.data), e.data, '{}') ->> 'planning' IS NOT NULL
+UNION ALL
+SELECT 1, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+FROM json_each(:agents) i CROSS JOIN agents a ON a.id = i.value CROSS JOIN events e ON e.agent = a.key
+WHERE e.replayed = 1 AND (
+    EXISTS (
+        SELECT 1 FROM events c
+        WHERE c.agent = a.key AND c.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+        AND c.kind = 'command' AND iif(json_valid(c.data), c.data, '{}') ->> 'planning' IS NOT NULL
+    ) OR EXISTS (
+        SELECT 1 FROM events c
+        WHERE c.agent = a.key AND c.replayed = 1 AND c.kind = 'filter'
+        AND iif(json_valid(c.data), c.data, '{}') ->> 'planning' IS NOT NULL
+    )
 )
 
 -- name: messages
@@ -463,36 +477,59 @@ INSERT INTO search (search, rowid, text, parts) SELECT 'delete', id, text, parts
 -- Takes away the words that SQLite's tokenizer did not see; after `unindex`.
 DELETE FROM parts WHERE event = ?
 
--- name: indexed
--- How many messages there are.
-SELECT coalesce(sum(messages), 0) FROM agents
-
 -- name: counted
--- How many messages an FTS5 expression finds, up to so many; the last of these; the newest event.
-SELECT count(*), max(id), (SELECT max(id) FROM events)
-FROM (SELECT rowid AS id FROM search WHERE search MATCH :expression LIMIT :most)
+-- For each of some FTS5 expressions, JSON [expression, ...]: JSON [messages that it finds, the last of these], up to so
+-- many; the newest event; how many messages there are.
+SELECT (SELECT json_array(count(*), max(id)) FROM (SELECT rowid AS id FROM search WHERE search MATCH w.value LIMIT :most)),
+    (SELECT max(id) FROM events), (SELECT coalesce(sum(messages), 0) FROM agents)
+FROM json_each(:wanted) w
 
 -- name: best
--- The messages from an id on that an FTS5 expression finds, the best first.
-SELECT rowid FROM search WHERE search MATCH :expression AND rowid >= :first ORDER BY rank LIMIT :most
+-- Of each of some FTS5 expressions, JSON [[expression, share], ...], the best messages in the newest share of the log, so
+-- many, the best first: the number of the expression, the message, its agent and its tool as in `surroundings`.
+SELECT w.key, e.id, coalesce(a.id, 'unknown agent ' || ifnull(e.agent, '')), json_extract(CASE e.kind
+    WHEN 'tool_call' THEN iif(json_valid(e.data), e.data, '{}')
+    WHEN 'tool_result' THEN (SELECT iif(json_valid(c.data), c.data, '{}') FROM events c WHERE c.id = e.answers)
+END, '$.name')
+FROM json_each(:wanted) w CROSS JOIN json_each((
+    SELECT json_group_array(id) FROM (
+        SELECT rowid AS id FROM search WHERE search MATCH (w.value ->> 0)
+            AND rowid >= (SELECT CAST(coalesce(max(id), 0) * (1 - (w.value ->> 1)) AS INTEGER) FROM events)
+        ORDER BY rank LIMIT :most
+    )
+)) i CROSS JOIN events e ON e.id = i.value LEFT JOIN agents a ON a.key = e.agent
 
 -- name: best_fitting
--- The same with filters, each null for anything; `agents` are keys as JSON.
-SELECT e.id, e.agent FROM search s JOIN events e ON e.id = s.rowid
-WHERE s.search MATCH :expression AND s.rowid >= :first
-    AND (:agents IS NULL OR e.agent IN (SELECT value FROM json_each(:agents)))
-    AND (:role IS NULL OR e.kind = :role)
-    AND (:since IS NULL OR e.created_at >= :since)
-    AND (:before IS NULL OR e.created_at < :before)
-    AND (:tool IS NULL OR lower(json_extract(CASE e.kind
-        WHEN 'tool_call' THEN iif(json_valid(e.data), e.data, '{}')
-        WHEN 'tool_result' THEN (SELECT iif(json_valid(c.data), c.data, '{}') FROM events c WHERE c.id = e.answers)
-    END, '$.name')) = :tool)
-ORDER BY s.rank LIMIT :most
+-- The same of those that filters let through, each null for anything; `agents` are keys as JSON.
+SELECT w.key, e.id, coalesce(a.id, 'unknown agent ' || ifnull(e.agent, '')), json_extract(CASE e.kind
+    WHEN 'tool_call' THEN iif(json_valid(e.data), e.data, '{}')
+    WHEN 'tool_result' THEN (SELECT iif(json_valid(c.data), c.data, '{}') FROM events c WHERE c.id = e.answers)
+END, '$.name')
+FROM json_each(:wanted) w CROSS JOIN json_each((
+    SELECT json_group_array(id) FROM (
+        SELECT e.id FROM search s JOIN events e ON e.id = s.rowid WHERE s.search MATCH (w.value ->> 0)
+            AND s.rowid >= (SELECT CAST(coalesce(max(id), 0) * (1 - (w.value ->> 1)) AS INTEGER) FROM events)
+            AND (:agents IS NULL OR e.agent IN (SELECT value FROM json_each(:agents)))
+            AND (:role IS NULL OR e.kind = :role)
+            AND (:since IS NULL OR e.created_at >= :since)
+            AND (:before IS NULL OR e.created_at < :before)
+            AND (:tool IS NULL OR lower(json_extract(CASE e.kind
+                WHEN 'tool_call' THEN iif(json_valid(e.data), e.data, '{}')
+                WHEN 'tool_result' THEN (
+                    SELECT iif(json_valid(c.data), c.data, '{}') FROM events c WHERE c.id = e.answers
+                )
+            END, '$.name')) = :tool)
+        ORDER BY s.rank LIMIT :most
+    )
+)) i CROSS JOIN events e ON e.id = i.value LEFT JOIN agents a ON a.key = e.agent
 
 -- name: passing
 -- Those of some messages, ids as JSON in the order asked for, that filters let through; filters as in `best_fitting`.
-SELECT e.id, e.agent FROM json_each(:ids) i CROSS JOIN events e ON e.id = i.value
+SELECT e.id, coalesce(a.id, 'unknown agent ' || ifnull(e.agent, '')), json_extract(CASE e.kind
+    WHEN 'tool_call' THEN iif(json_valid(e.data), e.data, '{}')
+    WHEN 'tool_result' THEN (SELECT iif(json_valid(c.data), c.data, '{}') FROM events c WHERE c.id = e.answers)
+END, '$.name')
+FROM json_each(:ids) i CROSS JOIN events e ON e.id = i.value LEFT JOIN agents a ON a.key = e.agent
 WHERE (:agents IS NULL OR e.agent IN (SELECT value FROM json_each(:agents)))
     AND (:role IS NULL OR e.kind = :role)
     AND (:since IS NULL OR e.created_at >= :since)
@@ -502,33 +539,22 @@ WHERE (:agents IS NULL OR e.agent IN (SELECT value FROM json_each(:agents)))
         WHEN 'tool_result' THEN (SELECT iif(json_valid(c.data), c.data, '{}') FROM events c WHERE c.id = e.answers)
     END, '$.name')) = :tool)
 
--- name: whose
--- The agents of some messages, ids as JSON in the order asked for, and the tool that each calls or that answered.
-SELECT e.id, e.agent, json_extract(CASE e.kind
-    WHEN 'tool_call' THEN iif(json_valid(e.data), e.data, '{}')
-    WHEN 'tool_result' THEN (SELECT iif(json_valid(c.data), c.data, '{}') FROM events c WHERE c.id = e.answers)
-END, '$.name')
-FROM json_each(:ids) i CROSS JOIN events e ON e.id = i.value
-
--- name: part
--- The id from which on lies a share of all events, the newest.
-SELECT CAST(coalesce(max(id), 0) * (1 - :share) AS INTEGER) FROM events
-
 -- name: around
 -- For each of some messages, JSON [id, ...], by its number: itself and up to so many before and behind it, in no order.
--- Each comes with whose it is, the beginning of its text and its tool.
--- A call's text begins with the tool's name, as it is searched; the tool of a result is the one that was called.
+-- Each comes with the beginning of its text, when it was said, and whose it is, its kind, turn and tool as in
+-- `surroundings`. A call's text begins with the tool's name, as it is searched.
 -- An escape becomes as many spaces as it has letters, so that the length of a text tells whether it was cut.
-SELECT place, id, agent, CASE kind
+SELECT m.place, m.id, CASE m.kind
     WHEN 'tool_call' THEN coalesce(CASE WHEN json_valid(data) THEN json_extract(data, '$.name') END, '') || ' '
         || replace(replace(replace(replace(text, '\\', '  '), '\n', '  '), '\t', '  '), '\r', '  ')
     ELSE text
-END, created_at, json_extract(CASE kind
+END, CAST(ifnull(m.created_at, '') AS TEXT), coalesce(a.id, 'unknown agent ' || ifnull(m.agent, '')), a.name,
+    CAST(ifnull(m.kind, '') AS TEXT), iif(typeof(m.turn) = 'integer', m.turn, NULL), json_extract(CASE m.kind
     WHEN 'tool_call' THEN iif(json_valid(data), data, '{}')
     WHEN 'tool_result' THEN (SELECT iif(json_valid(c.data), c.data, '{}') FROM events c WHERE c.id = m.answers)
 END, '$.name')
 FROM (
-    SELECT place, id, agent, kind, data, answers, created_at, CASE WHEN octet_length(content) <= longest THEN content
+    SELECT place, id, agent, kind, turn, data, answers, created_at, CASE WHEN octet_length(content) <= longest THEN content
         ELSE substr(content, 1, longest) END AS text
     FROM (
         SELECT i.key AS place, n.*, CASE n.id WHEN o.id THEN :whole ELSE :cut END AS longest
@@ -543,7 +569,7 @@ FROM (
         )
     )
     WHERE content <> ''
-) AS m
+) AS m LEFT JOIN agents a ON a.key = m.agent
 
 -- name: embedders
 -- The models of embeddings whose vectors there are, and up to which event.
@@ -621,23 +647,41 @@ DELETE FROM signatures WHERE embedder = ?
 -- Take away a model.
 DELETE FROM embedders WHERE key = ?
 
--- name: hits
+-- name: surroundings
 -- Messages that were found, JSON [id, ...], and the tool that each calls or that answered; whatever its columns hold.
+-- Each comes with how what the person said begins: itself, or else what its turn begins with. And with JSON [[id,
+-- messages of its agent before that], ...]: its turn (itself outside of turns), so many turns behind it, the end.
 SELECT e.id, coalesce(a.id, 'unknown agent ' || ifnull(e.agent, '')), a.name, CAST(ifnull(e.kind, '') AS TEXT),
     iif(typeof(e.turn) = 'integer', e.turn, NULL), CAST(ifnull(e.created_at, '') AS TEXT), json_extract(CASE e.kind
     WHEN 'tool_call' THEN iif(json_valid(e.data), e.data, '{}')
     WHEN 'tool_result' THEN (SELECT iif(json_valid(c.data), c.data, '{}') FROM events c WHERE c.id = e.answers)
-END, '$.name')
-FROM json_each(?) i CROSS JOIN events e ON e.id = i.value LEFT JOIN agents a ON a.key = e.agent
+END, '$.name'),
+    (SELECT substr(o.content, 1, :beginning) FROM events o
+        WHERE o.id = iif(e.kind = 'user', e.id, e.turn) AND o.kind = 'user'),
+    (
+        SELECT json_group_array(json_array(p.id, coalesce((
+            SELECT b.nth - coalesce((
+                SELECT messages FROM redacted_sums WHERE agent = b.agent AND event < b.id ORDER BY event DESC LIMIT 1
+            ), 0)
+            FROM events b WHERE b.agent = e.agent AND b.nth IS NOT NULL AND b.id < p.id ORDER BY b.id DESC LIMIT 1
+        ), 0)))
+        FROM (
+            SELECT iif(typeof(e.turn) = 'integer', e.turn, e.id) AS id
+            UNION ALL
+            SELECT id FROM (
+                SELECT id FROM events WHERE agent = e.agent AND nth IS NOT NULL AND turn = id AND id > e.turn
+                ORDER BY id LIMIT :turns
+            )
+            UNION ALL
+            SELECT :end
+        ) p
+    )
+FROM json_each(:ids) i CROSS JOIN events e ON e.id = i.value LEFT JOIN agents a ON a.key = e.agent
 
 -- name: opened
 -- The turns that were opened inside segments, JSON [[agent, first, last], ...].
 SELECT e.id FROM json_each(?) s CROSS JOIN events e
 WHERE e.agent = s.value ->> 0 AND e.nth IS NOT NULL AND e.turn = e.id AND e.id BETWEEN s.value ->> 1 AND s.value ->> 2
-
--- name: turns_after
--- The next turns of an agent after an id.
-SELECT id FROM events WHERE agent = ? AND nth IS NOT NULL AND turn = id AND id > ? ORDER BY id LIMIT ?
 
 -- name: wrong_index
 -- Fails if a word of the index is not in its message, or the other way round; changes nothing.
