@@ -2,8 +2,8 @@
 
 It needs pytest and Hypothesis: `pip install 'foldmark[testing]'`. Nothing else of Foldmark imports this package.
 
-Read `harness.py` first (what a store gives to the suite), then `contract.py` (its parts, one file each) and `suite.py`
-(what they have in common). `histories.py` is the brute force, `elsewhere.py` the second process.
+Read `harness.py` first (what a store gives to the suite), then `contract.py`, `suite.py` (what its parts have in
+common) and the `parts/`. `histories.py` is the brute force, `elsewhere.py` the second process.
 """
 
 try:
@@ -17,11 +17,11 @@ except ModuleNotFoundError as error:
     ) from error
 
 _PARTS = (
-    *("suite", "elsewhere", "round_trips", "transactions", "connections", "brute_force"),
+    *("transactions", "blocks", "round_trips", "connections", "brute_force"),
     *("towards", "memos", "searching", "damaged", "budgets"),
 )
 # A failed `assert` in these says what the values were, as in a test of your own.
-pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
+pytest.register_assert_rewrite(f"{__name__}.suite", *(f"{__name__}.parts.{part}" for part in _PARTS))
 
 from foldmark.testing.contract import StoreContract as StoreContract  # noqa: E402
 from foldmark.testing.harness import Damage as Damage  # noqa: E402

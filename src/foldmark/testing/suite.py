@@ -1,6 +1,7 @@
 """The fixtures of the suite, and what its tests put into a store."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
@@ -98,6 +99,13 @@ def append(store: Store, agent: str, *drafts: Draft, expected: int | None = None
     """Append events, in a transaction of their own; returns their ids."""
     with store.write() as writing:
         return writing.append(agent, expected, drafts)
+
+
+def roll_back(store: Store, act: Callable[[Transaction], object]) -> None:
+    """Do something in a transaction that fails at its end."""
+    with suppress(ZeroDivisionError), store.write() as writing:
+        act(writing)
+        raise ZeroDivisionError
 
 
 def read(store: Store, event_ids: list[int]) -> list[Event]:

@@ -201,9 +201,7 @@ class RoundTrips(Suite):
                 moment.kept_text("2" * 64)
 
     def test_coding_sessions(self, store: Store) -> None:
-        whole = CodingSession(
-            *("claude", "b", f"/s/{HARD}", "a", 2, 42, "#7", NOW, NOW, "rollover", 76, HARD),  # type: ignore[arg-type]
-        )
+        whole = CodingSession("claude", "b", f"/s/{HARD}", "a", 2, 42, "#7", NOW, NOW, "rollover", 76, HARD)
         plain = CodingSession("codex", "b", "/c")
         with store.write() as writing:
             ids = [writing.save_coding_session(each) for each in (whole, plain)]
@@ -218,6 +216,12 @@ class RoundTrips(Suite):
             assert writing.save_coding_session(changed) == whole.id
         with store.read() as moment:
             assert moment.coding_sessions() == [replace(changed, id=whole.id), plain]
-            found = moment.coding_session("claude", "b")
-            assert found is not None
-            assert found.worker_id == "42", "a text stays a text, a number a number"
+
+    @pytest.mark.parametrize("worker", [0, 42, -1, 2**62, "42", "w 1", "", None])
+    def test_a_worker_is_a_number_or_a_text(self, store: Store, worker: int | str | None) -> None:
+        with store.write() as writing:
+            writing.save_coding_session(CodingSession("claude", "b", "/s", worker_id=worker))
+        with store.read() as moment:
+            (found,) = moment.coding_sessions()
+        assert found.worker_id == worker
+        assert type(found.worker_id) is type(worker)

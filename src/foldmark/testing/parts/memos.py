@@ -8,7 +8,7 @@ from foldmark.core.keywords import keywords, named, standing_in
 from foldmark.core.memos import Memo
 from foldmark.core.ports import Store
 from foldmark.core.segments import END
-from foldmark.testing.round_trips import HARD
+from foldmark.testing.parts.round_trips import HARD
 from foldmark.testing.suite import NOW, Suite, append, draft, examples, root
 
 SOME = ("deploy", "deploys", "Deployment", "fly", "flies", "größe", "Grosse", "user_session", "user", "session")

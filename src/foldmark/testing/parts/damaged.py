@@ -11,7 +11,6 @@ from foldmark.testing.harness import Damage, Harness
 from foldmark.testing.suite import NOW, Suite, append, draft, root
 
 
-
 def written(store: Store) -> tuple[str, str, list[int]]:
     """Two agents that take turns, with enough messages that every stored sum has a neighbour; the ids of the first."""
     agent, neighbour = root(store), root(store)

@@ -57,7 +57,9 @@ class Searching(Suite):
     ) -> None:
         with store.write() as writing:
             agent = add_root(writing)
-            said = {writing.append(agent, None, [draft("user", text), draft("turn_ended", "")])[0]: text for text in texts}
+            said = {
+                writing.append(agent, None, [draft("user", text), draft("turn_ended", "")])[0]: text for text in texts
+            }
             if said:
                 turn = list(said)[erased % len(said)]
                 (by,) = writing.append(agent, None, [draft("redact", "", data={"turn": turn})])
@@ -114,8 +116,8 @@ class Searching(Suite):
         assert passing(Scope(Filters(tool="grep"))) == {asked, answer}
         assert passing(Scope(Filters(since=noon))) == passing(Scope(Filters(before=after))) == everything
         assert passing(Scope(Filters(since=after))) == passing(Scope(Filters(before=noon))) == set()
-        assert passing(Scope(fits=lambda agent, id: agent == first and id > said)) == everything - {said, theirs}
-        assert passing(Scope(aside=lambda agent, id: id == said)) == everything - {said}
+        assert passing(Scope(fits=lambda agent, event: agent == first and event > said)) == everything - {said, theirs}
+        assert passing(Scope(aside=lambda _, event: event == said)) == everything - {said}
         assert best(store, "any", "quartz") == {said, theirs}
         assert best(store, "any", "quartz", Scope(agents=[first])) == {said}
         assert best(store, "any", "grep read text", Scope(Filters(tool="Grep"))) == {asked, answer}
@@ -162,7 +164,7 @@ class Searching(Suite):
         assert runs([first[1], second[5]]) == sorted([first[0:3], second[4:7]])
         assert runs([first[1], first[2]]) == [first[0:4]]
         assert runs([first[0], first[7]]) == [first[0:2], first[6:8]]
-        aside = Scope(aside=lambda _, id: id == first[2])
+        aside = Scope(aside=lambda _, event: event == first[2])
         assert runs([first[1]], aside) == [first[0:2]]
         with store.read() as moment:
             ((before, said, behind),) = moment.index(Scope(Filters(role="user"))).around([first[1]], 1)

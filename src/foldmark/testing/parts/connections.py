@@ -8,8 +8,8 @@ from foldmark.core.replay import Fold
 from foldmark.core.segments import END, Segment
 from foldmark.testing.elsewhere import Elsewhere, append_batches, append_in_turn, stop_inside
 from foldmark.testing.harness import Harness
+from foldmark.testing.parts.transactions import contents, told
 from foldmark.testing.suite import NOW, Suite, append, call, draft, fork, read, result, root
-from foldmark.testing.transactions import contents, told
 
 
 class Connections(Suite):
@@ -105,9 +105,7 @@ class Connections(Suite):
             assert list(store.damage()) == []
             stored = len(texts)
 
-    def test_two_processes_never_interleave(
-        self, store: Store, other: Store, harness: Harness
-    ) -> None:
+    def test_two_processes_never_interleave(self, store: Store, other: Store, harness: Harness) -> None:
         """Each event stands directly behind the head that its writer had read."""
         agent, times = root(store), 20
         processes = [Elsewhere(harness.open, store.address, append_in_turn, agent, times) for _ in range(2)]

@@ -65,7 +65,11 @@ class BruteForce(Suite):
         history = History(store)
         history.play(store, steps)
         ids, places = ids_of(history), places_in(history)
-        agent, at, until = data.draw(st.sampled_from(history.agents)), data.draw(places), data.draw(places | st.just(END))
+        agent, at, until = (
+            data.draw(st.sampled_from(history.agents)),
+            data.draw(places),
+            data.draw(places | st.just(END)),
+        )
         most = data.draw(st.integers(1, 3))
         mine, messages = history.messages_of(agent), [bare(event) for event in history.messages]
         log = {event.id: event for event in history.events}
@@ -77,7 +81,7 @@ class BruteForce(Suite):
                 event for event in history.operations(agent) if at < event.id <= until
             ]
             for kind in KINDS:
-                recent = [event for event in history.of_kind(kind, (Segment(agent, 0, until),))][::-1]
+                recent = history.of_kind(kind, (Segment(agent, 0, until),))[::-1]
                 assert moment.recent(kind, agent, until, most) == recent[:most]
             turns = data.draw(st.lists(ids, max_size=4))
             assert moment.turns(turns) == {turn: [m for m in messages if m.turn_id == turn] for turn in turns}

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from threading import Barrier
+from typing import TypeVar
 from uuid import uuid4
 
 import pytest
@@ -12,12 +13,14 @@ from foldmark.core.codec import timestamp, utc
 from foldmark.core.errors import CommandError
 from foldmark.core.inbox import End, Mail
 from foldmark.core.leases import MODEL, TOOLS, Lease
-from foldmark.core.ports import Store
+from foldmark.core.ports import Store, Transaction
 from foldmark.core.segments import END, Segment
 from foldmark.testing.harness import Harness
-from foldmark.testing.round_trips import HARD
-from foldmark.testing.suite import NOW, Suite, append, call, draft, fork, root
-from foldmark.testing.transactions import contents, told
+from foldmark.testing.parts.round_trips import HARD
+from foldmark.testing.parts.transactions import contents, told
+from foldmark.testing.suite import NOW, Suite, append, call, draft, fork, roll_back, root
+
+Answer = TypeVar("Answer")
 
 SECONDS = 30.0
 """How long a lease of these tests holds."""
@@ -59,16 +62,16 @@ def take(store: Store, agent: str, holder: str, own_clock: float) -> bool:
         return True
 
 
-def race(one: Callable[[], bool], two: Callable[[], bool]) -> list[bool]:
-    """Do both at the same time, each in a thread of its own."""
-    barrier = Barrier(2)
+def race(*acts: Callable[[], Answer]) -> list[Answer]:
+    """Do all of these at the same time, each in a thread of its own."""
+    barrier = Barrier(len(acts))
 
-    def run(act: Callable[[], bool]) -> bool:
+    def run(act: Callable[[], Answer]) -> Answer:
         barrier.wait()
         return act()
 
-    with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(run, (one, two)))
+    with ThreadPoolExecutor(len(acts)) as pool:
+        return list(pool.map(run, acts))
 
 
 class Towards(Suite):
@@ -97,19 +100,12 @@ class Towards(Suite):
         texts = [f"mail {number}" for number in range(60)]
         for at in range(0, len(texts), 20):
             send(store, sender, recipient, *texts[at : at + 10])
-            barrier = Barrier(3)
-
-            def run(act: Callable[[], object], barrier: Barrier = barrier) -> object:
-                barrier.wait()
-                return act()
-
-            with ThreadPoolExecutor(3) as pool:
-                acts = (
-                    lambda: deliver(store, recipient),
-                    lambda: deliver(other, recipient),
-                    lambda at=at: send(store, sender, recipient, *texts[at + 10 : at + 20]),
-                )
-                list(pool.map(run, acts))
+            more = texts[at + 10 : at + 20]
+            race(
+                lambda: deliver(store, recipient),
+                lambda: deliver(other, recipient),
+                lambda: [str(id) for id in send(store, sender, recipient, *more)],  # noqa: B023
+            )
         deliver(other, recipient)
         lines = [line for content in told(store, recipient)[1] for line in content.split("\n")]
         assert lines == texts
@@ -119,11 +115,13 @@ class Towards(Suite):
     def test_a_delivery_that_fails_leaves_the_mail_unread(self, store: Store, other: Store) -> None:
         sender, recipient = root(store), root(store)
         send(store, sender, recipient, "mail")
-        with pytest.raises(RuntimeError), store.write() as writing:
+
+        def carry(writing: Transaction) -> None:
             (mail,) = writing.unread(recipient)
             writing.carried(mail.id, writing.append(recipient, None, [draft("user", "mail")])[0])
             assert writing.unread(recipient) == []
-            raise RuntimeError
+
+        roll_back(store, carry)
         assert deliver(other, recipient) == ["mail"]
         assert deliver(store, recipient) == []
 

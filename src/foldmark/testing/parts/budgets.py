@@ -10,7 +10,6 @@ import pytest
 
 from foldmark import Agent, Log
 from foldmark.app import open_over
-
 from foldmark.core.ports import Snapshot, Store
 from foldmark.core.segments import END, Segment
 from foldmark.testing.harness import Harness

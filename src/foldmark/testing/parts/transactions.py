@@ -1,11 +1,14 @@
-"""One moment to read, one transaction to write; ids increase within a conversation's tree [SPEC 2]."""
+"""All of a transaction is recorded or nothing, and ids increase within a conversation's tree [SPEC 2]."""
+
+from uuid import uuid4
 
 import pytest
 
-from foldmark.core.errors import ConflictError, DamagedError, StoreError
-from foldmark.core.ports import Head, Snapshot, Store
+from foldmark.core.errors import CommandError, ConflictError, DamagedError, StoreError
+from foldmark.core.ports import AgentRecord, Head, Size, Snapshot, Store
+from foldmark.core.replay import birth
 from foldmark.core.segments import END, Segment
-from foldmark.testing.suite import NOW, Suite, add_fork, add_root, append, draft, fork, read, root
+from foldmark.testing.suite import NOW, Suite, add_fork, add_root, append, draft, fork, read, roll_back, root
 
 
 def contents(moment: Snapshot, agent: str) -> list[str]:
@@ -20,7 +23,7 @@ def told(store: Store, agent: str) -> tuple[Head, list[str]]:
 
 
 class Transactions(Suite):
-    """All or nothing, in order, and nobody sees half of it."""
+    """All or nothing, and in order."""
 
     # The expected head
 
@@ -122,62 +125,49 @@ class Transactions(Suite):
             assert [(each.id, each.name) for each in moment.agents()] == [(first, "taken"), (second, second)]
 
     def test_one_transaction_appends_to_several_agents(self, store: Store, other: Store) -> None:
-        first, second = root(store), root(store)
         with store.write() as writing:
-            ids = [writing.append(agent, None, [draft(content=agent)])[0] for agent in (first, second, first)]
-            assert [told(other, agent)[1] for agent in (first, second)] == [[], []]
-        assert [event.agent_id for event in read(other, ids)] == [
-            event.agent_id for event in sorted(read(store, ids), key=lambda event: event.id)
-        ]
-        assert [told(other, agent)[1] for agent in (first, second)] == [[first, first], [second]]
+            first, second = add_root(writing), add_root(writing)
+            one = writing.append(first, 0, [draft(content="one"), draft(content="two")])
+            (theirs,) = writing.append(second, 0, [draft(content="theirs")])
+            one += writing.append(first, one[-1], [draft("turn_ended", "")])
+            at = writing.next_id(second)
+            child = str(uuid4())
+            writing.create_agent(AgentRecord(child, None, second, at, NOW), birth(child, at), Size(0, 0))
+            assert writing.append(second, theirs, [draft("fork", "", data={"child": child, "start": []})]) == [at]
+            (born,) = writing.append(child, 0, [draft(content="child")])
+            with pytest.raises(ConflictError):
+                writing.append(second, theirs, [draft(content="lost")])
+            inside = writing.agents()
+            assert [(each.id, each.head, each.open_turn, each.messages) for each in inside] == [
+                *((first, one[-1], None, 2), (second, at, theirs, 1), (child, born, born, 1)),
+            ]
+            assert [writing.agent(each.id) for each in inside] == inside
+            assert [writing.head(each.id).record for each in inside] == inside
+            assert [each.record for each in writing.overview()] == inside
+            assert writing.children(second) == inside[2:]
+            assert (writing.named(first), writing.root_of(child)) == (inside[0], second)
+            assert writing.unstarted() == []
+            assert writing.size((Segment(first, 1, END),)) == inside[0].own
+        for each in (store, other):
+            with each.read() as moment:
+                assert moment.agents() == inside
+                assert [contents(moment, agent) for agent in (first, second, child)] == [
+                    *(["one", "two"], ["theirs"], ["child"]),
+                ]
 
-    def test_blocks_of_one_thread_are_one_transaction(self, store: Store, other: Store) -> None:
-        agent = root(store)
-
-        def fail() -> None:
-            with store.write() as outer:
-                outer.append(agent, None, [draft(content="one")])
-                with store.write() as inner:
-                    inner.append(agent, None, [draft(content="two")])
-                with store.read() as moment:
-                    assert contents(moment, agent) == ["one", "two"]
-                    assert not moment.committed
-                assert told(other, agent)[1] == []
-                raise RuntimeError
-
-        with pytest.raises(RuntimeError):
-            fail()
-        assert told(store, agent)[1] == told(other, agent)[1] == []
-        with store.read() as moment:
-            assert moment.committed
-
-    # One moment
-
-    def test_a_moment_stays_as_it_is(self, store: Store, other: Store) -> None:
-        agent = root(store)
-        append(store, agent, draft(content="before"))
-        with store.read() as moment:
-            before = moment.head(agent), contents(moment, agent), moment.agents(), moment.memos(5)
-            append(other, agent, draft(content="meanwhile"))
-            with other.write() as writing:
-                add_root(writing)
-                writing.save_memo("meanwhile", (), agent, "human", NOW)
-            assert (moment.head(agent), contents(moment, agent), moment.agents(), moment.memos(5)) == before
-            with store.read() as again:
-                assert contents(again, agent) == ["before"]
-        with store.read() as moment:
-            assert contents(moment, agent) == ["before", "meanwhile"]
-            assert len(moment.agents()) == 2
-            assert len(moment.memos(5)) == 1
-
-    def test_a_moment_of_one_connection_holds_up_no_writer(self, store: Store, other: Store) -> None:
-        agent = root(store)
-        append(store, agent, *(draft(content=str(number)) for number in range(600)))
-        with store.read() as moment:
-            reading = moment.messages((Segment(agent, 1, END),))
-            assert next(reading).content == "0"
-            append(other, agent, draft(content="meanwhile"))
-            assert [event.content for event in reading] == [str(number) for number in range(1, 600)]
+    def test_who_ends_in_a_transaction_takes_nothing_more_in_it(self, store: Store) -> None:
+        killed, deleted = root(store), root(store)
+        with store.write() as writing:
+            ids = writing.append(killed, 0, [draft()])
+            writing.append(deleted, 0, [draft("turn_ended", "")])
+            writing.kill(killed, deleted, "human", NOW)
+            writing.delete(deleted, "human", NOW)
+            with pytest.raises(CommandError, match="dead"):
+                writing.append(killed, None, [draft("mark", "", data={"name": "M"})])
+            with pytest.raises(CommandError, match="deleted"):
+                writing.append(deleted, None, [draft()])
+            ids += writing.append(killed, ids[0], [draft("turn_ended", "")])
+        assert told(store, killed)[0].record.head == ids[-1]
 
     @pytest.mark.parametrize("newest_first", [False, True])
     def test_appending_does_not_disturb_who_reads_in_the_same_transaction(
@@ -219,9 +209,7 @@ class Transactions(Suite):
     def test_a_transaction_that_failed_moves_no_id_back(self, store: Store, other: Store) -> None:
         agent = root(store)
         (first,) = append(store, agent, draft())
-        with pytest.raises(RuntimeError), store.write() as writing:
-            writing.append(agent, None, [draft()])
-            raise RuntimeError
+        roll_back(store, lambda writing: writing.append(agent, None, [draft()]))
         (second,) = append(other, agent, draft())
         assert first < second
 
@@ -234,9 +222,7 @@ class Transactions(Suite):
                 (theirs,) = writing.append(neighbour, None, [draft()])
                 ids = writing.append(agent, None, [draft(content=str(given)), draft()])
                 assert ids[0] == given != theirs
-        with pytest.raises(RuntimeError), store.write() as writing:
-            writing.next_id(agent)
-            raise RuntimeError
+        roll_back(store, lambda writing: writing.next_id(agent))
         (later,) = append(store, agent, draft())
         assert later > ids[-1]
 
