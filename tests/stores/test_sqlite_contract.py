@@ -6,6 +6,10 @@ import pytest
 from sqlite_harness import MemoryHarness, SqliteHarness
 
 from foldmark.testing import Harness, StoreContract
+from foldmark.testing.parts.blocks import Blocks
+from foldmark.testing.parts.brute_force import BruteForce
+from foldmark.testing.parts.round_trips import RoundTrips
+from foldmark.testing.parts.transactions import Transactions
 
 
 class TestSqliteFile(StoreContract):
@@ -16,8 +20,8 @@ class TestSqliteFile(StoreContract):
         return SqliteHarness(tmp_path)
 
 
-class TestSqliteMemory(StoreContract):
-    """A database in memory, as far as one connection can show."""
+class TestSqliteMemory(RoundTrips, Transactions, Blocks, BruteForce):
+    """A database in memory, where another connection is not asked for."""
 
     @pytest.fixture
     def harness(self, tmp_path: Path) -> Harness:

@@ -3,10 +3,10 @@
 import pytest
 
 from foldmark.app import open_over
-from foldmark.conversation.doctor import examine
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.ports import Store
 from foldmark.core.segments import END, Segment
+from foldmark.log.doctor import examine
 from foldmark.testing.harness import Damage, Harness
 from foldmark.testing.suite import NOW, Suite, append, draft, root
 

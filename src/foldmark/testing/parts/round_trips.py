@@ -80,7 +80,10 @@ class RoundTrips(Suite):
 
     def test_calls_and_results_come_back_as_they_were_given(self, store: Store) -> None:
         agent = root(store)
-        drafts = [draft("user", HARD), call(HARD, HARD)]
+        drafts = [
+            draft("user", HARD, data={HARD: [2**70, -(2**70), 2**53 + 1, 0.1, {"b": None, "a": True}]}),
+            call(HARD, HARD),
+        ]
         ids = append(store, agent, *drafts)
         drafts.append(result(HARD, ids[1], interrupted=True, actor="system", dialect="gemini"))
         ids += append(store, agent, drafts[2])
@@ -89,7 +92,7 @@ class RoundTrips(Suite):
                 same(event, given_draft)
                 assert event.turn_id == ids[0]
             assert moment.event(ids[-1] + 10**6) is None
-            assert moment.events([ids[2], 0, ids[0], ids[-1] + 10**6]) == moment.events([ids[0], ids[2]])
+            assert moment.events([ids[2], 0, ids[0], ids[2], ids[-1] + 10**6]) == moment.events([ids[0], ids[2]])
 
     def test_data_that_is_not_json_is_refused_and_the_transaction_can_go_on(self, store: Store) -> None:
         agent = root(store)

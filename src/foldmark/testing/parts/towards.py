@@ -177,7 +177,10 @@ class Towards(Suite):
         run out, and one of them gets it."""
         agent = root(store)
         ahead, behind = str(uuid4()), str(uuid4())
-        takes = (lambda: take(store, agent, ahead, 3600.0), lambda: take(other, agent, behind, -3600.0))
+        takes: list[Callable[[], bool]] = [
+            lambda: take(store, agent, ahead, 3600.0),
+            lambda: take(other, agent, behind, -3600.0),
+        ]
         for number in range(5):
             with harness.move_clock(store, number * 2 * SECONDS):
                 won = race(*takes)
