@@ -90,10 +90,11 @@ def stop_inside(store: Store, there: Connection, agent: str) -> None:
         there.recv()  # nobody answers
 
 
-def append_in_turn(store: Store, there: Connection, agent: str, times: int) -> None:
+def append_in_turn(store: Store, there: Connection, agent: str, own: str, times: int) -> None:
     """Append so many events, each behind the head that was read before; say (head, id) of each. What somebody else
-    appended first is read again."""
+    appended first is read again. In between append batches to an agent of this process's own."""
     for number in range(times):
+        append(store, own, *(draft(content=f"{number}/{part}") for part in range(3)))
         while True:
             with store.read() as moment:
                 head = moment.head(agent).record.head

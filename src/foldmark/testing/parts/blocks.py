@@ -16,6 +16,8 @@ from foldmark.testing.suite import NOW, Suite, add_root, append, draft, root
 PARTS: dict[str, Callable[[Transaction, str], object]] = {
     "a block that raised": lambda writing, agent: (writing.append(agent, None, [draft(content="half")]), 1 / 0),
     "a batch": lambda writing, agent: writing.append(agent, None, [draft(content="half"), draft(data={"x": object()})]),
+    "a name": lambda writing, agent: (writing.rename(agent, "half"), 1 / 0),
+    "a memo": lambda writing, agent: writing.save_memo("half", ["\ud800"], None, "human", NOW),
     "a birth": lambda writing, agent: writing.create_agent(
         AgentRecord("half", "half", None, 0, NOW), birth("nobody"), Size(0, 0)
     ),
@@ -138,6 +140,7 @@ class Blocks(Suite):
                 for late in (
                     lambda: writing.append(agent, None, [draft()]),
                     lambda: writing.head(agent),
+                    lambda: writing.save_fold(birth(agent), Size(0, 0)),
                     lambda: store.write().__enter__(),
                 ):
                     with pytest.raises(StoreError):
@@ -148,6 +151,8 @@ class Blocks(Suite):
         assert told(store, agent)[1] == []
         with store.read() as moment:
             assert [each.id for each in moment.agents()] == [agent]
+            assert moment.named(agent) is not None
+            assert moment.memos(5) == []
         append(store, agent, draft(content="again"), expected=0)
 
     # One moment

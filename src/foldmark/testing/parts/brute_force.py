@@ -1,5 +1,6 @@
 """Every way to read the log, beside brute force over random histories [SPEC 3, L3]."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -137,20 +138,44 @@ class BruteForce(Suite):
         assert apart(four)
         assert opener < one < two < three < four
 
+    @pytest.mark.parametrize("appended", [False, True])
+    def test_a_turn_is_erased_beside_appends(self, store: Store, appended: bool) -> None:
+        """Whether or not the transaction has appended to the agent before."""
+        agent, neighbour = root(store), root(store)
+        first, end, second, _ = append(
+            store, agent, draft(content="gone"), draft("turn_ended", ""), draft(content="kept"), call("c1")
+        )
+        with store.write() as writing:
+            if appended:
+                writing.append(agent, None, [draft("assistant", "kept")])
+            (by,) = writing.append(neighbour, None, [draft("redact", "", data={"turn": first})])
+            writing.erase(agent, first, end, by)
+            record = writing.head(agent).record
+            assert record.own == writing.size((Segment(agent, 1, END),))
+            assert record.messages == 2 + appended
+            writing.append(agent, None, [draft("assistant", "later")])
+        with store.read() as moment:
+            own = moment.head(agent).record.own
+            assert (own.messages, own) == (3 + appended, moment.size((Segment(agent, 1, END),)))
+            assert [event.content for event in moment.events([first, second])] == ["", "kept"]
+
     def test_a_transaction_reads_what_it_has_written(self, store: Store) -> None:
         agent = root(store)
         with store.write() as writing:
             opener, asked = writing.append(agent, 0, [draft(content="é" * 9), call("c1")])
             assert [message.id for message in writing.waiting(agent)] == [asked]
+            assert not writing.stands_apart(agent, asked)
             (answer,) = writing.append(agent, asked, [result("c1", asked)])
             assert writing.waiting(agent) == []
+            (text,) = writing.append(agent, None, [draft("assistant", "text")])
+            assert writing.stands_apart(agent, asked)
             segments = (Segment(agent, 1, END),)
             events = list(writing.messages(segments))
-            assert [event.id for event in events] == [opener, asked, answer]
+            assert [event.id for event in events] == [opener, asked, answer, text]
             assert writing.size(segments) == writing.head(agent).record.own == size_of(events)
             assert writing.weight(segments) == sum(each for _, each in weights_of(events))
             (redact,) = writing.append(agent, None, [draft("redact", "", data={"turn": opener})])
-            writing.erase(agent, opener, answer, redact)
+            writing.erase(agent, opener, text, redact)
             assert list(writing.messages(segments)) == []
             assert writing.size(segments) == writing.head(agent).record.own == (0, 0)
             (later,) = writing.append(agent, None, [draft(content="later")])

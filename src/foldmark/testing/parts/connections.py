@@ -56,13 +56,18 @@ class Connections(Suite):
 
         def work(number: int) -> tuple[int, bool]:
             (id,) = append(store, agent, draft(content=f"thread {number}"))
+            with store.write() as writing:
+                memo = writing.save_memo(f"thread{number} says hello", (f"tag{number % 3}",), None, "human", NOW)
             with store.read() as moment:
-                return id, f"thread {number}" in contents(moment, agent)
+                (memos,) = moment.memos_with([([f"thread{number}"], END)], 5)
+                return id, f"thread {number}" in contents(moment, agent) and [each.id for each in memos] == [memo]
 
         with ThreadPoolExecutor(8) as pool:
             found = list(pool.map(work, range(40)))
         assert all(seen for _, seen in found)
         assert len({id for id, _ in found}) == len(told(store, agent)[1]) == 40
+        with store.read() as moment:
+            assert moment.memo_tags(5) == [("tag0", 14), ("tag1", 13), ("tag2", 13)]
 
     def test_what_is_killed_inside_a_transaction_leaves_nothing_of_it(
         self, store: Store, other: Store, harness: Harness
@@ -106,9 +111,10 @@ class Connections(Suite):
             stored = len(texts)
 
     def test_two_processes_never_interleave(self, store: Store, other: Store, harness: Harness) -> None:
-        """Each event stands directly behind the head that its writer had read."""
-        agent, times = root(store), 20
-        processes = [Elsewhere(harness.open, store.address, append_in_turn, agent, times) for _ in range(2)]
+        """Each event of the agent that both write to stands directly behind the head that its writer had read; what
+        each writes to an agent of its own is all there, in order."""
+        agent, own, times = root(store), [root(store), root(store)], 20
+        processes = [Elsewhere(harness.open, store.address, append_in_turn, agent, each, times) for each in own]
         for process in processes:
             process.begin()
         found = sorted(pair for process in processes for pair in process.rest())
@@ -120,6 +126,8 @@ class Connections(Suite):
             with each.read() as moment:
                 messages = list(moment.messages((Segment(agent, 1, END),)))
             assert [event.id for event in messages] == [id for _, id in found]
+            batches = [f"{number}/{part}" for number in range(times) for part in range(3)]
+            assert [told(each, mine)[1] for mine in own] == [batches, batches]
 
     def test_who_has_seen_an_id_never_finds_a_lower_one_later(self, store: Store, other: Store) -> None:
         """Ids increase in the order of commits: whoever has read a tree up to an id has read all of it up to there."""

@@ -220,6 +220,7 @@ class Transactions(Suite):
                 given = writing.next_id(agent)
                 assert writing.next_id(agent) == given
                 (theirs,) = writing.append(neighbour, None, [draft()])
+                assert writing.message_before(neighbour, END) is not None  # whatever is written late, is written
                 ids = writing.append(agent, None, [draft(content=str(given)), draft()])
                 assert ids[0] == given != theirs
         roll_back(store, lambda writing: writing.next_id(agent))
