@@ -13,10 +13,15 @@ from foldmark.core.segments import END, Segment
 from foldmark.testing.parts.transactions import contents, told
 from foldmark.testing.suite import NOW, Suite, add_root, append, draft, root
 
+
+def _rename(writing: Transaction, agent: str) -> None:
+    writing.rename(agent, "half")
+    raise ZeroDivisionError
+
+
 PARTS: dict[str, Callable[[Transaction, str], object]] = {
-    "a block that raised": lambda writing, agent: (writing.append(agent, None, [draft(content="half")]), 1 / 0),
+    "a name": _rename,
     "a batch": lambda writing, agent: writing.append(agent, None, [draft(content="half"), draft(data={"x": object()})]),
-    "a name": lambda writing, agent: (writing.rename(agent, "half"), 1 / 0),
     "a memo": lambda writing, agent: writing.save_memo("half", ["\ud800"], None, "human", NOW),
     "a birth": lambda writing, agent: writing.create_agent(
         AgentRecord("half", "half", None, 0, NOW), birth("nobody"), Size(0, 0)

@@ -1,6 +1,8 @@
 """What somebody else changed in the database stops nothing, and the store's own check finds it [SPEC 2]."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from foldmark.app import open_over
 from foldmark.core.errors import FoldmarkError
@@ -8,7 +10,11 @@ from foldmark.core.ports import Store
 from foldmark.core.segments import END, Segment
 from foldmark.log.doctor import examine
 from foldmark.testing.harness import Damage, Harness
-from foldmark.testing.suite import NOW, Suite, append, draft, root
+from foldmark.testing.histories import STEPS, History, Step
+from foldmark.testing.suite import NOW, Suite, append, draft, examples, root
+
+COUNTED = (Damage.SIZE, Damage.SUM, Damage.COUNT, Damage.WEIGHT, Damage.CONTENT)
+"""Damage after which something does not add up."""
 
 
 def written(store: Store) -> tuple[str, str, list[int]]:
@@ -54,6 +60,20 @@ class Damaged(Suite):
                 assert moment.head(agent).record.id == agent
         append(other, neighbour, draft())
         other.close()
+        store.close()
+
+    @settings(examples, max_examples=20)
+    @given(steps=st.lists(STEPS, min_size=3, max_size=20), damage=st.sampled_from(COUNTED), pick=st.integers(0, 50))
+    def test_what_does_not_add_up_is_found(
+        self, harness: Harness, steps: list[Step], damage: Damage, pick: int
+    ) -> None:
+        """L3 rests on stored sums: whatever falsifies one is found, wherever it stands."""
+        store = harness.fresh()
+        history = History(store)
+        history.play(store, [*steps, (0, "user", 1)])
+        assert list(store.damage()) == []
+        harness.plant(store, damage, history.messages[pick % len(history.messages)].id)
+        assert list(store.damage())
         store.close()
 
     @pytest.mark.parametrize("damage", [Damage.CONTENT, Damage.DATA])

@@ -21,10 +21,10 @@ SYNTAX = (
 """What search engines take for more than a word."""
 
 
-def save(store: Store, content: str, *tags: str) -> int:
+def save(store: Store, content: str, *tags: str, agent: str | None = None) -> int:
     """Save a memo; returns its id."""
     with store.write() as writing:
-        return writing.save_memo(content, tags, None, "human", NOW)
+        return writing.save_memo(content, tags, agent, "human", NOW)
 
 
 def found(store: Store, *words: str, before: int = END, limit: int = 100) -> list[int]:
@@ -42,13 +42,14 @@ class MemoTests(Suite):
         append(store, agent, draft())
         with store.write() as writing:
             memo = writing.save_memo(HARD, ("b", "a", "b", f"t {HARD}"), agent, "model", NOW)
-            saved = writing.memo(memo)
-        assert saved is not None
-        assert saved == Memo(memo, HARD, tuple(sorted(("a", "b", f"t {HARD}"))), saved.event, agent, "model", NOW)
+            nobodys = writing.save_memo("", (), None, "human", NOW)
+            assert writing.memo(nobodys) == Memo(nobodys, "", (), None, "human", NOW)
+            writing.remove_memo(nobodys)
+        saved = Memo(memo, HARD, tuple(sorted(("a", "b", f"t {HARD}"))), agent, "model", NOW)
         with other.read() as moment:
             assert moment.memo(memo) == saved
             assert moment.memos(5) == [saved]
-            assert moment.memo(memo + 1) is None
+            assert moment.memo(nobodys) is None
         with store.write() as writing:
             writing.remove_memo(memo)
 
@@ -100,21 +101,22 @@ class MemoTests(Suite):
             for id in texts:
                 writing.remove_memo(id)
 
-    def test_those_saved_before_an_event_of_the_tree(self, store: Store, other: Store) -> None:
-        """And what comes later does not change the order of those from before."""
-        agent = root(store)
+    def test_only_memos_from_before_an_event(self, store: Store, other: Store) -> None:
+        """Whichever conversation saved them. What comes later does not change the order of those from before."""
+        agent, stranger = root(store), root(other)
         (first,) = append(store, agent, draft())
-        with store.write() as writing:
-            old = [writing.save_memo(text, (), agent, "human", NOW) for text in ("deploy alpha", "deploy beta")]
+        old = [save(other, text, "x", agent=stranger) for text in ("deploy alpha", "deploy beta")]
         (opener,) = append(store, agent, draft())
         before = found(store, "deploy", "beta", before=opener)
         assert before == old[::-1]
+        # The other conversation has newer events than this one, and older ones.
+        append(other, stranger, *[draft()] * 20)
         for each in (store, other):
-            with each.write() as writing:
-                writing.save_memo("deploy beta", (), agent, "human", NOW)
+            save(each, "deploy beta", agent=agent)
+            save(each, "deploy beta", agent=stranger)
         assert found(store, "deploy", "beta", before=opener) == before
         (newest,) = append(store, agent, draft())
-        assert len(found(store, "deploy", before=newest)) == 4
+        assert len(found(store, "deploy", before=newest)) == len(found(other, "deploy")) == 6
         assert found(store, "deploy", before=first) == []
         with store.read() as moment:
             asked = moment.memos_with([(["alpha"], opener), ([], END), (["beta"], first)], 5)

@@ -203,6 +203,41 @@ class RoundTrips(Suite):
             with pytest.raises(DamagedError):
                 moment.kept_text("2" * 64)
 
+    def test_what_was_sent_is_erased_with_its_turn_and_its_agent(self, store: Store) -> None:
+        agent = root(store)
+        (event,) = append(store, agent, draft())
+        makings = Makings("openai", 1, Edge(None, None, 0), {"config": SHA256}, {}, question="secret")
+        with store.write() as writing:
+            sent = writing.add_sent(
+                SentRequest(agent, event, event, NOW, "openai", "gpt-5", "f" * 64, 1, 1, makings), {SHA256: HARD}
+            )
+            (by,) = writing.append(agent, None, [draft("redact", "", data={"turn": event})])
+            writing.erase(agent, event, event, by)
+        with store.read() as moment:
+            found = moment.sent(agent, sent)
+            assert found is not None
+            assert found.makings == replace(makings, question=None)
+        with store.write() as writing:
+            (by,) = writing.append(agent, None, [draft("turn_ended", ""), draft("redact", "", data={"turn": 0})])[1:]
+            writing.erase(agent, 0, by, by)
+        with store.read() as moment:
+            assert moment.newest_sent(agent, 5) == []
+            with pytest.raises(DamagedError):
+                moment.kept_text(SHA256)
+
+    def test_planning_is_remembered(self, store: Store) -> None:
+        one, two, three = root(store), root(store), root(store)
+        append(store, one, draft("command", "", data={"planning": {"mode": "forget"}}))
+        append(
+            store,
+            two,
+            draft("command", "", data={"other": 1}),
+            draft("filter", "", data={"mode": "forget", "ranges": []}),
+        )
+        append(store, three, draft("filter", "", data={"mode": "forget", "ranges": [], "planning": [1, None]}))
+        with store.read() as moment:
+            assert [moment.has_planned(each) for each in (one, two, three)] == [True, False, True]
+
     def test_coding_sessions(self, store: Store) -> None:
         whole = CodingSession("claude", "b", f"/s/{HARD}", "a", 2, 42, "#7", NOW, NOW, "rollover", 76, HARD)
         plain = CodingSession("codex", "b", "/c")
