@@ -14,12 +14,18 @@ from foldmark.testing.parts.transactions import contents, told
 from foldmark.testing.suite import NOW, Suite, add_root, append, draft, root
 
 
+def _append(writing: Transaction, agent: str) -> None:
+    writing.append(agent, None, [draft(content="half")])
+    raise ZeroDivisionError
+
+
 def _rename(writing: Transaction, agent: str) -> None:
     writing.rename(agent, "half")
     raise ZeroDivisionError
 
 
 PARTS: dict[str, Callable[[Transaction, str], object]] = {
+    "appends": _append,
     "a name": _rename,
     "a batch": lambda writing, agent: writing.append(agent, None, [draft(content="half"), draft(data={"x": object()})]),
     "a memo": lambda writing, agent: writing.save_memo("half", ["\ud800"], None, "human", NOW),
