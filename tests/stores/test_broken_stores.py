@@ -223,7 +223,7 @@ FOUND_OUT: list[tuple[type[SqliteStore], str, dict[str, Any]]] = [
     (broken(ErasesNothing), "test_what_is_found_equals_brute_force", {}),
     (broken(ErasesNothing), "test_a_whole_agent_is_erased", {}),
     (broken(CountsOneMore), "test_messages_are_read_in_both_directions", {"count": 1}),
-    (broken(AsksOneByOne), "test_reading_takes_a_fixed_number_of_statements", {"name": "events"}),
+    (broken(AsksOneByOne), "test_reading_takes_a_fixed_number_of_statements", {}),
     (SeesNoDamage, "test_planted_damage_is_found", {"damage": Damage.SUM}),
     (WritesLater, "test_what_is_killed_at_any_moment_loses_nothing_that_it_had_back", {}),
 ]

@@ -91,16 +91,19 @@ def spoken(store: Store, turns: int) -> tuple[str, list[int]]:
 class Budgets(Suite):
     """Of the store by itself, and of what people do with it."""
 
-    @pytest.mark.parametrize("name", AT_ONCE)
-    def test_reading_takes_a_fixed_number_of_statements(self, store: Store, harness: Harness, name: str) -> None:
+    def test_reading_takes_a_fixed_number_of_statements(self, store: Store, harness: Harness) -> None:
         with store.write() as writing:
             writing.save_memo("deploy", (), None, "human", NOW)
+        too_many = {}
         for turns in (3, 60):
             agent, ids = spoken(store, turns)
             with store.read() as moment:
-                AT_ONCE[name](moment, agent, ids)  # what a store keeps of an agent, it may read once
-                taken = count(harness, store, lambda: AT_ONCE[name](moment, agent, ids))  # noqa: B023
-            assert taken <= MOST.get(name, 1)
+                for name, reading in AT_ONCE.items():
+                    reading(moment, agent, ids)  # what a store keeps of an agent, it may read once
+                    taken = count(harness, store, lambda: reading(moment, agent, ids))  # noqa: B023
+                    if taken > MOST.get(name, 1):
+                        too_many[name, turns] = taken
+        assert too_many == {}
 
     def test_appending_takes_no_more_behind_a_long_history(self, store: Store, harness: Harness) -> None:
         found = set()

@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
+from foldmark.core.lineage import CodingSession
 from foldmark.core.ports import Store
 from foldmark.core.replay import Fold
 from foldmark.core.segments import END, Segment
@@ -58,6 +59,7 @@ class Connections(Suite):
             (id,) = append(store, agent, draft(content=f"thread {number}"))
             with store.write() as writing:
                 memo = writing.save_memo(f"thread{number} says hello", (f"tag{number % 3}",), None, "human", NOW)
+                writing.save_coding_session(CodingSession("claude", str(number % 10), "/s"))
             with store.read() as moment:
                 (memos,) = moment.memos_with([([f"thread{number}"], END)], 5)
                 return id, f"thread {number}" in contents(moment, agent) and [each.id for each in memos] == [memo]
@@ -68,6 +70,7 @@ class Connections(Suite):
         assert len({id for id, _ in found}) == len(told(store, agent)[1]) == 40
         with store.read() as moment:
             assert moment.memo_tags(5) == [("tag0", 14), ("tag1", 13), ("tag2", 13)]
+            assert len(moment.coding_sessions()) == 10
 
     def test_what_is_killed_inside_a_transaction_leaves_nothing_of_it(
         self, store: Store, other: Store, harness: Harness
