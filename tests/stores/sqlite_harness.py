@@ -70,7 +70,7 @@ class SqliteHarness(Harness):
             found.append(sql)
             return True
 
-        connections = [each for each in apsw.connections() if each.filename == self._filename(store)]
+        connections = [each for each in apsw.connections() if each.filename == store.address]
         for each in connections:
             each.exec_trace = trace
         try:
@@ -78,9 +78,6 @@ class SqliteHarness(Harness):
         finally:
             for each in connections:
                 each.exec_trace = None
-
-    def _filename(self, store: SqliteStore) -> str:
-        return store.address
 
     def plant(self, store: SqliteStore, damage: Damage, event_id: int) -> None:
         db = apsw.Connection(store.address)
@@ -100,9 +97,6 @@ class MemoryHarness(SqliteHarness):
 
     def open(self, address: str) -> SqliteStore:
         pytest.skip("a database in memory has one connection")
-
-    def _filename(self, store: SqliteStore) -> str:
-        return ""
 
     def plant(self, store: SqliteStore, damage: Damage, event_id: int) -> None:
         pytest.skip("nobody else reaches a database in memory")

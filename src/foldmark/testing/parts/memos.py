@@ -55,7 +55,6 @@ class MemoTests(Suite):
 
     def test_the_newest_come_first_and_no_more_than_asked_for(self, store: Store) -> None:
         ids = [save(store, f"memo {number}") for number in range(5)]
-        assert ids == sorted(ids)
         with store.read() as moment:
             assert [memo.id for memo in moment.memos(3)] == ids[:1:-1]
 
@@ -131,7 +130,7 @@ class MemoTests(Suite):
         with store.write() as writing:
             writing.remove_memo(ids[-1])
         ids.append(save(other, "three"))
-        assert ids == sorted(set(ids))
+        assert len(set(ids)) == len(ids)
 
     def test_a_removed_memo_is_found_no_more(self, store: Store, other: Store) -> None:
         gone, kept = save(store, "Zanzibar", "island"), save(store, "Kilimanjaro", "mountain")
