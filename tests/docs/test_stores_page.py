@@ -1,30 +1,44 @@
 """The harness that docs/stores.md shows runs the contract, and the package says what it needs."""
 
+import inspect
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+import pytest
 from test_documents import ROOT, blocks
 
 import foldmark.testing.parts
+from foldmark.testing import Damage, StoreContract
 
-SOME = "conflict or wrong_clocks or exactly_once or killed_inside or fixed_number or planted"
+PAGE = ROOT / "docs" / "stores.md"
 
 
-def test_the_harness_of_the_page_runs_the_contract(tmp_path: Path) -> None:
-    page = ROOT / "docs" / "stores.md"
-    (harness, *_) = [text for language, text in blocks(page) if language == "python"]
-    (tmp_path / "test_my_store.py").write_text(harness, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", SOME, "test_my_store.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
-    counts = done.stdout.splitlines()[-1]
-    assert "passed, 8 skipped" in counts, "one kind of damage is planted"
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("test_of_two_who_read_the_same_head_one_appends", {}),
+        ("test_of_two_runtimes_with_wrong_clocks_one_takes_the_lease", {}),
+        ("test_messages_are_read_in_pages", {}),
+        ("test_planted_damage_is_found", {"damage": Damage.CONTENT}),
+    ],
+)
+def test_the_harness_of_the_page_runs_the_contract(tmp_path: Path, name: str, given: dict[str, Any]) -> None:
+    page: dict[str, Any] = {}
+    exec(next(text for language, text in blocks(PAGE) if language == "python"), page)
+    assert issubclass(page["TestMyStore"], StoreContract)
+    harness, test = page["MyHarness"](tmp_path), getattr(page["TestMyStore"](), name)
+    wanted = inspect.signature(test).parameters
+    with closing(harness.fresh()) as store, closing(harness.open(store.address)) as other:
+        fixtures = {"harness": harness, "store": store, "other": other}
+        test(**{key: value for key, value in fixtures.items() if key in wanted}, **given)
 
 
 def test_the_page_names_every_part() -> None:
     parts = {each.stem for each in Path(foldmark.testing.parts.__file__).parent.glob("[a-z]*.py")}
-    page = (ROOT / "docs" / "stores.md").read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
     assert parts == {part for part in parts if f"| `{part}` |" in page}
 
 

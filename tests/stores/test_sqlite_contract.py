@@ -1,6 +1,8 @@
 """The contract of stores, passed by SQLite through its public face alone."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from sqlite_harness import MemoryHarness, SqliteHarness
@@ -13,13 +15,23 @@ from foldmark.testing.parts.round_trips import RoundTrips
 from foldmark.testing.parts.searching import Searching
 from foldmark.testing.parts.transactions import Transactions
 
+# Durability is tested elsewhere: here a file system in memory, where there is one, saves the waiting for the disk.
+SHARED_MEMORY = Path("/dev/shm")
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """An empty folder."""
+    with TemporaryDirectory(dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None) as folder:
+        yield Path(folder)
+
 
 class TestSqliteFile(StoreContract):
     """A database in a file."""
 
     @pytest.fixture
-    def harness(self, tmp_path: Path) -> Harness:
-        return SqliteHarness(tmp_path)
+    def harness(self, folder: Path) -> Harness:
+        return SqliteHarness(folder)
 
 
 class TestSqliteMemory(RoundTrips, Transactions, Blocks, BruteForce, Searching):
