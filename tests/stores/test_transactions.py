@@ -16,7 +16,7 @@ from foldmark.core.reading import Scope as SandboxScope
 from foldmark.core.segments import END, Segment
 from foldmark.stores.sqlite import SqliteStore
 
-A, B, C = "uuid-a", "uuid-b", "uuid-c"
+A, B = "uuid-a", "uuid-b"
 
 
 @pytest.fixture(params=["memory", "file"])
@@ -29,16 +29,6 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqliteStor
 
 def contents(store: SqliteStore) -> list[str]:
     return [event.content for event in everything(store)]
-
-
-def test_a_store_that_is_closed_inside_a_block(store: SqliteStore) -> None:
-    with store.read() as moment:
-        store.close()
-        with pytest.raises(StoreError, match="was closed by this program"):
-            moment.agent(A)
-    for block in (store.read, store.write):
-        with pytest.raises(StoreError, match="was closed by this program"), block():
-            pytest.fail("the block must not run")
 
 
 def test_sqlite_that_rolled_back_by_itself_fails_the_whole(tmp_path: Path) -> None:

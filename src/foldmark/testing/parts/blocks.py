@@ -10,6 +10,7 @@ from foldmark.core.errors import ConflictError, StoreError
 from foldmark.core.ports import AgentRecord, Size, Store, Transaction
 from foldmark.core.replay import birth
 from foldmark.core.segments import END, Segment
+from foldmark.testing.harness import Harness
 from foldmark.testing.parts.transactions import contents, told
 from foldmark.testing.suite import NOW, Suite, add_root, append, draft, root
 
@@ -102,6 +103,17 @@ class Blocks(Suite):
         # Who stopped reading half-way holds up nobody.
         append(other, agent, draft())
         assert other.forget_erased()
+
+    def test_a_store_that_is_closed_inside_a_block(self, harness: Harness) -> None:
+        store = harness.fresh()
+        agent = root(store)
+        with store.read() as moment:
+            store.close()
+            with pytest.raises(StoreError):
+                moment.agent(agent)
+        for block in (store.read, store.write):
+            with pytest.raises(StoreError), block():
+                pytest.fail("the block must not run")
 
     def test_another_thread_waits_for_the_end_of_a_block(self, store: Store) -> None:
         """Whether it waits or reads the moment before: it sees no half of the transaction."""

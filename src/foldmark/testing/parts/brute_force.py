@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foldmark.core.ports import Store
+from foldmark.core.recall import Scope
 from foldmark.core.segments import END, Segment, Segments
 from foldmark.testing.histories import (
     STEPS,
@@ -137,6 +138,22 @@ class BruteForce(Suite):
         append(store, agent, draft("turn_ended", ""))
         assert apart(four)
         assert opener < one < two < three < four
+
+    def test_what_is_erased_in_the_transaction_that_recorded_it_leaves_nothing(self, store: Store) -> None:
+        agent = root(store)
+        with store.write() as writing:
+            opener, asked = writing.append(agent, 0, [draft(content="quartz"), call("c1")])
+            (by,) = writing.append(agent, None, [draft("redact", "", data={"turn": opener})])
+            writing.erase(agent, opener, asked, by)
+            assert writing.head(agent).record.own == (0, 0)
+            (again,) = writing.append(agent, None, [call("c2")])
+            assert writing.stands_apart(agent, asked), "the run of calls begins anew"
+            assert [message.id for message in writing.waiting(agent)] == [again]
+        with store.read() as moment:
+            segments = (Segment(agent, 1, END),)
+            assert [event.id for event in moment.messages(segments)] == [again]
+            assert moment.size(segments) == moment.head(agent).record.own
+            assert moment.index(Scope()).indexed() == 1
 
     @pytest.mark.parametrize("appended", [False, True])
     def test_a_turn_is_erased_beside_appends(self, store: Store, appended: bool) -> None:

@@ -105,6 +105,13 @@ class Budgets(Suite):
                         too_many[name, turns] = taken
         assert too_many == {}
 
+    def test_a_head_takes_one_statement_of_who_knows_nothing_of_the_agent(
+        self, store: Store, other: Store, harness: Harness
+    ) -> None:
+        agent, _ = spoken(store, 3)
+        with other.read() as moment:
+            assert count(harness, other, lambda: moment.head(agent)) == 1
+
     def test_appending_takes_no_more_behind_a_long_history(self, store: Store, harness: Harness) -> None:
         found = set()
         for turns in (3, 60):

@@ -5,6 +5,7 @@ from uuid import uuid4
 import pytest
 
 from foldmark.core.errors import CommandError, ConflictError, DamagedError, StoreError
+from foldmark.core.events import Draft
 from foldmark.core.ports import AgentRecord, Head, Size, Snapshot, Store
 from foldmark.core.replay import birth
 from foldmark.core.segments import END, Segment
@@ -154,6 +155,22 @@ class Transactions(Suite):
                 assert [contents(moment, agent) for agent in (first, second, child)] == [
                     *(["one", "two"], ["theirs"], ["child"]),
                 ]
+
+    def test_what_a_store_writes_late_is_there_when_it_is_read(self, store: Store) -> None:
+        agent, child = root(store), str(uuid4())
+        later = "2026-03-02T12:00:00.000000Z"
+        spoken = Draft(kind="user", content="hello", created_at=later)
+        with store.write() as writing:
+            (at,) = writing.append(agent, 0, [draft("fork", "", data={"child": child, "start": []})])
+            writing.create_agent(AgentRecord(child, None, agent, at, NOW), birth(child, at), Size(0, 0))
+        with store.write() as writing:
+            assert [each.id for each in writing.unstarted()] == [child]
+            (first,) = writing.append(child, 0, [spoken])
+            assert writing.unstarted() == []
+            (second,) = writing.append(agent, at, [spoken])
+            assert [(each.record.head, each.last_used) for each in writing.overview()] == [
+                *((second, later), (first, later)),
+            ]
 
     def test_who_ends_in_a_transaction_takes_nothing_more_in_it(self, store: Store) -> None:
         killed, deleted = root(store), root(store)
