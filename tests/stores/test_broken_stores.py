@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -13,9 +14,11 @@ from typing import Any
 import pytest
 from sqlite_harness import SqliteHarness
 
+import foldmark.testing.parts
 from foldmark.core.codec import timestamp
 from foldmark.core.events import Draft, Event
-from foldmark.core.ports import Head, Size
+from foldmark.core.ports import Head, Size, Snapshot, Transaction
+from foldmark.core.recall import Index
 from foldmark.core.segments import END, Segments
 from foldmark.stores.sqlite import SqliteStore
 from foldmark.testing import Damage, StoreContract
@@ -278,3 +281,11 @@ WHOLE = {name: (name, given) for _, name, given in FOUND_OUT if name not in (RAN
 @pytest.mark.parametrize(("name", "given"), WHOLE.values(), ids=WHOLE)
 def test_a_store_that_breaks_nothing_passes_these(tmp_path: Path, name: str, given: dict[str, Any]) -> None:
     run(tmp_path, Broken, name, given)
+
+
+def test_the_contract_calls_every_method_of_a_store() -> None:
+    parts = Path(foldmark.testing.parts.__file__).parent.glob("*.py")
+    called = set(re.findall(r"\.(\w+)\(", "".join(part.read_text(encoding="utf-8") for part in parts)))
+    methods = {name for protocol in (Snapshot, Transaction, Index) for name in dir(protocol) if name[0] != "_"}
+    assert methods - called == {"committed"}, "which is no method"
+    assert len(methods) > 60
