@@ -10,8 +10,8 @@ from foldmark.core.ports import Store
 class Damage(Enum):
     """What a failing disk, or a foreign program, does to a database behind the store's back.
 
-    Each is done to one event, a user's message in the middle of its agent's log. The store need not notice it at once:
-    its check of the database has to.
+    Each is done to one event, a message in the middle of its agent's log. Reading need not notice it: `foldmark doctor`
+    has to.
     """
 
     CONTENT = "the first character of the event's content becomes another one"
@@ -46,7 +46,10 @@ class Harness(Protocol):
         """
 
     def plant(self, store: Store, damage: Damage, event_id: int) -> None:
-        """Damage the database of a store, at one event, past the store itself."""
+        """Damage the database of a store, at one event, past the store itself.
+
+        Where the database keeps nothing of the kind, call `pytest.skip` with the reason.
+        """
 
     def move_clock(self, store: Store, seconds: float) -> AbstractContextManager[None]:
         """Move the clock behind `Transaction.now` while the block runs, for all connections of this process."""

@@ -14,6 +14,8 @@ from foldmark.testing.harness import Harness
 from foldmark.testing.parts.transactions import contents, told
 from foldmark.testing.suite import NOW, Suite, add_root, append, draft, root
 
+Part = Callable[[Transaction, str], object]
+
 
 def _append(writing: Transaction, agent: str) -> None:
     writing.append(agent, None, [draft(content="half")])
@@ -25,16 +27,17 @@ def _rename(writing: Transaction, agent: str) -> None:
     raise ZeroDivisionError
 
 
-PARTS: dict[str, Callable[[Transaction, str], object]] = {
-    "appends": _append,
-    "a name": _rename,
+WRITTEN: dict[str, Part] = {"an append": _append, "a name": _rename}
+"""Parts of a transaction that fail after they have written something."""
+
+HALF: dict[str, Part] = {
     "a batch": lambda writing, agent: writing.append(agent, None, [draft(content="half"), draft(data={"x": object()})]),
     "a memo": lambda writing, agent: writing.save_memo("half", ["\ud800"], None, "human", NOW),
     "a birth": lambda writing, agent: writing.create_agent(
         AgentRecord("half", "half", None, 0, NOW), birth("nobody"), Size(0, 0)
     ),
 }
-"""Parts of a transaction that fail after they have written something."""
+"""Calls that fail in the middle, or before a store has written anything of them."""
 
 
 class Blocks(Suite):
@@ -150,7 +153,7 @@ class Blocks(Suite):
             writing.append(agent, one, [draft(content="two")])
         assert told(store, agent)[1] == ["one", "two"]
 
-    @pytest.mark.parametrize("part", PARTS)
+    @pytest.mark.parametrize("part", WRITTEN)
     def test_a_part_that_fails_after_it_has_written_something_fails_the_whole(self, store: Store, part: str) -> None:
         """Whoever catches its error cannot commit the rest, nor go on in the transaction."""
         agent = root(store)
@@ -159,7 +162,7 @@ class Blocks(Suite):
             with store.write() as writing:
                 writing.append(agent, 0, [draft(content="one")])
                 with suppress(Exception), store.write() as inner:
-                    PARTS[part](inner, agent)
+                    WRITTEN[part](inner, agent)
                 for late in (
                     lambda: writing.append(agent, None, [draft()]),
                     lambda: writing.head(agent),
@@ -177,6 +180,20 @@ class Blocks(Suite):
             assert moment.named(agent) is not None
             assert moment.memos(5) == []
         append(store, agent, draft(content="again"), expected=0)
+
+    @pytest.mark.parametrize("part", HALF)
+    def test_no_half_of_a_call_is_recorded(self, store: Store, part: str) -> None:
+        """The transaction fails as a whole, or goes on as if nobody had called."""
+        agent = root(store)
+        with suppress(StoreError), store.write() as writing:
+            writing.append(agent, 0, [draft(content="one")])
+            with suppress(Exception):
+                HALF[part](writing, agent)
+            writing.append(agent, None, [draft(content="two")])
+        assert told(store, agent)[1] in ([], ["one", "two"])
+        with store.read() as moment:
+            assert [each.id for each in moment.agents()] == [agent]
+            assert moment.memos(5) == []
 
     # One moment
 

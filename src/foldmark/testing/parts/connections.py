@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 from foldmark.core.lineage import CodingSession
-from foldmark.core.ports import Store
+from foldmark.core.ports import Size, Store
 from foldmark.core.replay import Fold
 from foldmark.core.segments import END, Segment
 from foldmark.testing.elsewhere import Elsewhere, append_batches, append_in_turn, stop_inside
@@ -44,11 +44,11 @@ class Connections(Suite):
                 append(writer, agent, draft(content=f"{number}"), draft("state", f"Goal: {number}"))
                 fold = Fold(agent, (Segment(agent, number + 1, END),), {f"M{number}": 1}, at=number)
                 with writer.write() as writing:
-                    writing.save_fold(fold, (number, number))  # type: ignore[arg-type]
+                    writing.save_fold(fold, Size(number, number))
                     writing.rename(agent, f"name {number} {writer is store}")
                 with reader.read() as moment:
                     head = moment.head(agent)
-                    assert head.cache == (fold, (number, number))
+                    assert head.cache == (fold, Size(number, number))
                     assert head.newest["state"].content == f"Goal: {number}"
                     assert moment.named(f"name {number} {writer is store}") == head.record
 
