@@ -139,7 +139,7 @@ class SqliteSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
         return next(iter(self.events([event_id])), None)
 
     def events(self, event_ids: Sequence[int]) -> list[Event]:
-        found = self._events(self._sql["events"], (listed(event_ids),)) if event_ids else []
+        found = self._events(self._sql["events"], (listed(set(event_ids)),)) if event_ids else []
         return sorted(found, key=lambda event: event.id)
 
     def operations(self, agent_id: str, *, after: int = 0, until: int = END) -> list[Event]:
@@ -222,7 +222,7 @@ class SqliteSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
 
     def turns(self, turn_ids: Sequence[int]) -> dict[int, list[Message]]:
         found: dict[int, list[Message]] = {turn: [] for turn in turn_ids}
-        for row in sorted(self._run("turns", listed(turn_ids))):
+        for row in sorted(self._run("turns", listed(found))):
             found[row[2]].append(self._message(row))
         return found
 
