@@ -10,7 +10,6 @@ from foldmark import Agent, CommandError, Log
 from foldmark.log.asking import Asking
 from foldmark.log.doctor import examine
 from foldmark.request.planning import Planning, planning
-from stored import stored
 
 NOBODY = Asking()
 
@@ -104,8 +103,8 @@ class Talk:
 
     @property
     def planning(self) -> Planning | None:
-        agent = self.agent
-        return planning(stored(agent.log), agent.standing())
+        with self.agent.reading() as (moment, at):
+            return planning(moment, at)
 
     def sent(self) -> list[str]:
         """The texts of the request that would go out, without the system's; a call as its arguments."""

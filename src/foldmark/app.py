@@ -13,7 +13,7 @@ from msgspec import structs
 from foldmark.core.answer import Piece
 from foldmark.core.codec import timestamp
 from foldmark.core.errors import FoldmarkError, ProviderError, StoreError
-from foldmark.core.ports import Provider
+from foldmark.core.ports import Provider, Store
 from foldmark.core.request import Request, ToolSpec
 from foldmark.core.secrets import Secrets
 from foldmark.log import Agent, Log, Result
@@ -45,12 +45,24 @@ def open(
         raise StoreError("PostgreSQL is not there yet; name an SQLite file")
     own = isinstance(settings, Settings | None)
     given = settings if isinstance(settings, Settings) else read_settings() if settings is None else _given(settings)
-    store, complete, count = SqliteStore(path, create=create), partial(_complete, given), partial(_count, given)
-    secrets = _secrets(given)
+    log = _over(SqliteStore(path, create=create), given)
+    log.archive = partial(_archive, log.given) if own and path != ":memory:" else None
+    return log
+
+
+def open_over(store: Store, settings: Mapping[str, Any] = {}) -> Log:
+    """Open the log in a store of your own [docs/stores.md]; `settings` is key -> value, all others are as built in.
+
+    Closing the log closes the store. Raises CommandError for settings that are wrong.
+    """
+    return _over(store, _given(settings))
+
+
+def _over(store: Store, given: Settings) -> Log:
+    complete, count, secrets = partial(_complete, given), partial(_count, given), _secrets(given)
     given = _without_keys(given, secrets) if secrets else given
     log = Log(store, _now, _new_id, _commands, _tools, _call_tool, complete, count, given, secrets)
     log.compact = partial(_pieces, given)
-    log.archive = partial(_archive, given) if own and path != ":memory:" else None
     return log
 
 

@@ -48,7 +48,8 @@ def test_add_list_show_search(agent: Agent) -> None:
 def test_the_data_has_all_of_a_memo(agent: Agent) -> None:
     data = agent.do("/memo add text #a").data
     assert data == agent.do("/memo show 1").data
-    assert data == {**data, "id": 1, "content": "text", "tags": ["a"], "agent": agent.id, "actor": "human", "event": 0}
+    assert data == {**data, "id": 1, "content": "text", "tags": ["a"], "agent": agent.id, "actor": "human"}
+    assert data.keys() == {"id", "content", "tags", "agent", "actor", "created_at"}
 
 
 @pytest.mark.parametrize(

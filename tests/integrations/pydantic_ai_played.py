@@ -93,7 +93,8 @@ _WORDS: dict[str, Callable[[Any], str]] = {
 
 def recorded(agent: foldmark.Agent) -> list[str]:
     """The text of every message that was ever recorded, visible or not."""
-    return [event.content for event in agent.log.store.messages((Segment(agent.id, 1, END),))]
+    with agent.log.store.read() as moment:
+        return [event.content for event in moment.messages((Segment(agent.id, 1, END),))]
 
 
 def paired(messages: Iterable[ModelMessage]) -> bool:

@@ -18,6 +18,7 @@ import foldmark
 from foldmark.integrations.openai_agents import FoldmarkSession
 from foldmark.integrations.openai_agents.compacting import OPAQUE
 from foldmark.log.doctor import examine
+from stored import stored
 
 kinds = pytest.mark.parametrize("kind", KINDS)
 
@@ -52,7 +53,7 @@ def opaque(items: list[Any]) -> list[Any]:
 
 
 def copies(talk: Any) -> list[foldmark.Event]:
-    return [event for event in talk.log.store.operations(talk.agent.id) if event.kind == "summary"]
+    return [event for event in stored(talk.log).operations(talk.agent.id) if event.kind == "summary"]
 
 
 FIRST = [user("q1"), thinking(1), call("c1"), output("c1"), said("a1", 1)]
@@ -137,12 +138,12 @@ def test_a_copy_is_one_operation(tmp_path: Path) -> None:
         now(talk.add_items(FIRST))
         compact(talk)
         (copy,) = copies(talk)
-        assert talk.log.store.operations(talk.agent.id) == [copy]
+        assert stored(talk.log).operations(talk.agent.id) == [copy]
         assert (copy.actor, copy.content.splitlines()[0]) == ("system", "user: q1")
         assert "only its own models can read" in copy.content
         talk.do(f"/restore {copy.id}")
         assert now(talk.get_items()) == FIRST
-        talk.do(f"/restore {talk.log.store.operations(talk.agent.id)[-1].id}")
+        talk.do(f"/restore {stored(talk.log).operations(talk.agent.id)[-1].id}")
         assert len(opaque(now(talk.get_items()))) == 1
         assert list(examine(talk.log)) == []
 
@@ -178,7 +179,7 @@ def test_originals_and_copy_are_never_given_together(plain: bool, tmp_path: Path
             taken = []
             for number, id in enumerate(order, 1):
                 talk.do(f"/restore {id}")
-                taken.append(talk.log.store.operations(talk.agent.id)[-1].id)
+                taken.append(stored(talk.log).operations(talk.agent.id)[-1].id)
                 items = now(talk.get_items())
                 said_so = [text for text in texts(items) if text]
                 assert len(said_so) == len(set(said_so)), order[:number]
@@ -196,7 +197,7 @@ def test_clearing_is_taken_back_with_the_copy(tmp_path: Path) -> None:
     with session("foldmark", tmp_path) as talk:
         now(talk.add_items(FIRST))
         compact(Plain(talk))
-        clear, _, copy = talk.log.store.operations(talk.agent.id)
+        clear, _, copy = stored(talk.log).operations(talk.agent.id)
         assert (clear.kind, copy.kind) == ("clear", "summary")
         with pytest.raises(foldmark.CommandError):
             talk.do(f"/restore {clear.id}")
@@ -209,7 +210,7 @@ def test_a_person_who_cleared_began_anew(tmp_path: Path) -> None:
         now(talk.add_items(FIRST))
         talk.do("/clear")
         now(talk.add_items([user("q"), {"type": "compaction", "id": "cmp", "encrypted_content": "x"}]))
-        assert [event.kind for event in talk.log.store.operations(talk.agent.id)] == ["clear", "summary"]
+        assert [event.kind for event in stored(talk.log).operations(talk.agent.id)] == ["clear", "summary"]
         assert len(now(talk.get_items())) == 2
 
 

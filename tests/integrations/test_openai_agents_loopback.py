@@ -16,6 +16,7 @@ from sdk_wires import WIRES, WholeResponses, asking, loopback
 from server import Loopback
 
 from foldmark.integrations.openai_agents import FoldmarkSession
+from stored import stored
 
 ways = pytest.mark.parametrize("how", ["run", "run_streamed"])
 wires = pytest.mark.parametrize("wire", WIRES)
@@ -89,7 +90,7 @@ def test_operations_between_runs(wire: str, how: str, tmp_path: Path) -> None:
         now(converse(wire, server, how, talk, "I am Ann.", "/mark BEFORE", "Weather?", "/rewind BEFORE", "Who am I?"))
         rewound = [("system", "Help."), ("user", "I am Ann."), ("assistant", "Hello."), ("user", "Who am I?")]
         assert asked(server) == rewound
-        (operation,) = [e for e in talk.log.store.operations(talk.agent.id) if e.kind == "rewind"]
+        (operation,) = [e for e in stored(talk.log).operations(talk.agent.id) if e.kind == "rewind"]
         now(converse(wire, server, how, talk, f"/restore {operation.id}", "And now?"))
         assert ("result", "rain in Oslo") in asked(server)
         now(converse(wire, server, how, talk, "/clear", "Anybody?"))
@@ -208,7 +209,7 @@ def test_inside_of_a_session_that_compacts(kind: str, tmp_path: Path) -> None:
         assert [(item["type"], item["encrypted_content"]) for item in items] == [("compaction", "2 items")]
         assert now(talk.get_items()) == items
         if kind == "foldmark":
-            (copy,) = talk.log.store.operations(talk.agent.id)
+            (copy,) = stored(talk.log).operations(talk.agent.id)
             talk.do(f"/restore {copy.id}")
             assert texts(now(talk.get_items())) == ["Hello", "Hi"]
 
@@ -245,6 +246,6 @@ def test_compaction_with_a_bound_on_what_is_rolled_back(kind: str, how: str, tmp
         ]
         assert now(talk.get_items()) == found[-1]
         if kind == "foldmark":
-            (copy,) = talk.log.store.operations(talk.agent.id)
+            (copy,) = stored(talk.log).operations(talk.agent.id)
             talk.do(f"/restore {copy.id}")
             assert texts(now(talk.get_items())) == ["one", "a", "two", "b", "three", "c"]

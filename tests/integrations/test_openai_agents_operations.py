@@ -13,6 +13,7 @@ import foldmark
 from foldmark.core.errors import CommandError
 from foldmark.integrations.openai_agents import FoldmarkSession
 from foldmark.log.doctor import examine
+from stored import stored
 
 
 def turn(number: int) -> list[dict[str, Any]]:
@@ -43,7 +44,7 @@ def gids(talk: Any) -> list[int]:
 def test_clearing_is_an_operation(talk: Any) -> None:
     before = shown(talk)
     now(talk.clear_session())
-    (event,) = talk.log.store.operations(talk.agent.id)
+    (event,) = stored(talk.log).operations(talk.agent.id)
     assert (event.kind, event.actor) == ("clear", "system")
     talk.do(f"/restore {event.id}")
     assert shown(talk) == before
@@ -60,7 +61,7 @@ def test_a_popped_item_comes_back(talk: Any) -> None:
     before = shown(talk)
     for _ in range(4):
         now(talk.pop_item())
-    popped = talk.log.store.operations(talk.agent.id)
+    popped = stored(talk.log).operations(talk.agent.id)
     assert [(e.kind, e.actor, e.data["criteria"]) for e in popped] == [("filter", "system", "pop_item")] * 4
     assert [(e.data["before"], e.data["after"]) for e in popped] == [(12, 11), (11, 10), (10, 9), (9, 8)]
     assert shown(talk) == before[:-4]
@@ -78,7 +79,7 @@ def test_what_was_thought_comes_back_once(tmp_path: Path) -> None:
             for _ in range(count):
                 now(talk.pop_item())
             assert shown(talk) == items[:-count]
-            for event in reversed(talk.log.store.operations(talk.agent.id)[-count:]):
+            for event in reversed(stored(talk.log).operations(talk.agent.id)[-count:]):
                 talk.do(f"/restore {event.id}")
             assert shown(talk) == items
         assert now(talk.pop_item()) == said("a")
@@ -90,7 +91,7 @@ def test_a_result_without_its_call_is_not_given(talk: Any) -> None:
     """One pop of two is taken back: the result stands alone, and the API would refuse it."""
     for _ in range(3):
         now(talk.pop_item())
-    _, result, _ = (event.id for event in talk.log.store.operations(talk.agent.id))
+    _, result, _ = (event.id for event in stored(talk.log).operations(talk.agent.id))
     talk.do(f"/restore {result}")
     assert shown(talk) == [*turn(1), *turn(2), user("q3")]
     assert shown(talk, 1) == [user("q3")]
@@ -159,7 +160,7 @@ def test_a_summary_stands_for_what_it_replaced(talk: Any) -> None:
     done = talk.do("/summarize NEW")
     items = shown(talk)
     assert items[:-1] == [*turn(1), *turn(2), *turn(3)]
-    assert items[-1] == {"role": "assistant", "content": talk.log.store.event(done.event_id).content}
+    assert items[-1] == {"role": "assistant", "content": stored(talk.log).event(done.event_id).content}
     now(talk.add_items([user("go on")]))
     assert shown(talk)[-1] == user("go on")
 
@@ -208,10 +209,7 @@ def test_a_result_of_a_call_that_was_cleared(talk: Any) -> None:
 
 
 def _all(talk: Any) -> list[Any]:
-    store = talk.log.store
-    return [
-        event for number in range(1, talk.agent.standing().newest + 1) if (event := store.event(number)) is not None
-    ]
+    return list(stored(talk.log).events(range(1, talk.agent.standing().newest + 1)))
 
 
 def test_turns_end(tmp_path: Path) -> None:
@@ -371,7 +369,7 @@ def test_the_default_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("HOME", str(tmp_path))
     with FoldmarkSession("talk") as talk:
         now(talk.add_items([user("there")]))
-        assert Path(talk.log.store.path).is_relative_to(tmp_path)
+        assert Path(talk.log.store.address).is_relative_to(tmp_path)
 
 
 def test_memory(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from agents.testing import ScriptedModel, assistant_message, function_call
 from sdk_sessions import KINDS, RUNNERS, now, run, said, session, texts, user
 
 from patience import LIMIT
+from stored import stored
 
 both = pytest.mark.parametrize("kind", KINDS)
 ways = pytest.mark.parametrize("how", RUNNERS)
@@ -205,7 +206,7 @@ def test_a_run_that_fails(kind: str, how: str, tmp_path: Path) -> None:
         assert texts(last_input(model)) == ["first", "second", "", "", "third"]
         if kind == "foldmark":
             assert turns_of(talk) == [["user"], ["user", "tool_call", "tool_result"], ["user", "assistant"]]
-            ends = talk.log.store.operations(talk.agent.id)
+            ends = stored(talk.log).operations(talk.agent.id)
             assert ends == [], "nothing was taken out of the context"
 
 

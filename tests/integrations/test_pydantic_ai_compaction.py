@@ -18,6 +18,7 @@ from pydantic_ai_played import Played, run
 
 import foldmark
 from foldmark.integrations.pydantic_ai import FoldmarkHistory
+from stored import stored
 
 
 def compacted(provider: str, text: str = "It is seven.") -> ModelResponse:
@@ -39,7 +40,7 @@ def words(messages: list[ModelMessage]) -> list[Any]:
 
 def summaries(history: FoldmarkHistory) -> list[int]:
     log = history.agent.log
-    return [event.id for event in log.store.operations(history.agent.id) if event.kind == "summary"]
+    return [event.id for event in stored(log).operations(history.agent.id) if event.kind == "summary"]
 
 
 @pytest.fixture

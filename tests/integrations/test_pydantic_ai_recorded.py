@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +26,7 @@ from pydantic_ai_played import Played, paired, recorded, run, said
 import foldmark
 from foldmark.core.errors import StoreError
 from foldmark.integrations.pydantic_ai import FoldmarkHistory
+from foldmark.stores.sqlite.snapshot import SqliteSnapshot
 from patience import LIMIT
 
 
@@ -337,21 +339,22 @@ def test_a_message_that_cannot_be_recorded_undoes_its_batch(log: foldmark.Log, m
 
 
 @pytest.fixture
-def reads(log: foldmark.Log) -> Any:
+def reads(log: foldmark.Log, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Every event that is read from the log."""
     found: list[int] = []
-    store, (one, many) = log.store, (log.store.event, log.store.messages)
+    events, messages = SqliteSnapshot.events, SqliteSnapshot.messages
 
-    def event(event_id: int) -> Any:
-        found.append(event_id)
-        return one(event_id)
+    def read(moment: SqliteSnapshot, event_ids: Sequence[int]) -> Any:
+        found.extend(event_ids)
+        return events(moment, event_ids)
 
-    def messages(*args: Any, **kwargs: Any) -> Any:
-        for each in many(*args, **kwargs):
+    def shown(*args: Any, **kwargs: Any) -> Any:
+        for each in messages(*args, **kwargs):
             found.append(each.id)
             yield each
 
-    store.event, store.messages = event, messages  # type: ignore[method-assign]
+    monkeypatch.setattr(SqliteSnapshot, "events", read)
+    monkeypatch.setattr(SqliteSnapshot, "messages", shown)
     return found
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import foldmark
+from stored import stored
 
 PROGRAM = str(Path(sys.executable).with_name("foldmark"))
 
@@ -31,7 +32,7 @@ Cli = Callable[..., Outcome]
 def events(log: foldmark.Log) -> list[foldmark.Event]:
     """All events of the database in order."""
     found = []
-    while event := log.store.event(len(found) + 1):
+    while event := stored(log).event(len(found) + 1):
         found.append(event)
     return found
 

@@ -14,11 +14,11 @@ from terminal import CTRL_C, CTRL_D, LIMIT, Terminal
 
 import foldmark
 from foldmark.core.errors import FoldmarkError
-from foldmark.core.ports import AgentRecord
 from foldmark.core.request import Request
 from foldmark.interfaces.chat import chat
 from foldmark.log.doctor import examine
 from foldmark.providers.offline import OfflineModel
+from stored import stored
 
 EMPTY = "Context: 2K/200K tokens (1%) ⚪"
 METER = "Context: 2K/200K tokens (1%) ⚪"
@@ -89,7 +89,7 @@ def test_a_chat_with_a_child(cli: Cli, log: foldmark.Log) -> None:
     asked = [message.content for message in child.context().messages if message.actor == "human"]
     assert asked == ["second", "third"]
     assert said(log) == ["first", "second"]
-    assert log.store.unread_count(log.agent("default").id) == 1
+    assert stored(log).unread_count(log.agent("default").id) == 1
 
 
 def test_commands_and_wrong_ones_inside_a_pipe(cli: Cli, log: foldmark.Log) -> None:
@@ -379,14 +379,14 @@ def test_ctrl_c_during_a_command(log: foldmark.Log, monkeypatch: pytest.MonkeyPa
 
 def test_two_programs_make_the_same_conversation(db: str, log: foldmark.Log, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between one's look and its insertion the other one has made it."""
-    create = log.store.create_agent
+    write = log.store.write
 
-    def slow(record: AgentRecord, *born: Any) -> None:
+    def slow() -> Any:
         with foldmark.open(db) as elsewhere:
             elsewhere.agent("default").append("user", "I was first")
-        create(record, *born)
+        return write()
 
-    monkeypatch.setattr(log.store, "create_agent", slow)
+    monkeypatch.setattr(log.store, "write", slow)
     assert [message.content for message in log.agent("default").context().messages] == ["I was first"]
 
 

@@ -20,6 +20,7 @@ from wire_openai import OpenAIWire
 
 import foldmark
 from foldmark.log.doctor import examine
+from stored import stored
 
 Start = Callable[..., Terminal]
 Provide = Callable[..., Loopback]
@@ -54,7 +55,7 @@ def sound(log: foldmark.Log) -> None:
     """Nothing is wrong with the log, no turn is open and nobody is at work."""
     assert list(examine(log)) == []
     assert [agent.open_turn for agent in log.agents()] == [None] * len(log.agents())
-    assert log.store.leases() == []
+    assert stored(log).leases() == []
 
 
 def said(agent: foldmark.Agent) -> list[str]:
@@ -269,7 +270,7 @@ def test_leaving_waits_for_the_children(terminal: Start, log: foldmark.Log, end:
         screen.type(end)
         screen.until("(3 agents still at work; Ctrl-C ends that)")
         assert screen.end() == 0
-    assert log.store.unread_count(log.agent("default").id) == 3
+    assert stored(log).unread_count(log.agent("default").id) == 3
     assert not any(event.interrupted for event in events(log))
     sound(log)
 
@@ -518,4 +519,4 @@ def test_a_chat_that_is_told_to_end_closes_its_turn(terminal: Start, log: foldma
         assert screen.end() == 128 + number
     ended = [(event.kind, event.interrupted) for event in events(log)]
     assert ended == [("user", False), ("assistant", True), ("turn_ended", True)]
-    assert log.store.leases() == []
+    assert stored(log).leases() == []

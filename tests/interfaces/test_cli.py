@@ -14,6 +14,7 @@ from terminal import LIMIT
 
 import foldmark
 from foldmark.core.events import KINDS
+from stored import stored
 
 SAMPLE = str(resources("foldmark") / "samples" / "notes-cli.jsonl")
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -81,7 +82,7 @@ def test_do_takes_a_reason(cli: Cli, agent: foldmark.Agent) -> None:
     assert words.lines[1].endswith(" · reason: wrong file · /restore 9")
     quoted = cli("do", "default", "/restore 9 -- it was right", "--json")
     assert json.loads(quoted.out)["data"]["reason"] == "it was right"
-    assert [event.reason for event in agent.log.store.operations(agent.id)][-2:] == ["wrong file", "it was right"]
+    assert [event.reason for event in stored(agent.log).operations(agent.id)][-2:] == ["wrong file", "it was right"]
     assert cli("do", "--", "default", "/undo").lines[0] == "Turn 5 left the context."
 
 

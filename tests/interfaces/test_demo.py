@@ -13,6 +13,7 @@ from terminal import CTRL_D, Terminal
 
 import foldmark
 from foldmark.log.doctor import examine
+from stored import stored
 
 SAMPLE = Path(str(resources("foldmark") / "samples" / "notes-cli.jsonl"))
 RECEIPT = re.compile(
@@ -96,7 +97,7 @@ def test_the_numbers_of_the_operations(demo: Outcome, log: foldmark.Log) -> None
     """Each receipt names an operation, and what it says of it is what the log holds."""
     agent = log.agent("notes")
     receipts = [match for line in demo.lines if (match := RECEIPT.search(line))]
-    operations = {event.id: event.kind for event in log.store.operations(agent.id)}
+    operations = {event.id: event.kind for event in stored(log).operations(agent.id)}
     assert [operations[int(receipt[1])] for receipt in receipts] == [
         "drop",
         "mark",
@@ -138,7 +139,7 @@ def test_what_the_steps_leave_behind(demo: Outcome, log: foldmark.Log) -> None:
 
 
 def test_what_it_suggests_works(demo: Outcome, cli: Cli, log: foldmark.Log) -> None:
-    path = log.store.path
+    path = log.store.address
     assert cli("--db", path, "context", "show", "notes", "--json").code == 0
     assert cli("--db", path, "chat", "notes", stdin="/help\nhello\n").code == 0
 

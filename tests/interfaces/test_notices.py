@@ -7,6 +7,7 @@ from foldmark.interfaces.foreground import Foreground
 from foldmark.interfaces.keyboard import Lines
 from foldmark.interfaces.notices import Notices
 from foldmark.runtime.supervisor import ContextChangedError
+from stored import stored
 
 
 def test_a_killed_agent_is_not_idle(capsys: pytest.CaptureFixture[str]) -> None:
@@ -20,7 +21,7 @@ def test_a_killed_agent_is_not_idle(capsys: pytest.CaptureFixture[str]) -> None:
         root.do(f"/kill {child.id}")
         notices.ended(child, None)
         front.drain()
-        who, end = child.id[:8], log.store.end(child.id)
+        who, end = child.id[:8], stored(log).end(child.id)
     assert end is not None
     assert capsys.readouterr().out.splitlines() == [
         f"(agent {who} is idle)",

@@ -10,6 +10,7 @@ from terminal import CTRL_D, Terminal
 
 import foldmark
 from foldmark.log.doctor import examine
+from stored import stored
 
 Start = Callable[..., Terminal]
 
@@ -56,7 +57,7 @@ def talked(talk: Outcome) -> list[str]:
 
 def size(log: foldmark.Log, ids: list[int]) -> str:
     """`4 messages (~62 tokens)`."""
-    tokens = sum(message.tokens for message in map(log.store.event, ids) if message is not None)
+    tokens = sum(message.tokens for message in stored(log).events(ids))
     return rf"{len(ids)} messages \(~{tokens} tokens\)"
 
 
@@ -253,7 +254,7 @@ def test_a_script_agrees_to_an_offer_by_its_id(cli: Cli, log: foldmark.Log, hist
     assert (data["messages"], data["before"]["messages"], data["after"]["messages"]) == (4, 14, 10)
     (only,) = data["ranges"]
     assert (only["number"], only["first"], only["last"], only["count"]) == (1, found[0], found[-1], 4)
-    event = log.store.event(data["offer"])
+    event = stored(log).event(data["offer"])
     assert event is not None
     assert (event.kind, event.content) == ("command", "preview")
     assert there(log)[:-2] == flat(history)

@@ -16,6 +16,7 @@ from command_line import PROGRAM, Cli
 import foldmark
 from foldmark.sessions.places import project_folder
 from foldmark.sessions.trim import one_pass
+from stored import stored
 
 OLD = "99999999-2222-4333-8444-555555555555"
 LONG = "one line of the output\n" * 400
@@ -170,7 +171,7 @@ def test_what_the_profile_deep_would_cut_in_place(cli: Cli, db: str, session: Pa
 def test_the_lineage(cli: Cli, db: str, session: Path) -> None:
     id = json.loads(cli("trim", "--json").out)["new_session_id"]
     with foldmark.open(db) as log:
-        old, new = log.store.coding_sessions()
+        old, new = stored(log).coding_sessions()
     assert (old.session_id, old.end_reason, old.context_at_end) == (OLD, "trim", 15)
     assert (new.session_id, new.parent, new.session_number) == (id, OLD, 2)
 
@@ -211,7 +212,7 @@ def test_nothing_to_cut(cli: Cli, db: str, session: Path) -> None:
     assert "claude --resume" not in shown.out
     assert "This saved" not in shown.out, "there is room enough"
     with foldmark.open(db) as log:
-        assert log.store.coding_sessions() == [], "nothing was recorded"
+        assert stored(log).coding_sessions() == [], "nothing was recorded"
     assert shown.err == (
         "foldmark: there is no result of Glob, x\\ny in this session; its tools are Bash, Edit, Read\n"
     )
@@ -331,7 +332,7 @@ def test_whose_work_it_is(cli: Cli, db: str, session: Path, monkeypatch: pytest.
     monkeypatch.setenv("ISSUE_REF", "issue #6")
     assert cli("trim", OLD).code == 0
     with foldmark.open(db) as log:
-        assert [(each.worker_id, each.issue) for each in log.store.coding_sessions()] == [(7, "issue #6")] * 2
+        assert [(each.worker_id, each.issue) for each in stored(log).coding_sessions()] == [(7, "issue #6")] * 2
 
 
 def test_a_failed_archive_warns(cli: Cli, db: str, session: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import foldmark
 from foldmark.core.errors import CommandError
 from foldmark.core.passages import Excerpt, Line, excerpt_text
 from foldmark.searching.neighbours import excerpt, message_named
+from stored import stored
 
 Say = Callable[..., list[int]]
 
@@ -48,7 +49,7 @@ def test_forgotten_and_erased_ones_are_among_them(log: foldmark.Log, say: Say) -
     (asked,) = log.around(c, 0)
     assert asked.erased
     assert excerpt_text(excerpt(log, c, 0), None, 100, "").endswith(
-        f"> message {c}, user, 2026-03-15 12:00, erased by a human on {log.store.erased_by(c).created_at[:10]}:"  # type: ignore[union-attr]
+        f"> message {c}, user, 2026-03-15 12:00, erased by a human on {stored(log).erased_by(c).created_at[:10]}:"  # type: ignore[union-attr]
     )
 
 

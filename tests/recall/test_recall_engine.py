@@ -302,10 +302,10 @@ def test_tool_hits_name_their_tool(log: foldmark.Log, filtered: Callable[..., li
 
 def test_of_many_memos_those_with_rare_words_are_found(tmp_path: Path) -> None:
     with foldmark.open(str(tmp_path / "log.db"), settings={}) as log:
-        with log.store.writing():
+        with log.store.write() as transaction:
             for number in range(100):
                 content = "quartz from the fjord" if number == 0 else "quartz"
-                log.store.save_memo(content, [], None, "test", f"2026-03-01T12:00:00.{number:06}Z")
+                transaction.save_memo(content, [], None, "test", f"2026-03-01T12:00:00.{number:06}Z")
         assert search_everything("quartz fjord nymph", 1, log=log)[0].id == "1"
         assert len(search_everything("quartz", 100, log=log)) == 100
 

@@ -108,7 +108,8 @@ def test_meanings_pass_the_filters(log: foldmark.Log, talk: list[int], say: Say)
 
 
 def test_all_sources_in_one_order(log: foldmark.Log, talk: list[int], archive: Path) -> None:
-    log.store.save_memo("Buy a lead for the puppy", ["shopping"], None, "human", "2026-03-01T12:00:00.000000Z")
+    with log.store.write() as transaction:
+        transaction.save_memo("Buy a lead for the puppy", ["shopping"], None, "human", "2026-03-01T12:00:00.000000Z")
     embed_archive(log, archive)
     hits = everything("noisy dogs", log, archive, "vector")
     assert (hits[0].source, hits[0].line) == ("claude", 1)

@@ -144,10 +144,14 @@ class Playing:
 
     def _mail(self, agent_id: str) -> Callable[[], Awaitable[None]]:
         async def come() -> None:
-            while not self._log.store.unread_count(agent_id):
+            while not self._unread(agent_id):
                 await asyncio.sleep(0.001)
 
         return come
+
+    def _unread(self, agent_id: str) -> int:
+        with self._log.store.read() as moment:
+            return moment.unread_count(agent_id)
 
 
 _Played = Piece | Callable[[], Awaitable[None]]

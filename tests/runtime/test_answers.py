@@ -13,6 +13,7 @@ from foldmark.core.errors import ContextOverflowError, ProviderError
 from foldmark.core.request import Request, ToolCall
 from foldmark.request.usage import snapshot_of
 from foldmark.runtime.loop import Shown, turn
+from stored import stored
 
 THINKING = {"type": "thinking", "thinking": "Let me see.", "signature": "c2ln"}
 
@@ -71,7 +72,7 @@ def test_a_pause_for_a_compaction_is_recorded_and_the_model_asked_again(log: Log
 
 
 def recorded(log: Log, kind: str) -> list[Any]:
-    events = (log.store.event(each) for each in range(1, log.agent("default").standing().newest + 1))
+    events = (stored(log).event(each) for each in range(1, log.agent("default").standing().newest + 1))
     return [event for event in events if event is not None and event.kind == kind]
 
 

@@ -20,13 +20,15 @@ from foldmark.core.answer import Piece
 from foldmark.core.codec import timestamp
 from foldmark.core.events import Event
 from foldmark.core.leases import MODEL, TOOLS, Lease
+from foldmark.core.ports import Clock
 from foldmark.core.request import Request
-from foldmark.family.presence import here
+from foldmark.family.presence import here, running
 from foldmark.interfaces.cli import run
 from foldmark.log.doctor import examine
-from foldmark.runtime.lease import SECONDS, LeaseError, interrupt, take
+from foldmark.runtime.lease import SECONDS, LeaseError, interrupt, renew, take
 from foldmark.runtime.supervisor import Supervisor
 from patience import LIMIT
+from stored import stored
 
 
 class Process:
@@ -158,21 +160,26 @@ def chat(typed: str) -> "subprocess.CompletedProcess[str]":
 
 def events(agent: Agent) -> list[Event]:
     """The agent's own events; nothing of what this process knows is brought up to date."""
-    found = (agent.log.store.event(number) for number in range(1, agent.standing().newest + 1))
-    return [event for event in found if event is not None and event.agent_id == agent.id]
+    found = stored(agent.log).events(range(1, agent.standing().newest + 1))
+    return [event for event in found if event.agent_id == agent.id]
 
 
 def last(agent: Agent, number: int) -> list[tuple[str, str, bool]]:
     return [(event.kind, event.content, event.interrupted) for event in events(agent)[-number:]]
 
 
+def clock(seconds: float) -> Clock:
+    """A clock that is ahead."""
+    return lambda: timestamp(datetime.now(UTC) + timedelta(seconds=seconds))
+
+
 def later(log: Log, seconds: float) -> None:
-    """Let this process's clock be ahead."""
-    log.clock = lambda: timestamp(datetime.now(UTC) + timedelta(seconds=seconds))
+    """Let the database's clock be ahead, as this process reads it."""
+    log.store._clock = clock(seconds)  # type: ignore[attr-defined]
 
 
 def lease(agent: Agent) -> Lease:
-    found = agent.log.store.lease(agent.id)
+    found = stored(agent.log).lease(agent.id)
     assert found is not None
     return found
 
@@ -307,7 +314,7 @@ def test_an_operation_in_another_process_interrupts(
     first.until("cancelled default")
     kinds = [(kind, interrupted) for kind, _, interrupted in last(agent, 2)]
     assert kinds == [("turn_ended", True), ("clear", False)]
-    assert (list(agent.context().messages), agent.open_turn, agent.log.store.leases()) == ([], None, [])
+    assert (list(agent.context().messages), agent.open_turn, stored(agent.log).leases()) == ([], None, [])
     first.say("default", "Again.")  # it was not told for good
     first.tell("answer Yes.")
     first.until("done default")
@@ -358,7 +365,7 @@ def test_a_killed_child_of_another_process_ends_with_its_descendants(
         assert last(each, 2) == [("user", "Go.", False), ("turn_ended", "", True)]
         with pytest.raises(CommandError, match="is dead"):
             say(each)
-    assert [each.agent for each in agent.log.store.leases()] == [agent.id]
+    assert [each.agent for each in stored(agent.log).leases()] == [agent.id]
     first.tell("answer Done.")
     first.until(f"done {agent.id}")
 
@@ -379,7 +386,7 @@ def test_what_a_killed_process_ran_is_taken_over_at_once(
         *(("user", "Go.", False), ("turn_ended", "", True)),
         *(("user", "Hello?", False), ("assistant", "Here I am.", False), ("turn_ended", "", False)),
     ]
-    assert agent.log.store.leases() == []
+    assert stored(agent.log).leases() == []
 
 
 def test_a_command_closes_what_a_killed_process_left_open(start: Callable[..., Process], agent: Agent) -> None:
@@ -393,7 +400,7 @@ def test_a_command_closes_what_a_killed_process_left_open(start: Callable[..., P
     asked = next(event for event in events(agent) if event.content == "/forget zebras")
     assert asked.turn_id == asked.id
     assert {event.turn_id for event in events(agent) if event.id > asked.id} == {asked.id}
-    assert agent.log.store.leases() == []
+    assert stored(agent.log).leases() == []
 
 
 def test_what_a_stopped_process_runs_is_taken_over_when_its_lease_has_run_out(
@@ -429,15 +436,15 @@ def test_a_process_that_was_stopped_for_too_long_records_nothing_any_more(
         say(agent)
     else:
         take(agent, "this one")
-    before, sent = events(agent), agent.log.store.newest_sent(agent.id, 10)
+    before, sent = events(agent), stored(agent.log).newest_sent(agent.id, 10)
     first.signal(signal.SIGCONT)
     first.tell("answer Late." if state == MODEL else "result late")
     who = "nobody" if ended else f"process {os.getpid()} on {here().host.partition(' ')[0]}"
     heard = first.heard()
     assert heard.startswith(f"error default LeaseError conversation 'default' is not run here any more but by {who}")
     assert "this process was stopped for longer than 30 seconds. What it had recorded by then is kept." in heard
-    assert (events(agent), agent.log.store.newest_sent(agent.id, 10)) == (before, sent)
-    assert [each.holder for each in agent.log.store.leases()] == ([] if ended else ["this one"])
+    assert (events(agent), stored(agent.log).newest_sent(agent.id, 10)) == (before, sent)
+    assert [each.holder for each in stored(agent.log).leases()] == ([] if ended else ["this one"])
 
 
 @pytest.mark.parametrize("command", ["mark M", "clear", "fork", "check-mail"])
@@ -456,7 +463,25 @@ def test_a_process_that_was_stopped_before_a_command_does_not_carry_it_out(
     first.signal(signal.SIGCONT)
     assert first.heard().startswith("error default LeaseError")
     assert (events(agent), agent.log.agents()) == (before, agents)
-    assert agent.log.store.unread_count(agent.id) == 1
+    assert stored(agent.log).unread_count(agent.id) == 1
+
+
+@pytest.mark.parametrize("ahead", [-3600, 3600])
+def test_programs_whose_clocks_differ_agree_on_who_runs_an_agent(path: Path, agent: Agent, ahead: float) -> None:
+    """Neither takes over what the other runs, nor lends itself what has run out already for the other."""
+    agent.log.clock = clock(ahead)
+    with foldmark.open(path) as other:
+        both = (agent, "here"), (other.agent("default"), "there")
+        for (first, holder), (second, _) in (both, both[::-1]):
+            held = take(first, holder)
+            with pytest.raises(LeaseError, match="is being run by process"):
+                take(second, "second")
+            found = running(second)
+            assert found is not None
+            assert found.holder == holder
+            renew(first.log, holder)
+            assert clock(0)() < lease(second).until < clock(SECONDS + 1)()
+            held.give_back()
 
 
 # Whose lease it is
@@ -467,7 +492,8 @@ def lend(agent: Agent, host: str, process: int, seconds: float) -> None:
     agent.append("user", "Cut off.")
     now = datetime.now(UTC)
     until = timestamp(now + timedelta(seconds=seconds))
-    agent.log.store.lend(Lease(agent.id, "somebody", host, process, MODEL, timestamp(now), until))
+    with agent.log.store.write() as transaction:
+        transaction.lend(Lease(agent.id, "somebody", host, process, MODEL, timestamp(now), until))
 
 
 def test_a_process_id_that_another_program_has_now(agent: Agent) -> None:
@@ -533,7 +559,7 @@ def test_a_lease_is_given_back(start: Callable[..., Process], agent: Agent, line
         first.tell(line)
         heard = "error default ProviderError The line is dead." if line == "fail" else "done default"
         assert first.heard() == heard
-    assert (agent.log.store.leases(), agent.open_turn) == ([], None)
+    assert (stored(agent.log).leases(), agent.open_turn) == ([], None)
 
 
 def test_of_two_that_take_an_agent_at_the_same_moment_one_gets_it(
@@ -568,4 +594,4 @@ def test_of_two_that_take_an_agent_at_the_same_moment_one_gets_it(
             process.tell("give-back")
             process.until("gone")
         winners.add(winner)
-    assert agent.log.store.leases() == []
+    assert stored(agent.log).leases() == []

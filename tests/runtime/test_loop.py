@@ -19,6 +19,7 @@ from foldmark.log.doctor import examine
 from foldmark.runtime.loop import ATTEMPTS, Shown, turn
 from patience import LIMIT
 from planning_talk import Talk
+from stored import stored
 
 Piece: TypeAlias = str | ToolCall | Exception | Callable[[], Awaitable[None] | None]
 
@@ -97,8 +98,8 @@ def shape(agent: Agent) -> list[tuple[str, str]]:
 
 def ends(log: Log, agent: Agent) -> list[bool]:
     """Of each turn that ended, whether it was interrupted."""
-    events = map(log.store.event, range(1, agent.standing().record.head + 1))
-    return [event.interrupted for event in events if event is not None and event.kind == "turn_ended"]
+    events = stored(log).events(range(1, agent.standing().record.head + 1))
+    return [event.interrupted for event in events if event.kind == "turn_ended"]
 
 
 def own_tools(log: Log, tools: dict[str, Callable[[Any], str]]) -> None:

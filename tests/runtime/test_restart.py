@@ -26,6 +26,7 @@ from foldmark.core.events import Event
 from foldmark.core.request import Request
 from foldmark.log.doctor import examine
 from foldmark.runtime.supervisor import Supervisor
+from stored import stored
 
 MESSAGES = ("user", "assistant", "tool_call", "tool_result")
 MODELS = {"anthropic": "claude-test", "openai": "gpt-5", "gemini": "gemini-3-pro"}
@@ -130,7 +131,7 @@ def test_the_turn_has_everything_in_it(player: Player) -> None:
         assert [agent.id for agent in log.agents()] == [PARENT, OTHER, CHILD]
         assert {text for ((_, text),) in carried_mail(log).values()} == {"to-child", "to-parent"}
         assert [text for _, text in unread_mail(log).values()] == ["to-another"]
-        assert (open_turns(log), log.store.leases()) == ({}, [])
+        assert (open_turns(log), stored(log).leases()) == ({}, [])
         assert any((event.data or {}).get("blocks") for event in events(log)), "thinking is kept"
 
 
@@ -191,7 +192,7 @@ async def again(log: Log, opened: dict[str, int]) -> None:
 
     A fork that was never begun is what somebody has asked for already.
     """
-    before, waiting = heads(log), [record.id for record in log.store.unstarted()]
+    before, waiting = heads(log), [record.id for record in stored(log).unstarted()]
     async with Supervisor(log, lambda _: GoingOn()) as supervisor:
         supervisor._look_once()
         assert (supervisor.working, heads(log)) == (waiting, before)
@@ -228,7 +229,7 @@ def sound(log: Log) -> None:
 
 def unread_mail(log: Log) -> dict[int, tuple[str, str]]:
     """The mail that waits: its id -> for whom, and what it says."""
-    return {mail.id: (mail.recipient, mail.content) for agent in log.agents() for mail in log.store.unread(agent.id)}
+    return {mail.id: (mail.recipient, mail.content) for agent in log.agents() for mail in stored(log).unread(agent.id)}
 
 
 def carried_mail(log: Log) -> dict[int, list[tuple[str, str]]]:
@@ -246,7 +247,7 @@ def nothing_lost(log: Log, told: Told) -> None:
     there = {event.id: [event.id, event.kind, event.content] for event in events(log)}
     acknowledged = told.of("event")
     assert [there.get(event[0]) for event in acknowledged] == acknowledged
-    requests = sum(len(log.store.newest_sent(agent.id, 100)) for agent in log.agents())
+    requests = sum(len(stored(log).newest_sent(agent.id, 100)) for agent in log.agents())
     assert requests >= len(told.of("asked"))
     calls = Counter(content for _, kind, content in there.values() if kind == "tool_call")
     ran = Counter(json.dumps(args, separators=(",", ":")) for _, args in told.of("ran"))
@@ -258,7 +259,7 @@ def nothing_lost(log: Log, told: Told) -> None:
 def events(log: Log) -> list[Event]:
     """All events of the database."""
     found: list[Event] = []
-    while (event := log.store.event(len(found) + 1)) is not None:
+    while (event := stored(log).event(len(found) + 1)) is not None:
         found.append(event)
     return found
 

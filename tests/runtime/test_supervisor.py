@@ -18,6 +18,7 @@ from foldmark.log.doctor import examine
 from foldmark.runtime.supervisor import ContextChangedError, TurnInterruptedError, Unheard
 from foldmark.runtime.telling import WAKES
 from patience import LIMIT
+from stored import stored
 
 
 class Played:
@@ -65,7 +66,7 @@ def log(tmp_path: Path) -> Iterator[Log]:
     with foldmark.open(tmp_path / "log.db", settings={"model": "openai/gpt-5"}) as log:
         yield log
         assert list(examine(log)) == []
-        assert log.store.leases() == []
+        assert stored(log).leases() == []
         assert [agent.open_turn for agent in log.agents()] == [None] * len(log.agents())
 
 
@@ -144,10 +145,11 @@ def test_a_command_of_another_process_is_told_as_what_it_did(log: Log, line: str
         async with foldmark.supervise(log, lambda _: model) as agents:
             said = asyncio.create_task(agents.say(agent, "Hello"))
             await model.asked.wait()
-            log.store.ask_interrupt(agent.id)  # what `foldmark do` does before it records its operation
+            with log.store.write() as transaction:
+                transaction.ask_interrupt(agent.id)  # what `foldmark do` does before it records its operation
             agents._look_once()
             await asyncio.wait(list(agents._tasks.values()))
-            with foldmark.open(log.store.path, settings={}) as other:
+            with foldmark.open(log.store.address, settings={}) as other:
                 other.agent("default").do(line)
             did = {"/rewind": "Rewound to 'BEFORE'", "/clear": "Context cleared"}.get(line, "The context was changed")
             with pytest.raises(ContextChangedError, match=f"^{did} in another process; .* stays in the log$"):
@@ -220,9 +222,9 @@ def test_a_fork_that_cannot_be_run_is_tried_once(log: Log) -> None:
                 await agents.settled()
 
     asyncio.run(program())
-    (mail,) = log.store.unread(agent.id)
+    (mail,) = stored(log).unread(agent.id)
     assert mail.content.startswith("My turn ended with an error: ")
-    assert [record.id for record in log.store.unstarted()] == [agent.children[0].id]
+    assert [record.id for record in stored(log).unstarted()] == [agent.children[0].id]
 
 
 def test_who_cancels_the_waiting_itself_gets_a_cancellation(log: Log) -> None:
@@ -266,7 +268,7 @@ def test_agents_that_thank_each_other_are_not_woken_for_ever(log: Log) -> None:
     asyncio.run(program())
     assert 3 * WAKES < model.requests < 10 * WAKES
     assert len(heard.agents) == 1
-    assert sum(log.store.unread_count(agent.id) for agent in log.agents()) == 1
+    assert sum(stored(log).unread_count(agent.id) for agent in log.agents()) == 1
 
 
 def test_a_conversation_that_is_deleted_ends_its_agents(log: Log, caplog: pytest.LogCaptureFixture) -> None:

@@ -14,6 +14,7 @@ from session_records import jsonl
 import foldmark
 from foldmark.core.events import ROLES
 from foldmark.sessions.conversion.importing import ImportReport, import_session
+from stored import stored
 
 
 @dataclass
@@ -68,7 +69,7 @@ def load(log: foldmark.Log) -> Callable[[Path], Imported]:
     def load(path: Path, name: str | None = None) -> Imported:
         report = import_session(log, path, name)
         agent = log.agent(report.agent_id)
-        found = (log.store.event(id) for id in range(1, agent.context().at + 1))
+        found = (stored(log).event(id) for id in range(1, agent.context().at + 1))
         return Imported(report, agent, [event for event in found if event and event.agent_id == agent.id])
 
     return load

@@ -28,6 +28,7 @@ from foldmark.sessions.hook import answering
 from foldmark.sessions.hook import state as hook_state
 from foldmark.sessions.hook.settings import DEFAULTS, MOST_BYTES, reminder_settings
 from foldmark.settings.loading import load
+from stored import stored
 
 LOW, HIGH, URGENT = (
     "Context at 62%. Consider /trim if responses feel degraded.",
@@ -347,7 +348,7 @@ def test_the_end_is_recorded(place: HookPlace) -> None:
     place.write(user("hello"), answer(124_000))
     assert place.answered("SessionEnd", reason="other") is None
     with place.log() as log:
-        found = log.store.coding_session("claude", ID)
+        found = stored(log).coding_session("claude", ID)
     assert found is not None
     assert (found.end_reason, found.context_at_end, found.file) == ("completed", 62, str(place.session))
     assert found.ended_at
@@ -429,7 +430,7 @@ def test_the_end_in_the_database_of_this_user(place: HookPlace) -> None:
     place.write(answer(124_000))
     assert place.ran(place.event("SessionEnd")).returncode == 0
     with foldmark.open(place.folder / "data" / "foldmark" / "foldmark.db", create=False) as log:
-        assert [each.end_reason for each in log.store.coding_sessions()] == ["completed"]
+        assert [each.end_reason for each in stored(log).coding_sessions()] == ["completed"]
     done = place.ran(place.event("SessionEnd"), FOLDMARK_DB=str(place.folder / "other.db"))
     assert done.returncode == 0
     assert (place.folder / "other.db").exists()

@@ -18,6 +18,7 @@ import foldmark
 from foldmark.sessions import session_file
 from foldmark.sessions.conversion.importing import import_session
 from foldmark.sessions.session_file import Broken, Record, SessionFile, SessionFileError
+from stored import stored
 
 HELLO, BYE = jsonl(user("hello")), jsonl(assistant("bye"))
 
@@ -435,7 +436,7 @@ def test_mutated_sessions_are_imported_or_refused(content, tmp_path_factory):
         agent = log.agent(report.agent_id)
         assert agent.open_turn is None
         assert report.lines >= sum(report.records.values()) + len(report.broken)
-        events = [log.store.event(id) for id in range(1, agent.context().at + 1)]
+        events = [stored(log).event(id) for id in range(1, agent.context().at + 1)]
         assert sum(report.messages.values()) == sum(event.role is not None for event in events)
         assert report.kept == sum(event.kind == "record" for event in events)
         for kind, number in report.messages.items():
@@ -487,7 +488,7 @@ def test_however_records_hang_together_each_is_imported_once(records, tmp_path_f
             return
         report = import_session(log, path)
         agent = log.agent(report.agent_id)
-        events = [log.store.event(id) for id in range(1, agent.context().at + 1)]
+        events = [stored(log).event(id) for id in range(1, agent.context().at + 1)]
         plain = plain_blocks(path.read_bytes())
         kept = [event.data["record"] for event in events if event.kind == "record"]
         assert all(record in records for record in kept)

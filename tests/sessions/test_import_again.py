@@ -20,6 +20,7 @@ from foldmark.sessions import session_file
 from foldmark.sessions.conversion import importing
 from foldmark.sessions.conversion.importing import ImportReport, import_session
 from steps import steps
+from stored import stored
 
 real_files = pytest.mark.skipif(not REAL_FILES, reason="the real sessions are not here")
 
@@ -436,7 +437,7 @@ def test_usage_is_not_counted_twice_across_imports(rollout, place):
     rollout(codex("turn_context", model="gpt"), message("user", "a"), message("assistant", "b"), used)
     rollout({**used, "timestamp": "2025-10-01T11:00:00.000Z"}, message("user", "c"))
     agent = place.log.agent(place.reports[-1].name)
-    assert len(place.log.store.of_kind("usage", agent.standing().lineage)) == 1
+    assert len(stored(place.log).of_kind("usage", agent.standing().lineage)) == 1
 
 
 # -- any place to stop -----------------------------------------------------------------------------------------

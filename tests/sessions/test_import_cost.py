@@ -13,6 +13,7 @@ from session_records import assistant, call, jsonl, result, user
 import foldmark
 from foldmark.log.doctor import examine
 from foldmark.sessions.conversion.importing import import_session
+from stored import stored
 
 LINES_A_TURN = 9
 
@@ -72,13 +73,13 @@ def test_what_is_imported_is_as_if_it_was_appended_one_by_one(tmp_path: Path, tu
     path.write_bytes(session(turns))
     columns = "id, turn, kind, tokens, created_at, interrupted, call_id, answers, apart, nth, sum, content, data"
     tables = (f"SELECT {columns} FROM events", "SELECT * FROM parts", "SELECT event, weight, sum FROM weights")
-    stored = []
+    rows = []
     with foldmark.open(":memory:") as log:
         agent = log.agent(import_session(log, path).name)
-        events = [event for number in range(1, agent.standing().newest) if (event := log.store.event(number))]
+        events = [event for number in range(1, agent.standing().newest) if (event := stored(log).event(number))]
         assert list(examine(log)) == []
         assert len(log.search("quartz", limit=1000)) == len(log.search("Http", limit=1000)) > 0
-        stored.append([log.store._db.execute(f"{sql} ORDER BY 1").fetchall() for sql in tables])  # type: ignore[attr-defined]
+        rows.append([log.store._db.execute(f"{sql} ORDER BY 1").fetchall() for sql in tables])  # type: ignore[attr-defined]
     with foldmark.open(":memory:") as log:
         agent = log.agent("default")
         for event in events:
@@ -96,8 +97,8 @@ def test_what_is_imported_is_as_if_it_was_appended_one_by_one(tmp_path: Path, tu
                     agent.append(event.kind, event.content, data=event.data, dialect=event.dialect, **times)
                 case _:
                     agent.record(event.kind, event.content, data=event.data, **times)
-        stored.append([log.store._db.execute(f"{sql} ORDER BY 1").fetchall() for sql in tables])  # type: ignore[attr-defined]
-    imported, single = stored
+        rows.append([log.store._db.execute(f"{sql} ORDER BY 1").fetchall() for sql in tables])  # type: ignore[attr-defined]
+    imported, single = rows
     assert imported[0][:-1] == single[0]  # behind them is what the import noted of itself
     assert imported[1:] == single[1:]
 

@@ -11,19 +11,20 @@ import foldmark
 from foldmark.core.lineage import CodingSession
 from foldmark.sessions import lineage
 from foldmark.sessions.places import SessionPath
+from stored import stored
 
 OLD, NEW, NEWEST = (SessionPath(Path(f"/s/{name}.jsonl"), "claude", name) for name in ("old", "new", "newest"))
 
 
 def test_of_an_unknown_session_its_path_is_known(log: foldmark.Log) -> None:
     assert lineage.known(log, OLD) == CodingSession("claude", "old", "/s/old.jsonl")
-    assert log.store.coding_sessions() == []
+    assert stored(log).coding_sessions() == []
 
 
 def test_a_rollover(log: foldmark.Log) -> None:
     ended = lineage.ended(log, OLD, "rollover", 76, "### Current Task")
     begun = lineage.continued(log, ended, NEW, worker=42, issue="#7")
-    first, second = log.store.coding_sessions()
+    first, second = stored(log).coding_sessions()
     assert (first, second) == (ended, begun)
     assert (first.session_number, first.parent, first.started_at) == (1, None, None)
     assert (first.end_reason, first.context_at_end, first.summary) == ("rollover", 76, "### Current Task")
@@ -48,14 +49,14 @@ def test_a_new_end_counts(log: foldmark.Log) -> None:
     assert (again.end_reason, again.context_at_end, again.summary) == ("rollover", 80, "summary")
     later = lineage.ended(log, OLD, "trim", None)
     assert (later.end_reason, later.context_at_end, later.summary) == ("trim", None, "summary")
-    assert log.store.coding_sessions() == [later]
+    assert stored(log).coding_sessions() == [later]
 
 
 @pytest.mark.parametrize("reason", ["trim", "rollover"])
 def test_the_end_of_the_process_says_nothing_against_a_trim_or_rollover(reason, log: foldmark.Log) -> None:
     before = lineage.ended(log, OLD, reason, 61)
     assert lineage.ended(log, OLD, "completed", 62) == before
-    assert log.store.coding_sessions() == [before]
+    assert stored(log).coding_sessions() == [before]
 
 
 def test_completed_and_completed_again(log: foldmark.Log) -> None:
@@ -67,7 +68,7 @@ def test_claude_and_codex_may_use_the_same_id(log: foldmark.Log) -> None:
     codex = SessionPath(Path("/c/rollout-old.jsonl"), "codex", "old")
     lineage.ended(log, OLD, "trim", 61)
     lineage.ended(log, codex, "completed", None)
-    assert [each.kind for each in log.store.coding_sessions()] == ["claude", "codex"]
+    assert [each.kind for each in stored(log).coding_sessions()] == ["claude", "codex"]
     assert lineage.known(log, OLD).end_reason == "trim"
 
 

@@ -68,7 +68,8 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
     database = home.folder / "data" / "log.db"
     with foldmark.open(str(database)) as log:
         log.agent("talk").append("user", "Another schema")
-        log.store.save_coding_session(CodingSession("claude", "aa11", "/p/aa11.jsonl", end_reason="completed"))
+        with log.store.write() as transaction:
+            transaction.save_coding_session(CodingSession("claude", "aa11", "/p/aa11.jsonl", end_reason="completed"))
     for name, value in {**home.environment, "FOLDMARK_DB": str(database)}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(folder)

@@ -21,6 +21,7 @@ from test_handover import GOOD
 import foldmark
 from foldmark.core.lineage import CodingSession
 from foldmark.sessions.places import project_folder
+from stored import stored
 
 ID = "0a1b2c3d-0000-4000-8000-000000000001"
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -74,7 +75,7 @@ class Place:
     def known(self) -> list[CodingSession]:
         with foldmark.open(self.db, settings={}) as log:
             assert list(log.store.damage()) == []
-            return log.store.coding_sessions()
+            return stored(log).coding_sessions()
 
 
 @pytest.fixture

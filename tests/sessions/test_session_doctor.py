@@ -30,6 +30,7 @@ from foldmark.sessions.doctor.repair_plan import RepairError
 from foldmark.sessions.doctor.repairing import Repaired, repair
 from foldmark.sessions.places import project_folder, session_path
 from foldmark.sessions.session_file import SessionFileError
+from stored import stored
 
 MOMENT = datetime(2026, 11, 22, 12, tzinfo=UTC)
 ID = "0a1b2c3d-0000-4000-8000-000000000001"
@@ -89,7 +90,7 @@ def texts(path: Path) -> Counter[str]:
     """Everything that an import has of a session, in the context or not."""
     with foldmark.open(":memory:") as log:
         agent = log.agent(import_session(log, path, "it").agent_id)
-        found = (log.store.event(id) for id in range(1, agent.context().at + 1))
+        found = (stored(log).event(id) for id in range(1, agent.context().at + 1))
         return Counter(event.content for event in found if event and event.kind in ("user", "assistant", "tool_result"))
 
 

@@ -40,6 +40,11 @@ def known(id: str, parent: str | None = None, **fields: Any) -> CodingSession:
     return CodingSession("claude", id, f"/p/{id}.jsonl", parent=parent, **fields)
 
 
+def save(log: foldmark.Log, session: CodingSession) -> None:
+    with log.store.write() as transaction:
+        transaction.save_coding_session(session)
+
+
 def archived(id: str, parent: str | None = None, why: str | None = None, last: str | None = None) -> Archived:
     return Archived("claude", id, f"/a/{id}.jsonl", "/p", None, parent, why, None, last)
 
@@ -71,7 +76,7 @@ def test_a_lineage(home: Home, listed: Callable[..., str]) -> None:
             known("two", "one", session_number=2, end_reason="completed"),
             known("three", "one", session_number=2, started_at="2025-10-04T09:00:00.000000Z"),
         ):
-            log.store.save_coding_session(session)
+            save(log, session)
     assert listed().splitlines() == [
         "1.  one  /p  2025-10-01 10:00 to 2025-10-02 09:00  ended by rollover at 78%  issue ABC-1  worker 42  “Begin”",
         "   ├─ 2.  three  2025-10-04 09:00 to ?  not archived",
@@ -153,7 +158,7 @@ def test_no_session_ends_before_it_begins(home: Home, listed: Callable[..., str]
     home.session("two", user("Begin", "u1"))
     home.sync()
     with foldmark.open(str(home.folder / "log.db")) as log:
-        log.store.save_coding_session(known("two", "one", started_at="2026-01-02T09:00:00.000000Z"))
+        save(log, known("two", "one", started_at="2026-01-02T09:00:00.000000Z"))
     assert "two  -home-me-app  2026-01-02 09:00 to ?  " in listed()
 
 

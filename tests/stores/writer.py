@@ -1,8 +1,8 @@
 """A process that appends, for tests that kill it or run several: writer.py DATABASE CONVERSATION MODE COUNT.
 
 It says "ready" once the conversation is open, waits for a line on its standard input, and prints "ID CONTENT" of every
-append after the append has returned. Modes: `each` appends one by one, `batch` fifty in a transaction (one line for
-it), `mixed` also sets marks and clears. A Foldmark error ends it with "error CLASS MESSAGE".
+append after the append has returned. Modes: `each` appends one by one, `mixed` also sets marks, clears and forks. A
+Foldmark error ends it with "error CLASS MESSAGE".
 """
 
 import sys
@@ -17,13 +17,7 @@ def main(path: str, name: str, mode: str, count: int) -> None:
         run = sys.stdin.readline().strip()
         for n in range(count):
             text = f"{name}/{run}/{n}"
-            if mode == "batch":
-                with agent.batch():
-                    for part in range(50):
-                        event_id = agent.append("user", f"{text}/{part}")
-                text = f"{text}/49"
-            else:
-                event_id = agent.append("user", text)
+            event_id = agent.append("user", text)
             print(event_id, text, flush=True)
             if mode == "mixed" and n % 3 == 0:
                 agent.do("/mark M")

@@ -9,14 +9,12 @@ from msgspec import Struct
 class Memo(Struct, frozen=True):
     """A memo; `tags` are in lower case, sorted, each once.
 
-    `event` is the newest event that the database held when it was saved, `agent` who saved it (None: nobody's),
-    `created_at` UTC as `Event.created_at`.
+    `agent` is who saved it (None: nobody's), `created_at` UTC as `Event.created_at`.
     """
 
     id: int
     content: str
     tags: tuple[str, ...]
-    event: int
     agent: str | None
     actor: str
     created_at: str
@@ -41,9 +39,10 @@ class MemosView(Protocol):
 
     def memos_with(self, asked: Sequence[tuple[Sequence[str], int]], limit: int) -> list[list[Memo]]:
         """For each of these words and events, the best first, memos with any of the words in content or tags that were
-        saved before the event; at most `limit` each.
+        saved before the event was appended, whosever they are; at most `limit` each. `END` stands for all memos.
 
-        The order follows from the memos and the words alone.
+        The order follows from the memos and the words alone. What was before what, the store knows from the order of
+        commits; ids of two conversations say nothing of it.
         """
 
     def memo_tags(self, limit: int) -> list[tuple[str, int]]:

@@ -129,7 +129,7 @@ class Hit(Struct, frozen=True):
     highlights: tuple[tuple[int, int], ...] = ()
 
 
-class Messages(Index, Protocol):
+class LogIndex(Index, Protocol):
     """The messages of a log, to be searched."""
 
     def hits(self, event_ids: Sequence[int]) -> list[Hit]:
@@ -317,7 +317,7 @@ class Snapshot(InboxView, LeasesView, MemosView, SentView, LineageView, Protocol
     def erased_by(self, event_id: int) -> Event | None:
         """The redact operation that erased this event's content; None if nothing did."""
 
-    def index(self, scope: Scope) -> Messages:
+    def index(self, scope: Scope) -> LogIndex:
         """The messages of all agents as far as they lie in `scope`, to be searched; never what was erased."""
 
     def surroundings(self, event_ids: Sequence[int], turns: int) -> list[Surroundings]:

@@ -2,8 +2,8 @@
 [SPEC 2, 6].
 
 A lease that is not renewed runs out; a process that is gone from this machine holds none at all. Whoever takes the
-lease over closes the turn that was left open. Times are of the database's clock, which the processes of all machines
-have in common. A runtime that was stopped for too long finds its lease gone when it records next, and ends its turn
+lease over closes the turn that was left open. Times are the database's (`Snapshot.now`), whatever the clocks of those
+who run agents say. A runtime that was stopped for too long finds its lease gone when it records next, and ends its turn
 without a word.
 """
 

@@ -171,7 +171,7 @@ def test_listing_costs_a_page_however_many_there_are(db: str, log: foldmark.Log,
 
     many: list[list[int]] = []
     for total in (resources.PAGE, 6 * resources.PAGE):
-        with log.store.writing():  # one flush to the disk for all of them
+        with log.store.write():  # one flush to the disk for all of them
             for number in range(total):
                 log.agent(f"c{number}")
         log.agent("c0").append("user", "x")

@@ -16,6 +16,7 @@ from guest import ERAS, outside, visit
 
 import foldmark
 from patience import LIMIT
+from stored import stored
 
 INITIALIZE = {
     "protocolVersion": "2025-06-18",
@@ -243,7 +244,7 @@ def test_a_person_works_on_it_meanwhile(agent: foldmark.Agent, cli: Cli) -> None
                         tasks.start_soon(lambda e=each, n=number: e.call("save_memo", content=f"memo {n}", tags=[]))
 
     visit(visiting)
-    assert len(agent.log.store.memos(100)) == 8
+    assert len(stored(agent.log).memos(100)) == 8
 
 
 @pytest.mark.parametrize(

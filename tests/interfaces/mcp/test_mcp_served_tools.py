@@ -19,6 +19,7 @@ from foldmark.interfaces.mcp.tools import TOOLS
 from foldmark.request.planning import planning
 from foldmark.runtime.lease import take
 from foldmark.tools import TOOLS as MODELS
+from stored import stored
 
 WORKING = {"read_file", "list_files", "grep", "bash"}
 OWN = {"search", "read", "context_meter"}
@@ -100,7 +101,7 @@ def test_a_visit(db: str, log: foldmark.Log, era: str) -> None:
     visit(visiting)
     agent.context()
     assert agent.context().scratchpad == "a list"
-    mark = next(each for each in log.store.operations(agent.id) if each.kind == "mark")
+    mark = next(each for each in stored(log).operations(agent.id) if each.kind == "mark")
     assert mark.actor == "model"
 
 
@@ -257,9 +258,10 @@ def test_the_person_agrees_through_the_client(db: str, log: foldmark.Log, era: s
     visit(visiting)
     agent.context()
     assert [each.content for each in agent.context().messages if "banana" in each.content] == []
-    assert planning(agent.standing()) is None
+    with agent.reading() as (moment, at):
+        assert planning(moment, at) is None
     assert agent.open_turn is None
-    said = [each for each in log.store.messages((Segment(agent.id, 1, END),)) if each.actor == "human"]
+    said = [each for each in stored(log).messages((Segment(agent.id, 1, END),)) if each.actor == "human"]
     assert said[-1].content == "Yes."
 
 

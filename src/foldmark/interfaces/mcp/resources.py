@@ -158,9 +158,9 @@ def _rows(conversations: Conversations, page: int) -> tuple[list[dict[str, Any]]
     no database yet. What is read of the others is their names."""
     if not conversations.exist:
         return [], 0
-    with conversations.log() as log:
+    with conversations.log() as log, log.store.read() as moment:
         records = _newest_first(log)
-        standings = [log.agent(each.id).standing() for each in records[(page - 1) * PAGE : page * PAGE]]
+        standings = [log.agent(each.id).standing_in(moment) for each in records[(page - 1) * PAGE : page * PAGE]]
     rows = [
         {
             "name": at.record.name,

@@ -17,7 +17,7 @@ from foldmark.core.ports import (
     Clock,
     Head,
     Hit,
-    Messages,
+    LogIndex,
     Outline,
     Overview,
     Size,
@@ -139,7 +139,7 @@ class SqliteSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
         return next(iter(self.events([event_id])), None)
 
     def events(self, event_ids: Sequence[int]) -> list[Event]:
-        found = self._events(self._sql["events"], (listed(event_ids),)) if event_ids else []
+        found = self._events(self._sql["events"], (listed(set(event_ids)),)) if event_ids else []
         return sorted(found, key=lambda event: event.id)
 
     def operations(self, agent_id: str, *, after: int = 0, until: int = END) -> list[Event]:
@@ -168,7 +168,8 @@ class SqliteSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
             some, ids = list[Segment](), 0
             while left and ids < page:
                 some.append(left.pop())
-                ids += some[-1].last - some[-1].first + 1
+                _, first, last = some[-1]
+                ids += last - first + 1
             found = sorted(read(self._keyed(tuple(some)), page), key=itemgetter(0), reverse=newest_first)
             yield from (item for _, item in found)
             agent, first, last = some[-1]
@@ -221,7 +222,7 @@ class SqliteSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
 
     def turns(self, turn_ids: Sequence[int]) -> dict[int, list[Message]]:
         found: dict[int, list[Message]] = {turn: [] for turn in turn_ids}
-        for row in sorted(self._run("turns", listed(turn_ids))):
+        for row in sorted(self._run("turns", listed(found))):
             found[row[2]].append(self._message(row))
         return found
 
@@ -259,7 +260,7 @@ class SqliteSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
 
     # Searching
 
-    def index(self, scope: Scope) -> Messages:
+    def index(self, scope: Scope) -> LogIndex:
         from foldmark.stores.sqlite.search import SqliteIndex  # 3 ms, for whoever searches
 
         keys = None if scope.agents is None else [self._key(agent) for agent in scope.agents]

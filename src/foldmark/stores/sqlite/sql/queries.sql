@@ -879,7 +879,7 @@ INSERT INTO memo_words (rowid, content, tags) VALUES (?, ?, ?)
 
 -- name: memos
 -- Some memos, JSON [id, ...], with their tags, a JSON array.
-SELECT m.id, m.content, (SELECT json_group_array(tag) FROM memo_tags WHERE memo = m.id), m.event, a.id, m.actor, m.created_at
+SELECT m.id, m.content, (SELECT json_group_array(tag) FROM memo_tags WHERE memo = m.id), a.id, m.actor, m.created_at
 FROM json_each(?) i CROSS JOIN memos m ON m.id = i.value LEFT JOIN agents a ON a.key = m.agent
 
 -- name: newest_memos
@@ -887,7 +887,7 @@ FROM json_each(?) i CROSS JOIN memos m ON m.id = i.value LEFT JOIN agents a ON a
 SELECT id FROM memos ORDER BY id DESC LIMIT ?
 
 -- name: memo_before
--- For each of some events, JSON [id, ...], the newest memo that was saved before it.
+-- For each of some events, JSON [id, ...], the newest memo that was saved before it. In one file all ids follow the commits.
 SELECT e.key, (SELECT id FROM memos WHERE event < e.value ORDER BY id DESC LIMIT 1) FROM json_each(?) e
 
 -- name: memos_tagged

@@ -1,0 +1,200 @@
+"""Random histories of a tree of agents, and what brute force over their events says of them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+
+from foldmark.core.codec import count_tokens, decode_data, encode_data, without_content
+from foldmark.core.events import MESSAGE_KINDS, OPERATION_KINDS, Draft, Event
+from foldmark.core.ports import Size, Store
+from foldmark.core.segments import END, Segment, Segments, contains, normal
+from foldmark.core.turns import Message, place
+from foldmark.core.weight import weigh
+from foldmark.testing.suite import add_fork, add_root, append, draft
+
+KINDS = (
+    *("user", "user", "assistant", "tool_call", "tool_call", "tool_result", "summary", "system"),
+    *("state", "scratchpad", "mark", "clear", "turn_ended", "usage", "erase"),
+)
+Step = tuple[int, str, int]
+"""Which agent does what, and a number that chooses among what there is."""
+
+STEPS = st.tuples(st.integers(0, 2), st.sampled_from(KINDS), st.integers(0, 5))
+KEPT = ("turn_ended", "agent_killed", "scratchpad", "config")
+"""Kinds that erasing a turn leaves as they are."""
+
+
+class History:
+    """What was done to a root, a fork of it and an agent of another tree; `events` is the log, `gone` who was erased by
+    which event."""
+
+    def __init__(self, store: Store) -> None:
+        with store.write() as writing:
+            root = add_root(writing)
+            self.agents = (root, add_fork(writing, root), add_root(writing))
+            heads = [writing.head(agent).record.head for agent in self.agents]
+            self.events: list[Event] = writing.events(heads)
+        self.apart: set[int] = set()
+        self.gone: dict[int, int] = {}
+        self._open: dict[str, int | None] = {}
+        self._unanswered: dict[str, list[int]] = {agent: [] for agent in self.agents}
+
+    @property
+    def tree(self) -> tuple[str, str]:
+        """The root and its fork: only the ids of these two can be compared."""
+        return self.agents[:2]
+
+    def play(self, store: Store, steps: Sequence[Step]) -> None:
+        """Do what the steps say, each in a transaction of its own."""
+        for number, (who, kind, pick) in enumerate(steps):
+            agent = self.agents[who]
+            if kind == "erase":
+                self._erase(store, agent, pick)
+            else:
+                self._append(store, agent, kind, pick, number)
+
+    def _append(self, store: Store, agent: str, kind: str, pick: int, number: int) -> None:
+        data: dict[str, Any] | None = {"call_id": f"c{pick % 2}", "name": "probe"} if kind == "tool_call" else None
+        answers = None
+        if kind == "tool_result":
+            data = {"call_id": f"c{pick % 2}"}
+            if self._unanswered[agent]:
+                answers = self._unanswered[agent].pop(pick % len(self._unanswered[agent]))
+        if kind in ("state", "summary", "turn_ended") and pick % 2:
+            data = {"state": f"Goal: {number}"} if kind != "turn_ended" else {"closes": number}
+        apart = answers is not None and pick > 2
+        given = draft(kind, "é" * pick + str(number), data=data, answers=answers, apart=apart)
+        (id,) = append(store, agent, given)
+        if kind == "tool_call":
+            self._unanswered[agent].append(id)
+        if apart:
+            self.apart.add(id)
+        self.events.append(self._recorded(agent, id, given))
+
+    def _recorded(self, agent: str, id: int, given: Draft) -> Event:
+        turn, self._open[agent] = place(given.kind, id, self._open.get(agent))
+        return Event(
+            *(id, agent, turn, given.kind, given.content, given.data, given.dialect, given.actor),
+            count_tokens(given.content, encode_data(given.kind, given.data)),
+            *(given.created_at, given.interrupted, given.answers),
+        )
+
+    def _erase(self, store: Store, agent: str, pick: int) -> None:
+        """Erase a turn, all that is there of it; the agent itself or another one of its tree asks. An open one is
+        ended before, as the library does."""
+        turns = sorted({event.turn_id for event in self.events if event.agent_id == agent and event.turn_id})
+        if not turns:
+            return
+        turn = turns[pick % len(turns)]
+        by = self.tree[pick % 2] if agent in self.tree else agent
+        if self._open.get(agent) == turn:
+            self._append(store, agent, "turn_ended", 0, 0)
+        given = draft("redact", "", data={"turn": turn})
+        with store.write() as writing:
+            last = writing.head(agent).record.head
+            (redact,) = writing.append(by, None, [given])
+            writing.erase(agent, turn, last, redact)
+        self.events.append(self._recorded(by, redact, given))
+        for at, event in enumerate(self.events):
+            mine = event.agent_id == agent and event.turn_id == turn and event.id <= last
+            if mine and event.kind not in KEPT and event.id not in self.gone:
+                self.gone[event.id] = redact
+                text = without_content(event.kind, encode_data(event.kind, event.data), handed_down=True)
+                self.events[at] = tombstone(event, text)
+                if event.id in self._unanswered[agent]:
+                    self._unanswered[agent].remove(event.id)
+
+    # What brute force says
+
+    def of(self, agent: str) -> list[Event]:
+        """The events of an agent, in order."""
+        return sorted((event for event in self.events if event.agent_id == agent), key=lambda event: event.id)
+
+    def open_turn(self, agent: str) -> int | None:
+        """The turn that has not ended."""
+        return self._open.get(agent)
+
+    @property
+    def messages(self) -> list[Event]:
+        """The messages of all agents, those erased left out, by id."""
+        found = (event for event in self.events if event.kind in MESSAGE_KINDS and event.id not in self.gone)
+        return sorted(found, key=lambda event: event.id)
+
+    def messages_of(self, agent: str) -> list[Message]:
+        """The messages of an agent, those erased left out."""
+        return [bare(event) for event in self.messages if event.agent_id == agent]
+
+    def inside(self, segments: Segments) -> list[Event]:
+        """The messages inside segments, in their order."""
+        return [e for s in segments for e in self.messages if e.agent_id == s.agent and s.first <= e.id <= s.last]
+
+    def operations(self, agent: str) -> list[Event]:
+        """What the replay of an agent reads."""
+        return [
+            event
+            for event in self.of(agent)
+            if event.kind in OPERATION_KINDS or (event.kind == "turn_ended" and event.data is not None)
+        ]
+
+    def of_kind(self, kind: str, segments: Segments) -> list[Event]:
+        """The events of a kind inside segments, none that was erased, by id."""
+        return [
+            event
+            for event in sorted(self.events, key=lambda event: event.id)
+            if event.kind == kind and event.id not in self.gone and contains(segments, event.agent_id, event.id)
+        ]
+
+    def tombstones(self, segments: Segments) -> list[Event]:
+        """What is left of the messages inside segments that were erased, by id."""
+        erased = [event for event in self.events if event.id in self.gone and event.kind in MESSAGE_KINDS]
+        return sorted(
+            (event for event in erased if contains(segments, event.agent_id, event.id)), key=lambda event: event.id
+        )
+
+    def waiting(self, agent: str) -> list[Message]:
+        """The calls of the open turn that have no result yet."""
+        answered = {event.answers for event in self.events}
+        turn = self.open_turn(agent)
+        calls = (m for m in self.messages_of(agent) if m.kind == "tool_call" and turn is not None and m.turn_id == turn)
+        return [call for call in calls if call.id not in answered]
+
+
+def tombstone(event: Event, data: str | None) -> Event:
+    """What remains of an event whose content was erased; `data` is what its replay needs."""
+    return Event(
+        *(event.id, event.agent_id, event.turn_id, event.kind, "", decode_data(event.kind, data), event.dialect),
+        *(event.actor, 0, event.created_at, event.interrupted, event.answers),
+    )
+
+
+def bare(event: Event) -> Message:
+    """An event without its text."""
+    return Message(event.id, event.agent_id, event.turn_id, event.kind, event.answers)
+
+
+def size_of(events: Sequence[Event]) -> Size:
+    """How much these messages are."""
+    return Size(len(events), sum(event.tokens for event in events))
+
+
+def weights_of(events: Sequence[Event]) -> list[tuple[int, int]]:
+    """The ids and weights of messages."""
+    return [(event.id, weigh(event)) for event in events]
+
+
+def ids_of(history: History) -> st.SearchStrategy[int]:
+    """Ids of events, and ids that no event has."""
+    return st.sampled_from([0, 10**12, *(event.id for event in history.events)])
+
+
+def places_in(history: History) -> st.SearchStrategy[int]:
+    """Ids of events and those beside them, which other histories may have."""
+    return st.sampled_from([0, *(event.id + beside for event in history.events for beside in (-1, 0, 1))])
+
+
+def segments_of(history: History) -> st.SearchStrategy[Segments]:
+    """Segments of the agents of the tree."""
+    places = places_in(history)
+    each = st.builds(Segment, st.sampled_from(history.tree), places, places | st.just(END))
+    return st.lists(each, max_size=5).map(normal)

@@ -1,0 +1,224 @@
+"""The blocks of `Store.read` and `Store.write`: one moment, one transaction, and what may be done in which."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Event, Thread
+
+import pytest
+
+from foldmark.core.errors import ConflictError, StoreError
+from foldmark.core.ports import AgentRecord, Size, Store, Transaction
+from foldmark.core.replay import birth
+from foldmark.core.segments import END, Segment
+from foldmark.testing.harness import Harness
+from foldmark.testing.parts.transactions import contents, told
+from foldmark.testing.suite import NOW, Suite, add_root, append, draft, root
+
+Part = Callable[[Transaction, str], object]
+
+
+def _append(writing: Transaction, agent: str) -> None:
+    writing.append(agent, None, [draft(content="half")])
+    raise ZeroDivisionError
+
+
+def _rename(writing: Transaction, agent: str) -> None:
+    writing.rename(agent, "half")
+    raise ZeroDivisionError
+
+
+WRITTEN: dict[str, Part] = {"an append": _append, "a name": _rename}
+"""Parts of a transaction that fail after they have written something."""
+
+HALF: dict[str, Part] = {
+    "a batch": lambda writing, agent: writing.append(agent, None, [draft(content="half"), draft(data={"x": object()})]),
+    "a memo": lambda writing, agent: writing.save_memo("half", ["\ud800"], None, "human", NOW),
+    "a birth": lambda writing, agent: writing.create_agent(
+        AgentRecord("half", "half", None, 0, NOW), birth("nobody"), Size(0, 0)
+    ),
+}
+"""Calls that fail in the middle, or before a store has written anything of them."""
+
+
+class Blocks(Suite):
+    """One consistent moment, one serialized transaction."""
+
+    def test_a_block_inside_another_is_a_part_of_it(self, store: Store) -> None:
+        agent = root(store)
+        with store.read() as moment:
+            with store.read() as inner:
+                assert inner.agent(agent) == moment.agent(agent)
+            assert moment.agent(agent) is not None, "the inner block has not ended the moment"
+        with store.write() as writing:
+            with store.write() as inside, store.read() as reading:
+                (id,) = inside.append(agent, 0, [draft()])
+                assert writing.head(agent).record.head == reading.head(agent).record.head == id
+            (later,) = writing.append(agent, id, [draft()])
+        assert told(store, agent)[0].record.head == later
+
+    def test_blocks_of_one_thread_are_one_transaction(self, store: Store, other: Store) -> None:
+        agent = root(store)
+
+        def fail() -> None:
+            with store.write() as outer:
+                outer.append(agent, None, [draft(content="one")])
+                with store.write() as inner:
+                    inner.append(agent, None, [draft(content="two")])
+                with store.read() as moment:
+                    assert contents(moment, agent) == ["one", "two"]
+                    assert not moment.committed
+                assert told(other, agent)[1] == []
+                raise RuntimeError
+
+        with pytest.raises(RuntimeError):
+            fail()
+        assert told(store, agent)[1] == told(other, agent)[1] == []
+        with store.read() as moment:
+            assert moment.committed
+
+    def test_nothing_is_written_inside_a_moment(self, store: Store) -> None:
+        agent = root(store)
+        with store.read() as moment:
+            with pytest.raises(StoreError), store.write():
+                pytest.fail("the block must not run")
+            assert moment.agent(agent) is not None
+            assert moment.committed
+        append(store, agent, draft())
+
+    def test_nothing_is_used_behind_its_block(self, store: Store, other: Store) -> None:
+        agent = root(store)
+        with store.write() as writing:
+            writing.append(agent, None, [draft()] * 600)
+        with store.read() as moment:
+            messages = moment.messages((Segment(agent, 1, END),))
+            next(messages)
+        with store.read():
+            for late in (
+                lambda: moment.agent(agent),
+                lambda: list(messages),
+                lambda: writing.append(agent, None, [draft()]),
+                lambda: writing.next_id(agent),
+                lambda: writing.rename(agent, "late"),
+            ):
+                with pytest.raises(StoreError):
+                    late()
+        assert len(told(other, agent)[1]) == 600
+        # Who stopped reading half-way holds up nobody.
+        append(other, agent, draft())
+        assert other.forget_erased()
+
+    def test_a_store_that_is_closed_inside_a_block(self, harness: Harness) -> None:
+        store = harness.fresh()
+        agent = root(store)
+        with store.read() as moment:
+            store.close()
+            with pytest.raises(StoreError):
+                moment.agent(agent)
+        for block in (store.read, store.write):
+            with pytest.raises(StoreError), block():
+                pytest.fail("the block must not run")
+
+    def test_another_thread_waits_for_the_end_of_a_block(self, store: Store) -> None:
+        """Whether it waits or reads the moment before: it sees no half of the transaction."""
+        agent = root(store)
+        seen: list[int] = []
+        begun = Event()
+
+        def look() -> None:
+            begun.set()
+            with store.read() as moment:
+                seen.append(len(contents(moment, agent)))
+
+        thread = Thread(target=look)
+        with store.write() as writing:
+            writing.append(agent, 0, [draft()])
+            thread.start()
+            begun.wait()
+            writing.append(agent, None, [draft()])
+        thread.join()
+        assert seen in ([0], [2])
+
+    # Parts that fail
+
+    def test_a_part_that_fails_before_it_has_written_anything_harms_nothing(self, store: Store) -> None:
+        agent, neighbour = root(store), root(store)
+        with store.write() as writing:
+            (one,) = writing.append(agent, 0, [draft(content="one")])
+            with pytest.raises(ConflictError), store.write() as inner:
+                inner.append(agent, 0, [draft(content="lost")])
+            with pytest.raises(ValueError, match="not JSON"), store.write() as inner:
+                inner.append(agent, one, [draft(data={"x": object()})])
+            with pytest.raises(StoreError), store.write() as inner:
+                inner.rename(neighbour, agent)
+            writing.append(agent, one, [draft(content="two")])
+        assert told(store, agent)[1] == ["one", "two"]
+
+    @pytest.mark.parametrize("part", WRITTEN)
+    def test_a_part_that_fails_after_it_has_written_something_fails_the_whole(self, store: Store, part: str) -> None:
+        """Whoever catches its error cannot commit the rest, nor go on in the transaction."""
+        agent = root(store)
+
+        def go_on() -> None:
+            with store.write() as writing:
+                writing.append(agent, 0, [draft(content="one")])
+                with suppress(Exception), store.write() as inner:
+                    WRITTEN[part](inner, agent)
+                for late in (
+                    lambda: writing.append(agent, None, [draft()]),
+                    lambda: writing.head(agent),
+                    lambda: writing.save_fold(birth(agent), Size(0, 0)),
+                    lambda: store.write().__enter__(),
+                ):
+                    with pytest.raises(StoreError):
+                        late()
+
+        with pytest.raises(StoreError):
+            go_on()
+        assert told(store, agent)[1] == []
+        with store.read() as moment:
+            assert [each.id for each in moment.agents()] == [agent]
+            assert moment.named(agent) is not None
+            assert moment.memos(5) == []
+        append(store, agent, draft(content="again"), expected=0)
+
+    @pytest.mark.parametrize("part", HALF)
+    def test_no_half_of_a_call_is_recorded(self, store: Store, part: str) -> None:
+        """The transaction fails as a whole, or goes on as if nobody had called."""
+        agent = root(store)
+        with suppress(StoreError), store.write() as writing:
+            writing.append(agent, 0, [draft(content="one")])
+            with suppress(Exception):
+                HALF[part](writing, agent)
+            writing.append(agent, None, [draft(content="two")])
+        assert told(store, agent)[1] in ([], ["one", "two"])
+        with store.read() as moment:
+            assert [each.id for each in moment.agents()] == [agent]
+            assert moment.memos(5) == []
+
+    # One moment
+
+    def test_a_moment_stays_as_it_is(self, store: Store, other: Store) -> None:
+        agent = root(store)
+        append(store, agent, draft(content="before"))
+        with store.read() as moment:
+            before = moment.head(agent), contents(moment, agent), moment.agents(), moment.memos(5)
+            append(other, agent, draft(content="meanwhile"))
+            with other.write() as writing:
+                add_root(writing)
+                writing.save_memo("meanwhile", (), agent, "human", NOW)
+            assert (moment.head(agent), contents(moment, agent), moment.agents(), moment.memos(5)) == before
+            with store.read() as again:
+                assert contents(again, agent) == ["before"]
+        with store.read() as moment:
+            assert contents(moment, agent) == ["before", "meanwhile"]
+            assert len(moment.agents()) == 2
+            assert len(moment.memos(5)) == 1
+
+    def test_a_moment_of_one_connection_holds_up_no_writer(self, store: Store, other: Store) -> None:
+        agent = root(store)
+        append(store, agent, *(draft(content=str(number)) for number in range(600)))
+        with store.read() as moment:
+            reading = moment.messages((Segment(agent, 1, END),))
+            assert next(reading).content == "0"
+            append(other, agent, draft(content="meanwhile"))
+            assert [event.content for event in reading] == [str(number) for number in range(1, 600)]

@@ -1,0 +1,104 @@
+"""What somebody else changed in the database stops nothing, and the store's own check finds it [SPEC 2]."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from foldmark.app import open_over
+from foldmark.core.errors import FoldmarkError
+from foldmark.core.ports import Store
+from foldmark.core.segments import END, Segment
+from foldmark.log.doctor import examine
+from foldmark.testing.harness import Damage, Harness
+from foldmark.testing.histories import STEPS, History, Step
+from foldmark.testing.suite import NOW, Suite, append, draft, examples, root
+
+COUNTED = (Damage.SIZE, Damage.SUM, Damage.COUNT, Damage.WEIGHT, Damage.CONTENT)
+"""Damage after which something does not add up."""
+
+
+def written(store: Store) -> tuple[str, str, list[int]]:
+    """Two agents that take turns, with enough messages that every stored sum has a neighbour; the ids of the first."""
+    agent, neighbour = root(store), root(store)
+    ids: list[int] = []
+    for number in range(6):
+        data = {"blocks": [{"type": "text", "text": "quartz"}]}
+        ids += append(store, agent, draft(content=f"quartz {number}", data=data), draft("turn_ended", ""))
+        append(store, neighbour, draft(content="fjord"))
+    return agent, neighbour, ids[::2]
+
+
+class Damaged(Suite):
+    """Planted damage is found, and the rest can be read."""
+
+    @pytest.mark.parametrize("damage", list(Damage), ids=lambda damage: damage.name.lower())
+    def test_planted_damage_is_found(self, harness: Harness, damage: Damage) -> None:
+        store = harness.fresh()
+        agent, neighbour, ids = written(store)
+        # The event of the middle is not the newest, and neither the first nor the last of any sum.
+        assert list(store.damage()) == []
+        harness.plant(store, damage, ids[3])
+        lines = [finding.text for finding in examine(open_over(store))]
+        assert lines
+        assert all(line and "\n" not in line for line in lines)
+        # Somebody else opens it, reads the rest, and goes on.
+        other = harness.open(store.address)
+        assert list(examine(open_over(other)))
+        with other.read() as moment:
+            assert [event.content for event in moment.messages((Segment(neighbour, 1, END),))] == ["fjord"] * 6
+            found = {event.id: event for event in moment.events(ids)}
+            assert list(found) == ids
+            wrong = [event for event in found.values() if event.content != f"quartz {ids.index(event.id)}"]
+            assert [event.id for event in wrong] == ([ids[3]] if damage is Damage.CONTENT else [])
+            unread = [event.id for event in found.values() if event.data is None]
+            assert unread == ([ids[3]] if damage is Damage.DATA else [])
+            assert found[ids[3]].damaged == (damage is Damage.DATA)
+            if damage is Damage.FOLD:
+                with pytest.raises(FoldmarkError):
+                    moment.head(agent)
+            else:
+                assert moment.head(agent).record.id == agent
+        append(other, neighbour, draft())
+        other.close()
+        store.close()
+
+    @settings(examples, max_examples=20)
+    @given(steps=st.lists(STEPS, min_size=3, max_size=20), damage=st.sampled_from(COUNTED), pick=st.integers(0, 50))
+    def test_what_does_not_add_up_is_found(
+        self, harness: Harness, steps: list[Step], damage: Damage, pick: int
+    ) -> None:
+        """L3 rests on stored sums: whatever falsifies one is found, wherever it stands."""
+        store = harness.fresh()
+        history = History(store)
+        history.play(store, [*steps, (0, "user", 1)])
+        assert list(store.damage()) == []
+        harness.plant(store, damage, history.messages[pick % len(history.messages)].id)
+        assert list(store.damage())
+        store.close()
+
+    @pytest.mark.parametrize("damage", [Damage.CONTENT, Damage.DATA])
+    def test_a_damaged_event_can_be_erased(self, harness: Harness, damage: Damage) -> None:
+        store = harness.fresh()
+        agent, _, ids = written(store)
+        harness.plant(store, damage, ids[3])
+        with store.write() as writing:
+            (by,) = writing.append(agent, None, [draft("redact", "", data={"turn": ids[3]})])
+            writing.erase(agent, ids[3], by - 1, by)
+        assert list(store.damage()) == []
+        with store.read() as moment:
+            assert [event.id for event in moment.messages((Segment(agent, 1, END),))] == [*ids[:3], *ids[4:]]
+        store.close()
+
+    def test_a_sound_database_has_no_damage(self, store: Store) -> None:
+        """Whatever is in it: this is what makes the check worth having."""
+        agent, neighbour, ids = written(store)
+        with store.write() as writing:
+            memo = writing.save_memo("quartz", ("x",), agent, "human", NOW)
+            (mail,) = [writing.send(neighbour, agent, "mail", "human", NOW)]
+            (event,) = writing.append(agent, None, [draft(content="mail")])
+            writing.carried(mail, event)
+            (by,) = writing.append(neighbour, None, [draft("redact", "", data={"turn": ids[2]})])
+            writing.erase(agent, ids[2], ids[2] + 1, by)
+            writing.remove_memo(memo)
+            writing.kill(neighbour, agent, "human", NOW)
+        assert list(store.damage()) == []

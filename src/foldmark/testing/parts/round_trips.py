@@ -1,0 +1,273 @@
+"""What was stored comes back as it was given, whatever Unicode and JSON can hold [SPEC 2]."""
+
+from hashlib import sha256
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from foldmark.core.errors import DamagedError
+from foldmark.core.events import ACTORS, DIALECTS, Draft, Event
+from foldmark.core.lineage import CodingSession
+from foldmark.core.ports import AgentRecord, Size, Store
+from foldmark.core.replay import Fold, birth
+from foldmark.core.request import Edge
+from foldmark.core.segments import END, Segment
+from foldmark.core.sent import Makings, Named, SentRequest
+from foldmark.testing.suite import NOW, Suite, add_root, append, call, draft, examples, fork, result, root
+
+HARD = "a\0b é e\u0301 😀 \ufeff\u2028\uffff 👩‍👩‍👧 \U0010ffff'\"\\ \r\n\t\x7f\x1b %s ? :x $1 {} \\u0000"
+"""What databases, drivers and JSON columns stumble over."""
+
+TEXTS = st.one_of(st.just(HARD), st.text(max_size=20))
+NUMBERS = st.one_of(st.integers(-(2**70), 2**70), st.sampled_from([2**53 + 1, 2**63, -(2**63) - 1, 2**70]))
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), NUMBERS, st.floats(allow_nan=False, allow_infinity=False), TEXTS),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(TEXTS, inner, max_size=3)),
+    max_leaves=6,
+)
+DATA = st.one_of(st.none(), st.dictionaries(TEXTS.filter(lambda key: key != "$v"), VALUES, min_size=1, max_size=3))
+DRAFTS = st.builds(
+    Draft,
+    kind=st.sampled_from(("user", "assistant", "system", "tool", "state", "scratchpad", "usage", "record")),
+    created_at=st.sampled_from((NOW, "0001-01-01T00:00:00.000000Z", "9999-12-31T23:59:59.999999Z")),
+    content=TEXTS,
+    data=DATA,
+    dialect=st.one_of(st.none(), st.sampled_from(DIALECTS)),
+    actor=st.sampled_from(ACTORS),
+    interrupted=st.booleans(),
+)
+SHA256 = sha256(HARD.encode()).hexdigest()
+GIVEN = ("kind", "content", "data", "dialect", "actor", "created_at", "interrupted", "answers")
+
+
+def ordered(value: Any) -> Any:
+    """A JSON value with the order of its keys and the types of its numbers."""
+    match value:
+        case dict():
+            return [(key, ordered(item)) for key, item in value.items()]
+        case list():
+            return [list, *map(ordered, value)]
+        case _:
+            return type(value), value
+
+
+def same(event: Event, given: Draft) -> None:
+    """Assert that an event is what was given."""
+    for name in GIVEN:
+        assert getattr(event, name) == getattr(given, name), name
+    assert ordered(event.data) == ordered(given.data)
+    assert not event.damaged
+
+
+class RoundTrips(Suite):
+    """Every value comes back as it was given."""
+
+    @examples
+    @given(drafts=st.lists(DRAFTS, min_size=1, max_size=5))
+    def test_any_event_comes_back_as_it_was_given(self, store: Store, drafts: list[Draft]) -> None:
+        agent = root(store)
+        ids = append(store, agent, *drafts)
+        with store.read() as moment:
+            events = moment.events(ids)
+            assert events == [moment.event(id) for id in ids]
+        assert [event.id for event in events] == ids
+        for event, given_draft in zip(events, drafts, strict=True):
+            assert event.agent_id == agent
+            same(event, given_draft)
+
+    def test_calls_and_results_come_back_as_they_were_given(self, store: Store) -> None:
+        agent = root(store)
+        drafts = [
+            draft("user", HARD, data={HARD: [2**70, -(2**70), 2**53 + 1, 0.1, {"b": None, "a": True}]}),
+            call(HARD, HARD),
+        ]
+        ids = append(store, agent, *drafts)
+        drafts.append(result(HARD, ids[1], interrupted=True, actor="system", dialect="gemini"))
+        ids += append(store, agent, drafts[2])
+        with store.read() as moment:
+            for event, given_draft in zip(moment.events(ids), drafts, strict=True):
+                same(event, given_draft)
+                assert event.turn_id == ids[0]
+            assert moment.event(ids[-1] + 10**6) is None
+            assert moment.events([ids[2], 0, ids[0], ids[2], ids[-1] + 10**6]) == moment.events([ids[0], ids[2]])
+
+    def test_data_that_is_not_json_is_refused_and_the_transaction_can_go_on(self, store: Store) -> None:
+        agent = root(store)
+        with store.write() as writing:
+            with pytest.raises(ValueError, match="not JSON"):
+                writing.append(agent, 0, [draft(data={"x": object()})])
+            ids = writing.append(agent, 0, [draft()])
+        with store.read() as moment:
+            assert moment.head(agent).record.head == ids[0]
+            assert moment.size((Segment(agent, 1, END),)) == Size(1, 2)
+
+    def test_agents(self, store: Store) -> None:
+        first, second = root(store, f"a {HARD}"), root(store)
+        child = fork(store, first)
+        grandchild = fork(store, child)
+        with store.read() as moment:
+            born = moment.head(first).record.head
+            record = AgentRecord(child, None, first, born, NOW, head=moment.head(child).record.head)
+            assert moment.agent(child) == moment.head(child).record == record
+            assert (record.newest, record.own) == (record.head, Size(0, 0))
+            assert moment.named(f"a {HARD}") == AgentRecord(first, f"a {HARD}", None, 0, NOW, head=born)
+            assert [each.id for each in moment.agents()] == [first, second, child, grandchild]
+            assert [each.record for each in moment.overview()] == moment.agents()
+            assert moment.children(first) == [record]
+            assert moment.children(second) == []
+            assert [moment.root_of(each) for each in (first, second, grandchild)] == [first, second, first]
+            assert [each.id for each in moment.unstarted()] == [child, grandchild]
+            assert moment.named(first) is moment.agent(f"a {HARD}") is None
+            assert moment.head(grandchild).cache == (birth(grandchild, record.head), Size(0, 0))
+            assert moment.outlines([grandchild, "nobody"]) == {grandchild: (birth(grandchild, record.head), ())}
+
+    def test_an_agent_that_speaks_has_started(self, store: Store) -> None:
+        first = root(store)
+        silent, speaking = fork(store, first), fork(store, first)
+        append(store, speaking, draft())
+        with store.read() as moment:
+            assert [each.id for each in moment.unstarted()] == [silent]
+
+    def test_where_an_agent_stands(self, store: Store) -> None:
+        agent = root(store)
+        kinds = ("system", "state", "scratchpad", "config", "command", "summary")
+        older = append(store, agent, *(draft(kind, f"old {kind}") for kind in kinds))
+        ids = append(store, agent, draft(), *(draft(kind, f"new {kind}", data={"x": HARD}) for kind in kinds[1:]))
+        with store.read() as moment:
+            head = moment.head(agent)
+            assert head.record == moment.agent(agent) == moment.named(agent)
+            assert (head.record.head, head.record.open_turn) == (ids[-1], ids[0])
+            # The system message is the old one: there is no newer.
+            newest = dict(zip(kinds[1:], ids[1:], strict=True)) | {"system": older[0]}
+            assert {kind: event.id for kind, event in head.newest.items()} == newest
+            assert all(event == moment.event(event.id) for event in head.newest.values())
+
+    def test_the_stored_segments_come_back_as_they_were(self, store: Store) -> None:
+        agent = root(store)
+        segments = (Segment(agent, 1, 2), Segment(str(agent), 5, END))
+        fold = Fold(agent, segments, {HARD: 4, "A": 3}, (1, 2), 7, (3, 9), {4: 0, 2: 6})
+        with store.write() as writing:
+            writing.save_fold(birth(agent), Size(0, 0))
+            writing.save_fold(fold, Size(-3, -40))
+        with store.read() as moment:
+            found = moment.head(agent).cache
+        assert found == (fold, Size(-3, -40))
+        assert found is not None
+        assert list(found[0].marks) == [HARD, "A"]
+        assert isinstance(found[0].segments[0], Segment)
+
+    def test_an_unknown_agent_is_damage(self, store: Store) -> None:
+        with store.read() as moment:
+            nowhere = (Segment("nobody", 1, 2),)
+            for ask in (
+                lambda: moment.head("nobody"),
+                lambda: moment.size(nowhere),
+                lambda: list(moment.messages(nowhere)),
+            ):
+                with pytest.raises(DamagedError, match="nobody"):
+                    ask()
+            assert moment.agent("nobody") is moment.named("nobody") is None
+
+    def test_what_was_sent(self, store: Store) -> None:
+        with store.write() as writing:
+            agent, other = add_root(writing), add_root(writing)
+            (event,) = writing.append(agent, None, [draft()])
+            makings = Makings(
+                "openai",
+                4096,
+                Edge(event, "budget", 3, settled=event),
+                {"config": SHA256},
+                {"system": "1" * 64},
+                window=Named((Segment(agent, 1, event),), (event,)),
+                truncated={event: 300},
+                question=HARD,
+            )
+            request = SentRequest(agent, event, event, NOW, "openai", "gpt-5", "f" * 64, 2**40, 7, makings)
+            first = writing.add_sent(request, {SHA256: HARD})
+            other_purpose = replace(request, makings=replace(makings, purpose="summary"))
+            second = writing.add_sent(other_purpose, {SHA256: HARD})
+        first_sent, second_sent = replace(request, id=first), replace(other_purpose, id=second)
+        with store.read() as moment:
+            assert moment.sent(agent, first) == first_sent
+            assert moment.sent(other, first) is None
+            assert moment.newest_sent(agent, 5) == [second_sent, first_sent]
+            assert moment.newest_sent(agent, 1) == [second_sent]
+            assert moment.newest_sent(agent, 5, first) == [first_sent]
+            assert moment.newest_sent(other, 5) == []
+            assert moment.answered_last(agent) == first_sent
+            assert moment.answered_last(other) is None
+            assert moment.kept_text(SHA256) == HARD
+            with pytest.raises(DamagedError):
+                moment.kept_text("2" * 64)
+
+    def test_what_was_sent_is_erased_with_its_turn_and_its_agent(self, store: Store) -> None:
+        agent = root(store)
+        (event,) = append(store, agent, draft())
+        makings = Makings("openai", 1, Edge(None, None, 0), {"config": SHA256}, {}, question="secret")
+        with store.write() as writing:
+            sent = writing.add_sent(
+                SentRequest(agent, event, event, NOW, "openai", "gpt-5", "f" * 64, 1, 1, makings), {SHA256: HARD}
+            )
+            (by,) = writing.append(agent, None, [draft("redact", "", data={"turn": event})])
+            writing.erase(agent, event, event, by)
+        with store.read() as moment:
+            found = moment.sent(agent, sent)
+            assert found is not None
+            assert found.makings == replace(makings, question=None)
+        with store.write() as writing:
+            (by,) = writing.append(agent, None, [draft("turn_ended", ""), draft("redact", "", data={"turn": 0})])[1:]
+            writing.erase(agent, 0, by, by)
+        with store.read() as moment:
+            assert moment.newest_sent(agent, 5) == []
+            with pytest.raises(DamagedError):
+                moment.kept_text(SHA256)
+
+    def test_planning_is_remembered(self, store: Store) -> None:
+        one, two, three = root(store), root(store), root(store)
+        (began,) = append(store, one, draft("command", "", data={"planning": {"mode": "forget"}}))
+        append(
+            store,
+            two,
+            draft("command", "", data={"other": 1}),
+            draft("filter", "", data={"mode": "forget", "ranges": []}),
+        )
+        (ended,) = append(
+            store, three, draft("filter", "", data={"mode": "forget", "ranges": [], "planning": [1, None]})
+        )
+        with store.read() as moment:
+            outlines = moment.outlines([one, two, three])
+            assert {agent: [event.id for event in each.planning] for agent, each in outlines.items()} == {
+                one: [began],
+                two: [],
+                three: [ended],
+            }
+            assert outlines[three].planning == moment.operations(three)
+
+    def test_coding_sessions(self, store: Store) -> None:
+        whole = CodingSession("claude", "b", f"/s/{HARD}", "a", 2, 42, "#7", NOW, NOW, "rollover", 76, HARD)
+        plain = CodingSession("codex", "b", "/c")
+        with store.write() as writing:
+            ids = [writing.save_coding_session(each) for each in (whole, plain)]
+        whole, plain = replace(whole, id=ids[0]), replace(plain, id=ids[1])
+        with store.read() as moment:
+            assert moment.coding_session("claude", "b") == whole
+            assert moment.coding_session("codex", "b") == plain
+            assert moment.coding_session("codex", "B") is moment.coding_session("", "b") is None
+            assert moment.coding_sessions() == [whole, plain]
+        changed = CodingSession("claude", "b", "/elsewhere", worker_id="42")
+        with store.write() as writing:
+            assert writing.save_coding_session(changed) == whole.id
+        with store.read() as moment:
+            assert moment.coding_sessions() == [replace(changed, id=whole.id), plain]
+
+    @pytest.mark.parametrize("worker", [0, 42, -1, 2**62, "42", "w 1", "", None])
+    def test_a_worker_is_a_number_or_a_text(self, store: Store, worker: int | str | None) -> None:
+        with store.write() as writing:
+            writing.save_coding_session(CodingSession("claude", "b", "/s", worker_id=worker))
+        with store.read() as moment:
+            (found,) = moment.coding_sessions()
+        assert found.worker_id == worker
+        assert type(found.worker_id) is type(worker)

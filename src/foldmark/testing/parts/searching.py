@@ -1,0 +1,199 @@
+"""The index of words, as sets: which messages are found, not in which order [SPEC 7]."""
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import UTC, datetime
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foldmark.core.events import Event
+from foldmark.core.ports import Store
+from foldmark.core.recall import Filters, How, Phrase, Scope, Term, Wanted
+from foldmark.core.segments import END, Segment
+from foldmark.recall.query import read as read_query
+from foldmark.recall.tokens import stems
+from foldmark.testing.suite import Suite, add_root, append, call, draft, examples, result, root
+
+WORDS = ("quartz", "Quartzes", "jumping", "jumps", "vexed", "größe", "GRÖSSE", "x1", "it's", "fjord", "класс", "word\0")
+TEXTS = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
+QUERIES = st.lists(st.sampled_from((*WORDS, '"quartz jumps"', '"vexed fjord"', "jum*", "qua*")), min_size=1, max_size=3)
+
+
+HOWS: tuple[How, How] = ("all", "any")
+
+
+def terms_of(query: str) -> list[Term]:
+    """The terms of what a person typed."""
+    return list(read_query(query).terms)
+
+
+def holds(text: str, term: Term) -> bool:
+    """Whether a text holds a term, by the stems of its words."""
+    there = stems(text)
+    return any(_stands(phrase, there) for phrase in term.phrases)
+
+
+def _stands(phrase: Phrase, there: Sequence[str]) -> bool:
+    wanted = stems(" ".join(phrase.words))
+    for at in range(len(there) - len(wanted) + 1):
+        *before, last = there[at : at + len(wanted)]
+        if before == wanted[:-1] and (last.startswith(wanted[-1]) if phrase.prefix else last == wanted[-1]):
+            return True
+    return False
+
+
+def best(store: Store, how: How, query: str, scope: Scope = Scope()) -> set[int]:  # noqa: B008 - it is frozen
+    """The messages that are found."""
+    with store.read() as moment:
+        found = moment.index(scope).best([Wanted(how, terms_of(query))], 1000)
+    assert len(found) == len(set(found))
+    return set(found)
+
+
+class Judged:
+    """A `Judge` that knows which messages are visible or planned; it has to meet their agents first."""
+
+    def __init__(self, *, visible: Collection[int] = (), planned: Collection[int] = ()) -> None:
+        self._visible, self._planned, self.met = visible, planned, set[str]()
+
+    def meet(self, agent_ids: Iterable[str]) -> None:
+        self.met |= set(agent_ids)
+
+    def shows(self, agent_id: str, event_id: int) -> bool:
+        return agent_id in self.met and event_id in self._visible
+
+    def plans(self, agent_id: str, event_id: int) -> bool:
+        assert agent_id in self.met
+        return event_id in self._planned
+
+
+class Searching(Suite):
+    """Every message is found by its words as soon as it is appended, and never after it was erased."""
+
+    @examples
+    @given(texts=st.lists(TEXTS, max_size=8), words=QUERIES, erased=st.integers(0, 7))
+    def test_what_is_found_equals_brute_force(
+        self, store: Store, texts: list[str], words: list[str], erased: int
+    ) -> None:
+        with store.write() as writing:
+            agent = add_root(writing)
+            said = {
+                writing.append(agent, None, [draft("user", text), draft("turn_ended", "")])[0]: text for text in texts
+            }
+            if said:
+                turn = list(said)[erased % len(said)]
+                (by,) = writing.append(agent, None, [draft("redact", "", data={"turn": turn})])
+                writing.erase(agent, turn, by - 1, by)
+                del said[turn]
+        terms = terms_of(" ".join(words))
+        scope = Scope(agents=[agent])
+        with store.read() as moment:
+            index = moment.index(scope)
+            holding = [{id for id, text in said.items() if holds(text, term)} for term in terms]
+            every, some = (index.best([Wanted(how, terms)], 1000) for how in HOWS)
+            assert [set(every), set(some)] == [set(said).intersection(*holding), set().union(*holding)]
+            assert index.best([Wanted("all", terms), Wanted("any", terms)], 1000) == [*every, *some]
+            for term, ids in zip(terms, holding, strict=True):
+                assert len(index.best([Wanted("any", [term])], 2)) == min(2, len(ids))
+            assert set(index.passing(list(said))) == set(said)
+
+    def test_a_transaction_finds_what_it_has_written(self, store: Store, other: Store) -> None:
+        agent = root(store)
+        with store.write() as writing:
+            (id,) = writing.append(agent, None, [draft(content="quartz")])
+            assert writing.index(Scope()).best([Wanted("any", terms_of("quartz"))], 5) == [id]
+            assert best(other, "any", "quartz") == set()
+        assert best(other, "any", "quartz") == {id}
+
+    def test_names_in_code_and_scripts_without_spaces_are_found_by_their_parts(self, store: Store) -> None:
+        agent = root(store)
+        texts = ("parseHttpResponse", "http", "数据库连接", "数据", "ข้อมูล", "parse it")
+        code, http, base, data, thai, parse = append(store, agent, *(draft(content=text) for text in texts))
+        assert best(store, "any", "http") == {code, http}
+        assert best(store, "any", "parseHttpResponse") == {code}
+        assert best(store, "any", "数据") == {base, data}
+        assert best(store, "any", "连接") == {base}
+        assert best(store, "any", "ข้อมูล") == {thai}
+        assert best(store, "all", "parse") == {code, parse}
+
+    def test_filters(self, store: Store) -> None:
+        first, second = root(store, "first"), root(store)
+        (said,) = append(store, first, draft(content="quartz"))
+        asked, other_call = append(store, first, call("c1", "Grep"), call("c2", "Read"))
+        (answer,) = append(store, first, result("c1", asked))
+        late = draft("assistant", "quartz text")
+        (theirs,) = append(store, second, late)
+        everything = {said, asked, other_call, answer, theirs}
+
+        def passing(scope: Scope) -> set[int]:
+            with store.read() as moment:
+                return set(moment.index(scope).passing(sorted(everything)))
+
+        noon, after = (datetime(2026, 3, 1, 12, 0, second, tzinfo=UTC) for second in (0, 1))
+        assert passing(Scope()) == everything
+        assert passing(Scope(agents=[second])) == {theirs}
+        assert passing(Scope(agents=[])) == set()
+        assert passing(Scope(Filters(role="assistant"))) == {theirs}
+        assert passing(Scope(Filters(tool="grep"))) == {asked, answer}
+        assert passing(Scope(Filters(since=noon))) == passing(Scope(Filters(before=after))) == everything
+        assert passing(Scope(Filters(since=after))) == passing(Scope(Filters(before=noon))) == set()
+        visible = Judged(visible={asked, other_call})
+        assert passing(Scope(Filters(visible=True), judge=visible)) == {asked, other_call}
+        assert passing(Scope(Filters(visible=False), judge=visible)) == everything - {asked, other_call}
+        assert passing(Scope(judge=Judged(planned={said}))) == everything - {said}
+        assert best(store, "any", "quartz") == {said, theirs}
+        assert best(store, "any", "quartz", Scope(agents=[first])) == {said}
+        assert best(store, "any", "grep read text", Scope(Filters(tool="Grep"))) == {asked, answer}
+        both = Scope(Filters(role="user", visible=True), judge=Judged(visible={said, theirs}))
+        assert best(store, "all", "quartz", both) == {said}
+        with store.read() as moment:
+            index = moment.index(Scope(judge=Judged(visible={said})))
+            index.around([answer, theirs, said], 0)
+            found = [index.hits([answer, theirs, said])]
+            found.append([each.hit for each in moment.surroundings([answer, theirs, 10**9, said], 1)])
+        for hits in found:
+            assert [(hit.event_id, hit.agent_id, hit.agent_name, hit.kind, hit.tool) for hit in hits] == [
+                (answer, first, "first", "tool_result", "Grep"),
+                (theirs, second, second, "assistant", None),
+                (said, first, "first", "user", None),
+            ]
+            assert [hit.turn_id for hit in hits] == [said, theirs, said]
+        assert [hit.visible for hit in found[0]] == [False, False, True]
+
+    def test_a_planning_tool_is_never_found(self, store: Store) -> None:
+        agent = root(store)
+        (opener, asked) = append(store, agent, draft(content="quartz"), call("c1", "filter_context"))
+        append(store, agent, result("c1", asked))
+        assert best(store, "any", "filter context text quartz") == {opener}
+
+    def test_how_many_there_are(self, store: Store) -> None:
+        agent = root(store)
+        append(store, agent, *(draft(content=text) for text in ("quartz", "quartz fjord", "")))
+        with store.read() as moment:
+            assert moment.index(Scope()).counted(terms_of("quartz fjord vexed")) == (3, [2, 1, 0])
+
+    def test_neighbours_come_in_runs(self, store: Store) -> None:
+        """Two agents take turns; a run is of one of them, in order."""
+        one, two = root(store), root(store)
+        events: list[Event] = []
+        with store.write() as writing:
+            for number in range(8):
+                for agent in (one, two):
+                    writing.append(agent, None, [draft(content=f"text {number}")])
+            for agent in (one, two):
+                events += writing.messages((Segment(agent, 1, END),))
+        first, second = [e.id for e in events[:8]], [e.id for e in events[8:]]
+
+        def runs(ids: Iterable[int], scope: Scope = Scope()) -> list[list[int]]:  # noqa: B008 - it is frozen
+            with store.read() as moment:
+                return sorted([said.id for said in run] for run in moment.index(scope).around(list(ids), 1))
+
+        assert runs([first[1], second[5]]) == sorted([first[0:3], second[4:7]])
+        assert runs([first[1], first[2]]) == [first[0:4]]
+        assert runs([first[0], first[7]]) == [first[0:2], first[6:8]]
+        aside = Scope(judge=Judged(planned={first[2]}))
+        assert runs([first[1]], aside) == [first[0:2]]
+        with store.read() as moment:
+            ((before, said, behind),) = moment.index(Scope(Filters(role="user"))).around([first[1]], 1)
+            assert (said.text, said.at, said.fits) == ("text 1", events[1].created_at, True)
+            assert (before.text, behind.text) == ("text 0", "text 2")

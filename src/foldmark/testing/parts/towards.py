@@ -1,0 +1,258 @@
+"""What others write towards an agent: mail, leases, its end, its name [SPEC 2, 6]."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from threading import Barrier
+from typing import TypeVar
+from uuid import uuid4
+
+import pytest
+
+from foldmark.core.codec import timestamp, utc
+from foldmark.core.errors import CommandError
+from foldmark.core.inbox import End, Mail
+from foldmark.core.leases import MODEL, TOOLS, Lease
+from foldmark.core.ports import Store, Transaction
+from foldmark.core.segments import END, Segment
+from foldmark.testing.harness import Harness
+from foldmark.testing.parts.round_trips import HARD
+from foldmark.testing.parts.transactions import contents, told
+from foldmark.testing.suite import NOW, Suite, append, call, draft, fork, roll_back, root
+
+Answer = TypeVar("Answer")
+
+SECONDS = 30.0
+"""How long a lease of these tests holds."""
+
+
+def later(moment: str, seconds: float) -> str:
+    """A time so many seconds after another one."""
+    return timestamp(utc(moment) + timedelta(seconds=seconds))
+
+
+def send(store: Store, sender: str, recipient: str, *texts: str) -> list[int]:
+    """Store mail; returns the ids."""
+    with store.write() as writing:
+        return [writing.send(sender, recipient, text, "human", NOW) for text in texts]
+
+
+def deliver(store: Store, agent: str) -> list[str]:
+    """Carry all unread mail into the agent's log, with one event; returns what it says."""
+    with store.write() as writing:
+        mail = writing.unread(agent)
+        if not mail:
+            return []
+        (event,) = writing.append(agent, None, [draft("user", "\n".join(each.content for each in mail))])
+        for each in mail:
+            writing.carried(each.id, event)
+        return [each.content for each in mail]
+
+
+def take(store: Store, agent: str, holder: str, own_clock: float) -> bool:
+    """Take the lease of an agent if it is free or has run out, by the database's clock; a runtime whose own clock is
+    `own_clock` seconds ahead writes its events with that. Returns whether it was taken."""
+    with store.write() as writing:
+        now = writing.now()
+        old = writing.lease(agent)
+        if old is not None and old.holder != holder and old.until > now:
+            return False
+        writing.lend(Lease(agent, holder, "host", 1, MODEL, now, later(now, SECONDS)))
+        writing.append(agent, None, [draft("record", holder, data={"at": later(now, own_clock)})])
+        return True
+
+
+def race(*acts: Callable[[], Answer]) -> list[Answer]:
+    """Do all of these at the same time, each in a thread of its own."""
+    barrier = Barrier(len(acts))
+
+    def run(act: Callable[[], Answer]) -> Answer:
+        barrier.wait()
+        return act()
+
+    with ThreadPoolExecutor(len(acts)) as pool:
+        return list(pool.map(run, acts))
+
+
+class Towards(Suite):
+    """Mail, leases and ends: beside the log, in the same transactions."""
+
+    # Mail
+
+    def test_mail_waits_in_order_and_touches_no_log(self, store: Store, other: Store) -> None:
+        sender, recipient = root(store), root(store)
+        before = told(store, recipient)
+        first, second = send(store, sender, recipient, HARD, "two")
+        (third,) = send(other, recipient, recipient, "three")
+        with store.read() as moment:
+            assert moment.unread(recipient) == [
+                Mail(first, sender, recipient, "human", NOW, HARD),
+                Mail(second, sender, recipient, "human", NOW, "two"),
+                Mail(third, recipient, recipient, "human", NOW, "three"),
+            ]
+            assert (moment.unread_count(recipient), moment.unread_count(sender)) == (3, 0)
+        assert first < second < third
+        assert told(store, recipient) == before
+
+    def test_mail_is_carried_exactly_once(self, store: Store, other: Store) -> None:
+        """Two connections deliver at the same time, while a third part of the program goes on sending."""
+        sender, recipient = root(store), root(store)
+        texts = [f"mail {number}" for number in range(60)]
+        for at in range(0, len(texts), 20):
+            send(store, sender, recipient, *texts[at : at + 10])
+            more = texts[at + 10 : at + 20]
+            race(
+                lambda: deliver(store, recipient),
+                lambda: deliver(other, recipient),
+                lambda: [str(id) for id in send(store, sender, recipient, *more)],  # noqa: B023
+            )
+        deliver(other, recipient)
+        lines = [line for content in told(store, recipient)[1] for line in content.split("\n")]
+        assert lines == texts
+        with store.read() as moment:
+            assert moment.unread(recipient) == []
+
+    def test_a_delivery_that_fails_leaves_the_mail_unread(self, store: Store, other: Store) -> None:
+        sender, recipient = root(store), root(store)
+        send(store, sender, recipient, "mail")
+
+        def carry(writing: Transaction) -> None:
+            (mail,) = writing.unread(recipient)
+            writing.carried(mail.id, writing.append(recipient, None, [draft("user", "mail")])[0])
+            assert writing.unread(recipient) == []
+
+        roll_back(store, carry)
+        assert deliver(other, recipient) == ["mail"]
+        assert deliver(store, recipient) == []
+
+    # Leases
+
+    def test_a_lease_comes_back_as_it_was_given(self, store: Store, other: Store) -> None:
+        first, second = root(store), root(store)
+        holder, stranger = str(uuid4()), str(uuid4())
+        lease = Lease(first, holder, f"host {HARD}", 2**31, MODEL, NOW, later(NOW, SECONDS))
+        with store.write() as writing:
+            writing.lend(lease)
+            writing.lend(Lease(second, stranger, "host", 1, TOOLS, NOW, NOW))
+        with other.write() as writing:
+            assert writing.lease(first) == lease
+            assert len(writing.leases()) == 2
+            until = later(NOW, 2 * SECONDS)
+            renewed = Lease(first, holder, lease.host, lease.process, MODEL, NOW, until)
+            assert writing.renew(holder, until) == [renewed]
+            writing.lease_state(first, stranger, TOOLS)
+            writing.give_back(first, stranger)
+            assert writing.lease(first) == renewed, "who does not hold it changes nothing"
+            writing.lease_state(first, holder, TOOLS)
+            writing.ask_interrupt(first)
+        with store.write() as writing:
+            assert writing.lease(first) == Lease(first, holder, lease.host, 2**31, TOOLS, NOW, until, True)
+            writing.lend(lease)
+            assert writing.lease(first) == lease, "whoever takes it anew was not asked to end anything"
+            writing.give_back(first, holder)
+            assert writing.lease(first) is None
+            assert [each.agent for each in writing.leases()] == [second]
+
+    def test_the_clock_is_the_databases(self, store: Store, other: Store, harness: Harness) -> None:
+        """Every connection reads the same one, however wrong that is; it is written as times of events are."""
+
+        def now(each: Store) -> str:
+            with each.write() as writing:
+                return writing.now()
+
+        first, second, third = now(store), now(other), now(store)
+        assert first <= second <= third
+        assert timestamp(first) == first
+        for seconds in (3600.0, -3600.0):
+            with harness.move_clock(store, seconds):
+                moved = [now(store), now(other), now(store)]
+            assert moved == sorted(moved)
+            assert moved[0] >= later(third, seconds)
+            assert moved[2] <= later(now(other), seconds)
+
+    def test_of_two_runtimes_with_wrong_clocks_one_takes_the_lease(
+        self, store: Store, other: Store, harness: Harness
+    ) -> None:
+        """One is an hour ahead, one an hour behind. Neither takes a lease that is in force, both want the one that has
+        run out, and one of them gets it."""
+        agent = root(store)
+        ahead, behind = str(uuid4()), str(uuid4())
+        takes: list[Callable[[], bool]] = [
+            lambda: take(store, agent, ahead, 3600.0),
+            lambda: take(other, agent, behind, -3600.0),
+        ]
+        for number in range(5):
+            with harness.move_clock(store, number * 2 * SECONDS):
+                won = race(*takes)
+                assert sorted(won) == [False, True]
+                holder = (ahead, behind)[won.index(True)]
+                with store.read() as moment:
+                    lease = moment.lease(agent)
+                    assert lease is not None
+                    assert lease.holder == holder
+                loser = takes[won.index(False)]
+                assert not loser()
+        with store.read() as moment:
+            assert moment.head(agent).record.own == (0, 0)
+
+    # Ends, names, the archive
+
+    def test_a_killed_agent_takes_nothing_new(self, store: Store, other: Store) -> None:
+        parent = root(store)
+        child = fork(store, parent)
+        (opener, asked) = append(store, child, draft(), call("c1"))
+        with store.write() as writing:
+            writing.kill(child, parent, "model", NOW)
+        with other.read() as moment:
+            assert moment.end(child) == End(child, "model", NOW, parent)
+            assert moment.end(parent) is None
+            assert moment.killed_children(parent) == [child]
+            assert moment.killed_children(child) == []
+        # Its open turn can still be closed, with what had been said.
+        said = append(store, child, draft("assistant", "so far"), draft("turn_ended", ""))
+        for refused in (draft(), draft("assistant"), draft("mark", "", data={"name": "M"})):
+            with pytest.raises(CommandError, match="dead"):
+                append(other, child, refused)
+        with store.read() as moment:
+            assert moment.head(child).record.head == said[-1]
+            assert [event.id for event in moment.messages((Segment(child, 1, END),))] == [opener, asked, said[0]]
+
+    def test_a_deleted_agent_is_only_found_by_its_uuid(self, store: Store, other: Store) -> None:
+        agent, neighbour = root(store, "gone"), root(store)
+        send(store, neighbour, agent, "never read")
+        with store.write() as writing:
+            writing.archive(agent, NOW)
+            (by,) = writing.append(agent, None, [draft("redact", "", data={"turn": 0})])
+            writing.erase(agent, 0, by, by)
+            writing.delete(agent, "human", NOW)
+        with other.read() as moment:
+            assert moment.named("gone") is None
+            record = moment.agent(agent)
+            assert record is not None
+            assert (record.deleted, record.name) == (True, None)
+            assert moment.end(agent) == End(agent, "human", NOW)
+            assert moment.unread(agent) == []
+            assert moment.archived(agent) is None
+        with pytest.raises(CommandError, match="deleted"):
+            append(other, agent, draft())
+        root(other, "gone")
+
+    def test_names_and_the_archive(self, store: Store, other: Store) -> None:
+        agent = root(store, "old")
+        with store.write() as writing:
+            writing.rename(agent, f"new {HARD}")
+            writing.archive(agent, NOW)
+        with other.read() as moment:
+            assert moment.named("old") is None
+            found = moment.named(f"new {HARD}")
+            assert found is not None
+            assert found.id == agent
+            assert moment.archived(agent) == NOW
+            assert [(each.record.id, each.archived, each.last_used) for each in moment.overview()] == [
+                (agent, NOW, NOW)
+            ]
+        with other.write() as writing:
+            writing.archive(agent, None)
+        with store.read() as moment:
+            assert moment.archived(agent) is None
+            assert contents(moment, agent) == []

@@ -1,0 +1,263 @@
+"""All of a transaction is recorded or nothing, and ids increase within a conversation's tree [SPEC 2]."""
+
+from uuid import uuid4
+
+import pytest
+
+from foldmark.core.errors import CommandError, ConflictError, DamagedError, StoreError
+from foldmark.core.events import Draft
+from foldmark.core.ports import AgentRecord, Head, Size, Snapshot, Store
+from foldmark.core.replay import birth
+from foldmark.core.segments import END, Segment
+from foldmark.testing.suite import NOW, Suite, add_fork, add_root, append, draft, fork, read, roll_back, root
+
+
+def contents(moment: Snapshot, agent: str) -> list[str]:
+    """What the messages of an agent say."""
+    return [event.content for event in moment.messages((Segment(agent, 1, END),))]
+
+
+def told(store: Store, agent: str) -> tuple[Head, list[str]]:
+    """Where an agent stands, and what its messages say."""
+    with store.read() as moment:
+        return moment.head(agent), contents(moment, agent)
+
+
+class Transactions(Suite):
+    """All or nothing, and in order."""
+
+    # The expected head
+
+    def test_an_unexpected_head_is_a_conflict_and_writes_nothing(self, store: Store) -> None:
+        agent, neighbour = root(store), root(store)
+        (first,) = append(store, agent, draft(), expected=0)
+        append(store, neighbour, draft())  # another agent's events do not matter
+        before = told(store, agent)
+        for wrong in (0, first - 1, first + 1):
+            with pytest.raises(ConflictError) as caught:
+                append(store, agent, draft(content="lost"), expected=wrong)
+            assert (caught.value.agent, caught.value.expected, caught.value.found) == (agent, wrong, first)
+        assert told(store, agent) == before
+        (second,) = append(store, agent, draft(), expected=first)
+        (third,) = append(store, agent, draft())
+        assert first < second < third
+
+    def test_the_expected_head_counts_what_the_transaction_appended(self, store: Store) -> None:
+        agent = root(store)
+        with store.write() as writing:
+            ids = writing.append(agent, 0, [draft(), draft("assistant")])
+            assert writing.head(agent).record.head == ids[-1]
+            with pytest.raises(ConflictError):
+                writing.append(agent, 0, [draft(content="lost")])
+            ids += writing.append(agent, ids[-1], [draft()])
+            record = writing.head(agent).record
+            assert (record.head, record.open_turn, record.own.messages) == (ids[-1], ids[0], 3)
+        assert [event.id for event in read(store, ids)] == ids
+
+    def test_of_two_who_read_the_same_head_one_appends(self, store: Store, other: Store) -> None:
+        agent = root(store)
+        (first,) = append(store, agent, draft())
+        heads = [told(each, agent)[0].record.head for each in (store, other)]
+        assert heads == [first, first]
+        append(other, agent, draft(content="won"), expected=heads[1])
+        with pytest.raises(ConflictError):
+            append(store, agent, draft(content="lost"), expected=heads[0])
+        assert told(store, agent)[1] == told(other, agent)[1] == ["hello", "won"]
+
+    # All or nothing
+
+    @pytest.mark.parametrize("error", [RuntimeError("x"), KeyboardInterrupt(), ConflictError("a", 1, 2)])
+    def test_a_block_that_raises_leaves_nothing(self, store: Store, other: Store, error: BaseException) -> None:
+        agent = root(store)
+        append(store, agent, draft())
+        with store.read() as moment:
+            before = told(store, agent), moment.agents(), moment.memos(5), moment.leases()
+        lost: list[int] = []
+        children: list[str] = []
+
+        def fail() -> None:
+            with store.write() as writing:
+                lost.extend(writing.append(agent, None, [draft(content="lost")]))
+                children.append(add_fork(writing, agent))
+                writing.append(children[0], None, [draft(content="lost")])
+                writing.save_memo("lost", ("x",), agent, "human", NOW)
+                writing.send(agent, children[0], "lost", "human", NOW)
+                raise error
+
+        with pytest.raises(type(error)):
+            fail()
+        # An agent made later, by anybody, must not be taken for the one that never was.
+        later = root(other)
+        append(other, later, draft(content="mine"))
+        with store.read() as moment:
+            assert (told(store, agent), moment.agents()[:-1], moment.memos(5), moment.leases()) == before
+            assert [event for event in moment.events(lost) if event.content == "lost"] == []
+            assert contents(moment, later) == ["mine"]
+            with pytest.raises(DamagedError):
+                moment.head(children[0])
+
+    def test_an_agent_made_with_its_first_events_is_not_made_without_them(self, store: Store) -> None:
+        def make(fail: bool) -> str:
+            with store.write() as writing:
+                agent = add_root(writing, "new")
+                writing.append(agent, 0, [draft()])
+                if fail:
+                    raise RuntimeError
+            return agent
+
+        with pytest.raises(RuntimeError):
+            make(fail=True)
+        with store.read() as moment:
+            assert moment.named("new") is None
+        agent = make(fail=False)
+        with store.read() as moment:
+            record = moment.named("new")
+            assert record is not None
+            assert (record.id, record.open_turn, record.own) == (agent, record.head, (1, 2))
+
+    def test_a_name_that_is_taken_is_an_error(self, store: Store, other: Store) -> None:
+        first = root(store, "taken")
+        with pytest.raises(StoreError):
+            root(other, "taken")
+        second = root(other)
+        with pytest.raises(StoreError), store.write() as writing:
+            writing.rename(second, "taken")
+        with store.read() as moment:
+            assert [(each.id, each.name) for each in moment.agents()] == [(first, "taken"), (second, second)]
+
+    def test_one_transaction_appends_to_several_agents(self, store: Store, other: Store) -> None:
+        with store.write() as writing:
+            first, second = add_root(writing), add_root(writing)
+            one = writing.append(first, 0, [draft(content="one"), draft(content="two")])
+            (theirs,) = writing.append(second, 0, [draft(content="theirs")])
+            one += writing.append(first, one[-1], [draft("turn_ended", "")])
+            at = writing.next_id(second)
+            child = str(uuid4())
+            writing.create_agent(AgentRecord(child, None, second, at, NOW), birth(child, at), Size(0, 0))
+            assert writing.append(second, theirs, [draft("fork", "", data={"child": child, "start": []})]) == [at]
+            (born,) = writing.append(child, 0, [draft(content="child")])
+            with pytest.raises(ConflictError):
+                writing.append(second, theirs, [draft(content="lost")])
+            inside = writing.agents()
+            assert [(each.id, each.head, each.open_turn, each.messages) for each in inside] == [
+                *((first, one[-1], None, 2), (second, at, theirs, 1), (child, born, born, 1)),
+            ]
+            assert [writing.agent(each.id) for each in inside] == inside
+            assert [writing.head(each.id).record for each in inside] == inside
+            assert [each.record for each in writing.overview()] == inside
+            assert writing.children(second) == inside[2:]
+            assert (writing.named(first), writing.root_of(child)) == (inside[0], second)
+            assert writing.unstarted() == []
+            assert writing.size((Segment(first, 1, END),)) == inside[0].own
+        for each in (store, other):
+            with each.read() as moment:
+                assert moment.agents() == inside
+                assert [contents(moment, agent) for agent in (first, second, child)] == [
+                    *(["one", "two"], ["theirs"], ["child"]),
+                ]
+
+    def test_what_a_store_writes_late_is_there_when_it_is_read(self, store: Store) -> None:
+        agent, child = root(store), str(uuid4())
+        later = "2026-03-02T12:00:00.000000Z"
+        spoken = Draft(kind="user", content="hello", created_at=later)
+        with store.write() as writing:
+            (at,) = writing.append(agent, 0, [draft("fork", "", data={"child": child, "start": []})])
+            writing.create_agent(AgentRecord(child, None, agent, at, NOW), birth(child, at), Size(0, 0))
+        with store.write() as writing:
+            assert [each.id for each in writing.unstarted()] == [child]
+            (first,) = writing.append(child, 0, [spoken])
+            assert writing.unstarted() == []
+            (second,) = writing.append(agent, at, [spoken])
+            assert [(each.record.head, each.last_used) for each in writing.overview()] == [
+                *((second, later), (first, later)),
+            ]
+
+    def test_who_ends_in_a_transaction_takes_nothing_more_in_it(self, store: Store) -> None:
+        killed, deleted = root(store), root(store)
+        with store.write() as writing:
+            ids = writing.append(killed, 0, [draft()])
+            writing.append(deleted, 0, [draft("turn_ended", "")])
+            writing.kill(killed, deleted, "human", NOW)
+            writing.delete(deleted, "human", NOW)
+            with pytest.raises(CommandError, match="dead"):
+                writing.append(killed, None, [draft("mark", "", data={"name": "M"})])
+            with pytest.raises(CommandError, match="deleted"):
+                writing.append(deleted, None, [draft()])
+            ids += writing.append(killed, ids[0], [draft("turn_ended", "")])
+        assert told(store, killed)[0].record.head == ids[-1]
+
+    @pytest.mark.parametrize("newest_first", [False, True])
+    def test_appending_does_not_disturb_who_reads_in_the_same_transaction(
+        self, store: Store, newest_first: bool
+    ) -> None:
+        agent, neighbour = root(store), root(store)
+        ids = append(store, agent, *[draft()] * 600)
+        found = []
+        with store.write() as writing:
+            for event in writing.messages((Segment(agent, 1, ids[-1]),), newest_first=newest_first):
+                found.append(event.id)
+                if len(found) % 100 == 0:
+                    writing.append(agent, None, [draft(content="meanwhile")])
+                    writing.append(neighbour, None, [draft(content="meanwhile")])
+        assert found == (ids[::-1] if newest_first else ids)
+
+    # Ids
+
+    def test_ids_of_a_tree_increase_in_the_order_of_commits(self, store: Store, other: Store) -> None:
+        """Whoever appends, and to whichever agent of the tree. There may be gaps, and other trees may have any."""
+        agent = root(store)
+        tree, stranger = [agent, fork(store, agent)], root(other)
+        tree.append(fork(other, tree[1]))
+        found = [0]
+        for number in range(12):
+            append(other, stranger, draft())
+            each = append((store, other)[number % 2], tree[number % 3], draft(), draft("assistant"))
+            assert found[-1] < each[0] < each[1]
+            found += each
+        with store.read() as moment:
+            born = [record.fork_event for record in moment.agents() if record.id in tree]
+            assert born == sorted(born)
+            for child in tree[1:]:
+                record = moment.agent(child)
+                assert record is not None
+                assert record.fork_event < record.head
+            assert [moment.agent(each).newest for each in tree] == found[-5::2]  # type: ignore[union-attr]
+
+    def test_a_transaction_that_failed_moves_no_id_back(self, store: Store, other: Store) -> None:
+        agent = root(store)
+        (first,) = append(store, agent, draft())
+        roll_back(store, lambda writing: writing.append(agent, None, [draft()]))
+        (second,) = append(other, agent, draft())
+        assert first < second
+
+    def test_the_next_id_is_known_beforehand(self, store: Store) -> None:
+        agent, neighbour = root(store), root(store)
+        for _ in range(2):
+            with store.write() as writing:
+                given = writing.next_id(agent)
+                assert writing.next_id(agent) == given
+                (theirs,) = writing.append(neighbour, None, [draft()])
+                assert writing.message_before(neighbour, END) is not None  # whatever is written late, is written
+                ids = writing.append(agent, None, [draft(content=str(given)), draft()])
+                assert ids[0] == given != theirs
+        roll_back(store, lambda writing: writing.next_id(agent))
+        (later,) = append(store, agent, draft())
+        assert later > ids[-1]
+
+    # Pages
+
+    @pytest.mark.parametrize("count", [0, 1, 255, 256, 257, 700])
+    def test_messages_are_read_in_both_directions(self, store: Store, count: int) -> None:
+        """Two agents take turns, so that a page of one lies between the events of the other."""
+        agent, neighbour = root(store), root(store)
+        ids: list[int] = []
+        for at in range(0, count, 50):
+            ids += append(store, agent, *(draft(content=str(n)) for n in range(at, min(at + 50, count))))
+            append(store, neighbour, draft(content="other"))
+        segments = (Segment(agent, 1, END),)
+        with store.read() as moment:
+            assert [event.id for event in moment.messages(segments)] == ids
+            newest_first = [event.content for event in moment.messages(segments, newest_first=True)]
+            assert newest_first == [str(n) for n in reversed(range(count))]
+            assert moment.size(segments).messages == count
+            assert [id for id, _ in moment.weights(segments)] == ids[::-1]

@@ -1,0 +1,290 @@
+"""The contract fails for stores that break it: each of these breaks one promise, and is found out by these tests."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from datetime import UTC, datetime, timedelta
+from multiprocessing import parent_process
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlite_harness import SqliteHarness
+
+import foldmark.testing.parts
+from foldmark.core.codec import timestamp
+from foldmark.core.events import Draft, Event
+from foldmark.core.ports import Head, LogIndex, Size, Snapshot, Transaction
+from foldmark.core.segments import END, Segments
+from foldmark.stores.sqlite import SqliteStore
+from foldmark.testing import Damage, StoreContract
+
+
+class Wrapped:
+    """A moment or a transaction that does all as the one behind it, unless a class derived from this says otherwise."""
+
+    def __init__(self, behind: Any, store: SqliteStore) -> None:
+        self._behind, self._store = behind, store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._behind, name)
+
+
+class Broken(SqliteStore):
+    """A store whose moments and transactions are `wrapper`s; it breaks nothing by itself."""
+
+    wrapper: type[Wrapped] = Wrapped
+
+    @contextmanager
+    def read(self) -> Iterator[Any]:
+        with super().read() as moment:
+            yield self.wrapper(moment, self)
+
+    @contextmanager
+    def write(self) -> Iterator[Any]:
+        with super().write() as transaction:
+            yield self.wrapper(transaction, self)
+
+
+class LosesTheLast(Wrapped):
+    """Says that it has stored the last event of a batch, and has not."""
+
+    def append(self, agent_id: str, expected: int | None, drafts: Sequence[Draft]) -> list[int]:
+        if len(drafts) < 2:
+            return self._behind.append(agent_id, expected, drafts)
+        ids = self._behind.append(agent_id, expected, drafts[:-1])
+        return [*ids, ids[-1] + 1]
+
+
+class IgnoresExpected(Wrapped):
+    """Appends behind whatever is there."""
+
+    def append(self, agent_id: str, expected: int | None, drafts: Sequence[Draft]) -> list[int]:
+        return self._behind.append(agent_id, None, drafts)
+
+
+class CutsAtNul(Wrapped):
+    """Stores texts as C would."""
+
+    def append(self, agent_id: str, expected: int | None, drafts: Sequence[Draft]) -> list[int]:
+        cut = [Draft(**{**_fields(each), "content": each.content.partition("\0")[0]}) for each in drafts]
+        return self._behind.append(agent_id, expected, cut)
+
+
+class RoundsNumbers(Wrapped):
+    """Keeps numbers as floating point, as JavaScript would."""
+
+    def append(self, agent_id: str, expected: int | None, drafts: Sequence[Draft]) -> list[int]:
+        return self._behind.append(
+            agent_id, expected, [Draft(**{**_fields(d), "data": _rounded(d.data)}) for d in drafts]
+        )
+
+
+class KeepsHeads(Wrapped):
+    """Reads where an agent stands once, and not again when somebody else has changed it."""
+
+    def head(self, agent_id: str) -> Head:
+        if not self._behind.committed:
+            return self._behind.head(agent_id)
+        kept = self._store.__dict__.setdefault("kept", {})
+        return kept.setdefault(agent_id, self._behind.head(agent_id))
+
+
+class GuessesIds(Wrapped):
+    """Tells an id that the next event does not get."""
+
+    def next_id(self, agent_id: str) -> int:
+        return self._behind.next_id(agent_id) + 1
+
+
+class TellsIdsBackwards(Wrapped):
+    """Tells the ids of a batch in the wrong order."""
+
+    def append(self, agent_id: str, expected: int | None, drafts: Sequence[Draft]) -> list[int]:
+        return self._behind.append(agent_id, expected, drafts)[::-1]
+
+
+class ShowsLate(Wrapped):
+    """Shows the newest message but one only when there is a newer one, as if its commit had been overtaken."""
+
+    def messages(self, segments: Segments, *, newest_first: bool = False) -> Iterator[Event]:
+        found = list(self._behind.messages(segments, newest_first=newest_first))
+        late = sorted(event.id for event in found)[-2:-1]
+        return (event for event in found if event.id not in late)
+
+
+class FindsLaterMemos(Wrapped):
+    """Finds memos that were saved after the turn began."""
+
+    def memos_with(self, asked: Sequence[tuple[Sequence[str], int]], limit: int) -> list[Any]:
+        return self._behind.memos_with([(words, END) for words, _ in asked], limit)
+
+
+class CommitsHalf(Broken):
+    """Commits what was written when a block raises."""
+
+    @contextmanager
+    def write(self) -> Iterator[Any]:
+        error = None
+        with SqliteStore.write(self) as transaction:
+            try:
+                yield transaction
+            except BaseException as raised:
+                error = raised
+        if error is not None:
+            raise error
+
+
+class ReadsAnew(Broken):
+    """Has no moments: it reads what is there now."""
+
+    @contextmanager
+    def read(self) -> Iterator[Any]:
+        yield self
+
+
+class DeliversTwice(Wrapped):
+    """Does not note that mail was carried."""
+
+    def carried(self, mail_id: int, event_id: int) -> None:
+        pass
+
+
+class OwnClock(Wrapped):
+    """Takes the clock of each process for the database's."""
+
+    def now(self) -> str:
+        return timestamp(datetime.now(UTC) + timedelta(seconds=id(self._store) % 7200))
+
+
+class ShowsNoLease(Wrapped):
+    """Shows nobody who has a lease."""
+
+    def lease(self, agent_id: str) -> None:
+        return None
+
+
+class ErasesNothing(Wrapped):
+    """Leaves everything where it is."""
+
+    def erase(self, owner: str, turn: int, last: int, by: int) -> None:
+        pass
+
+
+class AsksOneByOne(Wrapped):
+    """A statement for each event."""
+
+    def events(self, event_ids: Sequence[int]) -> list[Any]:
+        found = [self._behind.event(each) for each in sorted(set(event_ids))]
+        return [event for event in found if event is not None]
+
+
+class CountsOneMore(Wrapped):
+    """Says that there is one message more."""
+
+    def size(self, segments: Segments) -> Size:
+        return self._behind.size(segments).plus(Size(1, 0))
+
+
+class SeesNoDamage(SqliteStore):
+    """Takes its own sums for right."""
+
+    def damage(self) -> Iterator[str]:
+        return iter(())
+
+
+class WritesLater(Broken):
+    """In another process: says that something is stored before it is, and stores it when it is closed."""
+
+    _held: ExitStack | None = None
+
+    @contextmanager
+    def write(self) -> Iterator[Any]:
+        if self._held is None and parent_process() is not None:
+            self._held = ExitStack()
+            self._held.enter_context(SqliteStore.write(self))
+        with SqliteStore.write(self) as transaction:
+            yield transaction
+
+
+def _fields(draft: Draft) -> dict[str, Any]:
+    return {name: getattr(draft, name) for name in draft.__struct_fields__}
+
+
+def _rounded(value: Any) -> Any:
+    match value:
+        case dict():
+            return {key: _rounded(item) for key, item in value.items()}
+        case list():
+            return [_rounded(item) for item in value]
+        case int() if abs(value) > 2**53:
+            return int(float(value))
+    return value
+
+
+def broken(wrapper: type[Wrapped]) -> type[SqliteStore]:
+    """A store with such moments and transactions."""
+    return type(wrapper.__name__, (Broken,), {"wrapper": wrapper})
+
+
+RANDOM = "test_what_is_found_equals_brute_force"
+KILLED = "test_what_is_killed_at_any_moment_loses_nothing_that_it_had_back"
+FOUND_OUT: list[tuple[type[SqliteStore], str, dict[str, Any]]] = [
+    (broken(LosesTheLast), "test_calls_and_results_come_back_as_they_were_given", {}),
+    (broken(LosesTheLast), "test_the_expected_head_counts_what_the_transaction_appended", {}),
+    (broken(IgnoresExpected), "test_an_unexpected_head_is_a_conflict_and_writes_nothing", {}),
+    (broken(IgnoresExpected), "test_of_two_who_read_the_same_head_one_appends", {}),
+    (broken(CutsAtNul), "test_calls_and_results_come_back_as_they_were_given", {}),
+    (broken(RoundsNumbers), "test_calls_and_results_come_back_as_they_were_given", {}),
+    (broken(KeepsHeads), "test_what_others_change_is_seen_at_once", {}),
+    (broken(GuessesIds), "test_the_next_id_is_known_beforehand", {}),
+    (broken(TellsIdsBackwards), "test_ids_of_a_tree_increase_in_the_order_of_commits", {}),
+    (broken(ShowsLate), "test_who_has_seen_an_id_never_finds_a_lower_one_later", {}),
+    (broken(FindsLaterMemos), "test_only_memos_from_before_an_event", {}),
+    (CommitsHalf, "test_a_block_that_raises_leaves_nothing", {"error": RuntimeError()}),
+    (CommitsHalf, "test_a_delivery_that_fails_leaves_the_mail_unread", {}),
+    (ReadsAnew, "test_a_moment_stays_as_it_is", {}),
+    (broken(DeliversTwice), "test_mail_is_carried_exactly_once", {}),
+    (broken(OwnClock), "test_the_clock_is_the_databases", {}),
+    (broken(ShowsNoLease), "test_of_two_runtimes_with_wrong_clocks_one_takes_the_lease", {}),
+    (broken(ErasesNothing), RANDOM, {}),
+    (broken(ErasesNothing), "test_a_whole_agent_is_erased", {}),
+    (broken(CountsOneMore), "test_messages_are_read_in_both_directions", {"count": 1}),
+    (broken(AsksOneByOne), "test_reading_takes_a_fixed_number_of_statements", {}),
+    (SeesNoDamage, "test_planted_damage_is_found", {"damage": Damage.SUM}),
+    (WritesLater, KILLED, {}),
+]
+
+
+def run(folder: Path, kind: type[SqliteStore], name: str, given: dict[str, Any]) -> None:
+    """Run one test of the contract over such a store."""
+    harness, test = SqliteHarness(folder, kind), getattr(StoreContract(), name)
+    wanted = inspect.signature(test).parameters
+    with closing(harness.fresh()) as store, closing(harness.open(store.address)) as other:
+        fixtures = {"harness": harness, "store": store, "other": other}
+        test(**{key: value for key, value in fixtures.items() if key in wanted}, **given)
+
+
+@pytest.mark.parametrize(("kind", "name", "given"), FOUND_OUT, ids=lambda each: getattr(each, "__name__", ""))
+def test_the_contract_finds_out(tmp_path: Path, kind: type[SqliteStore], name: str, given: dict[str, Any]) -> None:
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        run(tmp_path, kind, name, given)
+
+
+WHOLE = {name: (name, given) for _, name, given in FOUND_OUT if name not in (RANDOM, KILLED)}  # these take longer
+
+
+@pytest.mark.parametrize(("name", "given"), WHOLE.values(), ids=WHOLE)
+def test_a_store_that_breaks_nothing_passes_these(tmp_path: Path, name: str, given: dict[str, Any]) -> None:
+    run(tmp_path, Broken, name, given)
+
+
+def test_the_contract_calls_every_method_of_a_store() -> None:
+    parts = Path(foldmark.testing.parts.__file__).parent.glob("*.py")
+    called = set(re.findall(r"\.(\w+)\(", "".join(part.read_text(encoding="utf-8") for part in parts)))
+    methods = {name for protocol in (Snapshot, Transaction, LogIndex) for name in dir(protocol) if name[0] != "_"}
+    assert methods - called == {"committed"}, "which is no method"
+    assert len(methods) > 60
