@@ -5,15 +5,15 @@ from hashlib import sha256
 
 import foldmark
 from foldmark.sending.rebuilding import rebuilt
-from stored import stored
 
 
 def main(path: str) -> None:
     with foldmark.open(path, create=False, settings={}) as log:
         for agent in log.agents():
-            for each in reversed(stored(log).newest_sent(agent.id, 1000)):
-                found = rebuilt(agent, each.id)
-                print(agent.id, each.id, found.verdict, sha256(found.request.bytes).hexdigest())
+            with log.store.read() as moment:
+                for each in reversed(moment.newest_sent(agent.id, 1000)):
+                    found = rebuilt(agent, each.id)
+                    print(agent.id, each.id, found.verdict, sha256(found.request.bytes).hexdigest())
 
 
 main(*sys.argv[1:])

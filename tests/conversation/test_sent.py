@@ -32,6 +32,7 @@ from foldmark.sending.rebuilding import REDACTED, Rebuilt, rebuilt
 from foldmark.sending.sent import record_sent
 from foldmark.settings import Settings
 from foldmark.settings.given import Server
+from foldmark.stores.sqlite.transaction import SqliteTransaction
 from stored import stored
 
 # Durability is tested elsewhere: here a file system in memory, where there is one, saves the waiting for the disk.
@@ -253,7 +254,7 @@ def test_a_failure_to_record_ends_the_turn(log: Log, agent: Agent, monkeypatch: 
     def full(*_: object) -> int:
         raise StoreError("the disk is full: nothing was recorded")
 
-    monkeypatch.setattr(log.store, "add_sent", full)
+    monkeypatch.setattr(SqliteTransaction, "add_sent", full)
     model = Model()
     with pytest.raises(StoreError, match="disk is full"):
         asyncio.run(turn(agent, model, "hello", Shown(lambda _: None, lambda _: None)))

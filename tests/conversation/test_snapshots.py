@@ -9,8 +9,8 @@ import pytest
 
 import foldmark
 from foldmark import Agent, Log
+from foldmark.core.segments import Segment
 from foldmark.request.usage import Weighed, snapshots
-from stored import stored
 
 
 @pytest.fixture
@@ -30,12 +30,10 @@ def counted(agent: Agent, fresh: int, output: int) -> None:
 
 
 def weighed(agent: Agent, turn: int) -> list[Weighed | None]:
-    messages = list(
-        stored(agent.log).messages(
-            tuple((agent.id, each.id, each.id) for each in stored(agent.log).turns([turn])[turn])
-        )
-    )  # type: ignore[misc]
-    found = snapshots(stored(agent.log), agent.standing(), messages)
+    with agent.reading() as (moment, at):
+        places = tuple(Segment(agent.id, each.id, each.id) for each in moment.turns([turn])[turn])
+        messages = list(moment.messages(places))
+        found = snapshots(moment, at, messages)
     return [found.get(message.id) for message in messages]
 
 

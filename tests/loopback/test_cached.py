@@ -25,7 +25,6 @@ from foldmark.providers import openai_client
 from foldmark.request.prepare import prepare
 from foldmark.runtime.loop import turn
 from foldmark.sending.rebuilding import rebuilt
-from stored import stored
 
 WORDS = "what was said of it, and what came of that, " * 150
 
@@ -227,15 +226,9 @@ def test_an_hour_if_that_is_set() -> None:
         assert {each.get("ttl") for body in it.bodies for each in marks(body)} == {"1h"}
         assert it.row()["cache_ttl"] == "1h"
         at, own = it.agent.standing(), it.agent.standing().config
-        asked = prepare(
-            stored(it.agent.log),
-            at,
-            own,
-            "anthropic",
-            it.wire.model,
-            purpose="state",
-            instruction="Write a state block.",
-        )
+        with it.agent.log.store.read() as moment:
+            question = {"purpose": "state", "instruction": "Write a state block."}
+            asked = prepare(moment, at, own, "anthropic", it.wire.model, **question)
         assert {each.get("ttl", "5m") for each in marks(asked.body)} == {"5m"}
 
 

@@ -32,7 +32,8 @@ class Messages(Sequence[Event]):
         left, count = self._segments, 8
         while left:
             with self._store.read() as moment:
-                page = list(islice(moment.messages(left, newest_first=newest_first), count))
+                read = moment.messages(left, newest_first=newest_first, expected=count)
+                page = list(islice(read, count))
             yield from page
             if len(page) < count:
                 break

@@ -153,7 +153,8 @@ class SqliteSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
             some, ids = list[Segment](), 0
             while left and ids < page:
                 some.append(left.pop())
-                ids += some[-1].last - some[-1].first + 1
+                _, first, last = some[-1]
+                ids += last - first + 1
             found = sorted(read(self._keyed(tuple(some)), page), key=itemgetter(0), reverse=newest_first)
             yield from (item for _, item in found)
             agent, first, last = some[-1]
