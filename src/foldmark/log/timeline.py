@@ -193,10 +193,12 @@ class Timeline:
 
     def end_turn(self, *, created_at: str | datetime | None = None, interrupted: bool = False) -> int | None:
         """End the open turn and return the event's id; None if no turn is open."""
-        if self.open_turn is None:
+        at = self.standing()
+        if at.record.open_turn is None:
             return None
         with self.batch() as moment:
-            at = self.standing_in(moment)
+            if at.record.head != self._head:  # another thread has appended in between
+                at = self.standing_in(moment)
             ended = None if at.fold.closing is None else PlanningEnded(at.fold.closing[0])
             data = None if ended is None else codec.operation_data(ended)
             event_id = self._append("turn_ended", "", data, created_at, actor="system", interrupted=interrupted)

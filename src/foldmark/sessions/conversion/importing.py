@@ -248,7 +248,8 @@ def _ready(agent: Agent) -> None:
     with agent.reading() as (moment, at):
         if planning(moment, at) is not None:
             not_while_planning(moment, at, "an import would end it")
-    agent.end_turn(interrupted=True)
+    if at.record.open_turn is not None:
+        agent.end_turn(interrupted=True)
 
 
 def _known(entries: list[Entry], held: Held) -> dict[int, Line]:
