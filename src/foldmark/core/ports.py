@@ -159,44 +159,6 @@ class Outline(NamedTuple):
     planning: Sequence[Event] = ()
 
 
-class Appender(Protocol):
-    """Appends to one agent inside one transaction."""
-
-    @property
-    def head(self) -> int:
-        """The id of the agent's newest event, the ones appended here included."""
-
-    @property
-    def open_turn(self) -> int | None:
-        """The turn that has not ended."""
-
-    @property
-    def own(self) -> Size:
-        """The size of all the agent's own messages, the ones appended here included."""
-
-    @property
-    def next_id(self) -> int:
-        """The id that the next event appended here gets."""
-
-    def add(self, draft: Draft) -> int:
-        """Append one event and return its id.
-
-        Raises ValueError if its data is not JSON, CommandError if the agent has ended (`inbox.refused`).
-        """
-
-    def stands_apart(self, call: int) -> bool:
-        """Whether a result appended now would stand apart from this call (`Draft.apart`)."""
-
-    def erase(self, owner: str, turn: int, last: int, by: int) -> None:
-        """Erase the content of the events of a turn of `owner` up to id `last`, for the redact operation `by`; of all
-        its events, scratchpads and what its forks handed down included, for turn 0.
-
-        What remains of each is its id, kind, time and actor, and `by`; it is a message no more. The stored
-        segments' sizes of all agents that inherited from `owner` need `save_fold` afterwards. With a turn go the
-        questions that were asked in it (`sent.Makings.question`), with all of an agent every record of what it sent.
-        """
-
-
 class Snapshot(InboxView, LeasesView, MemosView, SentView, LineageView, Protocol):
     """What can be read of one moment [SPEC 9]. Every method raises StoreError when the database fails.
 
@@ -368,56 +330,11 @@ class Transaction(Snapshot, Inbox, Leases, Memos, Sent, Lineage, Protocol):
         """
 
 
-class Store(Snapshot, Inbox, Leases, Memos, Sent, Lineage, SqlSandbox, Vectors, Protocol):
-    """The log of many agents. Every method raises StoreError when the database fails."""
+class Maintenance(Protocol):
+    """What looks after a database."""
 
-    address: str
-    """What opens the same store again, also in another process."""
     narrowed: bool
     """Whether others could read the database until it was opened, and cannot any more."""
-
-    def read(self) -> AbstractContextManager[Snapshot]:
-        """One consistent moment. Inside another block of the same thread it is the moment of that, or what its
-        transaction sees. Other threads of the process may have to wait; nothing can be written inside, and nothing is
-        read from it behind the block."""
-
-    def write(self) -> AbstractContextManager[Transaction]:
-        """One transaction, which is committed at the end of the block and rolled back if that raises. Inside another
-        block of `write` of the same thread it is a part of that one's. Raises StoreError inside a block of `read`."""
-
-    def close(self) -> None:
-        """Release the database; the store is not used afterwards."""
-
-    # Until all callers read in `read` and write in `write`, a store also has the methods of `Snapshot` and those of
-    # `Transaction` itself, and what follows up to `forget_erased`.
-
-    rolled_back: int
-    """How many transactions of this store were rolled back: what was read in one may never have been."""
-
-    def exclusive(self) -> AbstractContextManager[object]:
-        """The store for this thread alone, for as long as the block runs; others wait. May be nested. Every method
-        takes it by itself: it is for what is read and then written."""
-
-    def appending(
-        self, agent_id: str, expected: int | None, newborn: AgentRecord | None = None
-    ) -> AbstractContextManager[Appender]:
-        """One transaction of appends to one agent: all of it or, if the block raises, nothing.
-
-        `newborn` is the agent itself where a root agent is made in the same transaction. Raises ConflictError unless
-        the agent's head is `expected` (None: do not check).
-        """
-
-    def create_agent(self, record: AgentRecord, born: Fold, start: Size) -> None:
-        """Add an agent with what it is born with and the size of that, in the transaction under way if there is one."""
-
-    def save_fold(self, fold: Fold, beside: Size) -> None:
-        """Store the segment cache of an agent, in the transaction under way if there is one.
-
-        `beside` is the size of what is visible less that of all the agent's own messages; both grow alike.
-        """
-
-    def writing(self) -> AbstractContextManager[None]:
-        """One transaction: all that is written inside the block, or nothing. `appending` takes part in it."""
 
     def forget_erased(self) -> bool:
         """Leave no trace of erased content in the files beside the database; False if somebody is still reading one."""
@@ -430,6 +347,25 @@ class Store(Snapshot, Inbox, Leases, Memos, Sent, Lineage, SqlSandbox, Vectors, 
 
     def unchecked(self) -> int:
         """How many events were recorded before there were checksums: a changed byte in these is not found."""
+
+
+class Store(SqlSandbox, Vectors, Maintenance, Protocol):
+    """The log of many agents. Every method raises StoreError when the database fails."""
+
+    address: str
+    """What opens the same store again, also in another process."""
+
+    def read(self) -> AbstractContextManager[Snapshot]:
+        """One consistent moment. Inside another block of the same thread it is the moment of that, or what its
+        transaction sees. Other threads of the process may have to wait; nothing can be written inside, and nothing is
+        read from it behind the block."""
+
+    def write(self) -> AbstractContextManager[Transaction]:
+        """One transaction, which is committed at the end of the block and rolled back if that raises. Inside another
+        block of `write` of the same thread it is a part of that one's. Raises StoreError inside a block of `read`."""
+
+    def close(self) -> None:
+        """Release the database; the store is not used afterwards."""
 
 
 class Provider(Protocol):

@@ -16,7 +16,6 @@ from foldmark.core.errors import StoreError
 from foldmark.core.ports import Clock
 from foldmark.stores.queries import queries
 from foldmark.stores.sqlite.beside.vectors import SqliteVectors
-from foldmark.stores.sqlite.bridge import Bridge
 from foldmark.stores.sqlite.file import MEMORY, explain, narrow, open_file, place_of
 from foldmark.stores.sqlite.reader import Connection
 from foldmark.stores.sqlite.sandbox.queries import SqliteQueries
@@ -24,7 +23,7 @@ from foldmark.stores.sqlite.snapshot import SqliteSnapshot
 from foldmark.stores.sqlite.transaction import SqliteTransaction
 
 
-class SqliteStore(Bridge, SqliteVectors, SqliteQueries):
+class SqliteStore(SqliteVectors, SqliteQueries):
     """A `Store` over one SQLite database (see `foldmark.core.ports.Store` for the methods)."""
 
     def __init__(self, path: str, *, create: bool = True, clock: Clock | None = None) -> None:
@@ -93,7 +92,6 @@ class SqliteStore(Bridge, SqliteVectors, SqliteQueries):
                 self._db.execute("COMMIT")
             except BaseException:
                 self._connection.roll_back()
-                self.rolled_back += 1
                 raise
         except apsw.Error as error:
             raise explain(error, self._path) from error
