@@ -96,6 +96,15 @@ class Head(NamedTuple):
     beside: frozenset[str]
 
 
+class Since(NamedTuple):
+    """What an agent recorded behind event `after` that is no message: operations, and events of `ANCHORS` that nobody
+    erased, in order; and its newest ones of `ANCHORS` up to `after`."""
+
+    after: int
+    anchors: Mapping[str, Event]
+    events: Sequence[Event]
+
+
 class Overview(NamedTuple):
     """An agent in a list of all: when its newest event was recorded, or else when it was made; since when it is
     archived; and the size of its context, None for a fork and where that has to be counted."""
@@ -183,6 +192,9 @@ class Snapshot(InboxView, LeasesView, MemosView, SentView, LineageView, Protocol
 
     def anchors(self, agent_id: str, until: int) -> Mapping[str, Event]:
         """The newest event up to id `until` of each of `ANCHORS` that an agent recorded itself and nobody erased."""
+
+    def since(self, agent_id: str, after: int) -> Since:
+        """What an agent recorded behind an event, but for messages."""
 
     def agents(self) -> list[AgentRecord]:
         """All agents, oldest first."""

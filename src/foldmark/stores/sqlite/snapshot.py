@@ -20,6 +20,7 @@ from foldmark.core.ports import (
     LogIndex,
     Outline,
     Overview,
+    Since,
     Size,
     Surroundings,
 )
@@ -124,6 +125,12 @@ class SqliteSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
     def anchors(self, agent_id: str, until: int) -> Mapping[str, Event]:
         bindings = {"agent": self._key(agent_id), "kinds": _KINDS, "until": until}
         return {event.kind: event for event in self._events(self._sql["anchors"], bindings)}
+
+    def since(self, agent_id: str, after: int) -> Since:
+        bindings = {"agent": self._key(agent_id), "kinds": _KINDS, "after": after}
+        rows = [(row[0], self._event(row[1:], damaged)) for row, damaged in self._rows(self._sql["since"], bindings)]
+        events = sorted((event for behind, event in rows if behind), key=lambda event: event.id)
+        return Since(after, {event.kind: event for behind, event in rows if not behind}, events)
 
     def _decoded(self, body: str, agent_id: str) -> Fold:
         try:
