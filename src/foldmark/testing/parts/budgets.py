@@ -90,6 +90,12 @@ and "next to"."""
 SIZES = ((1, 2), (3, 40), (30, 6))
 """Few and many conversations, short and long ones."""
 
+REQUESTS = (
+    *(("steady", "nothing", 6), ("steady", "memos", 8), ("steady", "children", 14), ("steady", "mail", 9)),
+    *(("eager", "nothing", 2), ("eager", "memos", 3), ("eager", "children", 9), ("eager", "mail", 5)),
+)
+"""How many statements a request takes by its policy, with one of `ports.BESIDE` or nothing."""
+
 SEARCHES = (
     (Filters(), 5),
     (Filters(role="user", since=utc("2020-01-01")), 5),
@@ -191,7 +197,7 @@ class Budgets(Suite):
         agent, turns = grown(open_over(store), 20, calls)
         for some in (turns[1:3], turns[5:17]):
             line = f"/context drop {' '.join(map(str, some))}"
-            assert count(harness, store, lambda: agent.do(line)) <= 10  # noqa: B023
+            assert count(harness, store, lambda: agent.do(line)) <= 8  # noqa: B023
 
     @pytest.mark.parametrize("mode", ["forget", "remember"])
     def test_a_filter_of_any_size(self, store: Store, harness: Harness, mode: str) -> None:
@@ -210,24 +216,30 @@ class Budgets(Suite):
         assert count(harness, store, lambda: agent.apply_filter("forget", [middle])) <= 15
         assert [message.kind for message in agent.context().messages] == ["user", "assistant"]
 
-    @pytest.mark.parametrize(
-        ("policy", "memos", "most"),
-        [("steady", False, 6), ("steady", True, 8), ("eager", False, 2), ("eager", True, 3)],
-    )
+    @pytest.mark.parametrize(("policy", "beside", "most"), REQUESTS)
     def test_a_request_whatever_came_since_its_boundary(
-        self, store: Store, harness: Harness, policy: str, memos: bool, most: int
+        self, store: Store, harness: Harness, policy: str, beside: str, most: int
     ) -> None:
-        """With memos their index is asked, and which a request brought since its boundary."""
+        """A state in every turn among it. What there is beside the agent costs more, where there is some: memos and
+        mail the same for any number, a child as much as the one here."""
         log, found = open_over(store), []
-        if memos:
+        sender = root(store)
+        if beside == "memos":
             with store.write() as writing:
-                writing.save_memo("Question 3 is about results.", (), None, "human", NOW)
+                for number in range(12):
+                    writing.save_memo(f"Question {number} is about results.", (), None, "human", NOW)
         for turns in (4, 30, 60):
-            agent, _ = grown(log, turns, name=f"{policy} {turns}")
+            agent, _ = grown(log, turns, name=f"{turns}")
             agent.configure("context_policy", policy)
+            if beside == "children":
+                agent.do("/fork")
+            elif beside == "mail":
+                with store.write() as writing:
+                    for number in range(turns):
+                        writing.send(sender, agent.id, f"Mail {number}", "human", NOW)
             agent.append("user", "What is the result of question 3?")
             found.append(count(harness, store, lambda: agent.request("openai", "gpt-5")))  # noqa: B023
-        assert found == [most] * 3
+        assert max(found) <= most
 
     @pytest.mark.parametrize("size", SIZES, ids=str)
     @pytest.mark.parametrize(("filters", "most"), SEARCHES)
@@ -238,9 +250,9 @@ class Budgets(Suite):
         them; and before that the agents, where a filter names some."""
         conversations(open_over(store), *size)
         log, found = open_over(other), list[Hit]()
-        assert count(harness, other, lambda: found.extend(log.search("question 1", 40, filters))) == most
+        assert count(harness, other, lambda: found.extend(log.search("question 1", 40, filters))) <= most
         assert len({hit.agent_id for hit in found}) == (1 if filters.agent else size[0])
-        assert count(harness, other, lambda: log.search("What is question 1?", 40, filters)) == most
+        assert count(harness, other, lambda: log.search("What is question 1?", 40, filters)) <= most
 
     @pytest.mark.parametrize("size", SIZES, ids=str)
     @pytest.mark.parametrize(("line", "most"), RECALLS)
@@ -267,7 +279,7 @@ class Budgets(Suite):
             for _ in range(200):
                 agent.append("user", "zebra")
         found: list[Hit] = []
-        assert count(harness, store, lambda: found.extend(log.search("zebra"))) == 6
+        assert count(harness, store, lambda: found.extend(log.search("zebra"))) <= 6
         assert sorted(hit.event_id for hit in found) == said
 
     @pytest.mark.parametrize("budget", [2, 45])
