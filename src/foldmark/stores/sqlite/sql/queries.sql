@@ -153,8 +153,8 @@ SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at,
 FROM events WHERE agent = ? AND replayed = 1 AND id > ? AND id <= ? ORDER BY id
 
 -- name: outlines
--- Agents, JSON [uuid, ...], with their stored segments (0), and what tells where their planning conversations lay (1).
--- That is, of those that ever had one, all operations and the `command` events that say where one begins, none erased.
+-- Agents, JSON [uuid, ...], with their stored segments (0), and of those that ever had a planning conversation what tells
+-- where it lay (1): all operations, and the `command` events that say where one begins, none erased.
 SELECT 0, a.key, a.id, f.body, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM json_each(:agents) i CROSS JOIN agents a ON a.id = i.value LEFT JOIN folds f ON f.agent = a.key
 UNION ALL
@@ -478,15 +478,15 @@ INSERT INTO search (search, rowid, text, parts) SELECT 'delete', id, text, parts
 DELETE FROM parts WHERE event = ?
 
 -- name: counted
--- For each of some FTS5 expressions, JSON [expression, ...], how many messages it finds, and which is the last of these.
--- These two are JSON, and end at so many; then the newest event, and how many messages there are.
+-- For each of some FTS5 expressions, JSON [expression, ...]: JSON [messages that it finds, the last of these], up to so
+-- many; the newest event; how many messages there are.
 SELECT (SELECT json_array(count(*), max(id)) FROM (SELECT rowid AS id FROM search WHERE search MATCH w.value LIMIT :most)),
     (SELECT max(id) FROM events), (SELECT coalesce(sum(messages), 0) FROM agents)
 FROM json_each(:wanted) w
 
 -- name: best
--- Of each of some FTS5 expressions, JSON [[expression, share], ...], so many best messages in the newest share of the log.
--- The best come first: the number of the expression, the message, its agent and its tool as in `surroundings`.
+-- Of each of some FTS5 expressions, JSON [[expression, share], ...], the best messages in the newest share of the log, so
+-- many, the best first: the number of the expression, the message, its agent and its tool as in `surroundings`.
 SELECT w.key, e.id, coalesce(a.id, 'unknown agent ' || ifnull(e.agent, '')), json_extract(CASE e.kind
     WHEN 'tool_call' THEN iif(json_valid(e.data), e.data, '{}')
     WHEN 'tool_result' THEN (SELECT iif(json_valid(c.data), c.data, '{}') FROM events c WHERE c.id = e.answers)
