@@ -283,7 +283,8 @@ class SqliteSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
         for id, agent, name, kind, turn, at, tool, asked, places in self._run_named("surroundings", bound):
             hit = Hit(id, agent, name, kind, turn, at, 0.0, "", False, tool)
             (_, before), *behind = sorted((place, messages) for place, messages in msgspec.json.decode(places))
-            found.append(Surroundings(hit, asked or "", before, behind))
+            # Damage can change the types of columns.
+            found.append(Surroundings(hit, str(asked or ""), before, behind))
         return found
 
     def outlines(self, agent_ids: Sequence[str]) -> dict[str, Outline]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldmark.core.ports import Store
+from foldmark.core.ports import ANCHORS, Store
 from foldmark.core.recall import Scope
 from foldmark.core.segments import END, Segment, Segments
 from foldmark.testing.histories import (
@@ -43,10 +43,13 @@ class BruteForce(Suite):
                 assert record.own == size_of(messages)
                 assert moment.events([event.id for event in mine]) == mine
                 assert moment.operations(agent) == history.operations(agent)
+            expected = data.draw(st.sampled_from([1, 2, 8, 1000]))
             assert list(moment.messages(segments)) == shown
             assert list(moment.messages(segments, newest_first=True)) == shown[::-1]
+            assert list(moment.messages(segments, expected=expected)) == shown
             assert moment.size(segments) == size_of(shown)
             assert list(moment.weights(segments)) == weights_of(shown)[::-1]
+            assert list(moment.weights(segments, expected=expected)) == weights_of(shown)[::-1]
             assert moment.weight(segments) == sum(each for _, each in weights_of(shown))
             assert moment.bounds(segments) == tuple(
                 Segment(agent, inside[0].id, inside[-1].id)
@@ -86,6 +89,8 @@ class BruteForce(Suite):
             for kind in KINDS:
                 recent = history.of_kind(kind, (Segment(agent, 0, until),))[::-1]
                 assert moment.recent(kind, agent, until, most) == recent[:most]
+            anchors = {kind: history.of_kind(kind, (Segment(agent, 0, until),))[-1:] for kind in ANCHORS}
+            assert moment.anchors(agent, until) == {kind: newest[0] for kind, newest in anchors.items() if newest}
             turns = data.draw(st.lists(ids, max_size=4))
             assert moment.turns(turns) == {turn: [m for m in messages if m.turn_id == turn] for turn in turns}
             for place in moment.surroundings([message.id for message in mine], most):

@@ -95,7 +95,38 @@ class Searching(Suite):
             assert index.best([Wanted("all", terms), Wanted("any", terms)], 1000) == [*every, *some]
             for term, ids in zip(terms, holding, strict=True):
                 assert len(index.best([Wanted("any", [term])], 2)) == min(2, len(ids))
+            each_at_once = index.best([Wanted("any", [term]) for term in terms], 1)
+            assert len(each_at_once) == sum(bool(ids) for ids in holding)
+            assert all(id in ids for id, ids in zip(each_at_once, filter(None, holding), strict=True))
             assert set(index.passing(list(said))) == set(said)
+            messages, counts = index.counted(terms)
+            assert messages >= len(said)
+            assert all(count >= len(ids) for count, ids in zip(counts, holding, strict=True))
+
+    def test_only_the_newest_part_may_be_searched(self, store: Store) -> None:
+        agent = root(store)
+        ids = append(store, agent, *(draft(content="quartz") for _ in range(40)))
+        terms = terms_of("quartz")
+        with store.read() as moment:
+            index = moment.index(Scope())
+            found = [sorted(index.best([Wanted("any", terms, share)], 1000)) for share in (1.0, 0.5, 0.1)]
+            assert found[0] == ids
+            assert len(ids) > len(found[1]) > len(found[2]) > 0
+            assert all(each == ids[-len(each) :] for each in found)
+            both = index.best([Wanted("any", terms, 0.1), Wanted("all", terms)], 1000)
+            assert sorted(both) == sorted([*found[2], *ids])
+
+    def test_what_a_judge_leaves_out_does_not_count_against_the_limit(self, store: Store) -> None:
+        agent = root(store)
+        (said,) = append(store, agent, draft(content="quartz and many more words"))
+        planned = append(store, agent, *(draft(content="quartz") for _ in range(60)))
+        (shown,) = append(store, agent, draft(content="quartz and some more words"))
+        wanted = [Wanted("any", terms_of("quartz"))]
+        with store.read() as moment:
+            for visible, expected in ((None, {said, shown}), (True, {shown}), (False, {said})):
+                judge = Judged(visible={shown, *planned}, planned=planned)
+                scope = Scope(Filters(visible=visible), judge=judge)
+                assert set(moment.index(scope).best(wanted, 2)) == expected
 
     def test_a_transaction_finds_what_it_has_written(self, store: Store, other: Store) -> None:
         agent = root(store)
@@ -197,3 +228,6 @@ class Searching(Suite):
             ((before, said, behind),) = moment.index(Scope(Filters(role="user"))).around([first[1]], 1)
             assert (said.text, said.at, said.fits) == ("text 1", events[1].created_at, True)
             assert (before.text, behind.text) == ("text 0", "text 2")
+            scope = Scope(Filters(visible=True), judge=Judged(visible=set(first[1:3])))
+            (run,) = moment.index(scope).around([first[1]], 1)
+            assert [(said.id, said.fits) for said in run] == [(first[0], False), (first[1], True), (first[2], True)]
