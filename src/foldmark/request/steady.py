@@ -337,7 +337,7 @@ class Steady:
         """What was told of children and mail since the boundary, by the message in front of which it stands."""
         openers = _openers(events, settled)
         self.told = told_at(self._moment, self._at, settled, openers[-1].id if openers else 0) if self._answers else {}
-        content = self._then.text
+        content = self._then.text(self.told.values())
         return {at: children_layer(each, content, self._tools, self._config) for at, each in self.told.items()}
 
 
