@@ -139,12 +139,10 @@ def _living(moment: Snapshot, at: Standing, records: Sequence[AgentRecord]) -> t
     said = _said(moment, [event for id, event in forks.items() if id in operations and event.actor == "model"])
     asked = _asked(moment, {id: operation for id, operation in operations.items() if id not in said})
     goals = {event.id: event for event in moment.events([*said.values(), *filter(None, asked.values())])}
-    silent = any(not record.messages for record in records)
-    unstarted = {record.id for record in moment.unstarted()} if silent else set()
     found = []
     for record in records:
-        waits = record.id in unstarted
-        state = AT_WORK if record.open_turn is not None else WAITS if waits else IDLE
+        begun = record.messages or moment.newest_sent(record.id, 1)
+        state = AT_WORK if record.open_turn is not None else IDLE if begun else WAITS
         goal, by_person = said.get(record.fork_event, 0), asked.get(record.fork_event, 0)
         if by_person in goals and goals[by_person].kind == "user":  # of a person; it is the child's goal
             goal = by_person
