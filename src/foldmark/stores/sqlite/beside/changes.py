@@ -67,6 +67,7 @@ class SqliteWatch:
 
     def __init__(self, commits: Commits, db: apsw.Connection | None) -> None:
         self._commits, self._db, self._closed = commits, db, False
+        self._seen = 0
         self._seen = self._state()
         if db is not None:
             db.set_busy_timeout(0)  # whoever commits waits for `changed`, which is held meanwhile
@@ -96,5 +97,5 @@ class SqliteWatch:
             return self._commits.number
         try:
             return int(self._db.pragma("data_version"))
-        except apsw.BusyError:
+        except apsw.Error:  # busy, or whoever reads next is told what is wrong
             return self._seen
