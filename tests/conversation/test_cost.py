@@ -24,6 +24,7 @@ from foldmark.cost.cost import (
 from foldmark.cost.history import asked
 from foldmark.cost.others import TRIGGER
 from foldmark.request.prepare import prepare
+from foldmark.stores.sqlite.snapshot import SqliteSnapshot
 from foldmark.tokens.models import model_of
 from stored import stored
 
@@ -371,7 +372,7 @@ def test_a_turn_beyond_the_budget_is_not_read_again_at_each_of_its_steps(
     agent: foldmark.Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turn(agent, 0, steps=150)
-    count, messages, read = agent.context().size.messages, type(agent.log.store).messages, 0
+    count, messages, read = agent.context().size.messages, SqliteSnapshot.messages, 0
 
     def counted(*given: Any, **more: Any) -> Iterator[Event]:
         nonlocal read
@@ -379,7 +380,7 @@ def test_a_turn_beyond_the_budget_is_not_read_again_at_each_of_its_steps(
             read += 1
             yield event
 
-    monkeypatch.setattr(type(agent.log.store), "messages", counted)
+    monkeypatch.setattr(SqliteSnapshot, "messages", counted)
     replayed(agent, Policy("steady", 5000))
     assert read <= 6 * count
 

@@ -103,6 +103,19 @@ def test_what_stands_outside_of_turns(log: foldmark.Log) -> None:
     assert [(run["first"], run["last"], run["messages"]) for run in found] == [(id, id, 1) for id in ids]
 
 
+def test_what_was_erased_does_not_count(log: foldmark.Log, say: Say) -> None:
+    agent = log.agent("default")
+    first, between, second, _, third, _ = say(agent, *["schema", "Lunch"] * 3)
+    agent.do(f"/message remove {between} --yes")
+    (only,) = runs(agent)
+    assert (only["first"], only["last"], only["messages"]) == (first, third, 4)
+    agent.do(f"/message remove {second} --yes")
+    with agent.batch():
+        newest = agent.append("user", "one more schema")
+        (only,) = runs(agent)
+    assert (only["turns"], only["messages"]) == ([first, third, newest], 5)
+
+
 def test_the_best_run_comes_first(log: foldmark.Log, say: Say) -> None:
     agent = log.agent("default")
     say(agent, "schema " + "of much more " * 30, *["other"] * 4, "database schema", *["other"] * 4, "database")

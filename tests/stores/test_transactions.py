@@ -139,6 +139,3 @@ def test_the_address_opens_the_same_store_from_any_folder(tmp_path: Path, monkey
         assert there.agents() == here.agents()
     store.close()
     other.close()
-
-
-# The older face beside the new one

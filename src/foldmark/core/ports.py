@@ -97,6 +97,15 @@ class Head(NamedTuple):
     beside: frozenset[str]
 
 
+class Since(NamedTuple):
+    """What an agent recorded behind event `after` that is no message: operations, and events of `ANCHORS` that nobody
+    erased, in order; and its newest ones of `ANCHORS` up to `after`."""
+
+    after: int
+    anchors: Mapping[str, Event]
+    events: Sequence[Event]
+
+
 class Overview(NamedTuple):
     """An agent in a list of all: when its newest event was recorded, or else when it was made; since when it is
     archived; and the size of its context, None for a fork and where that has to be counted."""
@@ -130,7 +139,7 @@ class Hit(Struct, frozen=True):
     highlights: tuple[tuple[int, int], ...] = ()
 
 
-class Messages(Index, Protocol):
+class LogIndex(Index, Protocol):
     """The messages of a log, to be searched."""
 
     def hits(self, event_ids: Sequence[int]) -> list[Hit]:
@@ -184,6 +193,9 @@ class Snapshot(ChangesView, InboxView, LeasesView, MemosView, SentView, LineageV
 
     def anchors(self, agent_id: str, until: int) -> Mapping[str, Event]:
         """The newest event up to id `until` of each of `ANCHORS` that an agent recorded itself and nobody erased."""
+
+    def since(self, agent_id: str, after: int) -> Since:
+        """What an agent recorded behind an event, but for messages."""
 
     def agents(self) -> list[AgentRecord]:
         """All agents, oldest first."""
@@ -283,7 +295,7 @@ class Snapshot(ChangesView, InboxView, LeasesView, MemosView, SentView, LineageV
     def erased_by(self, event_id: int) -> Event | None:
         """The redact operation that erased this event's content; None if nothing did."""
 
-    def index(self, scope: Scope) -> Messages:
+    def index(self, scope: Scope) -> LogIndex:
         """The messages of all agents as far as they lie in `scope`, to be searched; never what was erased."""
 
     def surroundings(self, event_ids: Sequence[int], turns: int) -> list[Surroundings]:

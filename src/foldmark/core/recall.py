@@ -126,11 +126,14 @@ class Said(NamedTuple):
     fits: bool = True
 
 
+How = Literal["all", "any"]
+
+
 class Wanted(NamedTuple):
     """Messages that hold all or any of some terms, best by these alone; of the newest part of an index, if `share` is
     below 1."""
 
-    how: Literal["all", "any"]
+    how: How
     terms: Sequence[Term]
     share: float = 1.0
 

@@ -186,7 +186,7 @@ class Steady(Sender):
             self._quiet, self._reserved = False, 0
         opened = (now.turn or 0) if self.ends else self._opened(now) if now.opened or not same else 0
         if not same or opened > self._settled:
-            settled = boundary(self.moment, now.at, opened)
+            settled = boundary(self.moment, now.at, self.moment.since(now.at.record.id, opened))
             if settled != self._settled or not now.old:
                 self._begin(now, settled)
                 return self._items

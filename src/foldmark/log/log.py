@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from foldmark.core.answer import Piece
 from foldmark.core.changes import Changes
 from foldmark.core.errors import CommandError
-from foldmark.core.ports import AgentRecord, Clock, Hit, Messages, NewId, Size, Snapshot, Store
+from foldmark.core.ports import AgentRecord, Clock, Hit, LogIndex, NewId, Size, Snapshot, Store
 from foldmark.core.recall import ANY, Archived, Filters, Mode, Place, Scope
 from foldmark.core.replay import birth
 from foldmark.core.request import Request, ToolSpec
@@ -303,7 +303,7 @@ class Log:
                 self._meanings = Meanings(self.store, embedder)
         return self._meanings
 
-    def index(self, moment: Snapshot, filters: Filters = ANY) -> Messages:
+    def index(self, moment: Snapshot, filters: Filters = ANY) -> LogIndex:
         """The messages of all conversations that pass `filters`, to be searched together with what else there is; never
         those of planning conversations."""
         agents = None
@@ -313,7 +313,7 @@ class Log:
             agents = [record.id for record in there if _passes(record, filters, named)]
         return moment.index(Scope(filters, agents, self.outlines(moment)))
 
-    def hits(self, index: Messages, query: "Query", places: Sequence[Place]) -> list[Hit]:
+    def hits(self, index: LogIndex, query: "Query", places: Sequence[Place]) -> list[Hit]:
         """What was found at these places of an index, in their order."""
         from foldmark.recall.places import snippet, spans
 

@@ -178,7 +178,7 @@ def _only(messages: list[Block], stay: set[int]) -> None:
 
 
 def _is_thought(block: Mapping[str, Any]) -> bool:
-    return block.get("type") in THINKING
+    return isinstance(kind := block.get("type"), str) and kind in THINKING
 
 
 def _blocks(messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Block]]:

@@ -4,7 +4,8 @@ What is told follows from the log and its tables alone. Within a turn it stays a
 only grows; a person's message or fork brings it up to date.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 
 from msgspec import structs
 
@@ -13,6 +14,7 @@ from foldmark.core.codec import operation_of
 from foldmark.core.events import Event, Fork
 from foldmark.core.ports import AgentRecord, Snapshot
 from foldmark.core.segments import Segment, contains
+from foldmark.core.turns import Message
 from foldmark.core.wording import title
 from foldmark.request.planning import planning
 from foldmark.request.standing import Standing
@@ -31,7 +33,7 @@ def family_of(moment: Snapshot, at: Standing) -> Family:
     sent = _sent(moment, at)
     if sent is None:
         return _now(moment, at)
-    return _again(moment, at, sent)
+    return _again(moment, at, {0: sent})[0]
 
 
 def told_at(moment: Snapshot, at: Standing, settled: int, newest: int) -> dict[int, Family]:
@@ -43,7 +45,7 @@ def told_at(moment: Snapshot, at: Standing, settled: int, newest: int) -> dict[i
     sent = moment.answered_last(at.record.id)
     same = sent is not None and sent.makings.edge.settled == settled
     before = sent.makings.told if sent is not None and same else {}
-    found = {place: _again(moment, at, family) for place, family in before.items()}
+    found = _again(moment, at, before)
     if sent is None or (newest not in before and (not same or sent.event < newest)):
         found[newest] = _now(moment, at)
     return found
@@ -65,17 +67,35 @@ def told(family: Family, content: Callable[[int], str], *, reads_mail: bool) -> 
     return family_told(family, goals, reads_mail=reads_mail)
 
 
-def words_of(moment: Snapshot, at: Standing, fork: Event) -> Event | None:
-    """What the model of agent `at` had said last in the turn in which it forked."""
-    before = fork.id
-    for _ in range(LOOKED_BACK):
-        message = moment.message_before(fork.agent_id, before - 1)
-        if message is None or message.turn_id != fork.turn_id:
-            break
-        if message.kind == "assistant":
-            return moment.event(message.id)
-        before = message.id
-    return None
+def words_of(moment: Snapshot, fork: Event) -> Event | None:
+    """What a model had said last in the turn in which it forked."""
+    said = _said(moment, [fork]).get(fork.id)
+    return next(iter(moment.events([said])), None) if said else None
+
+
+def _said(moment: Snapshot, forks: Sequence[Event]) -> dict[int, int]:
+    """For each of these forks what its model had said last in the same turn, if it had said anything."""
+    places = [Message(fork.id, fork.agent_id, fork.turn_id, fork.kind, None) for fork in forks]
+    found = {}
+    for fork, near in zip(forks, moment.next_to(places, LOOKED_BACK) if forks else (), strict=True):
+        before = [message for message in reversed(near) if message.id < fork.id]
+        turn = takewhile(lambda message: message.turn_id == fork.turn_id, before)  # noqa: B023 - used at once
+        if (said := next((message.id for message in turn if message.kind == "assistant"), None)) is not None:
+            found[fork.id] = said
+    return found
+
+
+def _asked(moment: Snapshot, forks: Mapping[int, Fork]) -> dict[int, int]:
+    """For each of these forks the message with which its child's start ends, if there is one."""
+    starts = [(fork, segment) for fork, operation in forks.items() for segment in operation.start]
+    bounds = moment.bounds(tuple(segment for _, segment in starts))
+    found = dict[int, int]()
+    for fork, segment in starts:
+        inside = [
+            each.last for each in bounds if each.agent == segment.agent and segment.first <= each.first <= segment.last
+        ]
+        found[fork] = max([found.get(fork, 0), *inside])
+    return found
 
 
 def _sent(moment: Snapshot, at: Standing) -> Family | None:
@@ -93,41 +113,47 @@ def _sent(moment: Snapshot, at: Standing) -> Family | None:
 
 
 def _now(moment: Snapshot, at: Standing) -> Family:
-    store = moment
-    mail = tuple(dict.fromkeys(each.sender for each in store.unread(at.record.id)))
-    children = store.children(at.record.id)
-    dead = set(store.killed_children(at.record.id)) if children else set()
+    mail = tuple(dict.fromkeys(each.sender for each in moment.unread(at.record.id)))
+    children = moment.children(at.record.id)
+    dead = set(moment.killed_children(at.record.id)) if children else set()
     living = [record for record in children if record.id not in dead]
-    shown = tuple(_living(moment, at, record) for record in living[-SHOWN:])
     killed = tuple(record.id for record in children if record.id in dead)
+    shown = _living(moment, at, living[-SHOWN:])
     return Family(shown, max(0, len(living) - SHOWN), killed[-KILLED:], mail)
 
 
-def _again(moment: Snapshot, at: Standing, family: Family) -> Family:
+def _again(moment: Snapshot, at: Standing, families: Mapping[int, Family]) -> dict[int, Family]:
     """The same, without quoting what has left the context meanwhile."""
-    children = tuple(_child(moment, at, child.agent, child.state, child.goal, child.mark) for child in family.children)
-    return structs.replace(family, children=children)
+    ids = sorted({child.goal for family in families.values() for child in family.children if child.goal})
+    goals = {event.id: event for event in moment.events(ids)}
+    return {
+        place: structs.replace(family, children=tuple(_quoted(at, child, goals) for child in family.children))
+        for place, family in families.items()
+    }
 
 
-def _living(moment: Snapshot, at: Standing, record: AgentRecord) -> Child:
-    begun = record.messages or moment.newest_sent(record.id, 1)
-    state = AT_WORK if record.open_turn is not None else IDLE if begun else WAITS
-    event = moment.event(record.fork_event)
-    operation = operation_of(event) if event is not None else None
-    if event is None or not isinstance(operation, Fork):
-        return Child(record.id, state)
-    goal = words_of(moment, at, event) if event.actor == "model" else None
-    goal = goal or _asked(moment, at, operation)
-    return _child(moment, at, record.id, state, goal.id if goal is not None else 0, operation.mark)
+def _living(moment: Snapshot, at: Standing, records: Sequence[AgentRecord]) -> tuple[Child, ...]:
+    forks = {event.id: event for event in moment.events([record.fork_event for record in records])}
+    decided = ((id, operation_of(event)) for id, event in forks.items())
+    operations = {id: operation for id, operation in decided if isinstance(operation, Fork)}
+    said = _said(moment, [event for id, event in forks.items() if id in operations and event.actor == "model"])
+    asked = _asked(moment, {id: operation for id, operation in operations.items() if id not in said})
+    goals = {event.id: event for event in moment.events([*said.values(), *filter(None, asked.values())])}
+    found = []
+    for record in records:
+        begun = record.messages or moment.newest_sent(record.id, 1)
+        state = AT_WORK if record.open_turn is not None else IDLE if begun else WAITS
+        goal, by_person = said.get(record.fork_event, 0), asked.get(record.fork_event, 0)
+        if by_person in goals and goals[by_person].kind == "user":  # of a person; it is the child's goal
+            goal = by_person
+        operation = operations.get(record.fork_event)
+        child = Child(record.id, state, goal, None if operation is None else operation.mark)
+        found.append(_quoted(at, child, goals))
+    return tuple(found)
 
 
-def _asked(moment: Snapshot, at: Standing, fork: Fork) -> Event | None:
-    """The message of a person with which a child's start ends: its goal."""
-    newest = next(moment.messages(fork.start, newest_first=True), None)
-    return newest if newest is not None and newest.kind == "user" else None
-
-
-def _child(moment: Snapshot, at: Standing, agent: str, state: str, goal: int, mark: str | None) -> Child:
-    event = moment.event(goal) if goal else None
+def _quoted(at: Standing, child: Child, goals: Mapping[int, Event]) -> Child:
+    """The child without a goal that is not in the context."""
+    event = goals.get(child.goal)
     shown = event is not None and contains(at.visible, event.agent_id, event.id)
-    return Child(agent, state, goal if shown else 0, mark)
+    return child if shown or not child.goal else structs.replace(child, goal=0)

@@ -175,12 +175,13 @@ class Sources:
 
     @once
     def _children(self) -> list[Layer]:
-        return children_layer(self.family, self.text, self._tools, self._config)
+        return children_layer(self.family, self.text([self.family]), self._tools, self._config)
 
-    def text(self, event_id: int) -> str:
-        """The text of an event, empty where there is none."""
-        event = self._moment.event(event_id)
-        return event.content if event is not None else ""
+    def text(self, families: Iterable[Family]) -> Callable[[int], str]:
+        """The texts of the events that families quote."""
+        ids = sorted({child.goal for family in families for child in family.children if child.goal})
+        found = {event.id: event.content for event in self._moment.events(ids)}
+        return lambda event_id: found.get(event_id, "")
 
     @once
     def _memos(self) -> list[Layer]:

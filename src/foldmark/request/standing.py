@@ -8,7 +8,7 @@ from msgspec import Struct, structs
 from foldmark.core.codec import operation_of
 from foldmark.core.config import Config
 from foldmark.core.events import Event, Fork
-from foldmark.core.ports import ANCHORS, AgentRecord, Size, Snapshot
+from foldmark.core.ports import ANCHORS, AgentRecord, Since, Size, Snapshot
 from foldmark.core.replay import Fold, birth
 from foldmark.core.segments import Segments, contains, until
 from foldmark.settings import Settings
@@ -137,11 +137,16 @@ def of_kind(moment: Snapshot, at: Standing, kind: str, segments: Segments) -> li
     return [] if _knows_none(at, kind, segments) else moment.of_kind(kind, segments)
 
 
-def as_of(moment: Snapshot, at: Standing, event_id: int) -> Standing:
-    """Where the agent stood at an event since which no operation was recorded."""
+def as_of(moment: Snapshot, at: Standing, event_id: int, since: Since | None = None) -> Standing:
+    """Where the agent stood at an event since which no operation was recorded; what is known `since` an earlier one is
+    not read again."""
     anchors = at.anchors
     if any(event.id > event_id for event in anchors.values()):
-        anchors = moment.anchors(at.record.id, event_id)
+        if since is not None and since.after <= event_id:
+            later = {event.kind: event for event in since.events if event.kind in ANCHORS and event.id <= event_id}
+            anchors = {**since.anchors, **later}
+        else:
+            anchors = moment.anchors(at.record.id, event_id)
     return structs.replace(at, record=structs.replace(at.record, head=event_id), anchors=anchors)
 
 

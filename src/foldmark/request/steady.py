@@ -4,7 +4,7 @@ All of it follows from the log: nothing is written down when a request is made.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -14,20 +14,20 @@ from foldmark.core import prompt as prompts
 from foldmark.core.birth import Family
 from foldmark.core.codec import operation_of
 from foldmark.core.config import Config
-from foldmark.core.events import BESIDE_KINDS, Event, Pin, Summary
+from foldmark.core.events import BESIDE_KINDS, RECORD_KINDS, Event, Pin, Summary
 from foldmark.core.eviction import evicted_as_sent
 from foldmark.core.growth import Reach, Sizes, followed, lowered, put_in, room_for
 from foldmark.core.native import blocks_of
-from foldmark.core.ports import Snapshot
+from foldmark.core.ports import Since, Snapshot
 from foldmark.core.prompt import Layer, Prompt
 from foldmark.core.request import Edge
-from foldmark.core.segments import END, Segment, Segments, subtract, until
+from foldmark.core.segments import END, Segment, Segments, contains
 from foldmark.core.view import active_from, view
 from foldmark.core.window import Units
 from foldmark.request.children import room_told, told_at
 from foldmark.request.natives import without
 from foldmark.request.sources import Sources, children_layer
-from foldmark.request.standing import Standing, as_of, latest, of_kind
+from foldmark.request.standing import Standing, as_of, of_kind
 from foldmark.request.visible import Visible
 from foldmark.request.windowing import Target, Windowing, first_of
 from foldmark.tokens.counting import BytesRuler, ruler
@@ -35,17 +35,21 @@ from foldmark.tokens.counting import BytesRuler, ruler
 Room = Callable[[int], float]
 
 
-def boundary(moment: Snapshot, at: Standing, opened: int) -> int:
-    """The newest boundary that the log names: event `opened`, or an operation, a setting or a `system` message since
-    then. A mark and a fork change nothing that is sent. An operation that is only thought of counts as the last."""
+def boundary(moment: Snapshot, at: Standing, since: Since) -> int:
+    """The newest boundary that the log names: the event behind which `since` begins, or an operation, a setting or a
+    `system` message in it. A mark and a fork change nothing that is sent. An operation that is only thought of counts
+    as the last."""
     if at.fold.at > at.newest:
         return at.newest
-    own = Segment(at.record.id, opened + 1, at.newest)
-    operations = moment.operations(at.record.id, after=opened, until=at.newest)
-    shaping = [event.id for event in operations if event.kind not in BESIDE_KINDS]
-    return max(
-        [opened, at.record.fork_event, *shaping, *of_kind(moment, at, "system", (own,)), *_set(moment, at, opened)]
+    there = [event for event in since.events if event.id <= at.newest]
+    shaping = [event.id for event in there if event.kind not in (*BESIDE_KINDS, *RECORD_KINDS)]
+    changed = (
+        event.id
+        for event in reversed(there)
+        if event.kind == "config"
+        and _chosen((event.data or {}).get("settings")) != _chosen(as_of(moment, at, event.id - 1, since).settings)
     )
+    return max([since.after, at.record.fork_event, *shaping, next(changed, 0)])
 
 
 class Swap(NamedTuple):
@@ -73,19 +77,6 @@ def swapped(moment: Snapshot, at: Standing, newest: int, reads: str) -> Swap | N
         return None
     there = without(moment, at, event.id)
     return None if there is None else Swap(event, summary.kept, there)
-
-
-def _set(moment: Snapshot, at: Standing, since: int) -> Iterable[int]:
-    """The newest event since `since` that set something which changes what is sent."""
-    there = at.newest
-    while True:
-        event = latest(moment, at, "config", (Segment(at.record.id, since + 1, there),))
-        if event is None:
-            return ()
-        before = as_of(moment, at, event.id - 1).settings
-        if _chosen((event.data or {}).get("settings")) != _chosen(before):
-            return (event.id,)
-        there = event.id - 1
 
 
 def _chosen(settings: object) -> dict[str, object]:
@@ -119,15 +110,16 @@ class Steady:
         self._moment, self._at, self._config, self._target = moment, at, config, target
         self._instruction, self._tools, self._answers = instruction, tools, answers
         self._read = Visible(moment, at, config)
-        newest = self._boundary(at)
+        newest, since = self._boundary(at)
         self._swap = swapped(moment, at, newest, target.wire.reads) if swaps else None
         if self._swap is not None:
             self._at, before = self._swap.without, self._swap.summary.id - 1
             self._read = Visible(moment, self._at, config)
             fold = msgspec.structs.replace(self._at.fold, at=min(self._at.fold.at, before))
-            newest = self._boundary(as_of(moment, msgspec.structs.replace(self._at, fold=fold), before))
+            newest, since = self._boundary(as_of(moment, msgspec.structs.replace(self._at, fold=fold), before))
         self._now = self._sources(self._at)
-        then = as_of(moment, self._at, newest)
+        self._recorded = since
+        then = self._as_of(newest)
         # A calibration waits for the next boundary.
         self._config = msgspec.structs.replace(config, calibration=then.config.calibration)
         self._then = self._sources(then)
@@ -140,9 +132,19 @@ class Steady:
         """The visible turns, newest first."""
         return self._now.units
 
-    def _boundary(self, at: Standing) -> int:
+    def _boundary(self, at: Standing) -> tuple[int, Since]:
         sources = self._sources(at)
-        return boundary(self._moment, at, Windowing(sources, self._config, self._target, None).opened())
+        opened = Windowing(sources, self._config, self._target, None).opened()
+        since = self._moment.since(at.record.id, opened)
+        return boundary(self._moment, at, since), since
+
+    def _as_of(self, event_id: int) -> Standing:
+        return as_of(self._moment, self._at, event_id, self._recorded)
+
+    def _behind_boundary(self, kind: str, settled: int, segments: Segments) -> list[int]:
+        """The ids of the events of a kind behind an event, inside segments."""
+        found = [e for e in self._recorded.events if e.kind == kind and settled < e.id <= self._at.newest]
+        return [event.id for event in found if contains(segments, event.agent_id, event.id)]
 
     def windowed(self, limit: int | None) -> tuple[Prompt, Edge]:
         """The prompt, and where it begins; `limit` is the tokens that the model takes."""
@@ -226,10 +228,10 @@ class Steady:
         budget, own = self._config.sliding_context_tokens, Segment(self._at.record.id, self._then.settled + 1, END)
         if not budget and limit is None:
             return None
-        told = of_kind(self._moment, self._at, "config", (own,)) if limit is not None else []
+        told = self._behind_boundary("config", self._then.settled, (own,)) if limit is not None else []
         ratios = [
             (0, self._ratio(self._config)),
-            *((each, self._ratio(as_of(self._moment, self._at, each).config)) for each in told),
+            *((each, self._ratio(self._as_of(each).config)) for each in told),
         ]
 
         def known(event_id: int) -> float:
@@ -254,11 +256,7 @@ class Steady:
         return lower
 
     def _prompt(self, events: Sequence[Event], reach: Reach) -> Prompt:
-        at = (
-            self._then
-            if reach.settled == self._then.settled
-            else self._sources(as_of(self._moment, self._at, reach.settled))
-        )
+        at = self._then if reach.settled == self._then.settled else self._sources(self._as_of(reach.settled))
         pins, gone = self.windowing.pinned(event.turn_id for event in events)
         first = first_of(events)
         window = view(
@@ -311,8 +309,8 @@ class Steady:
         if self._found[0] == asked:
             return self._found[1]
         store, at = self._moment, self._at
-        states = of_kind(self._moment, at, "state", self._since(settled))
-        notes = of_kind(self._moment, at, "scratchpad", (Segment(at.record.id, settled + 1, at.newest),))
+        states = self._behind_boundary("state", settled, at.visible)
+        notes = self._behind_boundary("scratchpad", settled, (Segment(at.record.id, 1, END),))
         memos = {layer.memo for layer in layers if layer.memo is not None}
         before, again, newest = settled, 0, list[tuple[int, int, int]]()
         for opener in openers:
@@ -322,7 +320,9 @@ class Steady:
                 notes = of_kind(self._moment, at, "scratchpad", (Segment(at.record.id, 1, at.newest),))
             newest.append((before, _last(states, before, opener.id), _last(notes, before, opener.id)))
             before = opener.id
-        changed = {event.id: event for event in store.events([id for _, *ids in newest for id in ids if id])}
+        known = {event.id: event for event in self._recorded.events}
+        unknown = [id for _, *ids in newest for id in ids if id and id not in known]
+        changed = {**known, **{event.id: event for event in store.events(unknown)}}
         found = dict[int, list[Layer]]()
         for opener, picked, (before, state, note) in zip(openers, self._then.picked(openers), newest, strict=True):
             memos = set() if opener.id == again else memos
@@ -337,11 +337,8 @@ class Steady:
         """What was told of children and mail since the boundary, by the message in front of which it stands."""
         openers = _openers(events, settled)
         self.told = told_at(self._moment, self._at, settled, openers[-1].id if openers else 0) if self._answers else {}
-        content = self._then.text
+        content = self._then.text(self.told.values())
         return {at: children_layer(each, content, self._tools, self._config) for at, each in self.told.items()}
-
-    def _since(self, event_id: int) -> Segments:
-        return subtract(self._at.visible, until(self._at.visible, event_id))
 
 
 def _openers(events: Sequence[Event], settled: int) -> list[Event]:

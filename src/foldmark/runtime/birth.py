@@ -24,7 +24,7 @@ def born(agent: Agent) -> bool:
         newest = next(moment.messages(at.visible, newest_first=True), None)
         if event.actor == "human" and newest is not None and newest.kind == "user":
             return True
-        words = words_of(moment, at, event) if event.actor == "model" else None
+        words = words_of(moment, event) if event.actor == "model" else None
     told = birth_message(agent.id, parent, operation.mark, words.content if words is not None else "")
     agent.append("user", told, actor="system", data={"birth": True})
     return True

@@ -40,7 +40,7 @@ class _Message(NamedTuple):
 
 
 class SqliteIndex:
-    """One search's view of the log: the messages of `foldmark.core.ports.Messages`."""
+    """One search's view of the log: the messages of `foldmark.core.ports.LogIndex`."""
 
     def __init__(self, run: Run, scope: Scope, keys: Sequence[int] | None) -> None:
         """`keys` are those of the scope's agents."""

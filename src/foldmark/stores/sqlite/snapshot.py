@@ -17,9 +17,10 @@ from foldmark.core.ports import (
     Clock,
     Head,
     Hit,
-    Messages,
+    LogIndex,
     Outline,
     Overview,
+    Since,
     Size,
     Surroundings,
 )
@@ -125,6 +126,12 @@ class SqliteSnapshot(ChangesView, InboxView, LeasesView, LineageView, MemosView,
     def anchors(self, agent_id: str, until: int) -> Mapping[str, Event]:
         bindings = {"agent": self._key(agent_id), "kinds": _KINDS, "until": until}
         return {event.kind: event for event in self._events(self._sql["anchors"], bindings)}
+
+    def since(self, agent_id: str, after: int) -> Since:
+        bindings = {"agent": self._key(agent_id), "kinds": _KINDS, "after": after}
+        rows = [(row[0], self._event(row[1:], damaged)) for row, damaged in self._rows(self._sql["since"], bindings)]
+        events = sorted((event for behind, event in rows if behind), key=lambda event: event.id)
+        return Since(after, {event.kind: event for behind, event in rows if not behind}, events)
 
     def _decoded(self, body: str, agent_id: str) -> Fold:
         try:
@@ -266,7 +273,7 @@ class SqliteSnapshot(ChangesView, InboxView, LeasesView, LineageView, MemosView,
 
     # Searching
 
-    def index(self, scope: Scope) -> Messages:
+    def index(self, scope: Scope) -> LogIndex:
         from foldmark.stores.sqlite.search import SqliteIndex  # 3 ms, for whoever searches
 
         keys = None if scope.agents is None else [self._key(agent) for agent in scope.agents]
@@ -282,7 +289,8 @@ class SqliteSnapshot(ChangesView, InboxView, LeasesView, LineageView, MemosView,
         for id, agent, name, kind, turn, at, tool, asked, places in self._run_named("surroundings", bound):
             hit = Hit(id, agent, name, kind, turn, at, 0.0, "", False, tool)
             (_, before), *behind = sorted((place, messages) for place, messages in msgspec.json.decode(places))
-            found.append(Surroundings(hit, asked or "", before, behind))
+            # Damage can change the types of columns.
+            found.append(Surroundings(hit, str(asked or ""), before, behind))
         return found
 
     def outlines(self, agent_ids: Sequence[str]) -> dict[str, Outline]:

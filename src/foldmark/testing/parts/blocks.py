@@ -12,7 +12,7 @@ from foldmark.core.replay import birth
 from foldmark.core.segments import END, Segment
 from foldmark.testing.harness import Harness
 from foldmark.testing.parts.transactions import contents, told
-from foldmark.testing.suite import NOW, Suite, add_root, append, draft, root
+from foldmark.testing.suite import NOW, Suite, add_root, append, draft, roll_back, root
 
 Part = Callable[[Transaction, str], object]
 
@@ -137,6 +137,32 @@ class Blocks(Suite):
             writing.append(agent, None, [draft()])
         thread.join()
         assert seen in ([0], [2])
+
+    def test_what_is_kept_of_a_transaction_is_undone_with_it(self, store: Store) -> None:
+        """Also where an inner block of it ended well; where it is committed, nothing is."""
+        agent = root(store)
+        undone: list[str] = []
+
+        def record(fail: bool) -> None:
+            with store.write() as outer:
+                outer.on_rollback(lambda: undone.append("outer"))
+                with store.write() as inner:
+                    inner.append(agent, None, [draft()])
+                    inner.on_rollback(lambda: undone.append("inner"))
+                assert undone == []
+                if fail:
+                    raise RuntimeError
+
+        with pytest.raises(RuntimeError):
+            record(fail=True)
+        assert undone == ["inner", "outer"], "what was done last is undone first"
+        undone.clear()
+        record(fail=False)
+        with suppress(RuntimeError), store.read() as moment:
+            moment.on_rollback(lambda: undone.append("moment"))
+            raise RuntimeError
+        roll_back(store, lambda writing: writing.append(agent, None, [draft()]))
+        assert undone == []
 
     # Parts that fail
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldmark.core.ports import Store
+from foldmark.core.ports import ANCHORS, Store
 from foldmark.core.recall import Scope
 from foldmark.core.segments import END, Segment, Segments
 from foldmark.testing.histories import (
@@ -18,6 +18,7 @@ from foldmark.testing.histories import (
     size_of,
     weights_of,
 )
+from foldmark.testing.parts.searching import terms_of
 from foldmark.testing.suite import Suite, append, call, draft, examples, result, root
 
 KINDS = ("state", "scratchpad", "system", "usage")
@@ -42,10 +43,13 @@ class BruteForce(Suite):
                 assert record.own == size_of(messages)
                 assert moment.events([event.id for event in mine]) == mine
                 assert moment.operations(agent) == history.operations(agent)
+            expected = data.draw(st.sampled_from([1, 2, 8, 1000]))
             assert list(moment.messages(segments)) == shown
             assert list(moment.messages(segments, newest_first=True)) == shown[::-1]
+            assert list(moment.messages(segments, expected=expected)) == shown
             assert moment.size(segments) == size_of(shown)
             assert list(moment.weights(segments)) == weights_of(shown)[::-1]
+            assert list(moment.weights(segments, expected=expected)) == weights_of(shown)[::-1]
             assert moment.weight(segments) == sum(each for _, each in weights_of(shown))
             assert moment.bounds(segments) == tuple(
                 Segment(agent, inside[0].id, inside[-1].id)
@@ -85,10 +89,19 @@ class BruteForce(Suite):
             for kind in KINDS:
                 recent = history.of_kind(kind, (Segment(agent, 0, until),))[::-1]
                 assert moment.recent(kind, agent, until, most) == recent[:most]
+            anchors = {kind: history.of_kind(kind, (Segment(agent, 0, until),))[-1:] for kind in ANCHORS}
+            assert moment.anchors(agent, until) == {kind: newest[0] for kind, newest in anchors.items() if newest}
             turns = data.draw(st.lists(ids, max_size=4))
             assert moment.turns(turns) == {turn: [m for m in messages if m.turn_id == turn] for turn in turns}
-            opened = [m.id for m in mine if m.turn_id == m.id and m.id > at]
-            assert moment.turns_after(agent, at, most) == opened[:most]
+            for place in moment.surroundings([message.id for message in mine], most):
+                turn = place.hit.turn_id
+                begins = place.hit.event_id if turn is None else turn
+                behind = [m.id for m in mine if turn is not None and m.turn_id == m.id and m.id > turn]
+                assert [id for id, _ in place.behind] == [*behind[:most], END]
+                counted = [begins, *(id for id, _ in place.behind)]
+                assert [sum(m.id < id for m in mine) for id in counted] == [place.before, *(n for _, n in place.behind)]
+                asked = log.get(place.hit.event_id if place.hit.kind == "user" else begins)
+                assert place.asked == (asked.content if asked is not None and asked.kind == "user" else "")
             answers = [m for m in messages if m.answers in {call.id for call in calls}]
             assert moment.results(calls) == answers
             erased = [bare(event) for event in history.events if event.answers in {call.id for call in calls}]
@@ -153,7 +166,7 @@ class BruteForce(Suite):
             segments = (Segment(agent, 1, END),)
             assert [event.id for event in moment.messages(segments)] == [again]
             assert moment.size(segments) == moment.head(agent).record.own
-            assert moment.index(Scope()).indexed() == 1
+            assert moment.index(Scope()).counted(terms_of("quartz")) == (1, [0])
 
     @pytest.mark.parametrize("appended", [False, True])
     def test_a_turn_is_erased_beside_appends(self, store: Store, appended: bool) -> None:

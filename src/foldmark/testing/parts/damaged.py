@@ -58,6 +58,9 @@ class Damaged(Suite):
                     moment.head(agent)
             else:
                 assert moment.head(agent).record.id == agent
+            outlines = moment.outlines([agent, neighbour])
+            assert (outlines[agent].fold is None) == (damage is Damage.FOLD)
+            assert outlines[neighbour].fold is not None
         append(other, neighbour, draft())
         other.close()
         store.close()

@@ -16,7 +16,7 @@ from foldmark.core.replay import Fold, birth
 from foldmark.core.request import Edge
 from foldmark.core.segments import END, Segment
 from foldmark.core.sent import Makings, Named, SentRequest
-from foldmark.testing.suite import NOW, Suite, add_root, append, call, draft, examples, fork, result, root
+from foldmark.testing.suite import NOW, Suite, add_root, append, call, draft, examples, fork, result, roll_back, root
 
 HARD = "a\0b é e\u0301 😀 \ufeff\u2028\uffff 👩‍👩‍👧 \U0010ffff'\"\\ \r\n\t\x7f\x1b %s ? :x $1 {} \\u0000"
 """What databases, drivers and JSON columns stumble over."""
@@ -122,7 +122,7 @@ class RoundTrips(Suite):
             assert [each.id for each in moment.unstarted()] == [child, grandchild]
             assert moment.named(first) is moment.agent(f"a {HARD}") is None
             assert moment.head(grandchild).cache == (birth(grandchild, record.head), Size(0, 0))
-            assert moment.has_planned(first) is False
+            assert moment.outlines([grandchild, "nobody"]) == {grandchild: (birth(grandchild, record.head), ())}
 
     def test_an_agent_that_speaks_has_started(self, store: Store) -> None:
         first = root(store)
@@ -144,6 +144,32 @@ class RoundTrips(Suite):
             newest = dict(zip(kinds[1:], ids[1:], strict=True)) | {"system": older[0]}
             assert {kind: event.id for kind, event in head.newest.items()} == newest
             assert all(event == moment.event(event.id) for event in head.newest.values())
+            assert moment.anchors(agent, END) == head.newest
+            assert {kind: event.id for kind, event in moment.anchors(agent, ids[0]).items()} == dict(
+                zip(kinds, older, strict=True)
+            )
+
+    def test_what_there_is_beside_an_agent(self, store: Store) -> None:
+        """Memos and mail of anybody, forks of its own."""
+        agent, neighbour = root(store), root(store)
+
+        def beside() -> list[set[str]]:
+            with store.read() as moment:
+                return [set(moment.head(each).beside) for each in (agent, neighbour)]
+
+        assert beside() == [set(), set()]
+        roll_back(store, lambda writing: writing.save_memo("lost", (), None, "human", NOW))
+        assert beside() == [set(), set()]
+        with store.write() as writing:
+            memo = writing.save_memo("kept", (), None, "human", NOW)
+        assert beside() == [{"memos"}, {"memos"}]
+        fork(store, agent)
+        assert beside() == [{"memos", "children"}, {"memos"}]
+        with store.write() as writing:
+            writing.send(agent, neighbour, "mail", "human", NOW)
+            writing.remove_memo(memo)
+            assert writing.head(neighbour).beside >= {"mail"}
+        assert [each & {"mail", "children"} for each in beside()] == [{"mail", "children"}, {"mail"}]
 
     def test_the_stored_segments_come_back_as_they_were(self, store: Store) -> None:
         agent = root(store)
@@ -153,8 +179,9 @@ class RoundTrips(Suite):
             writing.save_fold(birth(agent), Size(0, 0))
             writing.save_fold(fold, Size(-3, -40))
         with store.read() as moment:
-            found = moment.head(agent).cache
+            found, outline = moment.head(agent).cache, moment.outlines([agent])[agent]
         assert found == (fold, Size(-3, -40))
+        assert outline == (fold, ())
         assert found is not None
         assert list(found[0].marks) == [HARD, "A"]
         assert isinstance(found[0].segments[0], Segment)
@@ -227,16 +254,24 @@ class RoundTrips(Suite):
 
     def test_planning_is_remembered(self, store: Store) -> None:
         one, two, three = root(store), root(store), root(store)
-        append(store, one, draft("command", "", data={"planning": {"mode": "forget"}}))
+        (began,) = append(store, one, draft("command", "", data={"planning": {"mode": "forget"}}))
         append(
             store,
             two,
             draft("command", "", data={"other": 1}),
             draft("filter", "", data={"mode": "forget", "ranges": []}),
         )
-        append(store, three, draft("filter", "", data={"mode": "forget", "ranges": [], "planning": [1, None]}))
+        (ended,) = append(
+            store, three, draft("filter", "", data={"mode": "forget", "ranges": [], "planning": [1, None]})
+        )
         with store.read() as moment:
-            assert [moment.has_planned(each) for each in (one, two, three)] == [True, False, True]
+            outlines = moment.outlines([one, two, three])
+            assert {agent: [event.id for event in each.planning] for agent, each in outlines.items()} == {
+                one: [began],
+                two: [],
+                three: [ended],
+            }
+            assert outlines[three].planning == moment.operations(three)
 
     def test_coding_sessions(self, store: Store) -> None:
         whole = CodingSession("claude", "b", f"/s/{HARD}", "a", 2, 42, "#7", NOW, NOW, "rollover", 76, HARD)

@@ -1,6 +1,6 @@
 """The index of words, as sets: which messages are found, not in which order [SPEC 7]."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 
 from hypothesis import given
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from foldmark.core.events import Event
 from foldmark.core.ports import Store
-from foldmark.core.recall import Filters, Phrase, Scope, Term, Wanted
+from foldmark.core.recall import Filters, How, Phrase, Scope, Term, Wanted
 from foldmark.core.segments import END, Segment
 from foldmark.recall.query import read as read_query
 from foldmark.recall.tokens import stems
@@ -17,6 +17,9 @@ from foldmark.testing.suite import Suite, add_root, append, call, draft, example
 WORDS = ("quartz", "Quartzes", "jumping", "jumps", "vexed", "größe", "GRÖSSE", "x1", "it's", "fjord", "класс", "word\0")
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
 QUERIES = st.lists(st.sampled_from((*WORDS, '"quartz jumps"', '"vexed fjord"', "jum*", "qua*")), min_size=1, max_size=3)
+
+
+HOWS: tuple[How, How] = ("all", "any")
 
 
 def terms_of(query: str) -> list[Term]:
@@ -39,12 +42,29 @@ def _stands(phrase: Phrase, there: Sequence[str]) -> bool:
     return False
 
 
-def best(store: Store, wanted: Wanted, query: str, scope: Scope = Scope()) -> set[int]:  # noqa: B008 - it is frozen
+def best(store: Store, how: How, query: str, scope: Scope = Scope()) -> set[int]:  # noqa: B008 - it is frozen
     """The messages that are found."""
     with store.read() as moment:
-        found = moment.index(scope).best(wanted, terms_of(query), 1000)
+        found = moment.index(scope).best([Wanted(how, terms_of(query))], 1000)
     assert len(found) == len(set(found))
     return set(found)
+
+
+class Judged:
+    """A `Judge` that knows which messages are visible or planned; it has to meet their agents first."""
+
+    def __init__(self, *, visible: Collection[int] = (), planned: Collection[int] = ()) -> None:
+        self._visible, self._planned, self.met = visible, planned, set[str]()
+
+    def meet(self, agent_ids: Iterable[str]) -> None:
+        self.met |= set(agent_ids)
+
+    def shows(self, agent_id: str, event_id: int) -> bool:
+        return agent_id in self.met and event_id in self._visible
+
+    def plans(self, agent_id: str, event_id: int) -> bool:
+        assert agent_id in self.met
+        return event_id in self._planned
 
 
 class Searching(Suite):
@@ -70,17 +90,49 @@ class Searching(Suite):
         with store.read() as moment:
             index = moment.index(scope)
             holding = [{id for id, text in said.items() if holds(text, term)} for term in terms]
-            assert set(index.best("any", terms, 1000)) == set().union(*holding)
-            assert set(index.best("all", terms, 1000)) == set(said).intersection(*holding)
+            every, some = (index.best([Wanted(how, terms)], 1000) for how in HOWS)
+            assert [set(every), set(some)] == [set(said).intersection(*holding), set().union(*holding)]
+            assert index.best([Wanted("all", terms), Wanted("any", terms)], 1000) == [*every, *some]
             for term, ids in zip(terms, holding, strict=True):
-                assert len(index.best("any", [term], 2)) == min(2, len(ids))
+                assert len(index.best([Wanted("any", [term])], 2)) == min(2, len(ids))
+            each_at_once = index.best([Wanted("any", [term]) for term in terms], 1)
+            assert len(each_at_once) == sum(bool(ids) for ids in holding)
+            assert all(id in ids for id, ids in zip(each_at_once, filter(None, holding), strict=True))
             assert set(index.passing(list(said))) == set(said)
+            messages, counts = index.counted(terms)
+            assert messages >= len(said)
+            assert all(count >= len(ids) for count, ids in zip(counts, holding, strict=True))
+
+    def test_only_the_newest_part_may_be_searched(self, store: Store) -> None:
+        agent = root(store)
+        ids = append(store, agent, *(draft(content="quartz") for _ in range(40)))
+        terms = terms_of("quartz")
+        with store.read() as moment:
+            index = moment.index(Scope())
+            found = [sorted(index.best([Wanted("any", terms, share)], 1000)) for share in (1.0, 0.5, 0.1)]
+            assert found[0] == ids
+            assert len(ids) > len(found[1]) > len(found[2]) > 0
+            assert all(each == ids[-len(each) :] for each in found)
+            both = index.best([Wanted("any", terms, 0.1), Wanted("all", terms)], 1000)
+            assert sorted(both) == sorted([*found[2], *ids])
+
+    def test_what_a_judge_leaves_out_does_not_count_against_the_limit(self, store: Store) -> None:
+        agent = root(store)
+        (said,) = append(store, agent, draft(content="quartz and many more words"))
+        planned = append(store, agent, *(draft(content="quartz") for _ in range(60)))
+        (shown,) = append(store, agent, draft(content="quartz and some more words"))
+        wanted = [Wanted("any", terms_of("quartz"))]
+        with store.read() as moment:
+            for visible, expected in ((None, {said, shown}), (True, {shown}), (False, {said})):
+                judge = Judged(visible={shown, *planned}, planned=planned)
+                scope = Scope(Filters(visible=visible), judge=judge)
+                assert set(moment.index(scope).best(wanted, 2)) == expected
 
     def test_a_transaction_finds_what_it_has_written(self, store: Store, other: Store) -> None:
         agent = root(store)
         with store.write() as writing:
             (id,) = writing.append(agent, None, [draft(content="quartz")])
-            assert writing.index(Scope()).best("any", terms_of("quartz"), 5) == [id]
+            assert writing.index(Scope()).best([Wanted("any", terms_of("quartz"))], 5) == [id]
             assert best(other, "any", "quartz") == set()
         assert best(other, "any", "quartz") == {id}
 
@@ -116,20 +168,28 @@ class Searching(Suite):
         assert passing(Scope(Filters(tool="grep"))) == {asked, answer}
         assert passing(Scope(Filters(since=noon))) == passing(Scope(Filters(before=after))) == everything
         assert passing(Scope(Filters(since=after))) == passing(Scope(Filters(before=noon))) == set()
-        assert passing(Scope(fits=lambda agent, event: agent == first and event > said)) == everything - {said, theirs}
-        assert passing(Scope(aside=lambda _, event: event == said)) == everything - {said}
+        visible = Judged(visible={asked, other_call})
+        assert passing(Scope(Filters(visible=True), judge=visible)) == {asked, other_call}
+        assert passing(Scope(Filters(visible=False), judge=visible)) == everything - {asked, other_call}
+        assert passing(Scope(judge=Judged(planned={said}))) == everything - {said}
         assert best(store, "any", "quartz") == {said, theirs}
         assert best(store, "any", "quartz", Scope(agents=[first])) == {said}
         assert best(store, "any", "grep read text", Scope(Filters(tool="Grep"))) == {asked, answer}
-        assert best(store, "all", "quartz", Scope(Filters(role="user"), fits=lambda agent, _: agent == first)) == {said}
+        both = Scope(Filters(role="user", visible=True), judge=Judged(visible={said, theirs}))
+        assert best(store, "all", "quartz", both) == {said}
         with store.read() as moment:
-            hits = moment.hits([answer, theirs, 10**9, said])
+            index = moment.index(Scope(judge=Judged(visible={said})))
+            index.around([answer, theirs, said], 0)
+            found = [index.hits([answer, theirs, said])]
+            found.append([each.hit for each in moment.surroundings([answer, theirs, 10**9, said], 1)])
+        for hits in found:
             assert [(hit.event_id, hit.agent_id, hit.agent_name, hit.kind, hit.tool) for hit in hits] == [
                 (answer, first, "first", "tool_result", "Grep"),
                 (theirs, second, second, "assistant", None),
                 (said, first, "first", "user", None),
             ]
             assert [hit.turn_id for hit in hits] == [said, theirs, said]
+        assert [hit.visible for hit in found[0]] == [False, False, True]
 
     def test_a_planning_tool_is_never_found(self, store: Store) -> None:
         agent = root(store)
@@ -141,9 +201,7 @@ class Searching(Suite):
         agent = root(store)
         append(store, agent, *(draft(content=text) for text in ("quartz", "quartz fjord", "")))
         with store.read() as moment:
-            index = moment.index(Scope())
-            assert index.indexed() == 3
-            assert [index.frequency(term) for term in terms_of("quartz fjord vexed")] == [2, 1, 0]
+            assert moment.index(Scope()).counted(terms_of("quartz fjord vexed")) == (3, [2, 1, 0])
 
     def test_neighbours_come_in_runs(self, store: Store) -> None:
         """Two agents take turns; a run is of one of them, in order."""
@@ -164,9 +222,12 @@ class Searching(Suite):
         assert runs([first[1], second[5]]) == sorted([first[0:3], second[4:7]])
         assert runs([first[1], first[2]]) == [first[0:4]]
         assert runs([first[0], first[7]]) == [first[0:2], first[6:8]]
-        aside = Scope(aside=lambda _, event: event == first[2])
+        aside = Scope(judge=Judged(planned={first[2]}))
         assert runs([first[1]], aside) == [first[0:2]]
         with store.read() as moment:
             ((before, said, behind),) = moment.index(Scope(Filters(role="user"))).around([first[1]], 1)
             assert (said.text, said.at, said.fits) == ("text 1", events[1].created_at, True)
             assert (before.text, behind.text) == ("text 0", "text 2")
+            scope = Scope(Filters(visible=True), judge=Judged(visible=set(first[1:3])))
+            (run,) = moment.index(scope).around([first[1]], 1)
+            assert [(said.id, said.fits) for said in run] == [(first[0], False), (first[1], True), (first[2], True)]

@@ -92,7 +92,9 @@ class Towards(Suite):
             ]
             assert (moment.unread_count(recipient), moment.unread_count(sender)) == (3, 0)
         assert first < second < third
-        assert told(store, recipient) == before
+        head, said = told(store, recipient)
+        assert head.beside == {"mail"}
+        assert (head._replace(beside=frozenset()), said) == before
 
     def test_mail_is_carried_exactly_once(self, store: Store, other: Store) -> None:
         """Two connections deliver at the same time, while a third part of the program goes on sending."""

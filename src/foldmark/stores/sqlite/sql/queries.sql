@@ -142,6 +142,23 @@ FROM json_each(:kinds) k CROSS JOIN events e ON e.id = (
     AND kind = k.value AND redacted IS NULL AND id <= :until
 )
 
+-- name: since
+-- An agent's newest event up to an id of each of some kinds, JSON [kind, ...] (0); its operations and its events of these
+-- kinds behind that id (1). Of kinds none that was erased.
+SELECT 0, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+FROM json_each(:kinds) k CROSS JOIN events e ON e.id = (
+    SELECT max(id) FROM events
+    WHERE agent = :agent AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+    AND kind = k.value AND redacted IS NULL AND id <= :after
+)
+UNION ALL
+SELECT 1, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+FROM events e WHERE e.agent = :agent AND e.replayed = 1 AND e.id > :after
+UNION ALL
+SELECT 1, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+FROM json_each(:kinds) k CROSS JOIN events e ON e.agent = :agent AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+    AND e.kind = k.value AND e.id > :after AND e.redacted IS NULL AND e.replayed IS NOT 1
+
 -- name: events
 -- Some events, JSON [id, ...].
 SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
