@@ -253,6 +253,7 @@ def test_twenty_children_at_once(tmp_path: Path, wire: Wire, where: str) -> None
 
     with database(tmp_path / "log.db", wire) as parent:
         asyncio.run(asyncio.sleep(0))  # what a first loop leaves behind is not ours
+        parent.log.store.watch().close()  # SQLite keeps its file open for the next one, until the store is closed
         threads, open_before = set(threading.enumerate()), descriptors()
         played = Crowd(wire, number)
         with Loopback(wire, played, pause=0.002) as server:

@@ -15,6 +15,7 @@ from foldmark.commands import context
 from foldmark.core.answer import Piece
 from foldmark.core.request import Request, ToolCall, ToolSpec
 from foldmark.log.doctor import examine
+from foldmark.runtime import supervisor
 from foldmark.runtime.supervisor import ContextChangedError, TurnInterruptedError, Unheard
 from foldmark.runtime.telling import WAKES
 from patience import LIMIT
@@ -157,6 +158,25 @@ def test_a_command_of_another_process_is_told_as_what_it_did(log: Log, line: str
 
     asyncio.run(program())
     agent.context()
+
+
+def test_a_kill_by_another_process_is_seen_when_it_is_committed(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "LOOK_SECONDS", 10 * LIMIT)  # nobody waits for that
+    agent, model = log.agent("default"), Stalled()
+    agent.do("/mark GOAL")
+    child = log.agent(str(agent.do("/fork GOAL").data["child"]))
+    child.append("user", "Work.")
+
+    async def work() -> None:
+        async with foldmark.supervise(log, lambda _: model) as agents:
+            turn = asyncio.create_task(agents.say(child, None))
+            await model.asked.wait()
+            with foldmark.open(log.store.address, settings={}) as other:
+                other.agent("default").do(f"/kill {child.id[:8]}")
+            with pytest.raises(TurnInterruptedError, match="killed"):
+                await asyncio.wait_for(turn, LIMIT)
+
+    asyncio.run(work())
 
 
 def test_forks_made_before_are_run_once_somebody_is_there(log: Log) -> None:

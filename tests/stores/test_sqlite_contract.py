@@ -11,6 +11,7 @@ from foldmark.stores.sqlite.transaction import SqliteTransaction
 from foldmark.testing import Harness, StoreContract
 from foldmark.testing.parts.blocks import Blocks
 from foldmark.testing.parts.brute_force import BruteForce
+from foldmark.testing.parts.listening import Listening
 from foldmark.testing.parts.round_trips import RoundTrips
 from foldmark.testing.parts.searching import Searching
 from foldmark.testing.parts.transactions import Transactions
@@ -34,7 +35,7 @@ class TestSqliteFile(StoreContract):
         return SqliteHarness(folder)
 
 
-class TestSqliteMemory(RoundTrips, Transactions, Blocks, BruteForce, Searching):
+class TestSqliteMemory(RoundTrips, Transactions, Blocks, Listening, BruteForce, Searching):
     """A database in memory, as far as one connection can show; its ids have gaps, as those of other stores."""
 
     @pytest.fixture

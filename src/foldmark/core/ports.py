@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 from msgspec import Struct
 
 from foldmark.core.answer import Piece
+from foldmark.core.changes import ChangesView, Watch
 from foldmark.core.events import Draft, Event
 from foldmark.core.inbox import Inbox, InboxView
 from foldmark.core.leases import Leases, LeasesView
@@ -168,7 +169,7 @@ class Outline(NamedTuple):
     planning: Sequence[Event] = ()
 
 
-class Snapshot(InboxView, LeasesView, MemosView, SentView, LineageView, Protocol):
+class Snapshot(ChangesView, InboxView, LeasesView, MemosView, SentView, LineageView, Protocol):
     """What can be read of one moment [SPEC 9]. Every method raises StoreError when the database fails.
 
     It is used inside the block of `Store.read` only. Ids increase along a conversation and its forks, in the order of
@@ -222,6 +223,9 @@ class Snapshot(InboxView, LeasesView, MemosView, SentView, LineageView, Protocol
 
     def events(self, event_ids: Sequence[int]) -> list[Event]:
         """The events with these ids, as far as they exist, whosever they are, in the order of the log."""
+
+    def events_after(self, agent_id: str, after: int, limit: int) -> list[Event]:
+        """The agent's own events with ids above `after`, of all kinds, oldest first, at most `limit`."""
 
     def operations(self, agent_id: str, *, after: int = 0, until: int = END) -> list[Event]:
         """The operations of an agent with ids above `after` and up to `until` in order; among them the ends of turns
@@ -376,8 +380,11 @@ class Store(SqlSandbox, Vectors, Maintenance, Protocol):
         """One transaction, which is committed at the end of the block and rolled back if that raises. Inside another
         block of `write` of the same thread it is a part of that one's. Raises StoreError inside a block of `read`."""
 
+    def watch(self) -> Watch:
+        """Wait for commits from here on, whichever process they are of. Close it after use."""
+
     def close(self) -> None:
-        """Release the database; the store is not used afterwards."""
+        """Release the database and end all watches; the store is not used afterwards."""
 
 
 class Provider(Protocol):

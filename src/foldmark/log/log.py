@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 from msgspec.structs import replace
 
 from foldmark.core.answer import Piece
+from foldmark.core.changes import Changes
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import AgentRecord, Clock, Hit, LogIndex, NewId, Size, Snapshot, Store
 from foldmark.core.recall import ANY, Archived, Filters, Mode, Place, Scope
@@ -18,6 +19,7 @@ from foldmark.core.secrets import Secrets
 from foldmark.core.wording import listing
 from foldmark.log.answers import append_parsed
 from foldmark.log.asking import NOBODY, Asking
+from foldmark.log.listening import changes
 from foldmark.log.names import check_name, is_uuid
 from foldmark.log.operable import Operable
 from foldmark.log.timeline import Happening
@@ -263,6 +265,10 @@ class Log:
         """All agents but those deleted, oldest first."""
         with self.store.read() as moment:
             return [self._object(record) for record in moment.agents() if not record.deleted]
+
+    def changes(self, after: str | None = None, limit: int = 100, *, wait: float = 0.0) -> Changes:
+        """Return changes of any process behind the cursor `after`, by default from now on; see `listening.changes`."""
+        return changes(self.store, after, limit, wait)
 
     def search(self, query: str, limit: int = 10, filters: Filters = ANY, mode: Mode = "auto") -> list[Hit]:
         """The messages of all conversations that fit `query` best, the best first, forgotten ones included [SPEC 7].

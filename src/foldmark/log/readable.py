@@ -5,12 +5,14 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
+from foldmark.core.changes import check_page
 from foldmark.core.errors import CommandError
+from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.pressure import is_ephemeral
 from foldmark.core.replay import recorded, replay
 from foldmark.core.request import Request, ToolSpec
-from foldmark.core.segments import normal, until
+from foldmark.core.segments import END, normal, until
 from foldmark.log.context import Context
 from foldmark.log.timeline import Timeline
 from foldmark.request.planning import talk
@@ -96,6 +98,18 @@ class Readable(Timeline):
     def window(self) -> int:
         """The tokens that this agent's model takes."""
         return self.log.model_named(self.standing().config.model).window
+
+    def events(self, after: int = 0, limit: int = 100) -> list[Event]:
+        """Return up to `limit` (1 to 1000) of the agent's own events of all kinds with ids above `after`, oldest first.
+
+        The id of the last one is `after` for the next page, also after new events were committed. What a fork inherited
+        stands with its parent. Of an erased event its id, kind, time and actor are left. Raises CommandError.
+        """
+        if not isinstance(after, int) or not 0 <= after < END:
+            raise CommandError(f"after is an event's id, or 0 to begin with the first event, not {str(after)[:40]}")
+        check_page(limit)
+        with self._store.read() as moment:
+            return moment.events_after(self.id, after, limit)
 
     def at(self, event_id: int) -> Context:
         """The context as it was after event `event_id`, whosever it is. What was erased since stays erased.

@@ -36,7 +36,10 @@ AT_ONCE = 32
 """Agents that run at the same time in the background; more wait for their turn."""
 
 LOOK_SECONDS = 1.0
-"""How often the database is looked at for what other processes ask: to interrupt, to kill, mail."""
+"""How often the database is looked at for what other processes ask (to interrupt, to kill, mail) if none commits."""
+
+REST_SECONDS = 0.05
+"""Seconds between two looks at least, however much is committed."""
 
 Begin = Callable[[Agent], bool]
 """What is recorded before an agent's model is asked in the background; whether there is something to ask it."""
@@ -115,6 +118,8 @@ class Supervisor:
     async def __aenter__(self) -> "Supervisor":
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadPoolExecutor(2 * AT_ONCE, thread_name_prefix="foldmark-tool")
+        self._listening = ThreadPoolExecutor(1, thread_name_prefix="foldmark-watch")  # tools may fill the others
+        self._commits = self.log.store.watch()
         self.log.listeners.append(self._happened)
         self._watch = asyncio.create_task(self._look())
         return self
@@ -125,6 +130,7 @@ class Supervisor:
         self.log.listeners.remove(self._happened)
         assert self._watch is not None
         self._watch.cancel()
+        self._commits.close()
         with suppress(CancelledError):
             await self._watch
         while tasks := list(self._tasks.values()):
@@ -135,6 +141,7 @@ class Supervisor:
             self._summing.interrupt()
             await asyncio.wait(summing)
         self._threads.shutdown()  # what ran in them has ended
+        self._listening.shutdown()
         await streams_closed()
 
     # Turns
@@ -337,7 +344,8 @@ class Supervisor:
         """Do what other processes ask for, and keep the leases."""
         renewed = self._loop.time()
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await self._loop.run_in_executor(self._listening, self._commits.wait, LOOK_SECONDS)
+            await asyncio.sleep(min(REST_SECONDS, LOOK_SECONDS))
             with suppress(FoldmarkError):  # the database is busy; the next look may find it free
                 if self._loop.time() - renewed > SECONDS / 4 and self._tasks:
                     renew(self.log, self._holder)

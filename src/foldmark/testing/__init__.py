@@ -17,7 +17,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 _PARTS = (
-    *("transactions", "blocks", "round_trips", "connections", "brute_force"),
+    *("transactions", "blocks", "round_trips", "connections", "listening", "brute_force"),
     *("towards", "memos", "searching", "damaged", "budgets"),
 )
 # A failed `assert` in these says what the values were, as in a test of your own.

@@ -5,6 +5,7 @@ from foldmark.testing.parts.brute_force import BruteForce
 from foldmark.testing.parts.budgets import Budgets
 from foldmark.testing.parts.connections import Connections
 from foldmark.testing.parts.damaged import Damaged
+from foldmark.testing.parts.listening import Listening
 from foldmark.testing.parts.memos import MemoTests
 from foldmark.testing.parts.round_trips import RoundTrips
 from foldmark.testing.parts.searching import Searching
@@ -13,6 +14,16 @@ from foldmark.testing.parts.transactions import Transactions
 
 
 class StoreContract(
-    RoundTrips, Transactions, Blocks, Connections, BruteForce, Towards, MemoTests, Searching, Damaged, Budgets
+    RoundTrips,
+    Transactions,
+    Blocks,
+    Connections,
+    Listening,
+    BruteForce,
+    Towards,
+    MemoTests,
+    Searching,
+    Damaged,
+    Budgets,
 ):
     """What `foldmark.core.ports.Store` promises. Derive a class of tests from it and override the fixture `harness`."""

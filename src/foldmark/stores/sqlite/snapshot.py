@@ -29,6 +29,7 @@ from foldmark.core.replay import Fold
 from foldmark.core.segments import END, Segment, Segments
 from foldmark.core.turns import Message
 from foldmark.stores.queries import listed
+from foldmark.stores.sqlite.beside.changes import ChangesView
 from foldmark.stores.sqlite.beside.inbox import InboxView
 from foldmark.stores.sqlite.beside.leases import LeasesView
 from foldmark.stores.sqlite.beside.lineage import LineageView
@@ -46,7 +47,7 @@ _ENDED = "this moment has ended with the block of `read` or `write` that it belo
 _BROKEN = "this transaction has failed and was rolled back: nothing of it was recorded. Repeat it as a whole"
 
 
-class SqliteSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
+class SqliteSnapshot(ChangesView, InboxView, LeasesView, LineageView, MemosView, SentView):
     """What the database holds as long as one transaction lasts, which `SqliteStore` begins and ends."""
 
     _over = ""
@@ -148,6 +149,11 @@ class SqliteSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
     def events(self, event_ids: Sequence[int]) -> list[Event]:
         found = self._events(self._sql["events"], (listed(set(event_ids)),)) if event_ids else []
         return sorted(found, key=lambda event: event.id)
+
+    def events_after(self, agent_id: str, after: int, limit: int) -> list[Event]:
+        self._settle()
+        bindings = {"agent": self._key(agent_id), "after": after, "limit": limit}
+        return self._events(self._sql["events_after"], bindings)
 
     def operations(self, agent_id: str, *, after: int = 0, until: int = END) -> list[Event]:
         return self._events(self._sql["operations"], (self._key(agent_id), after, until))

@@ -9,14 +9,16 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from weakref import WeakSet
 
 import apsw
 
 from foldmark.core.errors import StoreError
 from foldmark.core.ports import Clock
 from foldmark.stores.queries import queries
+from foldmark.stores.sqlite.beside.changes import Commits, SqliteWatch
 from foldmark.stores.sqlite.beside.vectors import SqliteVectors
-from foldmark.stores.sqlite.file import MEMORY, explain, narrow, open_file, place_of
+from foldmark.stores.sqlite.file import MEMORY, explain, narrow, open_beside, open_file, place_of
 from foldmark.stores.sqlite.reader import Connection
 from foldmark.stores.sqlite.sandbox.queries import SqliteQueries
 from foldmark.stores.sqlite.snapshot import SqliteSnapshot
@@ -39,12 +41,24 @@ class SqliteStore(SqliteVectors, SqliteQueries):
         self.narrowed = mine and narrow(path)
         self._clock = clock
         self._open: SqliteSnapshot | None = None
+        self._commits, self._watches = Commits(), WeakSet[SqliteWatch]()
         self._begin_queries(place)
 
     def close(self) -> None:
+        for watch in list(self._watches):
+            watch.close()
         self._end_queries()
         with self._lock:
             self._db.close()
+
+    def watch(self) -> SqliteWatch:
+        try:
+            beside = None if self._path == MEMORY else open_beside(self._db, self._path, self._place)
+            watch = SqliteWatch(self._commits, beside)
+        except apsw.Error as error:
+            raise explain(error, self._path) from error
+        self._watches.add(watch)
+        return watch
 
     @contextmanager
     def read(self) -> Iterator[SqliteSnapshot]:
@@ -87,12 +101,15 @@ class SqliteStore(SqliteVectors, SqliteQueries):
     def _transaction(self) -> Iterator[None]:
         try:
             self._db.execute("BEGIN IMMEDIATE")
+            before = self._db.total_changes()
             try:
                 yield
                 self._db.execute("COMMIT")
             except BaseException:
                 self._connection.roll_back()
                 raise
+            if self._db.total_changes() != before:
+                self._commits.one_more()
         except apsw.Error as error:
             raise explain(error, self._path) from error
 

@@ -62,6 +62,8 @@ AT_ONCE: dict[str, Reading] = {
     "results": lambda moment, agent, ids: moment.results(moment.lookup(ids)),
     "next to": lambda moment, agent, ids: moment.next_to(moment.lookup(ids), 3),
     "operations": lambda moment, agent, ids: moment.operations(agent),
+    "events after": lambda moment, agent, ids: moment.events_after(agent, 0, 1000),
+    "changes": lambda moment, agent, ids: moment.changes(moment.changes(None, 1).cursor, 1000),
     "newest": lambda moment, agent, ids: moment.newest("state", _each(ids, agent)),
     "recent": lambda moment, agent, ids: moment.recent("state", agent, END, 5),
     "of a kind": lambda moment, agent, ids: moment.of_kind("state", _all(agent)),
@@ -82,7 +84,7 @@ AT_ONCE: dict[str, Reading] = {
 }
 """Everything that is read with a fixed number of statements."""
 
-MOST: dict[str, int] = {"outlines": 2, "results": 2, "next to": 2, "memos": 3}
+MOST: dict[str, int] = {"changes": 2, "outlines": 2, "results": 2, "next to": 2, "memos": 3}
 """How many, where it is more than one; a list of agents is among those of "outlines", a lookup among those of "results"
 and "next to"."""
 

@@ -169,6 +169,24 @@ FROM json_each(?) i CROSS JOIN events e ON e.id = i.value
 SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers
 FROM events WHERE agent = ? AND replayed = 1 AND id > ? AND id <= ? ORDER BY id
 
+-- name: events_after
+-- An agent's own events above an id, oldest first. There is no index of all of an agent's events: it reads those of other
+-- agents in between, and nothing above the agent's newest one.
+SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers
+FROM events WHERE agent = :agent AND id > :after AND id <= (SELECT head FROM agents WHERE key = :agent)
+ORDER BY id LIMIT :limit
+
+-- name: changes
+-- Events above an id, and then mail above an id, each as its number, its agent and its kind, NULL for mail.
+SELECT * FROM (SELECT id, agent, kind FROM events WHERE id > :event ORDER BY id LIMIT :limit)
+UNION ALL
+SELECT * FROM (SELECT id, recipient, NULL FROM mail WHERE id > :mail ORDER BY id LIMIT :limit)
+LIMIT :limit
+
+-- name: changes_end
+-- The newest event and the newest mail.
+SELECT (SELECT coalesce(max(id), 0) FROM events), (SELECT coalesce(max(id), 0) FROM mail)
+
 -- name: outlines
 -- Agents, JSON [uuid, ...], with their stored segments (0), and of those that ever had a planning conversation what tells
 -- where it lay (1): all operations, and the `command` events that say where one begins, none erased.

@@ -1,0 +1,33 @@
+"""Reading changes as they are committed, whichever process commits them [SPEC 9]."""
+
+from contextlib import closing
+from time import monotonic
+
+from foldmark.core.changes import Changes, check_page
+from foldmark.core.errors import CommandError
+from foldmark.core.ports import Store
+
+
+def changes(store: Store, after: str | None, limit: int, seconds: float) -> Changes:
+    """Return up to `limit` (1 to 1000) changes behind the cursor `after`, and the cursor to go on from.
+
+    Without `after` it begins now. If there is no change, wait for one up to `seconds`; inside a block of `read` none
+    comes. Raises CommandError for a text that is no cursor, StoreError inside a batch or when the log is closed.
+    """
+    check_page(limit)
+    if not isinstance(after, str | None):
+        raise CommandError(f"a cursor is a text, not {after!r:.40}")
+    end = monotonic() + seconds
+    found = _read(store, after, limit)
+    if found.changes or seconds <= 0:
+        return found
+    with closing(store.watch()) as watch:
+        # What was committed before the watch began wakes nobody.
+        while not (found := _read(store, found.cursor, limit)).changes and (left := end - monotonic()) > 0:
+            watch.wait(left)
+    return found
+
+
+def _read(store: Store, after: str | None, limit: int) -> Changes:
+    with store.read() as moment:
+        return moment.changes(after, limit)
