@@ -91,6 +91,13 @@ class BruteForce(Suite):
                 assert moment.recent(kind, agent, until, most) == recent[:most]
             anchors = {kind: history.of_kind(kind, (Segment(agent, 0, until),))[-1:] for kind in ANCHORS}
             assert moment.anchors(agent, until) == {kind: newest[0] for kind, newest in anchors.items() if newest}
+            known = [each for kind in ANCHORS for each in history.of_kind(kind, (Segment(agent, until + 1, END),))]
+            done = [event for event in history.operations(agent) if event.id > until]
+            since = moment.since(agent, until)
+            assert (since.after, since.anchors) == (until, moment.anchors(agent, until))
+            assert list(since.events) == sorted(
+                {each.id: each for each in [*known, *done]}.values(), key=lambda e: e.id
+            )
             turns = data.draw(st.lists(ids, max_size=4))
             assert moment.turns(turns) == {turn: [m for m in messages if m.turn_id == turn] for turn in turns}
             for place in moment.surroundings([message.id for message in mine], most):

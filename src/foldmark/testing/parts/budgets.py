@@ -52,6 +52,7 @@ AT_ONCE: dict[str, Reading] = {
     "surroundings": lambda moment, agent, ids: moment.surroundings(ids, 3),
     "outlines": lambda moment, agent, ids: moment.outlines([each.id for each in moment.agents()]),
     "anchors": lambda moment, agent, ids: moment.anchors(agent, ids[-1]),
+    "since": lambda moment, agent, ids: moment.since(agent, ids[0]),
     "all messages": lambda moment, agent, ids: list(moment.messages(_all(agent), expected=1000)),
     "all weights": lambda moment, agent, ids: list(moment.weights(_all(agent), expected=1000)),
     "counted": lambda moment, agent, ids: moment.index(Scope()).counted(TERMS),
@@ -93,7 +94,7 @@ SIZES = ((1, 2), (3, 40), (30, 6))
 """Few and many conversations, short and long ones."""
 
 REQUESTS = (
-    *(("steady", "nothing", 6), ("steady", "memos", 8), ("steady", "children", 14), ("steady", "mail", 9)),
+    *(("steady", "nothing", 5), ("steady", "memos", 7), ("steady", "children", 13), ("steady", "mail", 8)),
     *(("eager", "nothing", 2), ("eager", "memos", 3), ("eager", "children", 9), ("eager", "mail", 5)),
 )
 """How many statements a request takes by its policy, with one of `ports.BESIDE` or nothing."""
@@ -222,8 +223,8 @@ class Budgets(Suite):
     def test_a_request_whatever_came_since_its_boundary(
         self, store: Store, harness: Harness, policy: str, beside: str, most: int
     ) -> None:
-        """A state in every turn among it. What there is beside the agent costs more, where there is some: memos and
-        mail the same for any number, a child as much as the one here."""
+        """A state in every turn among it. What there is beside the agent costs more, where there is some: the same for
+        any number of memos, letters and children."""
         log, found = open_over(store), []
         sender = root(store)
         if beside == "memos":
@@ -234,7 +235,9 @@ class Budgets(Suite):
             agent, _ = grown(log, turns, name=f"{turns}")
             agent.configure("context_policy", policy)
             if beside == "children":
-                agent.do("/fork")
+                for number in range(turns // 7 + 1):
+                    child = log.agent(agent.do("/fork").data["child"])
+                    child.append("user", f"Begin with question {number}")
             elif beside == "mail":
                 with store.write() as writing:
                     for number in range(turns):
