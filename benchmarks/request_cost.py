@@ -42,9 +42,9 @@ Times = dict[str, tuple[list[float], list[float]]]
 
 def request(agent: foldmark.Agent, provider: str, low: float) -> Request:
     """The request that would go out with this setting."""
-    at = agent.standing()
-    config = msgspec.structs.replace(at.config, sliding_context_tokens=BUDGET, sliding_context_low_water=low)
-    return prepare(at, config, provider, MODELS[provider], tools=agent.log.tools())
+    with agent.reading() as (moment, at):
+        config = msgspec.structs.replace(at.config, sliding_context_tokens=BUDGET, sliding_context_low_water=low)
+        return prepare(moment, at, config, provider, MODELS[provider], tools=agent.log.tools())
 
 
 def measure(path: Path, warm: foldmark.Agent) -> Iterator[tuple[str, float]]:

@@ -112,26 +112,23 @@ def _turns(agent: Agent, kinds: Sequence[str], sources: dict[str, Iterator[str]]
 
 def claude(path: Path) -> list[Sent]:
     """The requests of a Claude Code session, sizes in bytes as Foldmark encodes them, as far as it is still visible."""
-    log = foldmark.open(":memory:")
-    try:
+    with foldmark.open(":memory:") as log:
         import_session(log, path, "session")
-        at = log.agent("session").standing()
         config = Config(sliding_context_tokens=0, truncation=False)
         first: dict[str, int] = {}
         sent = []
-        for event in log.store.messages(at.visible):
-            if response := (event.data or {}).get("response"):
-                first.setdefault(response, event.id)
-        for used in (log.store.event(each) for each in range(1, at.record.head + 1)):
-            data = used.data if used is not None and used.kind == "usage" else None
-            if data and data["response"] in first:
-                before = until(at.visible, first[data["response"]] - 1)
-                request = prepare(at, config, "anthropic", data["model"], only=before)
-                billed = data["input"] + data["cache_read"] + data["cache_write"]
-                sent.append(Sent(len(sent) + 1, len(request.bytes), billed))
+        with log.agent("session").reading() as (moment, at):
+            for event in moment.messages(at.visible):
+                if response := (event.data or {}).get("response"):
+                    first.setdefault(response, event.id)
+            for used in (moment.event(each) for each in range(1, at.record.head + 1)):
+                data = used.data if used is not None and used.kind == "usage" else None
+                if data and data["response"] in first:
+                    before = until(at.visible, first[data["response"]] - 1)
+                    request = prepare(moment, at, config, "anthropic", data["model"], only=before)
+                    billed = data["input"] + data["cache_read"] + data["cache_write"]
+                    sent.append(Sent(len(sent) + 1, len(request.bytes), billed))
         return sent
-    finally:
-        log.close()
 
 
 def codex(path: Path) -> tuple[list[Sent], list[Sent]]:

@@ -17,6 +17,7 @@ from foldmark.core.weight import DOCUMENT, TEXT, weight
 from foldmark.log.doctor import examine
 from foldmark.tokens.counting import BytesRuler
 from foldmark.tokens.openai_prompt import prompt_tokens
+from stored import stored
 
 PAGES = b"<</Type/Page/Parent 1 0 R>>\n"
 TREE = b"1 0 obj\n<< /Type /Pages /Kids [] /Count 3 >>\nendobj\n"
@@ -74,7 +75,9 @@ def test_what_is_no_document_that_can_be_sent(block: dict[str, Any]) -> None:
 def test_pages_are_counted_when_a_message_is_recorded() -> None:
     with foldmark.open(":memory:") as log:
         agent = log.agent("default")
-        event = log.store.event(agent.append("user", "Read.", data={"blocks": [document(title="A", pages=-5)], "x": 1}))
+        event = stored(log).event(
+            agent.append("user", "Read.", data={"blocks": [document(title="A", pages=-5)], "x": 1})
+        )
         assert event is not None
         assert event.data == {"blocks": [document(title="A", pages=3)], "x": 1}
         (held,), others = media_of(event.data)

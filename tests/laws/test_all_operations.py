@@ -287,7 +287,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
             return False
         before = {child.id for child in pair.real.children}
         pair.real.call_tool("slash", args)
-        self.record(pair, operation, self.seen(self.newest() + 1))
+        self.record(pair, operation, self.seen(pair.real.standing().newest))
         if word == "fork":
             (child,) = {child.id for child in pair.real.children} - before
             self.born(pair, child)
@@ -472,7 +472,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
             self.refuse_tool(pair, "evict", {"ids": ids}, str(reason))
             return
         pair.real.call_tool("evict", {"ids": ids})
-        self.record(pair, operation, self.seen(self.newest() + 1))
+        self.record(pair, operation, self.seen(pair.real.standing().newest))
 
     @rule(who=WHO)
     def note(self, who: int) -> None:

@@ -22,6 +22,7 @@ from foldmark.log import Agent
 from foldmark.providers.wires import WIRES
 from foldmark.request.prepare import prepare
 from foldmark.tokens.counting import uncalibrated
+from stored import stored
 
 BUDGET, LOW = 12_000, 0.8
 STEP = 2400
@@ -49,6 +50,7 @@ def talk(agent: Agent, turns: int, size: int = 1000) -> list[int]:
 def made(agent: Agent, provider: str = "openai", *, low: float = LOW, budget: int = BUDGET, **more: Any) -> Request:
     config = {key: more.pop(key) for key in list(more) if key in Config.__struct_fields__}
     return prepare(
+        stored(agent.log),
         agent.standing(),
         Config(sliding_context_tokens=budget, sliding_context_low_water=low, **config),
         provider,

@@ -20,6 +20,7 @@ from foldmark.log import Agent
 from foldmark.providers.wires import WIRES
 from foldmark.request.prepare import prepare
 from foldmark.tokens.counting import count
+from stored import stored
 
 READ = ToolSpec("read_file", "Reads a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
 QUERY, SAVE = (ToolSpec(name, "Looks.", READ.parameters) for name in ("query_db", "save_memo"))
@@ -33,7 +34,9 @@ def agent() -> Iterator[Agent]:
 
 
 def made(agent: Agent, config: Config | None = None, provider: str = "openai", **more: Any) -> Request:
-    return prepare(agent.standing(), config or Config(context_policy="eager"), provider, "some-model", **more)
+    return prepare(
+        stored(agent.log), agent.standing(), config or Config(context_policy="eager"), provider, "some-model", **more
+    )
 
 
 def system_of(request: Request) -> str | None:

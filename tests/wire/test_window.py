@@ -18,6 +18,7 @@ from foldmark.log import Agent
 from foldmark.operations import decide
 from foldmark.providers.wires import WIRES
 from foldmark.request.prepare import prepare
+from stored import stored
 
 READ = ToolSpec("read_file", "Reads a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
 
@@ -42,7 +43,7 @@ def talk(agent: Agent, turns: int, size: int = 200) -> list[int]:
 def made(agent: Agent, budget: int = 0, turns: int = 0, provider: str = "openai", **more: Any) -> Request:
     settings_ = {key: more.pop(key) for key in list(more) if key.startswith(("truncate", "system"))}
     config = Config(sliding_context_tokens=budget, context_size=turns, context_policy="eager", **settings_)
-    return prepare(agent.standing(), config, provider, "some-model", **more)
+    return prepare(stored(agent.log), agent.standing(), config, provider, "some-model", **more)
 
 
 def in_window(request: Request) -> list[int]:
@@ -107,7 +108,7 @@ def summarized_inside_a_turn(mark: str | None, length: int) -> tuple[Request, in
         if mark is not None:
             agent.do(f"/mark {mark}")
         agent.append("assistant", "An answer")
-        receipt = agent.operate(lambda at: decide.summary(at, mark), content="word " * length)
+        receipt = agent.operate(lambda moment, at: decide.summary(at, mark), content="word " * length)
         agent.append("user", "And this?")
         agent.append("assistant", "That.")
         return made(agent, 4000), opened, receipt.event_id
@@ -344,10 +345,11 @@ def test_the_cut_is_maximal_and_a_function_of_the_log_up_to_the_newest_opener(
     request = made(agent, budget, **more)
     turns = [turn for turn in dict.fromkeys(event.turn_id for event in agent.context().messages) if turn]
     if turns:
-        then = agent.stood(turns[-1])
+        then = agent.stood(stored(agent.log), turns[-1])
         count = 1
         while count < len(turns):
             wider = prepare(
+                stored(agent.log),
                 then,
                 Config(sliding_context_tokens=0, context_size=count + 1),
                 provider,
@@ -359,7 +361,7 @@ def test_the_cut_is_maximal_and_a_function_of_the_log_up_to_the_newest_opener(
             count += 1
         edge = request.manifest.edge
         assert edge.first is not None
-        first = log.store.event(edge.first)
+        first = stored(log).event(edge.first)
         assert first is not None
         assert first.turn_id == turns[-count]
         assert edge.why == ("budget" if count < len(turns) else None)
