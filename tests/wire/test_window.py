@@ -108,7 +108,7 @@ def summarized_inside_a_turn(mark: str | None, length: int) -> tuple[Request, in
         if mark is not None:
             agent.do(f"/mark {mark}")
         agent.append("assistant", "An answer")
-        receipt = agent.operate(lambda moment, at: decide.summary(at, mark), content="word " * length)
+        receipt = agent.operate(lambda moment, at: decide.summary(moment, at, mark), content="word " * length)
         agent.append("user", "And this?")
         agent.append("assistant", "That.")
         return made(agent, 4000), opened, receipt.event_id
