@@ -264,7 +264,7 @@ def test_half_a_line_typed_meanwhile_is_gone_on_with(terminal: Start, provider: 
 
 @pytest.mark.parametrize("end", ["/exit\r", CTRL_D], ids=["exit", "ctrl-d"])
 def test_leaving_waits_for_the_children(terminal: Start, log: foldmark.Log, end: str) -> None:
-    with terminal("chat", delay=0.02) as screen:
+    with terminal("chat", delay=0.5) as screen:
         screen.until(PROMPT)
         delegate(screen, 3)
         screen.type(end)

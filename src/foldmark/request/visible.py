@@ -12,6 +12,9 @@ from foldmark.request.standing import Standing
 
 T = TypeVar("T")
 
+AROUND = 24
+"""Tokens that a message takes in a request beside its content, about."""
+
 
 class Visible:
     """What is visible where an agent stands, read newest first and once for all places that lie before it."""
@@ -20,7 +23,8 @@ class Visible:
         self._moment, self._at, self._segments = moment, at, at.fold.segments
         # About as many as the window holds are read at once.
         size, budget = at.size, config.sliding_context_tokens
-        share = min(1.0, 1.2 * budget / size.tokens) if budget and size.tokens else 1.0
+        whole = size.tokens + AROUND * size.messages
+        share = min(1.0, budget / whole) if budget and whole else 1.0
         self._expected = 8 if config.context_size else min(8 + int(size.messages * share), 4096)
 
     def holds(self, at: Standing) -> bool:

@@ -191,7 +191,7 @@ class SqliteSnapshot(ChangesView, InboxView, LeasesView, LineageView, MemosView,
                 left.append(
                     Segment(agent, first, inside[-1] - 1) if newest_first else Segment(agent, inside[-1] + 1, last)
                 )
-            page = max(page, min(8 * page, _PAGE))
+            page = min(8 * page, _PAGE)
 
     def newest(self, kind: str, segments: Segments) -> Event | None:
         bindings = {"kind": kind, "segments": self._keyed(segments)}
