@@ -325,7 +325,7 @@ class Transaction(Snapshot, Inbox, Leases, Memos, Sent, Lineage, Protocol):
         """The id that the next event appended to this agent gets, and no other."""
 
     def stands_apart(self, agent_id: str, call: int) -> bool:
-        """Whether a result appended now would stand apart from this call (`Draft.apart`)."""
+        """Whether a result of this call, appended now, would not directly follow its calls (`Draft.apart`)."""
 
     def erase(self, owner: str, turn: int, last: int, by: int) -> None:
         """Erase the content of the events of a turn of `owner` up to id `last`, for the redact operation `by`; of all

@@ -130,8 +130,8 @@ How = Literal["all", "any"]
 
 
 class Wanted(NamedTuple):
-    """Messages that hold all or any of some terms, best by these alone; of the newest part of an index, if `share` is
-    below 1."""
+    """Messages that hold all or any of some terms, ranked by these terms alone. With `share` below 1, only the newest
+    part of an index is searched."""
 
     how: How
     terms: Sequence[Term]

@@ -56,7 +56,7 @@ class Operable(Readable):
         actor: str = "human",
         reason: str | None = None,
     ) -> int:
-        """Forget or remember these ids and return the operation's id [SPEC 4.2]. The caller is trusted with the ids.
+        """Forget or remember these ids and return the operation's id [SPEC 4.2]. The ids need not come from a preview.
 
         `planning` is (first, last) of the conversation that led to the filter; it leaves the context as well. Without
         a last it goes on to the end of the open turn. What is named is widened to whole exchanges. Raises CommandError

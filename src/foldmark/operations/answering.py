@@ -21,12 +21,12 @@ def awaiting(moment: Snapshot, at: Standing, call_id: str) -> tuple[Message | No
     """The newest call with this id in the lineage that has got no result, erased or not, or else the newest; and
     whether that is answered."""
     newest: Message | None = None
-    lineage, store = at.lineage, moment
+    lineage = at.lineage
     for agent_id in dict.fromkeys((at.record.id, *(segment.agent for segment in reversed(lineage)))):
-        for call in store.calls(agent_id, call_id):
+        for call in moment.calls(agent_id, call_id):
             if not contains(lineage, call.agent_id, call.id):
                 continue
-            if not any(contains(lineage, r.agent_id, r.id) for r in store.results([call], erased=True)):
+            if not any(contains(lineage, r.agent_id, r.id) for r in moment.results([call], erased=True)):
                 return call, False
             newest = newest or call
     return newest, newest is not None

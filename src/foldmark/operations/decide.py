@@ -279,10 +279,10 @@ def _marked(moment: Snapshot, at: Standing, name: str | None) -> tuple[str, int,
 
 def _settled(moment: Snapshot, at: Standing, position: int) -> int:
     """Where a cut at `position` falls. Behind the last result of an exchange it may stand inside another one."""
-    store, own, waiting = moment, at.record.id, still_open(moment, at)
+    own, waiting = at.record.id, still_open(moment, at)
     while True:
-        apart = store.lookup(result.answers for result in store.apart_results(own, position) if result.answers)
-        found = exchanges(moment, at, [*calls_before(store, own, position), *apart])
+        apart = moment.lookup(result.answers for result in moment.apart_results(own, position) if result.answers)
+        found = exchanges(moment, at, [*calls_before(moment, own, position), *apart])
         moved = settle(position, found, waiting)
         if moved <= position:
             return moved

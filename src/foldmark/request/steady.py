@@ -308,7 +308,7 @@ class Steady:
         asked = settled, first, tuple(opener.id for opener in openers)
         if self._found[0] == asked:
             return self._found[1]
-        store, at = self._moment, self._at
+        at = self._at
         states = self._behind_boundary("state", settled, at.visible)
         notes = self._behind_boundary("scratchpad", settled, (Segment(at.record.id, 1, END),))
         memos = {layer.memo for layer in layers if layer.memo is not None}
@@ -322,7 +322,7 @@ class Steady:
             before = opener.id
         known = {event.id: event for event in self._recorded.events}
         unknown = [id for _, *ids in newest for id in ids if id and id not in known]
-        changed = {**known, **{event.id: event for event in store.events(unknown)}}
+        changed = {**known, **{event.id: event for event in self._moment.events(unknown)}}
         found = dict[int, list[Layer]]()
         for opener, picked, (before, state, note) in zip(openers, self._then.picked(openers), newest, strict=True):
             memos = set() if opener.id == again else memos

@@ -30,7 +30,7 @@ from foldmark.runtime.lease import SECONDS, LeaseError, renew, take
 from foldmark.runtime.loop import Shown, turn
 from foldmark.runtime.summing import Summing
 from foldmark.runtime.telling import Telling, told
-from foldmark.sending.unanswered import is_unanswered
+from foldmark.sending.unanswered import waits
 
 AT_ONCE = 32
 """Agents that run at the same time in the background; more wait for their turn."""
@@ -166,7 +166,7 @@ class Supervisor:
                 await asyncio.wait({running})
             finally:
                 self._waiting.pop(agent.id, None)
-        if text is None and not _waits(agent):
+        if text is None and not waits(agent):
             raise CommandError(f"there is nothing to answer: no turn of {tree.label(agent)} is open; give a text")
         task = asyncio.create_task(self._turn(agent, text, show, asking))
         self._enter(agent, task)
@@ -388,12 +388,6 @@ class Supervisor:
 
 
 _ENDED = "the answer was ended for that, and what had been said of it stays in the log"
-
-
-def _waits(agent: Agent) -> bool:
-    """Whether there is something to answer without a new text: an open turn, or what an answer that failed left."""
-    with agent.reading() as (moment, at):
-        return at.record.open_turn is not None or is_unanswered(moment, at)
 
 
 def _cancel(task: Task[None]) -> None:

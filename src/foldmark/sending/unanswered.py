@@ -2,7 +2,14 @@
 
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
+from foldmark.log.log import Agent
 from foldmark.request.standing import Standing
+
+
+def waits(agent: Agent) -> bool:
+    """Whether there is something to answer without a new text: an open turn, or what an answer that failed left."""
+    with agent.reading() as (moment, at):
+        return at.record.open_turn is not None or is_unanswered(moment, at)
 
 
 def is_unanswered(moment: Snapshot, at: Standing) -> bool:

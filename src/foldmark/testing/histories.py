@@ -126,7 +126,7 @@ class History:
         return [bare(event) for event in self.messages if event.agent_id == agent]
 
     def inside(self, segments: Segments) -> list[Event]:
-        """The messages inside segments, in their order."""
+        """The messages inside segments, in log order."""
         return [e for s in segments for e in self.messages if e.agent_id == s.agent and s.first <= e.id <= s.last]
 
     def operations(self, agent: str) -> list[Event]:

@@ -1,4 +1,4 @@
-"""Every way to read the log, beside brute force over random histories [SPEC 3, L3]."""
+"""Every reading method, compared with brute force over random histories [SPEC 3, L3]."""
 
 import pytest
 from hypothesis import given

@@ -133,7 +133,7 @@ class Connections(Suite):
             assert [told(each, mine)[1] for mine in own] == [batches, batches]
 
     def test_who_has_seen_an_id_never_finds_a_lower_one_later(self, store: Store, other: Store) -> None:
-        """Ids increase in the order of commits: whoever has read a tree up to an id has read all of it up to there."""
+        """Ids increase in commit order: a reader that has read a tree up to an id has missed nothing before it."""
         agent = root(store)
         child = fork(store, agent)
         tree = (Segment(agent, 1, END), Segment(child, 1, END))

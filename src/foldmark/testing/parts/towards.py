@@ -156,7 +156,7 @@ class Towards(Suite):
             assert [each.agent for each in writing.leases()] == [second]
 
     def test_the_clock_is_the_databases(self, store: Store, other: Store, harness: Harness) -> None:
-        """Every connection reads the same one, however wrong that is; it is written as times of events are."""
+        """All connections read the same clock, even a wrong one, and its times have the form of event times."""
 
         def now(each: Store) -> str:
             with each.write() as writing:
