@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from itertools import repeat, starmap
 from threading import RLock
 from typing import Any
 
@@ -68,7 +69,7 @@ class Reader:
 
     def _events(self, sql: str, bindings: Any = ()) -> list[Event]:
         """The events of a query; one that holds what is not UTF-8 is marked as damaged."""
-        return [self._event(row, damaged) for row, damaged in self._rows(sql, bindings)]
+        return list(starmap(self._event, self._rows(sql, bindings)))
 
     def _rows(self, sql: str, bindings: Any = ()) -> list[tuple[Row, bool]]:
         """The rows of a query, each with whether it holds what is not UTF-8."""
@@ -76,7 +77,7 @@ class Reader:
             with self._lock:
                 self._check()
                 try:
-                    return [(row, False) for row in self._db.execute(sql, bindings)]
+                    return list(zip(self._db.execute(sql, bindings).fetchall(), repeat(False)))
                 except UnicodeDecodeError:
                     return list(mended(self._db, sql, bindings))
         except apsw.Error as error:
