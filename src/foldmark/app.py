@@ -1,7 +1,8 @@
 """The composition root: what is wired to what."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from os import PathLike, fspath
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from foldmark.core.recall import Archived, Filters
+    from foldmark.core.vectors import Vectors
     from foldmark.runtime.supervisor import Audience, Supervisor
 
 
@@ -250,8 +252,6 @@ def supervise(
 def embedding(path: str, settings: Settings) -> "AbstractContextManager[None]":
     """While this context manager is open, vectors of what is said in the database at `path` and in archived sessions
     are made in the background; where there are none yet, nothing is done (`foldmark index` makes the first)."""
-    from contextlib import closing
-
     from foldmark.searching.embedding import Source, kept_up
     from foldmark.sessions.archive.index import NAME
     from foldmark.sessions.archive.storing import archive_folder
@@ -259,10 +259,17 @@ def embedding(path: str, settings: Settings) -> "AbstractContextManager[None]":
 
     folder = archive_folder(os.environ)
     sources = (
-        Source(Path(path), lambda: closing(SqliteStore(path, create=False))),
+        Source(Path(path), lambda: _vectors(path)),
         Source(folder / NAME, lambda: opened(folder)),
     )
     return kept_up(sources, settings.recall_model)
+
+
+@contextmanager
+def _vectors(path: str) -> Iterator["Vectors"]:
+    """The vectors of the database at a path, for the thread that asks."""
+    with closing(SqliteStore(path, create=False)) as store:
+        yield store.vectors
 
 
 def _name(request: Request) -> str:

@@ -39,7 +39,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
                 agent.end_turn()
                 return id
 
-            yield Place(log.store, add, lambda: other.store, [add(text) for text in TEXTS])
+            yield Place(log.store.vectors, add, lambda: other.store.vectors, [add(text) for text in TEXTS])
             assert list(log.store.damage()) == []
         return
     environment = {"HOME": str(tmp_path), "FOLDMARK_ARCHIVE": str(tmp_path / "archive")}

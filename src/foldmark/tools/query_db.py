@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from foldmark.core.errors import CommandError
 from foldmark.core.events import OPERATION_KINDS
 from foldmark.core.reading import VIEWS, Limits, Rows, Scope
 from foldmark.core.request import ToolSpec
@@ -72,7 +73,10 @@ def _run(agent: Agent, arguments: _Sql, asking: Asking) -> str:
 def _find(agent: Agent, flag: Flag, sql: str) -> Rows:
     at = agent.standing()
     scope = Scope(agent.id, at.lineage, at.fold.segments)
-    return agent.log.store.query(scope, sql, Limits(SECONDS, ROWS, 20 * ANSWER, flag.is_set))
+    sandbox = agent.log.store.sandbox
+    if sandbox is None:
+        raise CommandError("this database answers no SQL; `recall` searches what was said")
+    return sandbox.query(scope, sql, Limits(SECONDS, ROWS, 20 * ANSWER, flag.is_set))
 
 
 def _answer(sql: str, found: Rows, find: Find, shown: int) -> str:
