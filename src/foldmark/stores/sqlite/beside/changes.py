@@ -15,8 +15,9 @@ from foldmark.core.changes import Change, Changes
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.stores.sqlite.reader import Reader
 
-LOOK_SECONDS = 0.1
-"""How often a watch asks SQLite whether another process has committed; it takes microseconds."""
+SOONEST, LOOK_SECONDS = 0.005, 0.1
+"""How often a watch asks SQLite whether another process has committed: the less often the longer it waits already. It
+takes microseconds."""
 
 _SOURCES = ("event", "mail", "born", "change")
 
@@ -76,15 +77,18 @@ class SqliteWatch:
             db.set_busy_timeout(0)  # whoever commits waits for `changed`, which is held meanwhile
 
     def wait(self, seconds: float) -> bool:
-        end = monotonic() + seconds
+        began = monotonic()
+        end = began + seconds
         with self._commits.changed:
             while not self._closed:
                 if (state := self._state()) != self._seen:
                     self._seen = state
                     return True
-                if (left := end - monotonic()) <= 0:
+                now = monotonic()
+                if (left := end - now) <= 0:
                     return False
-                self._commits.changed.wait(left if self._db is None else min(left, LOOK_SECONDS))
+                pause = min(max(now - began, SOONEST), LOOK_SECONDS)
+                self._commits.changed.wait(left if self._db is None else min(left, pause))
         return False
 
     def close(self) -> None:
