@@ -288,7 +288,7 @@ def long_one(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple
     return path, turns
 
 
-@settings(max_examples=8)
+@settings(max_examples=settings().max_examples // 10)
 @given(st.lists(st.integers(0, 299), min_size=1, max_size=3, unique=True), st.booleans())
 def test_one_of_three_hundred(
     long_one: tuple[Path, list[tuple[int, Secrets]]],
@@ -524,7 +524,7 @@ def without(before: Shown, gone: set[int]) -> list[tuple[int, str]]:
     return [(id, text) for id, text in before.messages if id not in gone]
 
 
-@settings(max_examples=60)
+@settings(max_examples=settings().max_examples // 2)
 @given(DEEDS, st.integers(0, 60))
 def test_all_else_is_as_it_was(deeds: list[tuple[str, int, int]], number: int) -> None:
     """Every context of every agent, now and at any time, is what it was less the turn."""

@@ -135,7 +135,7 @@ def test_the_doctor_finds_weights_that_are_wrong(damage: str) -> None:
         assert [finding.text for finding in examine(log) if "weight stored with event" in finding.text]
 
 
-@settings(max_examples=40)
+@settings(max_examples=settings().max_examples // 2)
 @given(DEEDS, st.integers(0, 10**6), st.data())
 def test_sums_are_those_of_the_messages_whatever_happens(deeds: Any, erased: int, data: st.DataObject) -> None:
     with foldmark.open(":memory:") as log:
