@@ -28,6 +28,7 @@ from typing import Any
 import foldmark
 from foldmark import Agent, Log
 from foldmark.core.answer import Kept, Piece, Stopped, Thought, Usage
+from foldmark.core.ports import Transaction
 from foldmark.core.request import Request, ToolCall, ToolSpec
 from foldmark.log.asking import Asking
 from foldmark.runtime.supervisor import Supervisor
@@ -74,12 +75,18 @@ class Steps:
     def watch(self, log: Log) -> None:
         """Make steps of what the log's connection commits, and tell what its transactions have recorded."""
         store: Any = log.store
-        whole, seen = store._transaction, {"events": _newest(store, "events"), "mail": 0}
+        whole, seen = store.write, {"events": _newest(store, "events"), "mail": 0}
 
         @contextmanager
-        def transaction() -> Iterator[None]:
-            with whole():
-                yield
+        def write() -> Iterator[Transaction]:
+            with store._lock:
+                outermost = store._open is None
+                with whole() as transaction:
+                    yield transaction
+                if outermost:
+                    recorded()
+
+        def recorded() -> None:
             for id, *event in store._db.execute(
                 "SELECT id, kind, content FROM events WHERE id > ? ORDER BY id", [seen["events"]]
             ):
@@ -99,7 +106,7 @@ class Steps:
 
         # What is flushed to the disk outlasts the machine; a process that is killed loses nothing of what it wrote.
         store._db.execute("PRAGMA synchronous = OFF")
-        store._transaction = transaction
+        store.write = write
         store._db.set_commit_hook(committing)
         store._db.set_wal_hook(committed)
 
