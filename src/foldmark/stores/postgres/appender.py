@@ -116,8 +116,8 @@ class Tree:
 class PostgresAppender(Appender):
     """Appends to one agent; its row is brought up to date once, by `finish`."""
 
-    def __init__(self, tree: Tree, key: int, draw: Callable[[], int], row: Row, newest: Callable[[], Any]) -> None:
-        """`newest` reads the turn and kind of the agent's newest message."""
+    def __init__(self, tree: Tree, key: int, draw: Callable[[], int], row: Row, newest: Callable[[int], Any]) -> None:
+        """`newest` reads the turn and kind of the agent's newest message up to an id."""
         *row, turn, kind = row
         super().__init__(key, draw, tuple(row))
         self._tree, self._read_newest = tree, newest
@@ -133,7 +133,7 @@ class PostgresAppender(Appender):
         self._tree.record((*row, weight, weights, tool, int(planning), int(stateful)), draft)
 
     def _newest_message(self) -> Any:
-        return self._read_newest()
+        return self._read_newest(self.head)
 
     def _wait(self, call: int) -> None:
         self._tree.wait(self._key, call)

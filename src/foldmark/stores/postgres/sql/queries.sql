@@ -431,8 +431,9 @@ SELECT e.id, e.agent, e.turn, e.kind, e.answers FROM events e
 WHERE e.root = :root AND e.agent = :agent AND e.nth IS NOT NULL AND e.id <= :id ORDER BY e.id DESC LIMIT 1
 
 -- name: newest_message
--- The turn and the kind of an agent's newest message.
-SELECT turn, kind FROM events WHERE root = :root AND agent = :agent AND nth IS NOT NULL ORDER BY id DESC LIMIT 1
+-- The turn and the kind of an agent's newest message up to an id.
+SELECT turn, kind FROM events WHERE root = :root AND agent = :agent AND nth IS NOT NULL AND id <= :until
+ORDER BY id DESC LIMIT 1
 
 -- name: message_after
 -- An agent's oldest message above an id.
