@@ -261,35 +261,44 @@ ORDER BY e.id LIMIT :limit
 
 -- name: changes
 -- Events and mail behind a place, of transactions before all that may still be under way, each as its place and its agent,
--- an event with its kind.
+-- an event with its kind. Of some trees none up to an id.
 (
-    SELECT stamp, id, agent, kind FROM events
-    WHERE (stamp, id) > (:stamp::bigint, :id::bigint)
-        AND stamp < (SELECT base FROM home) + pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+    SELECT stamp, id, agent, kind FROM events e
+    WHERE (stamp, id) > (:stamp::bigint, :id::bigint) AND stamp < (SELECT horizon()) AND NOT EXISTS (
+        SELECT 1 FROM unnest(:roots::bigint[], :seen::bigint[]) AS s (root, id) WHERE s.root = e.root AND s.id >= e.id
+    )
     ORDER BY stamp, id LIMIT :limit
 )
 UNION ALL
 (
-    SELECT stamp, id, recipient, NULL FROM mail
-    WHERE (stamp, id) > (:stamp::bigint, :id::bigint)
-        AND stamp < (SELECT base FROM home) + pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+    SELECT stamp, id, recipient, NULL FROM mail m
+    WHERE (stamp, id) > (:stamp::bigint, :id::bigint) AND stamp < (SELECT horizon()) AND NOT EXISTS (
+        SELECT 1 FROM unnest(:roots::bigint[], :seen::bigint[]) AS s (root, id) WHERE s.root = m.root AND s.id >= m.id
+    )
     ORDER BY stamp, id LIMIT :limit
 )
 ORDER BY 1, 2 LIMIT :limit
 
 -- name: changes_end
--- Up to which transaction all that there is can be read now.
-SELECT (SELECT base FROM home) + pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+-- Up to which transaction all that there is can be read now; and what there is of later ones, by trees, each up to which
+-- transaction and id.
+SELECT h.stamp, b.root, max(b.stamp), max(b.id)
+FROM (SELECT horizon() AS stamp) h LEFT JOIN LATERAL (
+    SELECT root, stamp, id FROM events WHERE stamp >= h.stamp
+    UNION ALL
+    SELECT root, stamp, id FROM mail WHERE stamp >= h.stamp
+) b ON true
+GROUP BY h.stamp, b.root
 
 -- name: newest_changes
 -- The newest event and the newest mail that can be read now.
 SELECT (
     SELECT stamp::text || '.' || id FROM events
-    WHERE stamp < (SELECT base FROM home) + pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+    WHERE stamp < (SELECT horizon())
     ORDER BY stamp DESC, id DESC LIMIT 1
 ), (
     SELECT stamp::text || '.' || id FROM mail
-    WHERE stamp < (SELECT base FROM home) + pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+    WHERE stamp < (SELECT horizon())
     ORDER BY stamp DESC, id DESC LIMIT 1
 )
 
