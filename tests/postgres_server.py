@@ -29,7 +29,8 @@ DO $$
 DECLARE name text; held boolean;
 BEGIN
     FOR name IN SELECT quote_ident(table_name) FROM information_schema.tables
-        WHERE table_schema = 'foldmark' AND table_type = 'BASE TABLE' AND table_name NOT IN ('migrations', 'home', 'numbers')
+        WHERE table_schema = 'foldmark' AND table_type = 'BASE TABLE'
+            AND table_name NOT IN ('migrations', 'home', 'numbers')
     LOOP
         EXECUTE 'SELECT EXISTS (SELECT 1 FROM foldmark.' || name || ')' INTO held;
         IF held THEN EXECUTE 'TRUNCATE foldmark.' || name; END IF;

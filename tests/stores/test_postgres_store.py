@@ -16,7 +16,7 @@ from postgres_harness import PostgresHarness
 
 from foldmark.core.changes import MAIL
 from foldmark.core.errors import StoreError
-from foldmark.stores.postgres.connection import STATEMENTS, Address, Session
+from foldmark.stores.postgres.connection import STATEMENTS, Address, Pool, Session
 from foldmark.stores.postgres.store import PostgresStore
 from foldmark.stores.postgres.texts import escaped, unescaped
 from foldmark.testing.suite import NOW, append, draft, fork, read, root
@@ -195,7 +195,7 @@ def test_a_connection_lost_between_blocks_is_made_anew(store: PostgresStore) -> 
 
 def test_a_connection_lost_inside_a_transaction_leaves_nothing(store: PostgresStore) -> None:
     agent = root(store)
-    with pytest.raises(StoreError, match="connection to .* failed|lost"), store.write() as writing:
+    with pytest.raises(StoreError, match="the connection to "), store.write() as writing:  # noqa: PT012
         writing.append(agent, None, [draft(content="lost")])
         assert writing.lease(agent) is None
         cut(store)
@@ -230,7 +230,7 @@ def test_a_connection_lost_while_it_commits(
 def test_where_nobody_says_what_became_of_a_commit_an_append_is_repeated_with_its_key(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent, sent = root(store), Session._sent
+    agent, sent, beside = root(store), Session._sent, Pool.beside
 
     def losing(session: Session, connection: Any, queue: Any) -> Any:
         found = sent(session, connection, queue)
@@ -238,13 +238,16 @@ def test_where_nobody_says_what_became_of_a_commit_an_append_is_repeated_with_it
             raise psycopg.OperationalError("server closed the connection unexpectedly")
         return found
 
+    def silent(pool: Pool, name: str, /, **bindings: Any) -> Any:
+        return [(None,)] if name == "fate" else beside(pool, name, **bindings)
+
     def repeated() -> list[int]:
         with store.write() as writing:
             return writing.append(agent, 0, [draft(content="text")], key="mine")
 
     monkeypatch.setattr(Session, "_sent", losing)
     monkeypatch.setattr("foldmark.stores.postgres.store.FATE_SECONDS", 0)
-    monkeypatch.setattr(store.pool, "beside", lambda name, **bindings: [(None,)])
+    monkeypatch.setattr(Pool, "beside", silent)
     with pytest.raises(StoreError, match="it may have been recorded"):
         repeated()
     monkeypatch.undo()
@@ -274,7 +277,7 @@ def test_no_error_says_the_password(address: str) -> None:
 
 def test_an_address_is_shown_without_its_password() -> None:
     assert Address("postgresql://me:s3cret@db.example:5433/log").shown == "postgresql://me@db.example:5433/log"
-    assert Address("postgresql:///log?host=/run/pg").shown == "postgresql://local/log"
+    assert Address("postgresql:///log?host=/run/pg").shown == "postgresql:///log"
 
 
 def test_a_database_of_a_newer_foldmark_is_refused(store: PostgresStore) -> None:
@@ -336,9 +339,7 @@ def test_no_query_reads_all_events(store: PostgresStore) -> None:
     assert scanning == []
 
 
-def test_a_head_takes_two_round_trips_and_an_append_two(
-    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_head_takes_two_round_trips_and_an_append_two(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
     agent, sent, trips = root(store), Session._sent, list[int]()
     append(store, agent, draft())
     monkeypatch.setattr(Session, "_sent", lambda *queue: trips.append(1) or sent(*queue))

@@ -85,12 +85,12 @@ class Timeline:
 
         `kind` is "user", "assistant", "system" or "tool". A user message opens a turn if none is open and joins it
         otherwise. A `### STATE` block at the end of an assistant's text is recorded as a `state` event behind the
-        message, which holds the rest, be it empty (`core.state`); not if it was `interrupted`, nor if the text is to be
-        recorded `verbatim`. `data` is JSON that goes with the text; `created_at` is ISO 8601 or a datetime, by default
-        now. A text without a `dialect` gets that of the agent's model, unless `data` holds blocks: nobody said whose
-        form these have. Lone surrogates in texts become U+FFFD. `key` is the caller's own, for a message that may have to
-        be recorded again when nobody knows what became of it (a connection was lost): if there is one with this key, its
-        id is returned and nothing is recorded. Raises CommandError for a wrong kind, time or data,
+        message, which holds the rest, be it empty (`core.state`); not if it was `interrupted`, nor if the text is to
+        be recorded `verbatim`. `data` is JSON that goes with the text; `created_at` is ISO 8601 or a datetime, by
+        default now. A text without a `dialect` gets that of the agent's model, unless `data` holds blocks: nobody said
+        whose form these have. Lone surrogates in texts become U+FFFD. `key` is the caller's own, for a message that
+        may have to be recorded again when nobody knows what became of it (a connection was lost): if there is one with
+        this key, its id is returned and nothing is recorded. Raises CommandError for a wrong kind, time or data,
         ConflictError, StoreError.
         """
         if kind not in ("user", "assistant", "system", "tool"):

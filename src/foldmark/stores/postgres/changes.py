@@ -1,10 +1,11 @@
 """What was committed, in PostgreSQL (see `foldmark.core.changes`), and waiting for the next commit.
 
-Transactions draw their numbers when they first write and commit in any order. An event is stamped with the number of its
-transaction, or with that of the newest event of its tree if this one is higher: so stamps follow the ids of a tree. Read
-are events with stamps below the number of the oldest transaction under way, behind which nothing can be committed any
-more with a lower one. A cursor is the stamp and the id of the last event or mail that was read. One that begins now has
-beside it what was committed already behind a transaction that was still under way: up to which id in which trees.
+Transactions draw their numbers when they first write and commit in any order. An event is stamped with the number of
+its transaction, or with that of the newest event of its tree if this one is higher: so stamps follow the ids of a
+tree. Read are events with stamps below the number of the oldest transaction under way, behind which nothing can be
+committed any more with a lower one. A cursor is the stamp and the id of the last event or mail that was read. One that
+begins now has beside it what was committed already behind a transaction that was still under way: up to which id in
+which trees.
 """
 
 import os
@@ -65,7 +66,7 @@ class ChangesView(Reader):
 
 
 def _cursor(stamp: int, id: int, until: int, trees: Iterable[tuple[int, ...]]) -> str:
-    """The cursor of a place; up to stamp `until` what was seen already of some trees, each up to which id, goes with it."""
+    """The cursor of a place; up to stamp `until` with what was seen already of some trees, each up to which id."""
     seen = [(until, 0), *trees] if stamp <= until else []
     return ":".join(f"{one}.{two}" for one, two in ((stamp, id), *seen))
 

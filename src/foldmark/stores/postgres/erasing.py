@@ -1,4 +1,5 @@
-"""Erasing content for good in PostgreSQL (see `foldmark.core.ports.Transaction.erase`): a part of `PostgresTransaction`.
+"""Erasing content for good in PostgreSQL (see `foldmark.core.ports.Transaction.erase`): a part of
+`PostgresTransaction`.
 
 What was erased is gone from every row. The versions of rows from before lie in the files until VACUUM has run.
 """

@@ -1,7 +1,7 @@
 """The log in a PostgreSQL database [SPEC 2, 9].
 
-Durability: a transaction is committed when the server has flushed its log to the disk (`synchronous_commit`, which is on
-unless somebody turned it off). If the connection is lost while a transaction is committed, the server is asked what
+Durability: a transaction is committed when the server has flushed its log to the disk (`synchronous_commit`, which is
+on unless somebody turned it off). If the connection is lost while a transaction is committed, the server is asked what
 became of it.
 """
 
@@ -146,16 +146,16 @@ class PostgresStore:
                 "Nothing was recorded; repeat it."
             ) from error
         raise StoreError(
-            f"the connection to {self.shown} was lost while a transaction was committed ({said}), and the server does not "
-            "say what became of it: it may have been recorded. Look before you repeat it; an append with a key can be "
-            "repeated with the same key, and is never recorded twice."
+            f"the connection to {self.shown} was lost while a transaction was committed ({said}), and the server does "
+            "not say what became of it: it may have been recorded. Look before you repeat it; an append with a key can "
+            "be repeated with the same key, and is never recorded twice."
         ) from error
 
     # Maintenance
 
     def forget_erased(self) -> bool:
-        """False if somebody still reads a moment from before. What nobody can read any more, PostgreSQL's VACUUM and its
-        recycling of the write-ahead log take away by themselves."""
+        """False if somebody still reads a moment from before. What nobody can read any more, PostgreSQL's VACUUM and
+        its recycling of the write-ahead log take away by themselves."""
         ((nobody,),) = self.pool.beside("nobody_reads")
         return bool(nobody)
 

@@ -1,7 +1,7 @@
 """One transaction of the log in PostgreSQL (see `foldmark.core.ports.Transaction`).
 
-Whatever it reads or writes of a conversation and its forks, it locks the row of the root agent first: so transactions of
-one tree take place one after another, those of different trees side by side.
+Whatever it reads or writes of a conversation and its forks, it locks the row of the root agent first: so transactions
+of one tree take place one after another, those of different trees side by side.
 """
 
 from collections.abc import Callable, Iterable, Iterator
