@@ -31,30 +31,30 @@ class PostgresVectors:
 
     def embedders(self) -> dict[str, int]:
         with self.read() as moment:
-            return {str(fingerprint): int(until) for fingerprint, until in moment.run("embedders")}
+            return {str(fingerprint): int(until) for fingerprint, until in moment._run("embedders")}
 
     def unembedded(self, until: int, limit: int) -> tuple[list[Unembedded], int, int]:
         with self.read() as moment:
-            ((last,),) = moment.run("newest_event")
-            rows = moment.run("to_embed", until=until, longest=LONGEST, most=limit)
+            ((last,),) = moment._run("newest_event")
+            rows = moment._run("to_embed", until=until, longest=LONGEST, most=limit)
         found = [Unembedded(id, text, before or "") for id, text, before in rows]
         return found, found[-1].id if len(found) == limit else int(last), int(last)
 
     def save_vectors(self, fingerprint: str, embedded: Sequence[Embedded], until: int) -> None:
         ids = Ints(each.id for each in embedded)
         with self.write() as writing:
-            ((key,),) = writing.run("add_embedder", fingerprint=fingerprint)
+            ((key,),) = writing._run("add_embedder", fingerprint=fingerprint)
             bound = {"embedder": key, "ids": ids}
             if embedded:
-                writing.run("save_vectors", **bound, vectors=[each.vectors for each in embedded])
-                writing.run("save_signatures", **bound, signatures=[each.signature for each in embedded])
-            writing.run("advance_embedder", embedder=key, until=until)
+                writing._run("save_vectors", **bound, vectors=[each.vectors for each in embedded])
+                writing._run("save_signatures", **bound, signatures=[each.signature for each in embedded])
+            writing._run("advance_embedder", embedder=key, until=until)
 
     def signatures(self, fingerprint: str, after: int) -> Iterator[tuple[int, bytes]]:
         for key in self._keys(fingerprint):
             while True:
                 with self.read() as moment:
-                    rows = moment.run("signatures", embedder=key, after=after, page=_PAGE)
+                    rows = moment._run("signatures", embedder=key, after=after, page=_PAGE)
                 yield from ((id, signature) for id, signature in rows if signature)
                 if len(rows) < _PAGE:
                     break
@@ -64,20 +64,20 @@ class PostgresVectors:
         found: dict[int, bytes] = {}
         for key in self._keys(fingerprint):
             with self.read() as moment:
-                found = dict(moment.run("vectors", embedder=key, ids=Ints(event_ids)))
+                found = dict(moment._run("vectors", embedder=key, ids=Ints(event_ids)))
         return [found.get(event_id, b"") for event_id in event_ids]
 
     def remove_vectors(self, fingerprint: str) -> None:
         for key in self._keys(fingerprint):
             with self.write() as writing:
                 for name in ("drop_vectors", "drop_signatures", "drop_embedder"):
-                    writing.run(name, embedder=key)
+                    writing._run(name, embedder=key)
 
     def coverage(self, fingerprint: str) -> Coverage:
         with self.read() as moment:
-            return Coverage(*moment.run("coverage", fingerprint=fingerprint)[0])
+            return Coverage(*moment._run("coverage", fingerprint=fingerprint)[0])
 
     def _keys(self, fingerprint: str) -> list[int]:
         """The key of a model; none of one that has no vectors."""
         with self.read() as moment:
-            return [key for (key,) in moment.run("embedder", fingerprint=fingerprint)]
+            return [key for (key,) in moment._run("embedder", fingerprint=fingerprint)]

@@ -15,7 +15,7 @@ import msgspec
 import psycopg
 from psycopg import sql as quoting
 
-from foldmark.core.errors import CommandError
+from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.events import ROLES
 from foldmark.core.reading import VIEWS
 
@@ -42,12 +42,20 @@ class Login(NamedTuple):
         return hashlib.sha256(self.secret.encode() + inner).hexdigest()
 
 
-def login(db: psycopg.Connection[Any]) -> Login:
-    """The login of the database that `db`, a connection of the store, is open on; it is made if there is none.
+def login(conninfo: str) -> Login:
+    """The login of a database; it is made if there is none.
 
-    Raises CommandError, which says what an administrator has to do, where it cannot
-    be made.
+    `conninfo` connects the store's user. Raises CommandError, which says what an administrator has to do, where it
+    cannot be made, and StoreError.
     """
+    try:
+        with psycopg.connect(conninfo, autocommit=True) as db:
+            return _login(db)
+    except psycopg.Error as error:
+        raise StoreError(f"query_db's login could not be looked up: {' '.join(str(error).split())}") from error
+
+
+def _login(db: psycopg.Connection[Any]) -> Login:
     name = _name(db)
     with db.transaction():
         state = _state(db, name)

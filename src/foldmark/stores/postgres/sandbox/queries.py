@@ -3,20 +3,19 @@
 It runs on one connection of a login of its own, which is made at the first query; one query after another.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from foldmark.core.errors import StoreError
 from foldmark.core.reading import Limits, Rows, Scope
-from foldmark.core.segments import END, Segments
+from foldmark.core.segments import END, Segment
+from foldmark.stores.postgres.snapshot import PostgresSnapshot
 
 if TYPE_CHECKING:
-    import psycopg
-
     from foldmark.stores.postgres.sandbox.connection import Reading
     from foldmark.stores.postgres.sandbox.login import Login
 
@@ -24,44 +23,47 @@ Keys = Mapping[str, tuple[int, int]]
 """An agent's uuid -> its key and that of its root."""
 
 
-class Sandbox:
-    """Answers models' statements for one store."""
+class PostgresQueries:
+    """The methods of `SqlSandbox`."""
 
-    def __init__(self, address: str, connected: "Callable[[], AbstractContextManager[psycopg.Connection[Any]]]") -> None:
-        """`connected` gives a connection of the store outside of transactions."""
-        self._address, self._connected, self._lock = address, connected, Lock()
+    dialect = "PostgreSQL"
+
+    def read(self) -> AbstractContextManager[PostgresSnapshot]:
+        """The store's moments."""
+        raise NotImplementedError
+
+    def _begin_queries(self, conninfo: str) -> None:
+        self._conninfo, self._reading_lock, self._over = conninfo, Lock(), False
         self._login: Login | None = None
         self._reading: Reading | None = None
-        self._closed = False
 
-    def close(self) -> None:
-        """End the connection."""
-        with self._lock:
-            self._closed = True
-            self._forget()
+    def _end_queries(self) -> None:
+        with self._reading_lock:
+            self._over = True
+            self._forget_reading()
 
-    def query(self, scope: Scope, keys: Keys, sql: str, limits: Limits) -> Rows:
-        """As `SqlSandbox.query`; `keys` has every agent of the scope."""
-        from foldmark.stores.postgres.sandbox.statements import rewritten  # 70 ms, for whoever queries
+    def query(self, scope: Scope, sql: str, limits: Limits) -> Rows:
+        from foldmark.stores.postgres.sandbox.statements import rewritten  # the parser takes its time
 
-        with self._lock:
-            if self._closed:
-                raise StoreError("the store is closed; open it again")
+        with self.read() as moment:
+            keys = moment.keys({scope.agent, *(each.agent for each in (*scope.lineage, *scope.visible))})
+        with self._reading_lock:
+            if self._over:
+                raise StoreError("the log is closed; open it again")
             if self._login is None:
                 from foldmark.stores.postgres.sandbox.login import login
 
-                with self._connected() as db:
-                    self._login = login(db)
+                self._login = login(self._conninfo)
             statement = rewritten(sql, self._login.role)
             if self._reading is not None and self._reading.closed:
-                self._forget()
+                self._forget_reading()
             if self._reading is None:
                 from foldmark.stores.postgres.sandbox.connection import Reading
 
-                self._reading = Reading(self._address, self._login)
+                self._reading = Reading(self._conninfo, self._login)
             return self._reading.query(_scope(scope, keys), statement, limits)
 
-    def _forget(self) -> None:
+    def _forget_reading(self) -> None:
         if self._reading is not None:
             self._reading.close()
             self._reading = None
@@ -88,7 +90,7 @@ def _scope(scope: Scope, keys: Keys) -> str:
     return msgspec.json.encode(rows).decode()
 
 
-def _ranges(segments: "Segments | list[Any]", agent: str) -> str:
+def _ranges(segments: Sequence[Segment], agent: str) -> str:
     """An agent's ranges as PostgreSQL writes them."""
     ranges = (f"[{first},{last}]" if last < END else f"[{first},)" for own, first, last in segments if own == agent)
     return f"{{{','.join(ranges)}}}"
