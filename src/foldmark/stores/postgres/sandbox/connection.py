@@ -11,6 +11,7 @@ from psycopg.conninfo import conninfo_to_dict
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.reading import Limits, Rows
 from foldmark.stores.postgres.sandbox.login import Login
+from foldmark.stores.postgres.texts import unescaped
 
 _LOOK = 0.05
 """Seconds between two looks whether a statement is to be stopped."""
@@ -173,7 +174,7 @@ def _cell(result: "pq.abc.PGresult", row: int, column: int) -> Any:
             return int(text == "t")
         case each if each == _BYTES:
             return bytes.fromhex(text[2:])
-    return text
+    return unescaped(text)
 
 
 def _line(error: BaseException) -> str:
