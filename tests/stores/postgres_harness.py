@@ -1,14 +1,10 @@
-"""What the store contract needs to know of PostgreSQL, and the server that all tests of a run share."""
+"""What the store contract needs to know of PostgreSQL."""
 
 from __future__ import annotations
 
-import os
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
-from uuid import uuid4
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
@@ -16,6 +12,9 @@ import pytest
 from foldmark.core.ports import Store
 from foldmark.stores.postgres.store import PostgresStore
 from foldmark.testing import Damage, Harness
+
+if TYPE_CHECKING:
+    from postgres_server import Databases
 
 _moved = 0.0
 
@@ -39,32 +38,39 @@ _PLANTED = {
 
 
 class PostgresHarness(Harness):
-    """Databases on one server; each is made as a copy of one with all tables."""
+    """Databases on one server."""
 
-    def __init__(self, server: str) -> None:
-        """`server` is the address of a database on it, in which others are made."""
-        self._server = server
-        self._made: list[str] = []
+    def __init__(self, databases: Databases | None, store: type[PostgresStore] = PostgresStore) -> None:
+        """`databases` are none in another process, which only opens what there is."""
+        self._databases, self._store = databases, store
+        self._taken: list[str] = []
+
+    def __reduce__(self) -> Any:
+        return PostgresHarness, (None, self._store)
 
     def fresh(self) -> PostgresStore:
-        name = f"t_{uuid4().hex}"
-        with psycopg.connect(self._server, autocommit=True) as db:
-            db.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
-        self._made.append(name)
-        return self.open(address_of(self._server, name))
+        assert self._databases is not None
+        address = self._databases.take()
+        self._taken.append(address)
+        return self.open(address)
+
+    def release(self) -> None:
+        """Nobody uses the databases any more."""
+        assert self._databases is not None
+        for address in self._taken:
+            self._databases.give_back(address)
 
     def open(self, address: str) -> PostgresStore:
-        return PostgresStore(address, create=False, ahead=ahead)
+        return self._store(address, create=False, ahead=ahead)
 
     @contextmanager
     def counting(self, store: Store) -> Iterator[list[str]]:
         assert isinstance(store, PostgresStore)
         found: list[str] = []
-        name = database_of(store.address)
         execute = psycopg.RawCursor.execute
 
         def counted(cursor: psycopg.Cursor[Any], query: Any, *rest: Any, **more: Any) -> Any:
-            if cursor.connection.info.dbname == name and getattr(cursor.connection, "store", None) in (None, store):
+            if cursor.connection in store.pool.connections:
                 found.append(str(query))
             return execute(cursor, query, *rest, **more)
 
@@ -89,23 +95,3 @@ class PostgresHarness(Harness):
             yield
         finally:
             _moved = before
-
-    def remove(self) -> None:
-        """Take the databases away that were made."""
-        with psycopg.connect(self._server, autocommit=True) as db:
-            for name in self._made:
-                db.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
-
-
-TEMPLATE = "foldmark_template"
-
-
-def address_of(server: str, name: str) -> str:
-    """The address of another database of the same server."""
-    where, _, rest = server.partition("?")
-    return f"{where.rpartition('/')[0]}/{name}?{rest}"
-
-
-def database_of(address: str) -> str:
-    """The name of a database."""
-    return address.partition("?")[0].rpartition("/")[2]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from threading import Condition, Lock
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 import psycopg
 from psycopg import errors
@@ -199,19 +200,23 @@ class Pool:
         self.address = address
         self._idle: list[psycopg.Connection[Row]] = []
         self._used, self._free = 0, Condition()
+        self.connections = WeakSet[psycopg.Connection[Row]]()
+        """All that are open."""
         self._beside: psycopg.Connection[Row] | None = None
         self._beside_lock = Lock()
         self.closed = False
 
     def connect(self) -> psycopg.Connection[Row]:
         """A new connection. Raises psycopg.Error."""
-        return psycopg.connect(
+        connection = psycopg.connect(
             self.address.conninfo,
             autocommit=True,
             prepare_threshold=0,
             context=_Adapted,
             cursor_factory=psycopg.RawCursor[Row],
         )
+        self.connections.add(connection)
+        return connection
 
     def take(self) -> psycopg.Connection[Row]:
         """A connection for one block. Raises psycopg.Error, StoreError if there are too many blocks."""

@@ -48,18 +48,18 @@ class PostgresStore(PostgresVectors, PostgresQueries):
         """
         place = Address(address)
         self.address, self.shown, self._place = address, place.shown, place
-        self._pool, self._known, self._ahead = Pool(place), Known(), ahead
+        self.pool, self._known, self._ahead = Pool(place), Known(), ahead
         with explained(place):
-            connection = self._pool.take()
+            connection = self.pool.take()
             try:
                 prepare(connection, place, create=create)
             except BaseException:
                 connection.close()
                 raise
             finally:
-                self._pool.give_back(connection)
+                self.pool.give_back(connection)
         self._open = _Open()
-        self._commits, self._watches = Commits(self._pool), WeakSet[PostgresWatch]()
+        self._commits, self._watches = Commits(self.pool), WeakSet[PostgresWatch]()
         self._begin_queries(place.conninfo)
 
     def close(self) -> None:
@@ -67,12 +67,12 @@ class PostgresStore(PostgresVectors, PostgresQueries):
             watch.close()
         self._commits.close()
         self._end_queries()
-        self._pool.close()
+        self.pool.close()
 
     def watch(self) -> PostgresWatch:
-        self._pool.check()
+        self.pool.check()
         with explained(self._place):
-            watch = PostgresWatch(self._commits, self._pool)
+            watch = PostgresWatch(self._commits, self.pool)
         self._watches.add(watch)
         return watch
 
@@ -81,8 +81,8 @@ class PostgresStore(PostgresVectors, PostgresQueries):
         if self._open.snapshot is not None:
             yield self._open.snapshot
             return
-        self._pool.check()
-        session = Session(self._pool, _READ)
+        self.pool.check()
+        session = Session(self.pool, _READ)
         self._open.snapshot = snapshot = PostgresSnapshot(session, self._known, self._ahead)
         try:
             yield snapshot
@@ -101,9 +101,9 @@ class PostgresStore(PostgresVectors, PostgresQueries):
             return
         if inside is not None:
             raise StoreError("a moment is for reading; write outside of its block")
-        self._pool.check()
-        session = Session(self._pool, _WRITE)
-        self._open.snapshot = transaction = PostgresTransaction(session, self._pool, self._known, self._ahead)
+        self.pool.check()
+        session = Session(self.pool, _WRITE)
+        self._open.snapshot = transaction = PostgresTransaction(session, self.pool, self._known, self._ahead)
         try:
             try:
                 yield transaction
@@ -135,7 +135,7 @@ class PostgresStore(PostgresVectors, PostgresQueries):
         until, fate = monotonic() + FATE_SECONDS, None
         while transaction.id is not None:
             try:
-                ((fate,),) = self._pool.beside("fate", transaction=transaction.id)
+                ((fate,),) = self.pool.beside("fate", transaction=transaction.id)
             except StoreError:
                 fate = None  # the server is not there again yet
             if fate in ("committed", "aborted") or monotonic() >= until:
