@@ -19,6 +19,9 @@ from foldmark.stores.search import Row, StoredIndex
 Run = Callable[[str, Mapping[str, Any]], list[Row]]
 """Runs a statement with what is bound to it."""
 
+See = Callable[[int, int], None]
+"""Told a message and the root of its tree, so that nobody has to look it up."""
+
 _K1, _B, _LEAST = 1.2, 0.75, 1e-6
 """FTS5's constants of BM25, and the least that a phrase weighs."""
 
@@ -74,10 +77,10 @@ class _Stands:
 class PostgresIndex(StoredIndex):
     """The messages as the table `words` has them."""
 
-    def __init__(self, run: Run, scope: Scope, keys: Sequence[tuple[int, int]] | None) -> None:
+    def __init__(self, run: Run, see: See, scope: Scope, keys: Sequence[tuple[int, int]] | None) -> None:
         """`keys` are those of the scope's agents, each with that of its root."""
         super().__init__(scope)
-        self._run = run
+        self._run, self._see = run, see
         self._bound: dict[str, Any] = dict(self._filters)
         if keys is not None:
             self._bound.update(agents=Ints(key for key, _ in keys), roots=Ints({root for _, root in keys}))
@@ -130,7 +133,7 @@ class PostgresIndex(StoredIndex):
                 conditions = [newest, *conditions]
             fitting = f"JOIN events e ON e.root = w.root AND e.id = w.id {_NAMED}" if self._conditions else ""
             parts.append(
-                f"""(SELECT {number} AS number, f.id, f.score, {_WHOSE}
+                f"""(SELECT {number} AS number, f.id, f.score, f.root, {_WHOSE}
                 FROM (
                     SELECT w.root, w.id, {self._score(each, bound)} AS score
                     FROM (
@@ -140,12 +143,16 @@ class PostgresIndex(StoredIndex):
                 ) AS f JOIN events e ON e.root = f.root AND e.id = f.id {_NAMED})"""
             )
         rows = self._run(" UNION ALL ".join(parts), bound) if parts else []
-        return [(number, id, agent, tool) for number, id, _, agent, tool in sorted(rows, key=_best_first)]
+        for number, id, _, root, *whose in sorted(rows, key=_best_first):
+            self._see(id, root)
+            yield number, id, *whose
 
     def _passing(self, ids: Sequence[int]) -> Iterable[Row]:
         conditions = " AND ".join(self._conditions) or "true"
-        sql = f"SELECT e.id, {_WHOSE} {_ASKED} {_NAMED} WHERE {conditions} ORDER BY i.place"
-        return self._run(sql, {**self._bound, "ids": Ints(ids)})
+        sql = f"SELECT e.id, e.root, {_WHOSE} {_ASKED} {_NAMED} WHERE {conditions} ORDER BY i.place"
+        for id, root, *whose in self._run(sql, {**self._bound, "ids": Ints(ids)}):
+            self._see(id, root)
+            yield id, *whose
 
     def _around(self, ids: Sequence[int], reach: int) -> Iterable[Row]:
         rows = self._run(_AROUND, {"ids": Ints(ids), "reach": reach, "whole": LONGEST, "cut": NEIGHBOUR})

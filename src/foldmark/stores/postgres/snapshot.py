@@ -9,7 +9,7 @@ from foldmark.stores.postgres.changes import ChangesView
 from foldmark.stores.postgres.connection import Session, statement
 from foldmark.stores.postgres.lineage import LineageView
 from foldmark.stores.postgres.memos import MemosView
-from foldmark.stores.postgres.reader import Known, Reader
+from foldmark.stores.postgres.reader import BLOCK, Known, Reader
 from foldmark.stores.rows import Row
 from foldmark.stores.snapshot import LogSnapshot
 
@@ -47,12 +47,15 @@ class PostgresSnapshot(Reader, LineageView, MemosView, LogSnapshot, ChangesView)
         from foldmark.stores.postgres.search import PostgresIndex
 
         keys = None if scope.agents is None else list(self.keys(scope.agents).values())
-        return PostgresIndex(self._search, scope, keys)
+        return PostgresIndex(self._search, self._saw, scope, keys)
 
     def keys(self, agent_ids: Iterable[str]) -> dict[str, tuple[int, int]]:
         """The keys of agents, each with that of its root. Raises DamagedError."""
         found = {agent: self._key(agent) for agent in agent_ids}
         return {agent: (key, self._roots[key]) for agent, key in found.items()}
+
+    def _saw(self, event_id: int, root: int) -> None:
+        self._blocks[event_id // BLOCK] = root
 
     def _search(self, sql: str, bindings: Mapping[str, Any]) -> list[Row]:
         """Run a statement that is made for one search."""

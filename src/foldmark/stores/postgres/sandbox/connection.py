@@ -6,7 +6,7 @@ from typing import Any
 
 import psycopg
 from psycopg import pq
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.reading import Limits, Rows
@@ -49,10 +49,10 @@ class Reading:
     def __init__(self, address: str, login: Login) -> None:
         """Raises CommandError where the login is not let in."""
         given = {key: value for key, value in conninfo_to_dict(address).items() if key not in _OWN}
-        given.update(user=login.role, password=login.password, application_name="foldmark query_db")
+        given.update(user=login.role, password=login.password, application_name="foldmark query_db", client_encoding="UTF8")
         self._login = login
         try:
-            self._db = psycopg.connect(**{**given, "client_encoding": "UTF8"}, autocommit=True)
+            self._db = psycopg.connect(make_conninfo("", **given), autocommit=True)
         except psycopg.OperationalError as error:
             raise CommandError(
                 f'query_db is off: its login "{login.role}" cannot connect ({_line(error)}). An administrator lets it '

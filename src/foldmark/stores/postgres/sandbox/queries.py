@@ -33,7 +33,7 @@ class PostgresQueries:
         raise NotImplementedError
 
     def _begin_queries(self, conninfo: str) -> None:
-        self._conninfo, self._reading_lock, self._over = conninfo, Lock(), False
+        self.conninfo, self._reading_lock, self._over = conninfo, Lock(), False
         self._login: Login | None = None
         self._reading: Reading | None = None
 
@@ -53,14 +53,14 @@ class PostgresQueries:
             if self._login is None:
                 from foldmark.stores.postgres.sandbox.login import login
 
-                self._login = login(self._conninfo)
+                self._login = login(self.conninfo)
             statement = rewritten(sql, self._login.role)
             if self._reading is not None and self._reading.closed:
                 self._forget_reading()
             if self._reading is None:
                 from foldmark.stores.postgres.sandbox.connection import Reading
 
-                self._reading = Reading(self._conninfo, self._login)
+                self._reading = Reading(self.conninfo, self._login)
             return self._reading.query(_scope(scope, keys), statement, limits)
 
     def _forget_reading(self) -> None:

@@ -537,7 +537,9 @@ SELECT e.id, coalesce(a.id, 'unknown agent ' || e.agent), a.name, e.kind, e.turn
             SELECT :end::bigint
         ) p
     )
-FROM unnest(:roots::bigint[], :ids::bigint[]) AS i (root, id) JOIN events e ON e.root = i.root AND e.id = i.id LEFT JOIN agents a ON a.root = e.root AND a.key = e.agent
+FROM unnest(:roots::bigint[], :ids::bigint[]) WITH ORDINALITY AS i (root, id, place)
+JOIN events e ON e.root = i.root AND e.id = i.id LEFT JOIN agents a ON a.root = e.root AND a.key = e.agent
+ORDER BY i.place
 
 -- name: tombstones
 -- The messages inside segments whose content was erased.
