@@ -54,7 +54,6 @@ READING = {
     "a long name that is cut": f'WITH "{"pg_class":_<70}" AS (SELECT 1) SELECT * FROM "{"pg_class":_<70}"',
     "columns that are not in the view": "SELECT data, actor, nth, root, stamp FROM messages",
     "system columns": "SELECT ctid, xmin, tableoid FROM messages",
-    "a row as a whole": "SELECT messages FROM messages",
     "a row's fields": "SELECT (messages).content FROM messages",
     "a row to JSON": "SELECT row_to_json(m) FROM messages m",
     "JSON of a row": "SELECT to_json(m) FROM messages m",
@@ -268,6 +267,10 @@ ENDING = {
     "texts joined": "WITH c0 AS (SELECT concat(content, content, content) AS x FROM messages), "
     + ", ".join(f"c{at} AS (SELECT concat(x, x, x, x, x, x, x, x) AS x FROM c{at - 1})" for at in range(1, 10))
     + " SELECT length(x) FROM c9",
+    "a text computed again and again": "SELECT length(x) FROM "
+    + "(SELECT concat(x, x, x, x, x, x, x, x) AS x FROM " * 12
+    + "(SELECT content AS x FROM messages) _"
+    + ") _" * 12,
     "rows without an end": f"SELECT a.content FROM {_CROSS}, messages j",
     "a division by zero": "SELECT 1 / (id - id) FROM messages",
     "a wrong number": "SELECT content::int FROM messages",
@@ -291,6 +294,7 @@ HARMLESS = {
     "every turn": "SELECT * FROM turns",
     "every operation": "SELECT * FROM operations",
     "every memo": "SELECT * FROM memos",
+    "a row as a whole": "SELECT messages FROM messages",
     "an error for a foreign row": "SELECT * FROM messages WHERE id = {other} AND 1 / (id - {other}) > 0",
     "a cast of a foreign row": "SELECT * FROM messages WHERE content::text <> '' OR content = 'f0re1gn conversation'",
     "quoted names": 'SELECT "content" FROM "messages" AS "foldmark.events"',

@@ -1,6 +1,7 @@
 """A connection of the login that a model's SQL runs under, and what ends a statement that takes too much."""
 
 import select
+from collections.abc import Mapping
 from time import monotonic
 from typing import Any
 
@@ -11,7 +12,6 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.reading import Limits, Rows
 from foldmark.stores.postgres.sandbox.login import Login
-from foldmark.stores.postgres.texts import unescaped
 
 _LOOK = 0.05
 """Seconds between two looks whether a statement is to be stopped."""
@@ -59,8 +59,7 @@ class Reading:
                 "in, with a line in pg_hba.conf above those that reject it: host, this database, "
                 f"{login.role}, the address of this machine, scram-sha-256"
             ) from None
-        names, values = list(_SETTINGS), list(_SETTINGS.values())
-        self._db.execute("SELECT set_config(name, value, false) FROM unnest(%s::text[], %s::text[]) AS s (name, value)", (names, values))
+        self._set(_SETTINGS, local=False)
 
     @property
     def closed(self) -> bool:
@@ -77,12 +76,8 @@ class Reading:
         milliseconds = str(max(1, int(limits.seconds * 1000)))
         setting = {"foldmark.scope": scope, "foldmark.seal": self._login.seal(scope), "statement_timeout": milliseconds}
         try:
-            with self._db.pipeline():
-                self._db.execute("BEGIN READ ONLY")
-                self._db.execute(
-                    "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) AS s (name, value)",
-                    (list(setting), list(setting.values())),
-                )
+            self._db.execute("BEGIN READ ONLY")
+            self._set(setting, local=True)
             try:
                 return self._fetch(sql, limits, until + _GRACE)
             finally:
@@ -91,6 +86,10 @@ class Reading:
         except psycopg.Error as error:
             self._db.close()
             raise StoreError(f"the database does not answer a query: {_line(error)}") from error
+
+    def _set(self, settings: Mapping[str, str], *, local: bool) -> None:
+        query = "SELECT set_config(name, value, %s) FROM unnest(%s::text[], %s::text[]) AS s (name, value)"
+        self._db.execute(query, (local, list(settings), list(settings.values())))
 
     def _fetch(self, sql: str, limits: Limits, until: float) -> Rows:
         server = self._db.pgconn
@@ -174,7 +173,7 @@ def _cell(result: "pq.abc.PGresult", row: int, column: int) -> Any:
             return int(text == "t")
         case each if each == _BYTES:
             return bytes.fromhex(text[2:])
-    return unescaped(text)
+    return text
 
 
 def _line(error: BaseException) -> str:

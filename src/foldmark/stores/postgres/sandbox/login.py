@@ -202,6 +202,12 @@ _BUILD = (
             AS s (root bigint, agent bigint, uuid text, own boolean, first bigint, last bigint,
                 lineage int8multirange, visible int8multirange)
     $$""",
+    # A text as it was said, but for NUL, which PostgreSQL has no text with: see `foldmark.stores.postgres.texts`.
+    """CREATE FUNCTION "{name}".said(stored text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+        SELECT CASE WHEN strpos(stored, chr(16)) = 0 THEN stored ELSE
+            replace(replace(replace(stored, chr(16) || chr(16), chr(16) || '1'), chr(16) || '0', chr(9216)),
+                chr(16) || '1', chr(16)) END
+    $$""",
     """CREATE FUNCTION "{name}".sized(made text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN
         IF octet_length(made) > {most} THEN
             RAISE EXCEPTION 'a text got longer than {most} bytes; ask for parts: substr(content, 1, 4000)'
@@ -237,7 +243,7 @@ _INSIDE = (
 )
 
 _VIEWS = {
-    "messages": f"""SELECT e.id, s.uuid, e.turn, {_ROLE}, e.kind, e.content,
+    "messages": f"""SELECT e.id, s.uuid, e.turn, {_ROLE}, e.kind, "{{name}}".said(e.content),
         CASE WHEN NOT e.id <@ s.visible THEN 'dropped' WHEN e.kind = 'tool_call' THEN e.kind ELSE 'completed' END,
         e.dialect, e.tokens, e.created_at
         {_INSIDE} WHERE e.nth IS NOT NULL AND e.id <@ s.lineage""",
@@ -246,9 +252,10 @@ _VIEWS = {
         FROM "{name}".messages WHERE group_id IS NOT NULL GROUP BY group_id""",
     # What a parent's operations say is the parent's: a fork records what another child was given. The replay reads ends
     # of turns as well.
-    "operations": f"""SELECT e.id, s.uuid, e.turn, e.kind, e.actor, CASE WHEN s.own THEN e.data END, e.created_at
+    "operations": f"""SELECT e.id, s.uuid, e.turn, e.kind, e.actor, CASE WHEN s.own THEN "{{name}}".said(e.data) END,
+        e.created_at
         {_INSIDE} WHERE e.replayed = 1 AND e.kind <> 'turn_ended' AND e.redacted IS NULL AND e.id <@ s.lineage""",
-    "memos": """SELECT m.id, m.content,
-        (SELECT coalesce(json_agg(t.tag ORDER BY t.tag), '[]')::text FROM memo_tags t WHERE t.memo = m.id), m.created_at
+    "memos": """SELECT m.id, "{name}".said(m.content),
+        (SELECT coalesce(json_agg("{name}".said(t.tag) ORDER BY t.tag), '[]')::text FROM memo_tags t WHERE t.memo = m.id), m.created_at
         FROM memos m""",
 }

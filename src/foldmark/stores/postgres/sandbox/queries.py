@@ -55,12 +55,17 @@ class PostgresQueries:
 
                 self._login = login(self.conninfo)
             statement = rewritten(sql, self._login.role)
-            if self._reading is not None and self._reading.closed:
-                self._forget_reading()
-            if self._reading is None:
-                from foldmark.stores.postgres.sandbox.connection import Reading
+            if self._reading is not None:
+                try:
+                    return self._reading.query(_scope(scope, keys), statement, limits)
+                except StoreError:
+                    # The server may have ended the connection meanwhile, as when it is restarted.
+                    if not self._reading.closed:
+                        raise
+                    self._forget_reading()
+            from foldmark.stores.postgres.sandbox.connection import Reading
 
-                self._reading = Reading(self.conninfo, self._login)
+            self._reading = Reading(self.conninfo, self._login)
             return self._reading.query(_scope(scope, keys), statement, limits)
 
     def _forget_reading(self) -> None:

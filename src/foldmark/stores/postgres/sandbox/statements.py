@@ -346,6 +346,9 @@ def _changed(tree: exp.Expression, schema: str) -> exp.Expression:
         _place(table, defined, schema)
     for each in tree.find_all(exp.CTE):
         each.args["alias"].set("this", _own(_name(each.args["alias"].this)))
+        each.set("materialized", True)
+    for each in tree.find_all(exp.Subquery):
+        _keep_apart(each)
     for each in tree.find_all(exp.Identifier):
         if not each.args.get("quoted"):
             each.set("this", each.this.lower())
@@ -373,6 +376,18 @@ def _place(table: exp.Table, defined: set[str], schema: str) -> None:
         table.set("db", exp.Identifier(this=schema, quoted=True))
     else:
         raise _refused(f"{_shown(name)} cannot be read")
+
+
+def _keep_apart(subquery: exp.Subquery) -> None:
+    """Have a subquery of FROM worked out by itself, as those behind WITH are. PostgreSQL would put what it computes in
+    the place of each name of it, again and again, and run out of memory before it looks at the time."""
+    if isinstance(subquery.parent, exp.From | exp.Join):
+        inner = subquery.this
+        if isinstance(inner, exp.Query) and not isinstance(inner, exp.Subquery) and not inner.args.get("offset"):
+            inner.set("offset", exp.Offset(expression=exp.Literal.number(0)))
+        if subquery.args.get("alias") is None:
+            # Older versions want one.
+            subquery.set("alias", exp.TableAlias(this=exp.Identifier(this="_", quoted=True)))
 
 
 def _name_part(part: exp.Substring) -> None:
