@@ -76,10 +76,12 @@ class Place:
         self.login = login(self.store.conninfo)
         self.over = psycopg.connect(address, autocommit=True)
         self.straight = self.connected()
+        self.known = self.dump()
 
     def connected(self) -> psycopg.Connection[Any]:
         """A connection of the login, with nobody in between."""
-        return psycopg.connect(self.address, user=self.login.role, password=self.login.password, autocommit=True)
+        login = {"user": self.login.role, "password": self.login.password}
+        return psycopg.connect(self.address, **login, autocommit=True, prepare_threshold=None)
 
     def statement(self, sql: str) -> str:
         names = {name: getattr(self, name) for name in ("other", "older", "newer", "child", "erased")}
@@ -95,6 +97,10 @@ class Place:
         roles = "SELECT 'roles', md5(string_agg(r::text, ',' ORDER BY r.rolname)) FROM pg_authid r"
         views = "SELECT 'views', md5(string_agg(c.relname || c.relacl::text, ',' ORDER BY c.oid)) FROM pg_class c"
         return self.over.execute(f"{each} UNION ALL {roles} UNION ALL {views}").fetchall()
+
+    def check(self) -> None:
+        """Nothing has changed."""
+        assert self.dump() == self.known
 
     def close(self) -> None:
         self.straight.close()
@@ -126,7 +132,7 @@ def log(postgres: Databases) -> Iterator[Log]:
 
 def attempt(place: Place, sql: str) -> tuple[str, bool]:
     """What a model is told, and whether it was refused; nothing foreign, nothing changed, and not for long."""
-    before, begun, was_refused = place.dump(), monotonic(), False
+    begun, was_refused = monotonic(), False
     try:
         said = place.agent.call_tool("query_db", {"sql": place.statement(sql)})
         json.loads(said)
@@ -138,7 +144,7 @@ def attempt(place: Place, sql: str) -> tuple[str, bool]:
     assert FOREIGN not in said.replace(sql, "")
     assert place.login.secret not in said
     assert place.login.password not in said
-    assert place.dump() == before
+    place.check()
     return said, was_refused
 
 
@@ -163,7 +169,6 @@ def test_it_is_refused(place: Place, name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in (*READING, *DOING) if "100000000" not in name])
 def test_the_login_alone_protects_the_log(place: Place, name: str) -> None:
     """Straight over its connection, as if every statement were allowed."""
-    before = place.dump()
     place.straight.execute("DISCARD ALL")
     place.straight.execute("SET statement_timeout = '300ms'")
     try:
@@ -176,7 +181,7 @@ def test_the_login_alone_protects_the_log(place: Place, name: str) -> None:
     if place.straight.closed or place.straight.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
         place.straight.close()
         place.straight = place.connected()
-    assert place.dump() == before
+    place.check()
 
 
 @pytest.mark.parametrize("name", ENDING)
@@ -414,15 +419,10 @@ def test_texts_come_as_they_were_said_and_in_parts(log: Log) -> None:
     event = agent.append("user", text)
     agent.append("assistant", "a\0b")
     found = ask(agent, f"SELECT content FROM messages WHERE id = {event}")
-    assert "read on with SELECT substr(content, " in found["note"]
-    read = ""
-    sql = f"SELECT substr(content, 1, 4000) FROM messages WHERE id = {event}"
-    while sql:
-        answer = ask(agent, sql)
-        read += answer["rows"][0]["substr(content, 1, 4000)" if not read else next(iter(answer["rows"][0]))]
-        note = answer.get("note", "")
-        sql = note.partition("read on with ")[2].rstrip(".") if "There may be more" in note else ""
-    assert read == text
+    call = found["note"].split("Row 1: ")[1].split("read on with ")[1].split(". ")[0].rstrip(".")
+    assert call == f"SELECT substr(content, 40001, 40000) FROM messages WHERE id = {event}"
+    parts = [found["rows"][0]["content"], *(column(agent, call.replace("40001", at))[0] for at in ("40001", "80001"))]
+    assert "".join(parts) == text
     # PostgreSQL has no NUL; it is shown as the symbol for it.
     assert column(agent, "SELECT content FROM messages ORDER BY id DESC LIMIT 1") == ["a\u2400b"]
 

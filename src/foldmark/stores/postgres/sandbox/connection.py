@@ -52,7 +52,7 @@ class Reading:
         given.update(user=login.role, password=login.password, application_name="foldmark query_db", client_encoding="UTF8")
         self._login = login
         try:
-            self._db = psycopg.connect(make_conninfo("", **given), autocommit=True)
+            self._db = psycopg.connect(make_conninfo("", **given), autocommit=True, prepare_threshold=None)
         except psycopg.OperationalError as error:
             raise CommandError(
                 f'query_db is off: its login "{login.role}" cannot connect ({_line(error)}). An administrator lets it '
