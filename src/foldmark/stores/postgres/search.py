@@ -4,17 +4,21 @@ An index of PostgreSQL's finds the messages that hold some words; which of them 
 tell, which are stored in order. They are ranked as FTS5 ranks (BM25), so that the same come into question as in SQLite.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import log
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from foldmark.core.recall import Phrase, Scope, Term, Wanted
 from foldmark.recall.fts5 import COUNTED, extrapolated
 from foldmark.core.segments import END
 from foldmark.recall.ranking import LONGEST, NEIGHBOUR
 from foldmark.stores.postgres.connection import Ints
-from foldmark.stores.postgres.words import LONG, lexemes, needle, searchable, sought
+from foldmark.stores.postgres.words import LONG, lexemes, needle, searchable, sought, words_of
 from foldmark.stores.search import Row, StoredIndex
+
+if TYPE_CHECKING:
+    from foldmark.stores.postgres.snapshot import PostgresSnapshot
+
+_PAGE = 1000
 
 Run = Callable[[str, Mapping[str, Any]], list[Row]]
 """Runs a statement with what is bound to it."""
@@ -90,7 +94,7 @@ class PostgresIndex(StoredIndex):
         self._stands: dict[Phrase, _Stands | None] = {}
         self._held: dict[Phrase, int] = {}
         self._size = 0, 1.0
-        """How many messages there are, and how many words each has, as far as they were counted."""
+        """How many messages there are, and how many words one has on average, once something was counted."""
 
     def counted(self, terms: Sequence[Term]) -> tuple[int, list[int]]:
         phrases = list({phrase: None for term in terms for phrase in term.phrases})
@@ -118,10 +122,10 @@ class PostgresIndex(StoredIndex):
         return f"(SELECT ARRAY[count(*), max(id)] FROM (SELECT w.id FROM {found} AS w LIMIT {COUNTED}) AS sample)"
 
     def _best(self, wanted: Sequence[Wanted], most: int) -> Iterable[Row]:
-        terms = [term for each in wanted for term in each.terms]
-        if any(phrase not in self._held for term in terms for phrase in term.phrases):
-            self.counted(terms)
-        bound: dict[str, Any] = {**self._bound, "most": min(most, END), "average": max(self._size[1], 1e-9)}
+        messages, average = self._size
+        bound: dict[str, Any] = {**self._bound, "most": most, "messages": float(messages), "average": average}
+        phrases = {phrase for each in wanted for term in each.terms for phrase in term.phrases}
+        counting = "" if phrases <= self._held.keys() else self._counts(phrases, bound)
         parts = []
         for number, each in enumerate(wanted):
             if (found := self._finding(each, bound)) is None:
@@ -135,14 +139,14 @@ class PostgresIndex(StoredIndex):
             parts.append(
                 f"""(SELECT {number} AS number, f.id, f.score, f.root, {_WHOSE}
                 FROM (
-                    SELECT w.root, w.id, {self._score(each, bound)} AS score
+                    SELECT w.root, w.id, {self._score(each, bound, counting)} AS score
                     FROM (
-                        SELECT w.root, w.id, w.length, {self._counts(each)} FROM {found} AS w {fitting}
+                        SELECT w.root, w.id, w.length, {self._standing(each)} FROM {found} AS w {fitting}
                         WHERE {" AND ".join(conditions) or "true"} OFFSET 0
                     ) AS w ORDER BY score DESC, w.id LIMIT :most
                 ) AS f JOIN events e ON e.root = f.root AND e.id = f.id {_NAMED})"""
             )
-        rows = self._run(" UNION ALL ".join(parts), bound) if parts else []
+        rows = self._run(counting + " UNION ALL ".join(parts), bound) if parts else []
         for number, id, _, root, *whose in sorted(rows, key=_best_first):
             self._see(id, root)
             yield number, id, *whose
@@ -199,28 +203,41 @@ class PostgresIndex(StoredIndex):
             WHERE {word.join(holding)}
         )"""
 
-    def _counts(self, wanted: Wanted) -> str:
-        """How often each phrase stands in the words of a row `w`."""
+    def _counts(self, phrases: Iterable[Phrase], bound: dict[str, Any]) -> str:
+        """What counts phrases in the statement that ranks by them, where nobody has counted them before."""
+        counts = "".join(
+            f", {self._counting(Term((phrase,)), bound)}[1]::float8 AS {stands.name}"
+            for phrase in phrases
+            if (stands := self._stood(phrase)) is not None
+        )
+        return f"WITH counts AS MATERIALIZED (SELECT rows::float8 AS messages, average{counts} FROM {_SAMPLE} AS sample) "
+
+    def _standing(self, wanted: Wanted) -> str:
+        """How often each phrase stands in the words of a row `w`; worked out once, before the score that has it twice."""
         return ", ".join(f"{each.count} AS {each.name}" for each in self._weighed(wanted))
 
-    def _score(self, wanted: Wanted, bound: dict[str, Any]) -> str:
-        """What FTS5's BM25 gives a row `w` with these counts, the more the better."""
+    def _score(self, wanted: Wanted, bound: dict[str, Any], counting: str) -> str:
+        """What FTS5's BM25 gives a row `w` that says how often each phrase stands in it, the more the better."""
+
+        def known(name: str) -> str:
+            return f"(SELECT {name.removeprefix('held_')} FROM counts)" if counting else f":{name}::float8"
+
         sums = []
-        for each, weight in self._weighed(wanted).items():
-            bound[f"weight_{each.name}"] = weight
-            damped = f"{_K1} * ({1 - _B} + {_B} * w.length / :average::float8)"
-            sums.append(f":weight_{each.name}::float8 * w.{each.name} * {_K1 + 1} / (w.{each.name} + {damped})")
+        for each, (times, held) in self._weighed(wanted).items():
+            bound[f"held_{each.name}"] = float(held)
+            holding, all = known(f"held_{each.name}"), known("messages")
+            rarity = f"greatest(ln((greatest({all}, {holding}) - {holding} + 0.5) / ({holding} + 0.5)), {_LEAST}::float8)"
+            damped = f"{_K1} * ({1 - _B} + {_B} * w.length / {known('average')})"
+            sums.append(f"{times} * {rarity} * w.{each.name} * {_K1 + 1} / (w.{each.name} + {damped})")
         return " + ".join(sums)
 
-    def _weighed(self, wanted: Wanted) -> dict[_Stands, float]:
-        """The phrases that have a word, each with what it weighs by how rare it is."""
-        messages, _ = self._size
-        found: dict[_Stands, float] = {}
+    def _weighed(self, wanted: Wanted) -> dict[_Stands, tuple[int, int]]:
+        """The phrases that have a word: how often each is wanted, and how many messages hold it as far as is known."""
+        found: dict[_Stands, tuple[int, int]] = {}
         for phrase in (phrase for term in wanted.terms for phrase in term.phrases):
             if (stands := self._stood(phrase)) is not None:
-                held = self._held[phrase]
-                rarity = max(log((max(messages, held) - held + 0.5) / (held + 0.5)), _LEAST)
-                found[stands] = found.get(stands, 0.0) + rarity
+                times, _ = found.get(stands, (0, 0))
+                found[stands] = times + 1, self._held.get(phrase, 0)
         return found
 
 
@@ -237,6 +254,23 @@ _CONDITIONS = {
     "tool": f'lower({_TOOL} COLLATE "C") = :tool',
 }
 """What the filters ask of a message."""
+
+
+def damage(moment: "PostgresSnapshot") -> Iterator[str]:
+    """What is wrong with the index of words."""
+    missing = wrong = 0
+    root, id = -1, -1
+    while rows := moment._run("words_of_messages", root=root, id=id, page=_PAGE):
+        for root, id, kind, content, tool, length, words in rows:
+            made = words_of(kind, content, tool)
+            missing += words is None
+            wrong += words is not None and made is not None and (made.length, made.words) != (length, words)
+    ((surplus,),) = moment._run("words_of_nothing")
+    if missing or wrong or surplus:
+        yield (
+            f"search: {missing} messages are not in the index, {surplus} of its rows are no messages, {wrong} hold other "
+            "words than their messages; searches miss these, and nothing else is wrong with them"
+        )
 
 
 def _best_first(row: Row) -> tuple[int, float, int]:

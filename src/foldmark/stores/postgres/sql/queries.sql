@@ -867,6 +867,17 @@ DELETE FROM words WHERE root = :root AND id = ANY(:ids::bigint[])
 -- Takes their pieces away.
 DELETE FROM long_words WHERE root = :root AND id = ANY(:ids::bigint[])
 
+-- name: words_of_messages
+-- The next messages with a text, in the order of trees and ids, and the words that each is found by.
+SELECT e.root, e.id, e.kind, e.content, e.tool, w.length, w.words
+FROM events e LEFT JOIN words w ON w.root = e.root AND w.id = e.id
+WHERE (e.root, e.id) > (:root, :id) AND e.nth IS NOT NULL AND e.content <> '' ORDER BY e.root, e.id LIMIT :page
+
+-- name: words_of_nothing
+-- How many rows of the index are no messages.
+SELECT count(*) FROM words w LEFT JOIN events e ON e.root = w.root AND e.id = w.id AND e.nth IS NOT NULL AND e.content <> ''
+WHERE e.id IS NULL
+
 -- name: erase_vectors
 -- Takes the vectors of messages away.
 DELETE FROM vectors WHERE root = :root AND id = ANY(:ids::bigint[])
