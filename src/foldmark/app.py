@@ -61,7 +61,7 @@ def open_over(store: Store, settings: Mapping[str, Any] = {}) -> Log:
 def _over(store: Store, given: Settings) -> Log:
     complete, count, secrets = partial(_complete, given), partial(_count, given), _secrets(given, store.address)
     given = _without_keys(given, secrets) if secrets else given
-    log = Log(store, _now, _new_id, _commands, _tools, _call_tool, complete, count, given, secrets)
+    log = Log(store, _now, _new_id, _commands, partial(_tools, store), _call_tool, complete, count, given, secrets)
     log.compact = partial(_pieces, given)
     return log
 
@@ -125,10 +125,10 @@ def _commands(agent: Agent, line: str, actor: str, asking: Asking) -> Result:
     return REGISTRY(agent, line, actor, asking)
 
 
-def _tools() -> list[ToolSpec]:
-    from foldmark.tools import TOOLS
+def _tools(store: Store) -> list[ToolSpec]:
+    from foldmark.tools import TOOLS, query_db
 
-    return [tool.spec for tool in TOOLS.values()]
+    return [query_db.spec(store.dialect) if tool is query_db.QUERY_DB else tool.spec for tool in TOOLS.values()]
 
 
 def _call_tool(agent: Agent, name: str, args: Mapping[str, Any], asking: Asking) -> str:

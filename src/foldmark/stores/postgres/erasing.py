@@ -11,7 +11,7 @@ from foldmark.core.ports import Size
 from foldmark.stores.postgres.appender import PostgresAppender
 from foldmark.stores.postgres.connection import Ints, Texts
 from foldmark.stores.postgres.memos import Memos
-from foldmark.stores.postgres.search import unindex_words
+from foldmark.stores.postgres.words import unindex_words
 from foldmark.stores.reader import Bindings
 from foldmark.stores.rows import Row
 

@@ -17,9 +17,11 @@ from foldmark.core.errors import StoreError
 from foldmark.stores.postgres.changes import Commits, PostgresWatch
 from foldmark.stores.postgres.connection import Address, Pool, Session, explained, lost
 from foldmark.stores.postgres.reader import Known
+from foldmark.stores.postgres.sandbox.queries import PostgresQueries
 from foldmark.stores.postgres.schema import prepare
 from foldmark.stores.postgres.snapshot import PostgresSnapshot
 from foldmark.stores.postgres.transaction import PostgresTransaction
+from foldmark.stores.postgres.vectors import PostgresVectors
 
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
@@ -34,7 +36,7 @@ class _Open(local):
     snapshot: PostgresSnapshot | None = None
 
 
-class PostgresStore:
+class PostgresStore(PostgresVectors, PostgresQueries):
     """A `Store` over one PostgreSQL database (see `foldmark.core.ports.Store` for the methods)."""
 
     narrowed = False
@@ -58,11 +60,13 @@ class PostgresStore:
                 self.pool.give_back(connection)
         self._open = _Open()
         self._commits, self._watches = Commits(self.pool), WeakSet[PostgresWatch]()
+        self._begin_queries(place.conninfo)
 
     def close(self) -> None:
         for watch in list(self._watches):
             watch.close()
         self._commits.close()
+        self._end_queries()
         self.pool.close()
 
     def watch(self) -> PostgresWatch:
