@@ -12,7 +12,6 @@ import pytest
 from hostile_postgres import DOING, ENDING, HARMLESS, READING
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from postgres_server import Databases
 
 from foldmark import Agent, CommandError, Log
 from foldmark.app import open_over
@@ -24,6 +23,7 @@ from foldmark.stores.postgres.sandbox.statements import rewritten
 from foldmark.stores.postgres.store import PostgresStore
 from foldmark.tools import query_db
 from patience import LIMIT
+from postgres_server import Databases
 
 FOREIGN = "f0re1gn"
 
@@ -91,7 +91,8 @@ class Place:
     def dump(self) -> Any:
         """Everything in the tables, and who may do what."""
         tables = self.over.execute(
-            "SELECT format('%%I.%%I', schemaname, tablename) FROM pg_tables WHERE schemaname IN ('foldmark', %s) ORDER BY 1",
+            "SELECT format('%%I.%%I', schemaname, tablename) FROM pg_tables"
+            " WHERE schemaname IN ('foldmark', %s) ORDER BY 1",
             [self.login.role],
         ).fetchall()
         each = " UNION ALL ".join(f"SELECT '{name}', md5(string_agg(t::text, ',')) FROM {name} t" for (name,) in tables)
@@ -212,7 +213,9 @@ def test_a_scope_needs_its_seal(place: Place) -> None:
             return [row[0] for view in views for row in db.execute(view).fetchall()]
 
         assert counts() == [0, 0, 0]
-        everything = '[{"root":1,"agent":1,"uuid":"x","own":true,"first":0,"last":9999,"lineage":"{(,)}","visible":"{}"}]'
+        everything = (
+            '[{"root":1,"agent":1,"uuid":"x","own":true,"first":0,"last":9999,"lineage":"{(,)}","visible":"{}"}]'
+        )
         for seal in ("", "0" * 64, place.login.seal(everything + " "), None):
             db.execute("SELECT set_config('foldmark.scope', %s, false)", [everything])
             if seal is not None:
@@ -238,7 +241,9 @@ def test_the_login_may_do_nothing_else(place: Place) -> None:
 
 
 @settings(max_examples=40)
-@given(texts=st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20), min_size=1))
+@given(
+    texts=st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20), min_size=1)
+)
 def test_texts_and_names_are_sent_as_they_are(place: Place, texts: list[str]) -> None:
     """Whatever stands in quotes stays a text, and a name stays a name."""
     sql = "SELECT " + ", ".join("'" + text.replace("'", "''") + "'" for text in texts)
@@ -303,7 +308,11 @@ def test_where_no_schema_can_be_made_the_administrator_is_told_how(
     [
         ('ALTER ROLE "{role}" CREATEROLE', 'ALTER ROLE "{role}" NOCREATEROLE', "may do more than read"),
         ('GRANT pg_read_all_data TO "{role}"', 'REVOKE pg_read_all_data FROM "{role}"', "may do more than read"),
-        ("GRANT SELECT ON foldmark.events TO PUBLIC", "REVOKE ALL ON foldmark.events FROM PUBLIC", "may read the tables"),
+        (
+            "GRANT SELECT ON foldmark.events TO PUBLIC",
+            "REVOKE ALL ON foldmark.events FROM PUBLIC",
+            "may read the tables",
+        ),
     ],
 )
 def test_a_login_that_may_do_more_is_not_used(
@@ -440,7 +449,9 @@ def test_limits_and_interruptions(log: Log, monkeypatch: pytest.MonkeyPatch) -> 
     assert "read on" in ask(agent, "SELECT string_agg(content, ',') FROM messages")["note"]
     slow = "SELECT count(*) FROM messages a, messages b, messages c, messages d"
     assert "took too long" in refused(agent, slow)
-    first = "SELECT a.id FROM messages a WHERE a.id < 4 OR (SELECT count(*) FROM messages b, messages c, messages d) < 0"
+    first = (
+        "SELECT a.id FROM messages a WHERE a.id < 4 OR (SELECT count(*) FROM messages b, messages c, messages d) < 0"
+    )
     found = ask(agent, first)
     assert found["row_count"] == 3
     assert "rows may be missing" in found["note"]
@@ -483,8 +494,11 @@ def test_inside_a_batch_and_when_it_is_closed(log: Log) -> None:
 
 
 def test_what_is_sent_names_every_table_in_full() -> None:
-    sent = rewritten("WITH messages AS (SELECT 1 AS id), x AS (SELECT id FROM memos) SELECT * FROM messages, x, TURNS t", "s")
+    sent = rewritten(
+        "WITH messages AS (SELECT 1 AS id), x AS (SELECT id FROM memos) SELECT * FROM messages, x, TURNS t", "s"
+    )
     assert sent == (
-        'WITH "with: messages" AS MATERIALIZED (SELECT 1 AS "id"), "with: x" AS MATERIALIZED (SELECT "id" FROM "s"."memos" AS "memos") '
+        'WITH "with: messages" AS MATERIALIZED (SELECT 1 AS "id"), "with: x" AS MATERIALIZED '
+        '(SELECT "id" FROM "s"."memos" AS "memos") '
         'SELECT * FROM "with: messages" AS "messages", "with: x" AS "x", "s"."turns" AS "t"'
     )
