@@ -74,7 +74,7 @@ class Place:
             writing.send(other.id, self.agent.id, f"{FOREIGN} mail", "model", self.log.clock())
             writing.save_memo("a memo", ("tag",), None, "model", self.log.clock())
         assert column(self.agent, "SELECT 1") == [1]
-        self.login = login(self.store.conninfo)
+        self.login = login(self.store.sandbox.conninfo)
         self.over = psycopg.connect(address, autocommit=True)
         self.straight = self.connected()
         self.known = self.dump()
@@ -250,10 +250,10 @@ def test_texts_and_names_are_sent_as_they_are(place: Place, texts: list[str]) ->
     limits = Limits(LIMIT, 10, 10_000)
     at = place.agent.standing()
     scope = Scope(place.agent.id, at.lineage, at.fold.segments)
-    assert place.store.query(scope, sql, limits).rows == [tuple(texts)]
+    assert place.store.sandbox.query(scope, sql, limits).rows == [tuple(texts)]
     names = [f"n{text[:10]}" for text in texts]
     sql = "SELECT " + ", ".join('1 AS "' + name.replace('"', '""') + '"' for name in names)
-    assert place.store.query(scope, sql, limits).columns == tuple(names)
+    assert place.store.sandbox.query(scope, sql, limits).columns == tuple(names)
 
 
 # Where there is no login
@@ -321,7 +321,7 @@ def test_a_login_that_may_do_more_is_not_used(
     store = log.store
     assert isinstance(store, PostgresStore)
     agent = log.agent("a")
-    role = login(store.conninfo).role
+    role = login(store.sandbox.conninfo).role
     with psycopg.connect(store.address, autocommit=True) as db:
         db.execute(grant.format(role=role))
         try:
@@ -488,9 +488,11 @@ def test_inside_a_batch_and_when_it_is_closed(log: Log) -> None:
     assert column(agent, "SELECT content FROM messages ORDER BY id") == ["before", "inside"]
     at = agent.standing()
     scope = Scope(agent.id, at.lineage, at.fold.segments)
+    sandbox = log.store.sandbox
+    assert sandbox is not None
     log.close()
     with pytest.raises(StoreError):
-        log.store.query(scope, "SELECT 1", Limits(1, 1, 1))
+        sandbox.query(scope, "SELECT 1", Limits(1, 1, 1))
 
 
 def test_what_is_sent_names_every_table_in_full() -> None:

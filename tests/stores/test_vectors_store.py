@@ -47,7 +47,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
                 agent.end_turn()
                 return id
 
-            yield Place(log.store, add, lambda: other.store, [add(text) for text in TEXTS])
+            yield Place(log.store.vectors, add, lambda: other.store.vectors, [add(text) for text in TEXTS])
             assert list(log.store.damage()) == []
         if isinstance(harness, PostgresHarness):
             harness.release()
@@ -142,7 +142,8 @@ def test_what_was_erased_has_none_and_nothing_is_read_twice(postgres: Databases,
     """Also where whoever reads on begins behind a message that was erased meanwhile; several conversations."""
     for harness in (SqliteHarness(tmp_path), PostgresHarness(postgres)):
         with open_over(harness.fresh()) as log:
-            agents, store = [log.agent(name) for name in "ab"], log.store
+            agents, store = [log.agent(name) for name in "ab"], log.store.vectors
+            assert store is not None
             said = []
             for number in range(3):
                 for agent in agents:
