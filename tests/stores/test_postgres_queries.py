@@ -97,8 +97,9 @@ class Place:
         ).fetchall()
         each = " UNION ALL ".join(f"SELECT '{name}', md5(string_agg(t::text, ',')) FROM {name} t" for (name,) in tables)
         roles = "SELECT 'roles', md5(string_agg(r::text, ',' ORDER BY r.rolname)) FROM pg_authid r"
+        roles += " WHERE rolsuper OR rolname = %s"
         views = "SELECT 'views', md5(string_agg(c.relname || c.relacl::text, ',' ORDER BY c.oid)) FROM pg_class c"
-        return self.over.execute(f"{each} UNION ALL {roles} UNION ALL {views}").fetchall()
+        return self.over.execute(f"{each} UNION ALL {roles} UNION ALL {views}", [self.login.role]).fetchall()
 
     def check(self) -> None:
         """Nothing has changed."""
@@ -115,8 +116,10 @@ def place(postgres: Databases) -> Iterator[Place]:
     address = postgres.take()
     place = Place(address)
     yield place
-    place.check()
-    place.close()
+    try:
+        place.check()
+    finally:
+        place.close()
     postgres.give_back(address)
 
 

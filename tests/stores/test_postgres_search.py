@@ -43,6 +43,9 @@ ASKED = (*WORDS, '"quartz jumps"', '"vexed fjord"', '"a a"', "jum*", "qua*", '"�
 QUERIES = st.lists(st.sampled_from(ASKED), min_size=1, max_size=4).map(" ".join)
 
 
+MORE = ("parseHttpResponse", "数据库连接 und größe")
+
+
 class Both:
     """The same log in both stores, of several conversations."""
 
@@ -117,7 +120,11 @@ def test_the_same_in_the_same_order(
 
 def test_searching_finds_the_same_with_the_same_scores(both: Both) -> None:
     both.say(
-        "The quartz jumps over the vexed fjord.", "Why does the quartz jump?", "A fjord is vexed.", "quartz " * 300
+        "The quartz jumps over the vexed fjord.",
+        "Why does the quartz jump?",
+        "A fjord is vexed.",
+        "quartz " * 300,
+        *MORE,
     )
     for query in ("quartz fjord", '"vexed fjord"', "why does the quartz jump?", "数据", "parse http", "jum*", "größe"):
         for limit in (3, 40):
