@@ -104,7 +104,8 @@ def _state(db: psycopg.Connection[Any], name: str) -> _State:
 _STATE = """SELECT to_regclass(format('%%I.login', %(name)s::text)) IS NOT NULL, r.oid IS NOT NULL,
     coalesce(r.rolsuper OR r.rolcreaterole OR r.rolcreatedb OR r.rolreplication OR r.rolbypassrls
         OR EXISTS (SELECT 1 FROM pg_auth_members m WHERE m.member = r.oid), false),
-    coalesce(has_table_privilege(r.oid, to_regclass('events'), 'SELECT'), false),
+    coalesce(has_table_privilege(r.oid, to_regclass('events'), 'SELECT'), false)
+        OR coalesce(has_table_privilege(r.oid, to_regclass(format('%%I.login', w.name)), 'SELECT'), false),
     coalesce(has_schema_privilege(r.oid, n.oid, 'USAGE'), false)
 FROM (SELECT %(name)s::name AS name) w
 LEFT JOIN pg_roles r ON r.rolname = w.name LEFT JOIN pg_namespace n ON n.nspname = w.name"""
