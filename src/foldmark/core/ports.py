@@ -370,11 +370,19 @@ class Maintenance(Protocol):
         """How many events were recorded before there were checksums: a changed byte in these is not found."""
 
 
-class Store(SqlSandbox, Vectors, Maintenance, Protocol):
+class Store(Maintenance, Protocol):
     """The log of many agents. Every method raises StoreError when the database fails."""
 
     address: str
     """What opens the same store again, also in another process."""
+
+    @property
+    def sandbox(self) -> SqlSandbox | None:
+        """What answers a model's SQL; None where nothing does."""
+
+    @property
+    def vectors(self) -> Vectors | None:
+        """Where vectors of messages are kept; None where nobody keeps any, and a search goes by words alone."""
 
     def read(self) -> AbstractContextManager[Snapshot]:
         """One consistent moment. Inside another block of the same thread it is the moment of that, or what its

@@ -21,8 +21,8 @@ from foldmark.stores.postgres.erasing import Erasing
 from foldmark.stores.postgres.lineage import Lineage
 from foldmark.stores.postgres.memos import Memos
 from foldmark.stores.postgres.reader import BLOCK, Known
-from foldmark.stores.postgres.words import index_words
 from foldmark.stores.postgres.snapshot import Ahead, PostgresSnapshot
+from foldmark.stores.postgres.words import index_words
 from foldmark.stores.reader import Bindings
 from foldmark.stores.rows import Row
 from foldmark.stores.transaction import LogTransaction
