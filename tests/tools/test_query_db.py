@@ -600,7 +600,7 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture(autouse=True)
 def short(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if "place" in request.fixturenames:
-        monkeypatch.setattr(query_db, "SECONDS", 0.25)
+        monkeypatch.setattr(query_db, "SECONDS", 0.1)
 
 
 def attempt(place: Place, sql: str) -> tuple[str, bool]:
