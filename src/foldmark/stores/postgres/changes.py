@@ -3,9 +3,9 @@
 Transactions draw their numbers when they first write and commit in any order. An event is stamped with the number of
 its transaction, or with that of the newest event of its tree if this one is higher: so stamps follow the ids of a
 tree. Read are events with stamps below the number of the oldest transaction under way, behind which nothing can be
-committed any more with a lower one. A cursor is the place of the last that was read: its stamp, whether it is an event, mail or what became of an agent, its id. One that
-begins now has beside it what was committed already behind a transaction that was still under way: up to which id in
-which trees.
+committed any more with a lower one. A cursor is the place of the last that was read: its stamp, whether it is an
+event, mail or what became of an agent, its id. One that begins now has beside it what was committed already behind a
+transaction that was still under way: up to which id in which trees.
 """
 
 import os
