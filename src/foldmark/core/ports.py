@@ -309,9 +309,10 @@ class Snapshot(ChangesView, InboxView, LeasesView, MemosView, SentView, LineageV
 class Transaction(Snapshot, Inbox, Leases, Memos, Sent, Lineage, Protocol):
     """What is recorded in one go: all of it or, if the block of `Store.write` raises, nothing [SPEC 2].
 
-    Transactions on one conversation and its forks take place one after another, whichever process they are of; in which
-    order those on different ones do, nothing says. What is read in one shows what was recorded in it. A part that fails after it has recorded something fails the transaction as a whole: whoever catches
-    its error and goes on gets StoreError. Every method raises StoreError when the database fails.
+    Transactions on one conversation and its forks take place one after another, whichever process they are of; in
+    which order those on different ones do, nothing says. What is read in one shows what was recorded in it. A part
+    that fails after it has recorded something fails the transaction as a whole: whoever catches its error and goes on
+    gets StoreError. Every method raises StoreError when the database fails.
     """
 
     def append(
