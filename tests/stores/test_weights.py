@@ -97,7 +97,7 @@ def test_a_database_of_the_version_before_is_weighed_when_it_is_opened(tmp_path:
     db.execute(COUNTED_ANEW)
     db.execute("DROP TABLE redacted_sums; ALTER TABLE agents DROP COLUMN run")
     db.execute("DROP TABLE weights; DROP TABLE sent; DROP TABLE texts; DROP TABLE leases; DROP TABLE sessions")
-    db.execute("DROP INDEX others; DROP TABLE agent_changes")
+    db.execute("DROP INDEX others; DROP TABLE agent_changes; DROP TABLE append_keys")
     for trigger in ("renamed", "killed", "deleted", "archived", "unarchived"):
         db.execute(f"DROP TRIGGER {trigger}")
     db.execute("ALTER TABLE events DROP COLUMN checksum")

@@ -309,13 +309,19 @@ class Snapshot(ChangesView, InboxView, LeasesView, MemosView, SentView, LineageV
 class Transaction(Snapshot, Inbox, Leases, Memos, Sent, Lineage, Protocol):
     """What is recorded in one go: all of it or, if the block of `Store.write` raises, nothing [SPEC 2].
 
-    Transactions take place one after another, whichever process they are of. What is read in one shows what was
-    recorded in it. A part that fails after it has recorded something fails the transaction as a whole: whoever catches
-    its error and goes on gets StoreError. Every method raises StoreError when the database fails.
+    Transactions on one conversation and its forks take place one after another, whichever process they are of; in
+    which order those on different ones do, nothing says. What is read in one shows what was recorded in it. A part
+    that fails after it has recorded something fails the transaction as a whole: whoever catches its error and goes on
+    gets StoreError. Every method raises StoreError when the database fails.
     """
 
-    def append(self, agent_id: str, expected: int | None, drafts: Sequence[Draft]) -> list[int]:
+    def append(
+        self, agent_id: str, expected: int | None, drafts: Sequence[Draft], *, key: str | None = None
+    ) -> list[int]:
         """Append events to an agent and return their ids; one transaction may append to any number of agents.
+
+        `key` is the caller's own, for an append that may be repeated when nobody knows what became of it: if there was
+        one to this agent with this key, nothing is appended, and the ids are those of then.
 
         Raises ConflictError unless the agent's head is `expected` (None: do not check), ValueError if data is not
         JSON, CommandError if the agent has ended (`inbox.refused`).

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from foldmark.core.errors import CommandError
 from foldmark.core.events import OPERATION_KINDS
-from foldmark.core.reading import VIEWS, Limits, Rows, Scope
+from foldmark.core.reading import VIEWS, Limits, Rows, Scope, SqlSandbox
 from foldmark.core.request import ToolSpec
 from foldmark.log import Agent
 from foldmark.log.asking import Asking
@@ -73,10 +73,14 @@ def _run(agent: Agent, arguments: _Sql, asking: Asking) -> str:
 def _find(agent: Agent, flag: Flag, sql: str) -> Rows:
     at = agent.standing()
     scope = Scope(agent.id, at.lineage, at.fold.segments)
+    return _sandbox(agent).query(scope, sql, Limits(SECONDS, ROWS, 20 * ANSWER, flag.is_set))
+
+
+def _sandbox(agent: Agent) -> SqlSandbox:
     sandbox = agent.log.store.sandbox
     if sandbox is None:
         raise CommandError("this database answers no SQL; `recall` searches what was said")
-    return sandbox.query(scope, sql, Limits(SECONDS, ROWS, 20 * ANSWER, flag.is_set))
+    return sandbox
 
 
 def _answer(sql: str, found: Rows, find: Find, shown: int) -> str:
@@ -258,18 +262,19 @@ def _describe(agent: Agent, arguments: _Nothing, asking: Asking) -> str:
         for name, (about, columns) in _MEANINGS.items()
     ]
     return (
-        "query_db reads these views with one SELECT of SQLite's SQL:\n\n"
+        f"query_db reads these views with one SELECT of {_sandbox(agent).dialect}'s SQL:\n\n"
         + "\n\n".join(parts)
         + f"\n\nAt most {ROWS} rows, {ANSWER:,} characters and {SECONDS:g} s. The newest first:\n{_EXAMPLE}\n"
         + "A part of a long text:\nSELECT substr(content, 1, 4000) FROM messages WHERE id = 1"
     )
 
 
-QUERY_DB = Tool(
-    ToolSpec(
+def spec(dialect: str) -> ToolSpec:
+    """How a model is shown `query_db` where it reads a database of that name."""
+    return ToolSpec(
         "query_db",
         "Look up older messages of this conversation, also those not shown to you, with one read-only SQL SELECT "
-        "(SQLite). Views: "
+        f"({dialect}). Views: "
         + "; ".join(f"{name}({', '.join(columns)})" for name, columns in VIEWS.items())
         + ". Rows with status = 'dropped' were taken out of the context: leave them out. ORDER BY id DESC gives the "
         "newest first.",
@@ -278,11 +283,10 @@ QUERY_DB = Tool(
             "properties": {"sql": {"type": "string", "description": f"One SELECT, as: {_EXAMPLE}"}},
             "required": ["sql"],
         },
-    ),
-    _Sql,
-    _run,
-    together=True,
-)
+    )
+
+
+QUERY_DB = Tool(spec("SQLite"), _Sql, _run, together=True)
 
 DESCRIBE_DB = Tool(
     ToolSpec(

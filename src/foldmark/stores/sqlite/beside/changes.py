@@ -13,7 +13,7 @@ import apsw
 
 from foldmark.core.changes import Change, Changes
 from foldmark.core.errors import CommandError, StoreError
-from foldmark.stores.sqlite.reader import Reader
+from foldmark.stores.reader import Reader
 
 SOONEST, LOOK_SECONDS = 0.005, 0.1
 """How often a watch asks SQLite whether another process has committed: the less often the longer it waits already. It
@@ -42,7 +42,7 @@ class ChangesView(Reader):
         seen = [int(number) for number in after.split(".")]
         found = []
         given = dict(zip(_SOURCES, seen, strict=True), limit=limit)
-        for id, agent, kind, source in self._run_named("changes", given):
+        for id, agent, kind, source in self._run("changes", **given):
             seen[source] = id
             found.append(Change(self._id(agent), None if source else id, kind))
         return Changes(found, _cursor(seen))

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 class SqliteSandbox(Reader):
     """See `foldmark.core.reading.SqlSandbox`."""
 
+    dialect = "SQLite"
+
     def __init__(self, connection: Connection, place: str) -> None:
         super().__init__(connection)
         self._place, self._reading = place, Lock()

@@ -1,0 +1,202 @@
+"""What was committed, in PostgreSQL (see `foldmark.core.changes`), and waiting for the next commit.
+
+Transactions draw their numbers when they first write and commit in any order. An event is stamped with the number of
+its transaction, or with that of the newest event of its tree if this one is higher: so stamps follow the ids of a
+tree. Read are events with stamps below the number of the oldest transaction under way, behind which nothing can be
+committed any more with a lower one. A cursor is the place of the last that was read: its stamp, whether it is an
+event, mail or what became of an agent, its id. One that begins now has beside it what was committed already behind a
+transaction that was still under way: up to which id in which trees.
+"""
+
+import os
+import re
+import select
+import socket
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from threading import Condition, Lock, Timer
+from time import monotonic
+from typing import Any
+
+import psycopg
+
+from foldmark.core.changes import Change, Changes
+from foldmark.core.errors import CommandError, StoreError
+from foldmark.stores.postgres.connection import STATEMENTS, Ints, Pool
+from foldmark.stores.reader import Reader
+from foldmark.stores.rows import Row
+
+LOOK_SECONDS = 1.0
+"""How often a watch looks by itself: a program that was killed may have committed without telling anybody, and what was
+held back by a transaction under way can be read when that has ended, however it ends."""
+
+TELL_SECONDS = 0.05
+"""How often a store tells others of its commits at the most: PostgreSQL commits one at a time of those that tell."""
+
+CHANNEL = "foldmark"
+
+_PLACE = r"[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}"
+
+_CURSOR = re.compile(f"{_PLACE}(:{_PLACE})*", re.ASCII)
+
+
+class ChangesView(Reader):
+    """Reads what came since."""
+
+    @property
+    def committed(self) -> bool:
+        raise NotImplementedError
+
+    def changes(self, after: str | None, limit: int) -> Changes:
+        if not self.committed:
+            raise StoreError("changes are what is committed; read them outside of the transaction")
+        if after is None:
+            rows = self._run("changes_end")
+            ((begin, *_), *_) = rows
+            ahead = [(last, root, *ids) for _, root, last, *ids in rows if root is not None]
+            until = max(ahead)[0] if ahead else 0
+            return Changes([], _cursor((begin, 0, 0), until, [each[1:] for each in ahead]))
+        if _CURSOR.fullmatch(after) is None:
+            raise CommandError(f"'{after:.40}' is no cursor; take the one of an earlier answer, or none to begin now")
+        (stamp, source, id), *seen = [tuple(map(int, each.split("."))) for each in after.split(":")]
+        (until, *_), *trees = seen or [(0,)]
+        names = zip(("roots", "seen", "lived"), zip(*trees, strict=True) if trees else ((), (), ()), strict=True)
+        given = {name: Ints(each) for name, each in names}
+        rows = self._run("changes", stamp=stamp, source=source, id=id, **given, limit=limit)
+        found = [Change(self._id(agent), None if number else id, kind) for _, number, id, agent, kind in rows]
+        return Changes(found, _cursor(rows[-1][:3], until, trees) if rows else after)
+
+
+def _cursor(place: Sequence[int], until: int, trees: Iterable[Sequence[int]]) -> str:
+    """The cursor of a place; up to stamp `until` with what was seen already of some trees, each up to which ids."""
+    seen = [(until, 0, 0), *trees] if place[0] <= until else []
+    return ":".join(".".join(map(str, each)) for each in (place, *seen))
+
+
+class Commits:
+    """The commits of one store: their number, and who waits for the next. Other programs are told of them."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.number, self.changed = 0, Condition()
+        self.name = os.urandom(8).hex()
+        """Tells what this store says from what others say."""
+        self.wakers: set[socket.socket] = set()
+        self._pool, self._lock = pool, Lock()
+        self._told = 0.0
+        self._timer: Timer | None = None
+
+    def telling(self) -> tuple[str, ...]:
+        """The statements behind a commit that tell others of it; none where they are told a moment later."""
+        with self._lock:
+            if self._timer is not None:
+                return ()
+            now = monotonic()
+            if now - self._told >= TELL_SECONDS:
+                self._told = now
+                return (f"NOTIFY {CHANNEL}, '{self.name}'",)
+            self._timer = Timer(self._told + TELL_SECONDS - now, self._tell)
+            self._timer.daemon = True
+            self._timer.start()
+            return ()
+
+    def _tell(self) -> None:
+        with self._lock:
+            self._timer, self._told = None, monotonic()
+        with suppress(StoreError):
+            self._pool.beside("tell", name=self.name)
+
+    def one_more(self) -> None:
+        """Something was committed."""
+        with self.changed:
+            self.number += 1
+            for waker in self.wakers:
+                with suppress(BlockingIOError):
+                    waker.send(b"x")
+
+    def close(self) -> None:
+        """Tell what was not told yet."""
+        with self._lock:
+            timer = self._timer
+        if timer is not None:
+            timer.cancel()
+            self._tell()
+
+
+class PostgresWatch:
+    """See `foldmark.core.changes.Watch`. It listens on a connection of its own."""
+
+    def __init__(self, commits: Commits, pool: Pool) -> None:
+        self._commits, self._pool, self._closed = commits, pool, False
+        self._lock = Lock()
+        self._db: psycopg.Connection[Row] | None = self._listen()
+        self._state = self._look()
+        self._awake, self._waker = socket.socketpair()
+        for end in (self._awake, self._waker):
+            end.setblocking(False)
+        with commits.changed:
+            self._seen = commits.number
+            commits.wakers.add(self._waker)
+
+    def wait(self, seconds: float) -> bool:
+        end = monotonic() + seconds
+        with self._lock:
+            look = monotonic() + LOOK_SECONDS
+            while not self._closed:
+                if self._was_woken():
+                    return True
+                now = monotonic()
+                if now >= look:
+                    look = now + LOOK_SECONDS
+                    if (state := self._look()) != self._state:
+                        self._state = state
+                        return True
+                if now >= end:
+                    return False
+                heard: list[Any] = [self._awake] if self._db is None else [self._awake, self._db.fileno()]
+                select.select(heard, [], [], min(end, look) - now)
+            return False
+
+    def close(self) -> None:
+        self._closed = True
+        with self._commits.changed:
+            if self._waker in self._commits.wakers:
+                self._commits.wakers.remove(self._waker)
+                self._waker.send(b"x")
+        with self._lock:
+            if self._db is not None:
+                self._db.close()
+                self._db = None
+            for end in (self._awake, self._waker):
+                end.close()
+
+    def _was_woken(self) -> bool:
+        with suppress(BlockingIOError):
+            self._awake.recv(4096)
+        told = self._commits.number != self._seen
+        self._seen = self._commits.number
+        return self._was_told() or told
+
+    def _was_told(self) -> bool:
+        """Whether another store has said that it committed."""
+        if self._db is None:
+            return False
+        try:
+            return [each for each in self._db.notifies(timeout=0) if each.payload != self._commits.name] != []
+        except psycopg.Error:
+            self._db = None  # the next look listens anew
+            return False
+
+    def _listen(self) -> psycopg.Connection[Row]:
+        connection = self._pool.connect()
+        connection.execute(f"LISTEN {CHANNEL}")
+        return connection
+
+    def _look(self) -> object:
+        """The newest that can be read."""
+        try:
+            if self._db is None:
+                self._db = self._listen()
+            return self._db.execute(STATEMENTS["newest_changes"].sql).fetchall()
+        except psycopg.Error:  # whoever reads next is told what is wrong
+            self._db = None
+            return self._state
