@@ -7,7 +7,7 @@ segments or ids take, the database says (`_of`, `_within`, `_these`).
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from itertools import starmap
-from typing import Any
+from typing import Any, Self
 
 from foldmark.core.codec import decode_data
 from foldmark.core.errors import DamagedError
@@ -132,7 +132,8 @@ class Writer(Reader):
         """Run a statement that gives nothing back; perhaps only before the next one that does."""
         raise NotImplementedError
 
-    def whole(self) -> AbstractContextManager[None]:
-        """All that is written inside the block. If it raises after it has written something, the whole transaction is
-        rolled back, and whoever goes on is told so: half of the block is never committed."""
+    def whole(self) -> AbstractContextManager[Self]:
+        """All that is written inside the block, which gets this transaction. If it raises after it has written
+        something, the whole transaction is rolled back, and whoever goes on is told so: half of the block is never
+        committed."""
         raise NotImplementedError

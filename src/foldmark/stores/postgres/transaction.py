@@ -7,7 +7,7 @@ of one tree take place one after another, those of different trees side by side.
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -76,11 +76,11 @@ class PostgresTransaction(LogTransaction, Erasing, Lineage, Memos, PostgresSnaps
             tree.write(self._session)
 
     @contextmanager
-    def whole(self) -> Iterator[None]:
+    def whole(self) -> Iterator[Self]:
         self._check()
         before = self._written
         try:
-            yield
+            yield self
         except BaseException:
             if self._written != before:
                 self._session.broken = True

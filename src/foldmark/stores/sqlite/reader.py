@@ -1,10 +1,11 @@
 """Running the named statements of an SQLite database (see `foldmark.stores.reader`)."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from itertools import repeat
 from threading import RLock
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import apsw
 import msgspec
@@ -100,7 +101,7 @@ class Writer(Reader, reader.Writer):
     def _write(self, name: str, /, **bindings: Any) -> None:
         self._run(name, **bindings)
 
-    def whole(self) -> "Whole":
+    def whole(self) -> "Whole[Self]":
         return Whole(self)
 
     @property
@@ -116,15 +117,19 @@ class Writer(Reader, reader.Writer):
             self._connection.roll_back()
 
 
-class Whole:
+W = TypeVar("W", bound=Writer)
+
+
+class Whole(AbstractContextManager[W, None]):
     """See `Writer.whole`. Every append takes one, so it is no generator."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: W) -> None:
         self._writer = writer
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> W:
         self._writer._check()
         self._before = self._writer._written
+        return self._writer
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if kind is not None:

@@ -7,8 +7,9 @@ stops. docs/format.md says what that costs and what a weaker level would lose.
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from threading import get_ident
 from weakref import WeakSet
 
 import apsw
@@ -78,13 +79,15 @@ class SqliteStore(Reader):
                 with suppress(apsw.ConnectionClosedError):
                     self._connection.end()
 
+    def write(self) -> AbstractContextManager[SqliteTransaction]:
+        # Each append asks for a block, mostly inside another one: no generator for that.
+        if isinstance(inside := self._open, SqliteTransaction) and inside.thread == get_ident():
+            return inside.whole()
+        return self._begun()
+
     @contextmanager
-    def write(self) -> Iterator[SqliteTransaction]:
+    def _begun(self) -> Iterator[SqliteTransaction]:
         with self._lock:
-            if isinstance(self._open, SqliteTransaction):
-                with self._open.whole():
-                    yield self._open
-                return
             if self._open is not None:
                 raise StoreError("a moment is for reading; write outside of its block")
             try:

@@ -1,6 +1,7 @@
 """One transaction of the log in SQLite (see `foldmark.core.ports.Transaction`)."""
 
 from collections.abc import Callable
+from threading import get_ident
 
 from foldmark.core.ports import AgentRecord, Clock
 from foldmark.stores.sqlite.appender import SqliteAppender, Words
@@ -20,6 +21,8 @@ class SqliteTransaction(Writer, LogTransaction, SqliteSnapshot):
         super().__init__(connection, clock)
         self._words = Words(self._db, self._sql)
         self._appenders: dict[str, SqliteAppender] = {}
+        self.thread = get_ident()
+        """The one that began it: its blocks of `write` are parts of this one, all others wait."""
         self._next = 1
         self._undoing: list[Callable[[], None]] = []
 
