@@ -74,10 +74,11 @@ class Evidence:
         yield from (f"{key}: recorded in {times} conversations" for key, times in conversations.items() if times > 1)
 
     def _operations(self) -> Iterator[str]:
+        """An operation of a turn that was erased stays, and loses its reason."""
         reasons = Counter(
             (event.data or {}).get("reason", "")
             for event in self.by_id.values()
-            if event.kind in OPERATION_KINDS and event.kind != "summary"
+            if event.kind in OPERATION_KINDS and not (event.turn_id in self.erased and event.kind != "redact")
         )
         for key, times in reasons.items():
             yield from self._known(key, "operation")

@@ -22,9 +22,8 @@ from evidence import Evidence, go_on
 from kills import Toll
 from looking import open_log
 from swarm import WRITERS, Swarm, kill_some
-from writers import UNKNOWN, Said, Writer, name_of, prepare
+from writers import DONE, UNKNOWN, Said, Writer, name_of, prepare
 
-import foldmark
 from foldmark import FoldmarkError, Log
 from foldmark.core.codec import timestamp, utc
 from foldmark.runtime.lease import take
@@ -53,13 +52,18 @@ class Fault:
             elif each.state == UNKNOWN:
                 self.toll.faults.append(f"unclear: {each.text}")
 
-    def expect(self, act: Callable[[], object], clear: str) -> None:
-        """Note the error of something that has to fail."""
+    def attempt(self, act: Callable[[], object], clear: str) -> bool:
+        """Do something; note its error and return False if it fails."""
         try:
             act()
         except FoldmarkError as error:
             self.hear([Said(UNKNOWN, "", "expected", (), str(error))], clear)
-        else:
+            return False
+        return True
+
+    def expect(self, act: Callable[[], object], clear: str) -> None:
+        """Note the error of something that has to fail."""
+        if self.attempt(act, clear):
             self.toll.faults.append(f"{self.name}: nothing failed")
 
 
@@ -84,6 +88,11 @@ def small_disk(folder: Path, size: int) -> Iterator[bool]:
             _run("umount", "--lazy", str(folder))
 
 
+def grow(folder: Path) -> None:
+    """Make room on a small disk."""
+    _run("mount", "-o", "remount,size=1g", str(folder))
+
+
 def _run(*command: str) -> bool:
     try:
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
@@ -105,8 +114,8 @@ def full_disk(folder: Path, times: int, seed: str) -> Fault | None:
         fault, address = Fault("full disk"), str(folder / "disk" / "log.db")
         with Swarm(address, seed) as swarm:
             _fail(fault, swarm, times, seed)
-            _run("mount", "-o", "remount,size=100m", str(folder / "disk"))
-            _recover(fault, swarm)
+            grow(folder / "disk")
+            done_again(swarm)
         fault.toll.look(address, swarm)
     return fault
 
@@ -114,7 +123,7 @@ def full_disk(folder: Path, times: int, seed: str) -> Fault | None:
 def full_files(folder: Path, times: int, seed: str) -> Fault:
     """The same where a limit of each process (RLIMIT_FSIZE) stands for the disk."""
     fault, address = Fault("full disk (RLIMIT_FSIZE)"), str(folder / "limited.db")
-    with Swarm(address, seed, partial(small_files, FULL // 2)) as swarm:
+    with Swarm(address, seed, limits=partial(small_files, FULL // 2)) as swarm:
         _fail(fault, swarm, times, seed)
     fault.toll.look(address, swarm)
     return fault
@@ -128,14 +137,10 @@ def _fail(fault: Fault, swarm: Swarm, times: int, seed: str) -> None:
     fault.hear(swarm.said, FULL_TEXT)
 
 
-def _recover(fault: Fault, swarm: Swarm) -> None:
-    """Writers that met a full disk go on when there is room."""
-    before = Counter(life.number for life in swarm.lives.values() for said in life.said if said.state == "done")
-    swarm.listen(
-        lambda: all(
-            sum(said.state == "done" for said in life.said) > before[life.number] for life in swarm.lives.values()
-        )
-    )
+def done_again(swarm: Swarm) -> None:
+    """Wait until every writer has done something more: after a fault they go on by themselves."""
+    before = {life: life.count(DONE) for life in swarm.lives.values()}
+    swarm.listen(lambda: all(life.count(DONE) > done for life, done in before.items()))
 
 
 # Read-only
@@ -178,7 +183,7 @@ def clock_back(address: str, deeds: int, seed: str) -> Fault:
     """Work with a clock that goes back an hour, and forward again, between one deed and the next."""
     fault, said, chance = Fault("clock of a program back an hour"), Heard(), random.Random(seed)
     prepare(address, WRITERS)
-    with foldmark.open(address, create=False, settings={}) as log:
+    with open_log(address) as log:
         right = log.clock
         for run, hours in enumerate((0, -1, 0)):
             log.clock = partial(moved, right, hours)

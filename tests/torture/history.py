@@ -15,7 +15,6 @@ from linearizability import Call, check, explain, settled
 from looking import events_of, open_log
 from swarm import CONTEXT, SILENCE
 
-import foldmark
 from foldmark import Agent, CommandError, ConflictError, Log, StoreError
 
 CLIENTS = 8
@@ -168,7 +167,7 @@ def histories(address: str, calls: int, kills: int, seed: str) -> Recorded:
     """Let 8 clients make `calls` calls each in a new database, kill and replace `kills` of them meanwhile, and check
     what they noted."""
     found, noted = Recorded(), list[Noted]()
-    with foldmark.open(address, settings={}) as log:
+    with open_log(address, create=True) as log:
         for name in AGENTS:
             log.agent(name)
     chance = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Reading a database whole, for whoever looks through it afterwards."""
+"""Opening a database, and reading it whole."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from foldmark.core.ports import Snapshot
 _PAGE = 5000
 
 
-def open_log(address: str) -> Log:
-    """Open a database that exists, with the built-in settings."""
-    return foldmark.open(address, create=False, settings={})
+def open_log(address: str, *, create: bool = False) -> Log:
+    """Open a database with the built-in settings."""
+    return foldmark.open(address, create=create, settings={})
 
 
 def events_of(moment: Snapshot, agent_id: str) -> list[Event]:

