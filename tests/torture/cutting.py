@@ -16,7 +16,7 @@ _ANSWERS = (b"COMMIT\0", b"ROLLBACK\0", b"Z\0\0\0\5")
 class Proxy:
     """Listens on a port of this machine and passes everything on, but for some of the commits.
 
-    Of `every` commits it cuts one: `before` the server has heard of it, so that it rolls back; or `after` the server has
+    One of `every` commits is cut: `before` the server has heard of it, so that it rolls back; or `after` the server has
     carried it out, without its answer.
     """
 

@@ -76,9 +76,10 @@ class Evidence:
     def _operations(self) -> Iterator[str]:
         """An operation of a turn that was erased stays, and loses its reason."""
         reasons = Counter(
-            (event.data or {}).get("reason", "")
+            reason
             for event in self.by_id.values()
-            if event.kind in OPERATION_KINDS and not (event.turn_id in self.erased and event.kind != "redact")
+            if event.kind in OPERATION_KINDS
+            and ((reason := (event.data or {}).get("reason", "")) or event.turn_id not in self.erased)
         )
         for key, times in reasons.items():
             yield from self._known(key, "operation")
