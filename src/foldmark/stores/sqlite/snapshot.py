@@ -1,277 +1,32 @@
-"""One moment of the log (see `foldmark.core.ports.Snapshot`)."""
+"""One moment of the log in SQLite (see `foldmark.stores.snapshot`)."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from operator import itemgetter
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
-import msgspec
-
-from foldmark.core.errors import DamagedError, StoreError
-from foldmark.core.events import Event
-from foldmark.core.ports import (
-    ANCHORS,
-    BESIDE,
-    AgentRecord,
-    Clock,
-    Head,
-    Hit,
-    LogIndex,
-    Outline,
-    Overview,
-    Since,
-    Size,
-    Surroundings,
-)
+from foldmark.core.ports import Clock, LogIndex
 from foldmark.core.recall import Scope
-from foldmark.core.replay import Fold
-from foldmark.core.segments import END, Segment, Segments
-from foldmark.core.turns import Message
-from foldmark.stores.queries import listed
+from foldmark.stores.rows import Row
+from foldmark.stores.snapshot import LogSnapshot
 from foldmark.stores.sqlite.beside.changes import ChangesView
-from foldmark.stores.sqlite.beside.inbox import InboxView
-from foldmark.stores.sqlite.beside.leases import LeasesView
-from foldmark.stores.sqlite.beside.lineage import LineageView
 from foldmark.stores.sqlite.beside.memos import MemosView
-from foldmark.stores.sqlite.beside.sent import SentView
-from foldmark.stores.sqlite.reader import Connection
-from foldmark.stores.sqlite.rows import unknown_agent
-
-T = TypeVar("T")
-
-_FIRST_PAGE, _PAGE = 8, 256
-_KINDS = listed(ANCHORS)
-_BEGINNING = 2000
-_ENDED = "this moment has ended with the block of `read` or `write` that it belongs to; read inside of the block"
-_BROKEN = "this transaction has failed and was rolled back: nothing of it was recorded. Repeat it as a whole"
+from foldmark.stores.sqlite.reader import Connection, Reader
 
 
-class SqliteSnapshot(ChangesView, InboxView, LeasesView, LineageView, MemosView, SentView):
+class SqliteSnapshot(Reader, LogSnapshot, ChangesView, MemosView):
     """What the database holds as long as one transaction lasts, which `SqliteStore` begins and ends."""
-
-    _over = ""
-    """Why it cannot be used any more."""
 
     def __init__(self, connection: Connection, clock: Clock | None = None) -> None:
         super().__init__(connection)
         self._clock = clock
 
-    @property
-    def committed(self) -> bool:
-        return True
-
     def now(self) -> str:
         return str(self._run("now")[0][0]) if self._clock is None else self._clock()
 
-    def on_rollback(self, undo: Callable[[], None]) -> None:
-        """Nothing is uncommitted here."""
-
-    def expire(self) -> None:
-        """Nothing can be read from here on."""
-        self._over = self._over or _ENDED
-
     def _check(self) -> None:
-        if not self._over and not self._db.in_transaction:
-            self._over = _BROKEN  # SQLite has rolled back by itself, and would now record each statement by itself
-        if self._over:
-            raise StoreError(self._over)
+        LogSnapshot._check(self)
 
-    def _settle(self) -> None:
-        """Bring tables up to date that a transaction writes late."""
-
-    # Agents
-
-    def agents(self) -> list[AgentRecord]:
-        return [self._agent(row) for row in self._run("agents")]
-
-    def overview(self) -> list[Overview]:
-        self._settle()
-        found = []
-        for *row, last_used, archived, body, messages, tokens in self._run("overview"):
-            record = self._agent(row)
-            fold = None if body is None else self._decoded(body, record.id)
-            size = Size(messages, tokens).plus(record.own) if fold is not None and fold.grows else None
-            found.append(Overview(record, last_used, archived, size))
-        return found
-
-    def agent(self, agent_id: str) -> AgentRecord | None:
-        return next((self._agent(row) for row in self._run("agent_by_id", agent_id)), None)
-
-    def root_of(self, agent_id: str) -> str:
-        ((root,),) = self._run("root_of", self._key(agent_id))
-        return str(root)
-
-    def named(self, name: str) -> AgentRecord | None:
-        return next((self._agent(row) for row in self._run("agent_by_name", name)), None)
-
-    def children(self, agent_id: str) -> list[AgentRecord]:
-        return [self._agent(row) for row in self._run("children", self._key(agent_id))]
-
-    def unstarted(self) -> list[AgentRecord]:
-        self._settle()
-        return [self._agent(row) for row in self._run("unstarted")]
-
-    def head(self, agent_id: str) -> Head:
-        rows = self._rows(self._sql["head"], {"agent": agent_id, "kinds": _KINDS})
-        if not rows:
-            raise unknown_agent(agent_id)
-        ((key, *own, body, messages, tokens, memos, mail, children), _), *others = rows
-        record = self._agent((*own, key))
-        cache = None if body is None else (self._decoded(body, agent_id), Size(messages, tokens))
-        events = [self._event(row[:-3], damaged) for (_, *row), damaged in others]
-        beside = frozenset(name for name, there in zip(BESIDE, (memos, mail, children), strict=True) if there)
-        return Head(record, cache, {event.kind: event for event in events}, beside)
-
-    def anchors(self, agent_id: str, until: int) -> Mapping[str, Event]:
-        bindings = {"agent": self._key(agent_id), "kinds": _KINDS, "until": until}
-        return {event.kind: event for event in self._events(self._sql["anchors"], bindings)}
-
-    def since(self, agent_id: str, after: int) -> Since:
-        bindings = {"agent": self._key(agent_id), "kinds": _KINDS, "after": after}
-        rows = [(row[0], self._event(row[1:], damaged)) for row, damaged in self._rows(self._sql["since"], bindings)]
-        events = sorted((event for behind, event in rows if behind), key=lambda event: event.id)
-        return Since(after, {event.kind: event for behind, event in rows if not behind}, events)
-
-    def _decoded(self, body: str, agent_id: str) -> Fold:
-        try:
-            return self._fold(body)
-        except (msgspec.MsgspecError, RecursionError):
-            raise DamagedError(
-                f"the stored segments of {agent_id[:8]} are not readable; `foldmark doctor --repair` rebuilds them"
-            ) from None
-
-    # Events
-
-    def event(self, event_id: int) -> Event | None:
-        return next(iter(self.events([event_id])), None)
-
-    def events(self, event_ids: Sequence[int]) -> list[Event]:
-        found = self._events(self._sql["events"], (listed(set(event_ids)),)) if event_ids else []
-        return sorted(found, key=lambda event: event.id)
-
-    def events_after(self, agent_id: str, after: int, limit: int) -> list[Event]:
-        self._settle()
-        bindings = {"agent": self._key(agent_id), "after": after, "limit": limit}
-        return self._events(self._sql["events_after"], bindings)
-
-    def operations(self, agent_id: str, *, after: int = 0, until: int = END) -> list[Event]:
-        return self._events(self._sql["operations"], (self._key(agent_id), after, until))
-
-    def messages(
-        self, segments: Segments, *, newest_first: bool = False, expected: int = _FIRST_PAGE
-    ) -> Iterator[Event]:
-        query = self._sql["messages_newest_first" if newest_first else "messages"]
-
-        def read(some: str, page: int) -> list[tuple[int, Event]]:
-            return [(event.id, event) for event in self._events(query, {"segments": some, "page": page})]
-
-        return self._pages(segments, read, expected, newest_first=newest_first)
-
-    def _pages(
-        self, segments: Segments, read: Callable[[str, int], list[tuple[int, T]]], page: int, *, newest_first: bool
-    ) -> Iterator[T]:
-        """What `read` finds of segments, JSON, at most a page of each, in order of the ids beside it.
-
-        Pages instead of an open cursor: a reader may stop half-way. Of short segments there are as many in one
-        statement as a page may hold.
-        """
-        left = list(segments if newest_first else reversed(segments))
-        while left:
-            some, ids = list[Segment](), 0
-            while left and ids < page:
-                some.append(left.pop())
-                _, first, last = some[-1]
-                ids += last - first + 1
-            found = sorted(read(self._keyed(tuple(some)), page), key=itemgetter(0), reverse=newest_first)
-            yield from (item for _, item in found)
-            agent, first, last = some[-1]
-            inside = [id for id, _ in found if first <= id <= last]
-            if len(inside) >= page:
-                left.append(
-                    Segment(agent, first, inside[-1] - 1) if newest_first else Segment(agent, inside[-1] + 1, last)
-                )
-            page = min(8 * page, _PAGE)
-
-    def newest(self, kind: str, segments: Segments) -> Event | None:
-        bindings = {"kind": kind, "segments": self._keyed(segments)}
-        return next(iter(self._events(self._sql["newest"], bindings)), None)
-
-    def recent(self, kind: str, agent_id: str, until: int, limit: int) -> list[Event]:
-        return self._events(self._sql["recent"], (self._key(agent_id), kind, until, limit))
-
-    def of_kind(self, kind: str, segments: Segments) -> list[int]:
-        bindings = {"kind": kind, "segments": self._keyed(segments)}
-        return sorted(id for (id,) in self._all(self._sql["of_kind"], bindings))
-
-    def size(self, segments: Segments) -> Size:
-        if not segments:
-            return Size(0, 0)
-        ((messages, tokens),) = self._run("size", self._keyed(segments))
-        return Size(messages, tokens)
-
-    def weight(self, segments: Segments) -> int:
-        return int(self._run("weight", self._keyed(segments))[0][0]) if segments else 0
-
-    def weights(self, segments: Segments, *, expected: int = _PAGE) -> Iterator[tuple[int, int]]:
-        def read(some: str, page: int) -> list[tuple[int, tuple[int, int]]]:
-            return [(row[0], row) for row in self._run_named("weights", {"segments": some, "page": page})]
-
-        return self._pages(segments, read, expected, newest_first=True)
-
-    def bounds(self, segments: Segments) -> Segments:
-        pairs = zip(segments, self._run("bounds", self._keyed(segments)) if segments else (), strict=True)
-        return tuple(
-            Segment(agent, oldest, newest)
-            for (agent, _, _), (oldest, newest) in pairs
-            if oldest is not None and newest is not None and oldest <= newest
-        )
-
-    def message_before(self, agent_id: str, event_id: int) -> Message | None:
-        return next((self._message(row) for row in self._run("message_before", self._key(agent_id), event_id)), None)
-
-    def message_after(self, agent_id: str, event_id: int) -> Message | None:
-        return next((self._message(row) for row in self._run("message_after", self._key(agent_id), event_id)), None)
-
-    def turns(self, turn_ids: Sequence[int]) -> dict[int, list[Message]]:
-        found: dict[int, list[Message]] = {turn: [] for turn in turn_ids}
-        for row in sorted(self._run("turns", listed(found))):
-            found[row[2]].append(self._message(row))
-        return found
-
-    def results(self, calls: Sequence[Message], *, erased: bool = False) -> list[Message]:
-        ids = listed(call.id for call in calls)
-        return [self._message(row) for row in sorted(self._run("results_of", ids, erased))] if calls else []
-
-    def next_to(self, places: Sequence[Message], count: int) -> list[list[Message]]:
-        found: list[list[Message]] = [[] for _ in places]
-        ends = listed((self._key(each.agent_id), each.id) for each in places)
-        for number, *row in sorted(self._run_named("next_to", {"places": ends, "count": count})):
-            found[number].append(self._message(row))
-        return found
-
-    def apart_results(self, agent_id: str, event_id: int) -> list[Message]:
-        return [self._message(row) for row in self._run("apart_results", self._key(agent_id), event_id, event_id)]
-
-    def waiting(self, agent_id: str) -> list[Message]:
-        return [self._message(row) for row in self._run("waiting", self._key(agent_id))]
-
-    def waiting_call(self, agent_id: str, turn: int, call_id: str) -> Message | None:
-        bindings = {"agent": self._key(agent_id), "turn": turn, "call_id": call_id}
-        return next((self._message(row) for row in self._run_named("waiting_call", bindings)), None)
-
-    def calls(self, agent_id: str, call_id: str) -> list[Message]:
-        return [self._message(row) for row in self._run("calls_with_id", self._key(agent_id), call_id)]
-
-    def lookup(self, event_ids: Iterable[int]) -> list[Message]:
-        ids = list(event_ids)
-        found = {row[0]: self._message(row) for row in self._run("lookup", listed(ids))} if ids else {}
-        return [found[each] for each in ids if each in found]
-
-    def erased_by(self, event_id: int) -> Event | None:
-        return next(iter(self._events(self._sql["erased_by"], (event_id,))), None)
-
-    # Searching
+    def _is_broken(self) -> bool:
+        return not self._db.in_transaction  # SQLite has rolled back, and would now record each statement by itself
 
     def index(self, scope: Scope) -> LogIndex:
         from foldmark.stores.sqlite.search import SqliteIndex  # 3 ms, for whoever searches
@@ -279,35 +34,6 @@ class SqliteSnapshot(ChangesView, InboxView, LeasesView, LineageView, MemosView,
         keys = None if scope.agents is None else [self._key(agent) for agent in scope.agents]
         return SqliteIndex(self._search, scope, keys)
 
-    def _search(self, name: str, bindings: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    def _search(self, name: str, bindings: Mapping[str, Any]) -> list[Row]:
         self._settle()
-        return self._run_named(name, bindings)
-
-    def surroundings(self, event_ids: Sequence[int], turns: int) -> list[Surroundings]:
-        bound = {"ids": listed(event_ids), "turns": turns, "beginning": _BEGINNING, "end": END}
-        found = []
-        for id, agent, name, kind, turn, at, tool, asked, places in self._run_named("surroundings", bound):
-            hit = Hit(id, agent, name, kind, turn, at, 0.0, "", False, tool)
-            (_, before), *behind = sorted((place, messages) for place, messages in msgspec.json.decode(places))
-            # Damage can change the types of columns.
-            found.append(Surroundings(hit, str(asked or ""), before, behind))
-        return found
-
-    def outlines(self, agent_ids: Sequence[str]) -> dict[str, Outline]:
-        folds: dict[str, Fold | None] = {}
-        planning: dict[str, list[Event]] = defaultdict(list)
-        for (which, *row), damaged in self._rows(self._sql["outlines"], {"agents": listed(agent_ids)}):
-            if which == 0:
-                key, agent_id, body, *_ = row
-                self._keys[agent_id], self._ids[key] = key, agent_id
-                with suppress(DamagedError):
-                    folds[agent_id] = None
-                    folds[agent_id] = None if body is None else self._decoded(body, agent_id)
-            else:
-                event = self._event(row, damaged)
-                planning[event.agent_id].append(event)
-        in_order = {agent: sorted(events, key=lambda event: event.id) for agent, events in planning.items()}
-        return {agent: Outline(fold, in_order.get(agent, ())) for agent, fold in folds.items()}
-
-    def opened(self, segments: Segments) -> list[int]:
-        return sorted(id for (id,) in self._run("opened", self._keyed(segments)))
+        return self._all(self._sql[name], bindings)

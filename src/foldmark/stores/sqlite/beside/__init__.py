@@ -1,2 +1,1 @@
-"""The tables beside the log: each module reads one (`...View`, a part of `SqliteSnapshot`) and writes it (a part of
-`SqliteTransaction`), and says what is wrong with it (`damage`). Vectors are a part of `SqliteStore`."""
+"""What stands beside the log and is SQLite's own: changes and who waits for them, the words of memos, vectors."""

@@ -12,7 +12,7 @@ import apsw
 
 from foldmark.core.changes import MAIL, Change, Changes
 from foldmark.core.errors import CommandError, StoreError
-from foldmark.stores.sqlite.reader import Reader
+from foldmark.stores.reader import Reader
 
 LOOK_SECONDS = 0.1
 """How often a watch asks SQLite whether another process has committed; it takes microseconds."""
@@ -38,7 +38,7 @@ class ChangesView(Reader):
             raise CommandError(f"'{after:.40}' is no cursor; take the one of an earlier answer, or none to begin now")
         event, mail = map(int, cursor.groups())
         found = []
-        for id, agent, kind in self._run_named("changes", {"event": event, "mail": mail, "limit": limit}):
+        for id, agent, kind in self._run("changes", event=event, mail=mail, limit=limit):
             if kind is None:
                 mail = id
                 found.append(Change(self._id(agent), None, MAIL))

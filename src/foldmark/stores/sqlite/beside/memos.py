@@ -1,80 +1,21 @@
-"""Memos in SQLite (see `foldmark.core.memos`)."""
+"""The words of memos in SQLite's index (see `foldmark.stores.beside.memos`)."""
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import apsw
-import msgspec
 
 from foldmark.core.errors import StoreError
-from foldmark.core.memos import Memo
+from foldmark.stores.beside import memos
 from foldmark.stores.queries import listed
-from foldmark.stores.sqlite.reader import Reader, Run, Writer
+from foldmark.stores.reader import Run
+from foldmark.stores.rows import Row
 
 
-class MemosView(Reader):
+class MemosView(memos.MemosView):
     """Reads memos."""
 
-    def memo(self, memo_id: int) -> Memo | None:
-        return next(iter(self._those([memo_id])), None)
-
-    def memos(self, limit: int) -> list[Memo]:
-        return self._those([memo for (memo,) in self._run("newest_memos", limit)])
-
-    def memos_tagged(self, tags: Sequence[str], limit: int) -> list[Memo]:
-        found = Counter(memo for tag in dict.fromkeys(tags) for (memo,) in self._run("memos_tagged", tag))
-        return self._those(sorted(found, key=lambda memo: (-found[memo], -memo))[:limit])
-
-    def memos_with(self, asked: Sequence[tuple[Sequence[str], int]], limit: int) -> list[list[Memo]]:
-        newest: dict[int, int | None] = dict(self._run("memo_before", listed(before for _, before in asked)))
-        each = list(dict.fromkeys(word for words, _ in asked for word in words))
-        most = max((memo for memo in newest.values() if memo is not None), default=0)
-        if not most or not each:
-            return [[] for _ in asked]
-        from foldmark.core.keywords import ranked  # 10 ms, for whoever looks for memos
-
-        holding: dict[str, list[int]] = defaultdict(list)
-        for index, memo in self._run("memos_with", listed(map(_expression, each)), most):
-            holding[each[index]].append(memo)
-        best: list[list[int]] = []
-        for number, (words, _) in enumerate(asked):
-            upto = newest[number] or 0
-            there = {word: [memo for memo in holding[word] if memo <= upto] for word in dict.fromkeys(words)}
-            best.append(ranked({word: memos for word, memos in there.items() if memos}, upto)[:limit])
-        found = {memo.id: memo for memo in self._those({memo for memos in best for memo in memos})}
-        return [[found[memo] for memo in memos if memo in found] for memos in best]
-
-    def memo_tags(self, limit: int) -> list[tuple[str, int]]:
-        return [(str(tag), int(number)) for tag, number in self._run("memo_tags", limit)]
-
-    def _those(self, ids: Collection[int]) -> list[Memo]:
-        """These memos, in the order asked for."""
-        found = {}
-        for id, content, tags, *others in self._run("memos", listed(ids)) if ids else ():
-            found[id] = Memo(id, content, tuple(sorted(msgspec.json.decode(tags))), *others)
-        return [found[each] for each in ids if each in found]
-
-
-class Memos(MemosView, Writer):
-    """Writes memos."""
-
-    def save_memo(self, content: str, tags: Sequence[str], agent_id: str | None, actor: str, created_at: str) -> int:
-        each = sorted(set(tags))
-        with self.whole():
-            agent = None if agent_id is None else self._key(agent_id)
-            ((memo_id,),) = self._run("save_memo", agent, actor, created_at, content)
-            for tag in each:
-                self._run("tag_memo", tag, memo_id)
-            self._run("index_memo", memo_id, content, " ".join(each))
-        return int(memo_id)
-
-    def remove_memo(self, memo_id: int) -> None:
-        with self.whole():
-            self._run("untag_memo", memo_id)
-            self._run("unindex_memo", memo_id)
-            self._run("erase_memo", memo_id)
-            self._run("erase_sent_memo", memo_id, memo_id)
-            self._run("erase_texts")
+    def _holding(self, words: Sequence[str], most: int) -> list[Row]:
+        return self._run("memos_with", words=listed(map(_expression, words)), most=most)
 
 
 def damage(run: Run, *, writable: bool) -> Iterator[str]:

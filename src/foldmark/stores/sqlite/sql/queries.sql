@@ -1,13 +1,13 @@
 -- name: agents
 -- All agents, oldest first.
 SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
-    EXISTS (SELECT 1 FROM deletions WHERE agent = a.key), a.key
+    EXISTS (SELECT 1 FROM deletions WHERE agent = a.key), a.key, NULL
 FROM agents a LEFT JOIN agents p ON p.key = a.parent ORDER BY a.key
 
 -- name: overview
 -- All agents, oldest first: when each was last used, since when it is archived, and of conversations the stored segments.
 SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
-    EXISTS (SELECT 1 FROM deletions WHERE agent = a.key), a.key,
+    EXISTS (SELECT 1 FROM deletions WHERE agent = a.key), a.key, NULL,
     coalesce(e.created_at, a.created_at), h.archived_at, CASE WHEN a.parent IS NULL THEN f.body END, f.messages, f.tokens
 FROM agents a LEFT JOIN agents p ON p.key = a.parent LEFT JOIN events e ON e.id = a.head
 LEFT JOIN archived h ON h.agent = a.key LEFT JOIN folds f ON f.agent = a.key ORDER BY a.key
@@ -15,23 +15,23 @@ LEFT JOIN archived h ON h.agent = a.key LEFT JOIN folds f ON f.agent = a.key ORD
 -- name: agent_by_id
 -- One agent by its uuid.
 SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
-    EXISTS (SELECT 1 FROM deletions WHERE agent = a.key), a.key
-FROM agents a LEFT JOIN agents p ON p.key = a.parent WHERE a.id = ?
+    EXISTS (SELECT 1 FROM deletions WHERE agent = a.key), a.key, NULL
+FROM agents a LEFT JOIN agents p ON p.key = a.parent WHERE a.id = :id
 
 -- name: agent_by_name
 -- One root agent by its name.
-SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens, a.key
-FROM agents a LEFT JOIN agents p ON p.key = a.parent WHERE a.name = ?
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens, 0, a.key, NULL
+FROM agents a LEFT JOIN agents p ON p.key = a.parent WHERE a.name = :name
 
 -- name: children
 -- The agents forked from one, oldest first.
 SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
-    EXISTS (SELECT 1 FROM deletions WHERE agent = a.key), a.key
-FROM agents a JOIN agents p ON p.key = a.parent WHERE a.parent = ? ORDER BY a.key
+    EXISTS (SELECT 1 FROM deletions WHERE agent = a.key), a.key, NULL
+FROM agents a JOIN agents p ON p.key = a.parent WHERE a.parent = :agent ORDER BY a.key
 
 -- name: unstarted
 -- The living forks without a message of their own whose model was never asked, oldest first.
-SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens, 0, a.key
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens, 0, a.key, NULL
 FROM agents a JOIN agents p ON p.key = a.parent
 WHERE a.parent IS NOT NULL AND a.messages = 0
     AND NOT EXISTS (SELECT 1 FROM sent WHERE agent = a.key)
@@ -42,22 +42,22 @@ ORDER BY a.key
 -- name: root_of
 -- The root agent above an agent, or the agent itself if it is one.
 WITH RECURSIVE above (key, parent) AS (
-    SELECT key, parent FROM agents WHERE key = ?
+    SELECT key, parent FROM agents WHERE key = :agent
     UNION ALL SELECT a.key, a.parent FROM above JOIN agents a ON a.key = above.parent
 )
 SELECT id FROM agents WHERE key = (SELECT key FROM above WHERE parent IS NULL)
 
 -- name: agent_id
 -- The uuid behind a key.
-SELECT id FROM agents WHERE key = ?
+SELECT id FROM agents WHERE key = :key
 
 -- name: agent_key
 -- The key behind a uuid.
-SELECT key FROM agents WHERE id = ?
+SELECT key FROM agents WHERE id = :id
 
 -- name: create_agent
 -- A new agent.
-INSERT INTO agents (id, name, parent, fork_event, created_at) VALUES (?, ?, ?, ?, ?)
+INSERT INTO agents (id, name, parent, fork_event, created_at) VALUES (:id, :name, :parent, :fork_event, :created_at)
 
 -- name: position
 -- Where appending to an agent continues, whether the agent has ended, the newest id in the database.
@@ -105,7 +105,7 @@ DELETE FROM waiting WHERE agent = ?
 -- name: waiting
 -- The calls of an agent's open turn that have no result yet.
 SELECT e.id, e.agent, e.turn, e.kind, e.answers
-FROM waiting w JOIN events e ON e.id = w.call WHERE w.agent = ? ORDER BY w.call
+FROM waiting w JOIN events e ON e.id = w.call WHERE w.agent = :agent ORDER BY w.call
 
 -- name: advance
 -- Where appending to an agent continues from now on.
@@ -113,19 +113,19 @@ UPDATE agents SET head = ?, open_turn = ?, messages = ?, tokens = ?, run = ? WHE
 
 -- name: save_fold
 -- The stored segment cache of an agent.
-INSERT INTO folds (agent, body, messages, tokens) VALUES (?, ?, ?, ?)
+INSERT INTO folds (agent, body, messages, tokens) VALUES (:agent, :body, :messages, :tokens)
 ON CONFLICT (agent) DO UPDATE SET body = excluded.body, messages = excluded.messages, tokens = excluded.tokens
 
 -- name: head
 -- An agent by its uuid, after its key and with its stored segment cache.
 -- Then, after NULL, its newest event of each of some kinds, JSON [kind, ...], that is not erased.
 -- Whether there were ever memos and mail is known from their ids' counters: damage there must not hide the agent.
-SELECT a.key, a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
+SELECT a.key, NULL, a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
     f.body, f.messages, f.tokens, EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'memos'),
     EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'mail'), EXISTS (SELECT 1 FROM agents WHERE parent = a.key)
 FROM agents a LEFT JOIN agents p ON p.key = a.parent LEFT JOIN folds f ON f.agent = a.key WHERE a.id = :agent
 UNION ALL
-SELECT NULL, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers,
+SELECT NULL, NULL, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers,
     NULL, NULL, NULL
 FROM agents a CROSS JOIN json_each(:kinds) k CROSS JOIN events e ON e.id = (
     SELECT max(id) FROM events
@@ -162,12 +162,12 @@ FROM json_each(:kinds) k CROSS JOIN events e ON e.agent = :agent AND e.kind IN (
 -- name: events
 -- Some events, JSON [id, ...].
 SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
-FROM json_each(?) i CROSS JOIN events e ON e.id = i.value
+FROM json_each(:ids) i CROSS JOIN events e ON e.id = i.value
 
 -- name: operations
 -- All operations of an agent with ids above one and up to another, in order, and the ends of turns that close a planning.
 SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers
-FROM events WHERE agent = ? AND replayed = 1 AND id > ? AND id <= ? ORDER BY id
+FROM events WHERE agent = :agent AND replayed = 1 AND id > :after AND id <= :until ORDER BY id
 
 -- name: events_after
 -- An agent's own events above an id, oldest first. There is no index of all of an agent's events: it reads those of other
@@ -244,9 +244,9 @@ FROM events WHERE id = (
 -- name: recent
 -- The newest events of an indexed kind that an agent recorded up to an id, newest first; none erased.
 SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers
-FROM events WHERE agent = ?
-AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary') AND kind = ?
-AND id <= ? AND redacted IS NULL ORDER BY id DESC LIMIT ?
+FROM events WHERE agent = :agent
+AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary') AND kind = :kind
+AND id <= :until AND redacted IS NULL ORDER BY id DESC LIMIT :limit
 
 -- name: of_kind
 -- The ids of all events of an indexed kind inside segments, JSON [[agent, first, last], ...]; none erased.
@@ -259,7 +259,7 @@ AND e.id BETWEEN s.value ->> 1 AND s.value ->> 2 AND e.redacted IS NULL
 -- What was erased in between counts in these sums and is taken off.
 SELECT coalesce(sum(n.nth), 0) - coalesce(sum(b.nth), 0) - coalesce(sum(ne.messages), 0) + coalesce(sum(be.messages), 0),
     coalesce(sum(n.sum), 0) - coalesce(sum(b.sum), 0) - coalesce(sum(ne.tokens), 0) + coalesce(sum(be.tokens), 0)
-FROM json_each(?) s
+FROM json_each(:segments) s
 LEFT JOIN events n ON n.id = (
     SELECT id FROM events WHERE agent = s.value ->> 0 AND nth IS NOT NULL AND id <= s.value ->> 2 ORDER BY id DESC LIMIT 1
 )
@@ -277,7 +277,7 @@ LEFT JOIN redacted_sums be ON be.agent = b.agent AND be.event = (
 -- What the messages inside segments, JSON [[agent, first, last], ...], weigh: sums at the newest less those before the oldest.
 -- What was erased in between counts in these sums and is taken off.
 SELECT coalesce(sum(n.sum), 0) - coalesce(sum(b.sum), 0) - coalesce(sum(ne.weight), 0) + coalesce(sum(be.weight), 0)
-FROM json_each(?) s
+FROM json_each(:segments) s
 LEFT JOIN weights n ON n.agent = s.value ->> 0 AND n.event = (
     SELECT event FROM weights WHERE agent = s.value ->> 0 AND event <= s.value ->> 2 ORDER BY event DESC LIMIT 1
 )
@@ -304,22 +304,22 @@ FROM json_each(:segments) s CROSS JOIN weights w ON w.agent = s.value ->> 0 AND 
 SELECT
     (SELECT id FROM events WHERE agent = s.value ->> 0 AND nth IS NOT NULL AND id >= s.value ->> 1 ORDER BY id LIMIT 1),
     (SELECT id FROM events WHERE agent = s.value ->> 0 AND nth IS NOT NULL AND id <= s.value ->> 2 ORDER BY id DESC LIMIT 1)
-FROM json_each(?) s
+FROM json_each(:segments) s
 
 -- name: message_before
 -- An agent's newest message up to an id.
 SELECT id, agent, turn, kind, answers FROM events
-WHERE agent = ? AND nth IS NOT NULL AND id <= ? ORDER BY id DESC LIMIT 1
+WHERE agent = :agent AND nth IS NOT NULL AND id <= :id ORDER BY id DESC LIMIT 1
 
 -- name: message_after
 -- An agent's oldest message above an id.
 SELECT id, agent, turn, kind, answers FROM events
-WHERE agent = ? AND nth IS NOT NULL AND id > ? ORDER BY id LIMIT 1
+WHERE agent = :agent AND nth IS NOT NULL AND id > :id ORDER BY id LIMIT 1
 
 -- name: turns
 -- The messages of some turns, JSON [id, ...]. A summary is a turn of its own in the midst of another.
 SELECT e.id, e.agent, e.turn, e.kind, e.answers
-FROM json_each(?) t CROSS JOIN events o ON o.id = t.value AND o.turn = o.id
+FROM json_each(:ids) t CROSS JOIN events o ON o.id = t.value AND o.turn = o.id
 CROSS JOIN events e ON e.agent = o.agent AND e.nth IS NOT NULL AND e.turn = o.id AND e.id >= o.id AND e.id < coalesce((
     SELECT id FROM events
     WHERE agent = o.agent AND nth IS NOT NULL AND id > o.id AND turn IS NOT o.id AND kind <> 'summary' ORDER BY id LIMIT 1
@@ -339,8 +339,8 @@ SELECT s.key, e.id, e.agent, e.turn, e.kind, e.answers FROM json_each(:places) s
 
 -- name: results_of
 -- The results that answer some calls, JSON [id, ...], with those that were erased or without.
-SELECT e.id, e.agent, e.turn, e.kind, e.answers FROM json_each(?) c CROSS JOIN events e ON e.answers = c.value
-WHERE e.nth IS NOT NULL OR ?
+SELECT e.id, e.agent, e.turn, e.kind, e.answers FROM json_each(:ids) c CROSS JOIN events e ON e.answers = c.value
+WHERE e.nth IS NOT NULL OR :erased
 
 -- name: waiting_call
 -- The newest call with a provider's call id among those that wait in an agent's open turn, of which there may be thousands.
@@ -351,16 +351,16 @@ AND e.id >= :turn ORDER BY e.id DESC LIMIT 1
 
 -- name: apart_results
 -- An agent's results after an id that answer a call before it and stand apart from it.
-SELECT id, agent, turn, kind, answers FROM events WHERE agent = ? AND apart IS NOT NULL AND id > ? AND answers <= ?
+SELECT id, agent, turn, kind, answers FROM events WHERE agent = :agent AND apart IS NOT NULL AND id > :id AND answers <= :id
 
 -- name: calls_with_id
 -- An agent's newest calls with a provider's call id, newest first; ids are meant to be unique, so a few are enough.
 SELECT id, agent, turn, kind, answers
-FROM events WHERE agent = ? AND call_id = ? AND call_id IS NOT NULL AND kind = 'tool_call' ORDER BY id DESC LIMIT 50
+FROM events WHERE agent = :agent AND call_id = :call_id AND call_id IS NOT NULL AND kind = 'tool_call' ORDER BY id DESC LIMIT 50
 
 -- name: lookup
 -- What kind of events some ids are, JSON [id, ...], whosever they are.
-SELECT e.id, e.agent, e.turn, e.kind, e.answers FROM json_each(?) i CROSS JOIN events e ON e.id = i.value
+SELECT e.id, e.agent, e.turn, e.kind, e.answers FROM json_each(:ids) i CROSS JOIN events e ON e.id = i.value
 
 -- name: to_erase
 -- The events of one turn, from its first id to a last, that still have content to erase; of an agent for turn 0.
@@ -402,7 +402,7 @@ UPDATE agents SET messages = messages - ?, tokens = tokens - ? WHERE key = ?
 -- name: erased_by
 -- The redact operation that erased an event's content.
 SELECT r.id, r.agent, r.turn, r.kind, r.content, r.data, r.dialect, r.actor, r.tokens, r.created_at, r.interrupted, r.answers
-FROM events e JOIN events r ON r.id = e.redacted WHERE e.id = ?
+FROM json_each(:ids) i CROSS JOIN events e ON e.id = i.value CROSS JOIN events r ON r.id = e.redacted
 
 -- name: checksums
 -- A page of the events behind an id, as what their checksums are made of; none that were erased.
@@ -715,7 +715,7 @@ FROM json_each(:ids) i CROSS JOIN events e ON e.id = i.value LEFT JOIN agents a 
 
 -- name: opened
 -- The turns that were opened inside segments, JSON [[agent, first, last], ...].
-SELECT e.id FROM json_each(?) s CROSS JOIN events e
+SELECT e.id FROM json_each(:segments) s CROSS JOIN events e
 WHERE e.agent = s.value ->> 0 AND e.nth IS NOT NULL AND e.turn = e.id AND e.id BETWEEN s.value ->> 1 AND s.value ->> 2
 
 -- name: wrong_index
@@ -730,60 +730,60 @@ SELECT
 
 -- name: send_mail
 -- Mail from one agent to another.
-INSERT INTO mail (sender, recipient, actor, sent_at, content) VALUES (?, ?, ?, ?, ?) RETURNING id
+INSERT INTO mail (sender, recipient, actor, sent_at, content) VALUES (:sender, :agent, :actor, :sent_at, :content) RETURNING id
 
 -- name: unread_mail
 -- The mail to an agent that no event has carried yet, oldest first.
 SELECT m.id, s.id, r.id, m.actor, m.sent_at, m.content
 FROM mail m JOIN agents s ON s.key = m.sender JOIN agents r ON r.key = m.recipient
-WHERE m.recipient = ? AND m.event IS NULL ORDER BY m.id
+WHERE m.recipient = :agent AND m.event IS NULL ORDER BY m.id
 
 -- name: unread_count
 -- How much mail to an agent no event has carried yet.
-SELECT count(*) FROM mail WHERE recipient = ? AND event IS NULL
+SELECT count(*) FROM mail WHERE recipient = :agent AND event IS NULL
 
 -- name: carried
 -- Mail whose text an event holds from now on.
-UPDATE mail SET event = ?, content = '' WHERE id = ?
+UPDATE mail SET event = :event, content = '' WHERE id = :mail
 
 -- name: erase_unread
 -- The unread mail of an agent that is deleted.
-DELETE FROM mail WHERE recipient = ? AND event IS NULL
+DELETE FROM mail WHERE recipient = :agent AND event IS NULL
 
 -- name: kill
 -- The end of an agent.
-INSERT INTO deaths (agent, killer, actor, died_at) VALUES (?, ?, ?, ?)
+INSERT INTO deaths (agent, killer, actor, died_at) VALUES (:agent, :killer, :actor, :died_at)
 
 -- name: end_of_agent
 -- How an agent ended, if it did: by whom, when, and the uuid of its killer unless it was deleted.
 SELECT coalesce(x.actor, d.actor), coalesce(x.deleted_at, d.died_at), CASE WHEN x.agent IS NULL THEN k.id END
 FROM agents a
 LEFT JOIN deletions x ON x.agent = a.key LEFT JOIN deaths d ON d.agent = a.key LEFT JOIN agents k ON k.key = d.killer
-WHERE a.key = ? AND (x.agent IS NOT NULL OR d.agent IS NOT NULL)
+WHERE a.key = :agent AND (x.agent IS NOT NULL OR d.agent IS NOT NULL)
 
 -- name: killed_children
 -- The uuids of an agent's children that were killed.
-SELECT a.id FROM agents a JOIN deaths d ON d.agent = a.key WHERE a.parent = ?
+SELECT a.id FROM agents a JOIN deaths d ON d.agent = a.key WHERE a.parent = :agent
 
 -- name: delete_agent
 -- An agent that is not found any more.
-INSERT INTO deletions (agent, actor, deleted_at) VALUES (?, ?, ?)
+INSERT INTO deletions (agent, actor, deleted_at) VALUES (:agent, :actor, :deleted_at)
 
 -- name: rename_agent
 -- A conversation's name; null for none.
-UPDATE agents SET name = ? WHERE key = ?
+UPDATE agents SET name = :name WHERE key = :agent
 
 -- name: archive
 -- A conversation that is put into the archive.
-INSERT INTO archived (agent, archived_at) VALUES (?, ?)
+INSERT INTO archived (agent, archived_at) VALUES (:agent, :archived_at)
 
 -- name: unarchive
 -- A conversation that is not in the archive any more.
-DELETE FROM archived WHERE agent = ?
+DELETE FROM archived WHERE agent = :agent
 
 -- name: archived
 -- Since when a conversation is in the archive.
-SELECT archived_at FROM archived WHERE agent = ?
+SELECT archived_at FROM archived WHERE agent = :agent
 
 -- name: wrong_mail
 -- Mail that is said to have been carried by what is no message to its recipient.
@@ -810,36 +810,36 @@ SELECT a.id FROM archived r JOIN agents a ON a.key = r.agent WHERE a.parent IS N
 
 -- name: keep_text
 -- A text, unless it is there already.
-INSERT OR IGNORE INTO texts (hash, text) VALUES (?, ?)
+INSERT OR IGNORE INTO texts (hash, text) VALUES (:hash, :text)
 
 -- name: kept_text
 -- The text behind a hash.
-SELECT text FROM texts WHERE hash = ?
+SELECT text FROM texts WHERE hash = :hash
 
 -- name: record_sent
 -- A request that goes to a model.
 INSERT INTO sent (agent, event, turn, created_at, provider, model, sha256, bytes, tokens, data)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id
+VALUES (:agent, :event, :turn, :created_at, :provider, :model, :sha256, :bytes, :tokens, :data) RETURNING id
 
 -- name: sent
 -- One request of an agent.
-SELECT id, event, turn, created_at, provider, model, sha256, bytes, tokens, data FROM sent WHERE agent = ? AND id = ?
+SELECT id, event, turn, created_at, provider, model, sha256, bytes, tokens, data, NULL FROM sent WHERE agent = :agent AND id = :sent
 
 -- name: newest_sent
 -- An agent's newest requests up to an id, newest first.
-SELECT id, event, turn, created_at, provider, model, sha256, bytes, tokens, data
-FROM sent WHERE agent = ? AND id <= ? ORDER BY id DESC LIMIT ?
+SELECT id, event, turn, created_at, provider, model, sha256, bytes, tokens, data, NULL
+FROM sent WHERE agent = :agent AND id <= :until ORDER BY id DESC LIMIT :limit
 
 -- name: answered_last
 -- An agent's newest request that was for an answer, not for a summary or a filter.
-SELECT id, event, turn, created_at, provider, model, sha256, bytes, tokens, data
-FROM sent WHERE agent = ? AND iif(json_valid(data), data ->> '$.purpose', NULL) IS NULL
+SELECT id, event, turn, created_at, provider, model, sha256, bytes, tokens, data, NULL
+FROM sent WHERE agent = :agent AND iif(json_valid(data), data ->> '$.purpose', NULL) IS NULL
 ORDER BY id DESC LIMIT 1
 
 -- name: tombstones
 -- The messages inside segments, JSON [[agent, first, last], ...], whose content was erased.
 SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
-FROM json_each(?) s CROSS JOIN events e
+FROM json_each(:segments) s CROSS JOIN events e
 WHERE e.id BETWEEN s.value ->> 1 AND s.value ->> 2 AND e.agent = s.value ->> 0 AND e.redacted IS NOT NULL
 AND e.kind IN ('system', 'user', 'assistant', 'tool_call', 'tool_result', 'tool', 'summary')
 
@@ -867,7 +867,7 @@ WHERE d.agent IS NOT NULL OR h.value IS NOT NULL
 -- name: lease
 -- An agent's lease.
 SELECT a.id, l.holder, l.host, l.process, l.state, l.taken_at, l.until, l.interrupt
-FROM leases l JOIN agents a ON a.key = l.agent WHERE l.agent = ?
+FROM leases l JOIN agents a ON a.key = l.agent WHERE l.agent = :agent
 
 -- name: leases
 -- All leases.
@@ -877,82 +877,82 @@ FROM leases l JOIN agents a ON a.key = l.agent ORDER BY l.agent
 -- name: held
 -- The leases of one runtime.
 SELECT a.id, l.holder, l.host, l.process, l.state, l.taken_at, l.until, l.interrupt
-FROM leases l JOIN agents a ON a.key = l.agent WHERE l.holder = ? ORDER BY l.agent
+FROM leases l JOIN agents a ON a.key = l.agent WHERE l.holder = :holder ORDER BY l.agent
 
 -- name: lend
 -- A lease, in place of the agent's last one.
-INSERT OR REPLACE INTO leases (agent, holder, host, process, state, taken_at, until) VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT OR REPLACE INTO leases (agent, holder, host, process, state, taken_at, until) VALUES (:agent, :holder, :host, :process, :state, :taken_at, :until)
 
 -- name: renew
 -- Until when a runtime holds its leases from now on.
-UPDATE leases SET until = ? WHERE holder = ?
+UPDATE leases SET until = :until WHERE holder = :holder
 
 -- name: lease_state
 -- What an agent that is being run does.
-UPDATE leases SET state = ? WHERE agent = ? AND holder = ?
+UPDATE leases SET state = :state WHERE agent = :agent AND holder = :holder
 
 -- name: give_back
 -- A lease that has ended.
-DELETE FROM leases WHERE agent = ? AND holder = ?
+DELETE FROM leases WHERE agent = :agent AND holder = :holder
 
 -- name: ask_interrupt
 -- The holder is asked to end the turn.
-UPDATE leases SET interrupt = 1 WHERE agent = ?
+UPDATE leases SET interrupt = 1 WHERE agent = :agent
 
 -- name: save_memo
 -- A memo.
 INSERT INTO memos (event, agent, actor, created_at, content)
-VALUES ((SELECT coalesce(max(id), 0) FROM events), ?, ?, ?, ?) RETURNING id
+VALUES ((SELECT coalesce(max(id), 0) FROM events), :agent, :actor, :created_at, :content) RETURNING id
 
 -- name: tag_memo
 -- A tag of a memo.
-INSERT INTO memo_tags (tag, memo) VALUES (?, ?)
+INSERT INTO memo_tags (tag, memo) VALUES (:tag, :memo)
 
 -- name: index_memo
 -- The words of a memo.
-INSERT INTO memo_words (rowid, content, tags) VALUES (?, ?, ?)
+INSERT INTO memo_words (rowid, content, tags) VALUES (:memo, :content, :tags)
 
 -- name: memos
 -- Some memos, JSON [id, ...], with their tags, a JSON array.
 SELECT m.id, m.content, (SELECT json_group_array(tag) FROM memo_tags WHERE memo = m.id), a.id, m.actor, m.created_at
-FROM json_each(?) i CROSS JOIN memos m ON m.id = i.value LEFT JOIN agents a ON a.key = m.agent
+FROM json_each(:memos) i CROSS JOIN memos m ON m.id = i.value LEFT JOIN agents a ON a.key = m.agent
 
 -- name: newest_memos
 -- The newest memos, newest first.
-SELECT id FROM memos ORDER BY id DESC LIMIT ?
+SELECT id FROM memos ORDER BY id DESC LIMIT :limit
 
 -- name: memo_before
 -- For each of some events, JSON [id, ...], the newest memo that was saved before it. In one file all ids follow the commits.
-SELECT e.key, (SELECT id FROM memos WHERE event < e.value ORDER BY id DESC LIMIT 1) FROM json_each(?) e
+SELECT e.key, (SELECT id FROM memos WHERE event < e.value ORDER BY id DESC LIMIT 1) FROM json_each(:events) e
 
 -- name: memos_tagged
 -- The memos with a tag.
-SELECT memo FROM memo_tags WHERE tag = ?
+SELECT memo FROM memo_tags WHERE tag = :tag
 
 -- name: memo_tags
 -- The tags there are, and how many memos have each.
-SELECT tag, count(*) FROM memo_tags GROUP BY tag ORDER BY tag LIMIT ?
+SELECT tag, count(*) FROM memo_tags GROUP BY tag ORDER BY tag LIMIT :limit
 
 -- name: memos_with
 -- Which of some FTS5 expressions, a JSON array, find which memos up to an id.
-SELECT k.key, w.rowid FROM json_each(?) k CROSS JOIN memo_words w WHERE w.memo_words MATCH k.value AND w.rowid <= ?
+SELECT k.key, w.rowid FROM json_each(:words) k CROSS JOIN memo_words w WHERE w.memo_words MATCH k.value AND w.rowid <= :most
 
 -- name: untag_memo
 -- Takes a memo's tags away.
-DELETE FROM memo_tags WHERE memo = ?
+DELETE FROM memo_tags WHERE memo = :memo
 
 -- name: unindex_memo
 -- Takes a memo out of the index.
-DELETE FROM memo_words WHERE rowid = ?
+DELETE FROM memo_words WHERE rowid = :memo
 
 -- name: erase_memo
 -- Takes a memo away.
-DELETE FROM memos WHERE id = ?
+DELETE FROM memos WHERE id = :memo
 
 -- name: erase_sent_memo
 -- Takes a memo out of the requests that were sent with it; its text goes with `erase_texts`.
-UPDATE sent SET data = json_remove(data, '$.hashes."memo ' || ? || '"')
-WHERE CASE WHEN json_valid(data) THEN json_type(data, '$.hashes."memo ' || ? || '"') END IS NOT NULL
+UPDATE sent SET data = json_remove(data, '$.hashes."memo ' || :memo || '"')
+WHERE CASE WHEN json_valid(data) THEN json_type(data, '$.hashes."memo ' || :memo || '"') END IS NOT NULL
 
 -- name: wrong_memo_rows
 -- Memos whose row in the index is not made of their content and tags, and rows of the index that are no memos.
@@ -973,7 +973,7 @@ INSERT INTO memo_words (memo_words, rank) VALUES ('integrity-check', 0)
 -- What is known of one session of a coding agent.
 SELECT kind, session_id, file, parent, session_number, worker_id, issue,
     started_at, ended_at, end_reason, context_at_end, summary, id
-FROM sessions WHERE kind = ? AND session_id = ?
+FROM sessions WHERE kind = :kind AND session_id = :session_id
 
 -- name: coding_sessions
 -- All sessions of coding agents, in the order in which they became known.
@@ -985,7 +985,7 @@ FROM sessions ORDER BY id
 -- Adds a session of a coding agent, or replaces what is known of it.
 INSERT INTO sessions (kind, session_id, file, parent, session_number, worker_id, issue,
     started_at, ended_at, end_reason, context_at_end, summary)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (:kind, :session_id, :file, :parent, :session_number, :worker_id, :issue, :started_at, :ended_at, :end_reason, :context_at_end, :summary)
 ON CONFLICT (kind, session_id) DO UPDATE SET file = excluded.file, parent = excluded.parent,
     session_number = excluded.session_number, worker_id = excluded.worker_id, issue = excluded.issue,
     started_at = excluded.started_at, ended_at = excluded.ended_at, end_reason = excluded.end_reason,

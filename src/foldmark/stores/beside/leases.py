@@ -1,14 +1,14 @@
-"""Leases in SQLite (see `foldmark.core.leases`)."""
+"""Leases (see `foldmark.core.leases`)."""
 
 from foldmark.core.leases import Lease
-from foldmark.stores.sqlite.reader import Reader, Row, Writer
+from foldmark.stores.reader import Reader, Row, Writer
 
 
 class LeasesView(Reader):
     """Reads leases."""
 
     def lease(self, agent_id: str) -> Lease | None:
-        return next(map(_lease, self._run("lease", self._key(agent_id))), None)
+        return next(map(_lease, self._run("lease", **self._of(agent_id))), None)
 
     def leases(self) -> list[Lease]:
         return list(map(_lease, self._run("leases")))
@@ -18,21 +18,21 @@ class Leases(LeasesView, Writer):
     """Writes leases."""
 
     def lend(self, lease: Lease) -> None:
-        given = (lease.holder, lease.host, lease.process, lease.state, lease.taken_at, lease.until)
-        self._run("lend", self._key(lease.agent), *given)
+        given = {name: getattr(lease, name) for name in ("holder", "host", "process", "state", "taken_at", "until")}
+        self._write("lend", **self._of(lease.agent), **given)
 
     def renew(self, holder: str, until: str) -> list[Lease]:
-        self._run("renew", until, holder)
-        return list(map(_lease, self._run("held", holder)))
+        self._write("renew", until=until, holder=holder)
+        return list(map(_lease, self._run("held", holder=holder)))
 
     def lease_state(self, agent_id: str, holder: str, state: str) -> None:
-        self._run("lease_state", state, self._key(agent_id), holder)
+        self._write("lease_state", **self._of(agent_id), state=state, holder=holder)
 
     def give_back(self, agent_id: str, holder: str) -> None:
-        self._run("give_back", self._key(agent_id), holder)
+        self._write("give_back", **self._of(agent_id), holder=holder)
 
     def ask_interrupt(self, agent_id: str) -> None:
-        self._run("ask_interrupt", self._key(agent_id))
+        self._write("ask_interrupt", **self._of(agent_id))
 
 
 def _lease(row: Row) -> Lease:

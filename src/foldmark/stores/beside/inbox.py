@@ -1,60 +1,65 @@
-"""What others write towards an agent, in SQLite (see `foldmark.core.inbox`)."""
+"""What others write towards an agent, (see `foldmark.core.inbox`)."""
 
 from collections.abc import Iterator
 
 from foldmark.core.inbox import End, Mail
-from foldmark.stores.sqlite.reader import Reader, Run, Writer
+from foldmark.stores.reader import Reader, Run, Writer
 
 
 class InboxView(Reader):
     """Reads mail, ends and the archive."""
 
     def unread(self, agent_id: str) -> list[Mail]:
-        return [Mail(*row) for row in self._run("unread_mail", self._key(agent_id))]
+        return [Mail(*row) for row in self._run("unread_mail", **self._of(agent_id))]
 
     def unread_count(self, agent_id: str) -> int:
-        ((number,),) = self._run("unread_count", self._key(agent_id))
+        ((number,),) = self._run("unread_count", **self._of(agent_id))
         return int(number)
 
     def end(self, agent_id: str) -> End | None:
-        return next((End(agent_id, *row) for row in self._run("end_of_agent", self._key(agent_id))), None)
+        return next((End(agent_id, *row) for row in self._run("end_of_agent", **self._of(agent_id))), None)
 
     def killed_children(self, agent_id: str) -> list[str]:
-        return [str(child) for (child,) in self._run("killed_children", self._key(agent_id))]
+        return [str(child) for (child,) in self._run("killed_children", **self._of(agent_id))]
 
     def archived(self, agent_id: str) -> str | None:
-        return next((str(at) for (at,) in self._run("archived", self._key(agent_id))), None)
+        return next((str(at) for (at,) in self._run("archived", **self._of(agent_id))), None)
 
 
 class Inbox(InboxView, Writer):
     """Writes mail, ends and the archive."""
 
     def send(self, sender: str, recipient: str, content: str, actor: str, sent_at: str) -> int:
-        ((mail_id,),) = self._run("send_mail", self._key(sender), self._key(recipient), actor, sent_at, content)
+        each = {"sender": self._key(sender), "actor": actor, "sent_at": sent_at, "content": content}
+        ((mail_id,),) = self._run("send_mail", **self._of(recipient), **each)
         return int(mail_id)
 
     def carried(self, mail_id: int, event_id: int) -> None:
-        self._run("carried", event_id, mail_id)
+        self._write("carried", event=event_id, mail=mail_id)
 
     def kill(self, agent_id: str, killer: str, actor: str, died_at: str) -> None:
-        self._run("kill", self._key(agent_id), self._key(killer), actor, died_at)
+        self._write("kill", **self._of(agent_id), killer=self._key(killer), actor=actor, died_at=died_at)
 
     def delete(self, agent_id: str, actor: str, deleted_at: str) -> None:
-        key = self._key(agent_id)
+        agent = self._of(agent_id)
         with self.whole():
-            self._run("delete_agent", key, actor, deleted_at)
-            self._run("rename_agent", None, key)
-            self._run("erase_unread", key)
-            self._run("unarchive", key)
+            self._write("delete_agent", **agent, actor=actor, deleted_at=deleted_at)
+            self._name(agent_id, None)
+            self._write("erase_unread", **agent)
+            self._write("unarchive", **agent)
 
     def rename(self, agent_id: str, name: str) -> None:
-        self._run("rename_agent", name, self._key(agent_id))
+        self._name(agent_id, name)
+
+    def _name(self, agent_id: str, name: str | None) -> None:
+        """Give an agent a name, or none. Raises StoreError if another one has it."""
+        self._write("rename_agent", **self._of(agent_id), name=name)
 
     def archive(self, agent_id: str, archived_at: str | None) -> None:
         if archived_at is None:
-            self._run("unarchive", self._key(agent_id))
+            self._write("unarchive", **self._of(agent_id))
         else:
-            self._run("archive", self._key(agent_id), archived_at)
+            self._write("archive", **self._of(agent_id), archived_at=archived_at)
 
 
 def damage(run: Run) -> Iterator[str]:

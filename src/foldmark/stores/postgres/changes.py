@@ -1,0 +1,187 @@
+"""What was committed, in PostgreSQL (see `foldmark.core.changes`), and waiting for the next commit.
+
+Transactions draw their numbers when they first write and commit in any order. An event is stamped with the number of its
+transaction, or with that of the newest event of its tree if this one is higher: so stamps follow the ids of a tree. Read
+are events with stamps below the number of the oldest transaction under way, behind which nothing can be committed any
+more with a lower one. A cursor is the stamp and the id of the last event or mail that was read.
+"""
+
+import os
+import re
+import select
+import socket
+from contextlib import suppress
+from threading import Condition, Lock, Timer
+from time import monotonic
+
+import psycopg
+
+from foldmark.core.changes import MAIL, Change, Changes
+from foldmark.core.errors import CommandError, StoreError
+from foldmark.stores.postgres.connection import STATEMENTS, Pool
+from foldmark.stores.reader import Reader
+from foldmark.stores.rows import Row
+
+LOOK_SECONDS = 1.0
+"""How often a watch looks by itself: a program that was killed may have committed without telling anybody, and what was
+held back by a transaction under way can be read when that has ended, however it ends."""
+
+TELL_SECONDS = 0.05
+"""How often a store tells others of its commits at the most: PostgreSQL commits one at a time of those that tell."""
+
+CHANNEL = "foldmark"
+
+_CURSOR = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})", re.ASCII)
+
+
+class ChangesView(Reader):
+    """Reads what came since."""
+
+    @property
+    def committed(self) -> bool:
+        raise NotImplementedError
+
+    def changes(self, after: str | None, limit: int) -> Changes:
+        if not self.committed:
+            raise StoreError("changes are what is committed; read them outside of the transaction")
+        if after is None:
+            ((stamp,),) = self._run("changes_end")
+            return Changes([], f"{stamp}.0")
+        cursor = _CURSOR.fullmatch(after)
+        if cursor is None:
+            raise CommandError(f"'{after:.40}' is no cursor; take the one of an earlier answer, or none to begin now")
+        rows = self._run("changes", stamp=int(cursor[1]), id=int(cursor[2]), limit=limit)
+        found = [
+            Change(self._id(agent), None, MAIL) if kind is None else Change(self._id(agent), id, kind)
+            for _, id, agent, kind in rows
+        ]
+        return Changes(found, f"{rows[-1][0]}.{rows[-1][1]}" if rows else after)
+
+
+class Commits:
+    """The commits of one store: their number, and who waits for the next. Other programs are told of them."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.number, self.changed = 0, Condition()
+        self.name = os.urandom(8).hex()
+        """Tells what this store says from what others say."""
+        self.wakers: set[socket.socket] = set()
+        self._pool, self._lock = pool, Lock()
+        self._told = 0.0
+        self._timer: Timer | None = None
+
+    def telling(self) -> tuple[str, ...]:
+        """The statements behind a commit that tell others of it; none where they are told a moment later."""
+        with self._lock:
+            if self._timer is not None:
+                return ()
+            now = monotonic()
+            if now - self._told >= TELL_SECONDS:
+                self._told = now
+                return (f"NOTIFY {CHANNEL}, '{self.name}'",)
+            self._timer = Timer(self._told + TELL_SECONDS - now, self._tell)
+            self._timer.daemon = True
+            self._timer.start()
+            return ()
+
+    def _tell(self) -> None:
+        with self._lock:
+            self._timer, self._told = None, monotonic()
+        with suppress(StoreError):
+            self._pool.beside("tell", name=self.name)
+
+    def one_more(self) -> None:
+        """Something was committed."""
+        with self.changed:
+            self.number += 1
+            for waker in self.wakers:
+                with suppress(BlockingIOError):
+                    waker.send(b"x")
+
+    def close(self) -> None:
+        """Tell what was not told yet."""
+        with self._lock:
+            timer = self._timer
+        if timer is not None:
+            timer.cancel()
+            self._tell()
+
+
+class PostgresWatch:
+    """See `foldmark.core.changes.Watch`. It listens on a connection of its own."""
+
+    def __init__(self, commits: Commits, pool: Pool) -> None:
+        self._commits, self._pool, self._closed = commits, pool, False
+        self._lock = Lock()
+        self._db: psycopg.Connection[Row] | None = self._listen()
+        self._state = self._look()
+        self._awake, self._waker = socket.socketpair()
+        for end in (self._awake, self._waker):
+            end.setblocking(False)
+        with commits.changed:
+            self._seen = commits.number
+            commits.wakers.add(self._waker)
+
+    def wait(self, seconds: float) -> bool:
+        end = monotonic() + seconds
+        with self._lock:
+            look = monotonic() + LOOK_SECONDS
+            while not self._closed:
+                if self._was_woken():
+                    return True
+                now = monotonic()
+                if now >= look:
+                    look = now + LOOK_SECONDS
+                    if (state := self._look()) != self._state:
+                        self._state = state
+                        return True
+                if now >= end:
+                    return False
+                heard: list[object] = [self._awake] if self._db is None else [self._awake, self._db.fileno()]
+                select.select(heard, [], [], min(end, look) - now)
+            return False
+
+    def close(self) -> None:
+        self._closed = True
+        with self._commits.changed:
+            if self._waker in self._commits.wakers:
+                self._commits.wakers.remove(self._waker)
+                self._waker.send(b"x")
+        with self._lock:
+            if self._db is not None:
+                self._db.close()
+                self._db = None
+            for end in (self._awake, self._waker):
+                end.close()
+
+    def _was_woken(self) -> bool:
+        with suppress(BlockingIOError):
+            self._awake.recv(4096)
+        told = self._commits.number != self._seen
+        self._seen = self._commits.number
+        return self._was_told() or told
+
+    def _was_told(self) -> bool:
+        """Whether another store has said that it committed."""
+        if self._db is None:
+            return False
+        try:
+            return [each for each in self._db.notifies(timeout=0) if each.payload != self._commits.name] != []
+        except psycopg.Error:
+            self._db = None  # the next look listens anew
+            return False
+
+    def _listen(self) -> psycopg.Connection[Row]:
+        connection = self._pool.connect()
+        connection.execute(f"LISTEN {CHANNEL}")
+        return connection
+
+    def _look(self) -> object:
+        """The newest that can be read."""
+        try:
+            if self._db is None:
+                self._db = self._listen()
+            return self._db.execute(STATEMENTS["newest_changes"].sql).fetchall()
+        except psycopg.Error:  # whoever reads next is told what is wrong
+            self._db = None
+            return self._state

@@ -1,0 +1,390 @@
+"""Connections to PostgreSQL: many statements in one round trip, and what PostgreSQL's errors mean for a person."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from threading import Condition, Lock
+from typing import Any, NamedTuple
+from weakref import WeakSet
+
+import psycopg
+from psycopg import errors
+from psycopg.adapt import AdaptersMap, Dumper, Loader
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import TransactionStatus
+from psycopg.types.numeric import Int8Dumper
+
+from foldmark.core.errors import StoreError
+from foldmark.stores.postgres.texts import escaped, unescaped
+from foldmark.stores.queries import queries
+from foldmark.stores.rows import Row
+
+MOST = 20
+"""Connections that a store opens for blocks at the most; further threads wait for one of these."""
+
+WAIT_SECONDS = 30.0
+"""How long a thread waits for one of them."""
+
+LOCK_SECONDS = 10
+"""How long a transaction waits for another one of its conversation."""
+
+_OPTIONS = {
+    "application_name": "foldmark",
+    "client_encoding": "UTF8",
+    "connect_timeout": "10",
+}
+_SETTINGS = {
+    "search_path": "foldmark, public",
+    # Plans do not look at bound values: planning takes longer than running.
+    "plan_cache_mode": "force_generic_plan",
+    "jit": "off",
+    "lock_timeout": f"{LOCK_SECONDS}s",
+}
+
+
+class _TextDumper(Dumper):
+    oid = 25
+
+    def dump(self, obj: str) -> bytes:
+        return escaped(obj).encode()
+
+
+class _TextLoader(Loader):
+    def load(self, data: Any) -> str:
+        return unescaped(str(data, "utf-8"))
+
+
+class Ints(list[int | None]):
+    """Numbers for one statement. The type of an array must not follow from what is in it: each would be another
+    statement to prepare."""
+
+
+class Texts(list[str | None]):
+    """Texts for one statement."""
+
+
+class _IntsDumper(Dumper):
+    oid = 1016
+
+    def dump(self, obj: Ints) -> bytes:
+        return ("{" + ",".join(["NULL" if each is None else str(each) for each in obj]) + "}").encode()
+
+
+class _TextsDumper(Dumper):
+    oid = 1009
+
+    def dump(self, obj: Texts) -> bytes:
+        return ("{" + ",".join(["NULL" if each is None else _quoted(each) for each in obj]) + "}").encode()
+
+
+def _quoted(text: str) -> str:
+    return '"' + escaped(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+class _Adapted:
+    """How values are written and read."""
+
+    adapters = AdaptersMap(psycopg.adapters)
+
+
+for _type, _dumper in ((str, _TextDumper), (int, Int8Dumper), (Ints, _IntsDumper), (Texts, _TextsDumper)):
+    _Adapted.adapters.register_dumper(_type, _dumper)
+for _name in ("text", "varchar"):
+    _Adapted.adapters.register_loader(_name, _TextLoader)
+
+
+class Statement(NamedTuple):
+    """A named query as PostgreSQL takes it, the names of its parameters, and whether it writes."""
+
+    sql: str
+    names: tuple[str, ...]
+    writes: bool
+
+    def bound(self, bindings: Mapping[str, Any]) -> list[Any]:
+        """What is bound to each parameter."""
+        return [bindings[name] for name in self.names]
+
+
+def statement(sql: str) -> Statement:
+    """SQL with `:name` for parameters, as PostgreSQL takes it."""
+    names: list[str] = []
+
+    def number(match: re.Match[str]) -> str:
+        if match[1] not in names:
+            names.append(match[1])
+        return f"${names.index(match[1]) + 1}"
+
+    text = re.sub(r"(?<!:):([a-z_][a-z0-9_]*)", number, sql)
+    return Statement(text, tuple(names), sql.startswith(("INSERT", "UPDATE", "DELETE")))
+
+
+STATEMENTS = {name: statement(sql) for name, sql in queries("postgres").items()}
+
+
+class Address:
+    """Where a database is. `shown` is the address without its password, for people."""
+
+    def __init__(self, address: str) -> None:
+        try:
+            parts = conninfo_to_dict(address)
+        except psycopg.Error:  # its message may quote the password
+            raise StoreError(
+                "that is no address of a PostgreSQL database; write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with "
+                "%40 for an @ in the password"
+            ) from None
+        self.address = address
+        self._password = str(parts.get("password") or "")
+        self.shown = _shown(parts)
+        given = str(parts.get("options") or "")
+        settings = " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in _SETTINGS.items())
+        self.conninfo = make_conninfo(**{**_OPTIONS, **parts, "options": f"{settings} {given}".strip()})
+
+    def hidden(self, text: str) -> str:
+        """A text of the driver or the server without the password."""
+        return text.replace(self._password, "***") if self._password else text
+
+    def explain(self, error: psycopg.Error) -> StoreError:
+        """What an error means for a person, in one line."""
+        said = self.hidden(" ".join(str(error.diag.message_primary or error).split())) or type(error).__name__
+        match error:
+            case errors.LockNotAvailable():
+                what = (
+                    f"another program has been writing to this conversation in {self.shown} for {LOCK_SECONDS} seconds. "
+                    "Wait for it to finish, then repeat; nothing was recorded."
+                )
+            case errors.DeadlockDetected() | errors.SerializationFailure():
+                what = (
+                    f"another program wrote to the same conversations in {self.shown} in another order ({said}). "
+                    "Nothing was recorded; repeat it."
+                )
+            case errors.QueryCanceled():
+                what = f"{self.shown} ended a statement ({said}). Nothing of it was recorded; repeat it."
+            case errors.DiskFull():
+                what = f"the disk of {self.shown} is full ({said}): nothing was recorded. Free some space, then repeat."
+            case errors.ReadOnlySqlTransaction():
+                what = f"{self.shown} is read-only: nothing was recorded. Is it a standby?"
+            case errors.InsufficientPrivilege():
+                what = f"{self.shown} does not allow that to this user ({said})."
+            case errors.TooManyConnections():
+                what = f"{self.shown} takes no more connections ({said}). Raise max_connections, or close some programs."
+            case psycopg.OperationalError() if error.sqlstate is None or lost(error):
+                what = f"the connection to {self.shown} failed: {said}"
+            case _:
+                what = f"{self.shown}: {said}"
+        return StoreError(what)
+
+
+def lost(error: psycopg.Error) -> bool:
+    """Whether the connection is gone, so that nobody has said what became of the statement."""
+    if not isinstance(error, psycopg.OperationalError):
+        return False
+    return error.sqlstate is None or error.sqlstate.startswith(("08", "57P"))
+
+
+def _shown(parts: Mapping[str, Any]) -> str:
+    host = str(parts.get("host") or "")
+    where = host if host and not host.startswith("/") else "" if not host else "local"
+    port = f":{parts['port']}" if parts.get("port") and where else ""
+    user = f"{parts['user']}@" if parts.get("user") and where else ""
+    return f"postgresql://{user}{where}{port}/{parts.get('dbname') or ''}"
+
+
+Then = Callable[[list[Row]], object]
+"""Told the rows of a statement that was sent with a later one."""
+
+
+class Pool:
+    """Connections to one database, each used by one block at a time."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._idle: list[psycopg.Connection[Row]] = []
+        self._used, self._free = 0, Condition()
+        self.connections = WeakSet[psycopg.Connection[Row]]()
+        """All that are open."""
+        self._beside: psycopg.Connection[Row] | None = None
+        self._beside_lock = Lock()
+        self.closed = False
+
+    def connect(self) -> psycopg.Connection[Row]:
+        """A new connection. Raises psycopg.Error."""
+        connection = psycopg.connect(
+            self.address.conninfo,
+            autocommit=True,
+            prepare_threshold=0,
+            context=_Adapted,
+            cursor_factory=psycopg.RawCursor[Row],
+        )
+        self.connections.add(connection)
+        return connection
+
+    def take(self) -> psycopg.Connection[Row]:
+        """A connection for one block. Raises psycopg.Error, StoreError if there are too many blocks."""
+        with self._free:
+            if not self._free.wait_for(lambda: self._used < MOST or self.closed, WAIT_SECONDS):
+                raise StoreError(f"{MOST} threads have been using the database for {WAIT_SECONDS:.0f} seconds; repeat it")
+            self.check()
+            self._used += 1
+            if self._idle:
+                return self._idle.pop()
+        try:
+            return self.connect()
+        except BaseException:
+            self._gone()
+            raise
+
+    def anew(self) -> psycopg.Connection[Row]:
+        """A connection in place of one that was taken and is lost. Those that are idle are as old: they are closed."""
+        with self._free:
+            idle, self._idle = self._idle, []
+        for each in idle:
+            each.close()
+        return self.connect()
+
+    def give_back(self, connection: psycopg.Connection[Row]) -> None:
+        """The end of a block; what is not as it was before the block is closed."""
+        sound = not connection.closed and connection.info.transaction_status == TransactionStatus.IDLE
+        if sound and not self.closed:
+            with self._free:
+                self._idle.append(connection)
+        else:
+            connection.close()
+        self._gone()
+
+    def _gone(self) -> None:
+        with self._free:
+            self._used -= 1
+            self._free.notify()
+
+    def beside(self, name: str, /, **bindings: Any) -> list[Row]:
+        """Run a statement in a transaction of its own, which ends at once. Raises StoreError."""
+        wanted = STATEMENTS[name]
+        with self._beside_lock:
+            for attempt in range(2):
+                try:
+                    if self._beside is None or self._beside.closed:
+                        self._beside = self.connect()
+                    return self._beside.execute(wanted.sql, wanted.bound(bindings)).fetchall()
+                except psycopg.Error as error:
+                    if attempt or not lost(error):
+                        raise self.address.explain(error) from error
+                    self._beside = None
+        raise AssertionError
+
+    def check(self) -> None:
+        """Raise StoreError if the store was closed."""
+        if self.closed:
+            raise StoreError(f"{self.address.shown} was closed by this program; open it again")
+
+    def close(self) -> None:
+        """Close all connections; those in use at the end of their blocks."""
+        with self._free:
+            self.closed = True
+            idle, self._idle = self._idle, []
+            self._free.notify_all()
+        with self._beside_lock:
+            for each in (*idle, *([self._beside] if self._beside else ())):
+                each.close()
+
+
+class Session:
+    """The statements of one block. What gives nothing back is sent with the next statement that does.
+
+    The connection is taken when the first statement runs. If it turns out to be lost then, nothing was done yet, and
+    another one is taken.
+    """
+
+    def __init__(self, pool: Pool, begin: str) -> None:
+        self._pool = pool
+        self._queue: list[tuple[str, Sequence[Any], Then | None]] = [(begin, (), None)]
+        self._connection: psycopg.Connection[Row] | None = None
+        self._begun = False
+        self.broken = False
+        """Whether the transaction has failed."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything was sent."""
+        return self._begun
+
+    def later(self, wanted: Statement, bindings: Mapping[str, Any], then: Then | None = None) -> None:
+        """Send a statement with the next one."""
+        self._queue.append((wanted.sql, wanted.bound(bindings), then))
+
+    def run(self, wanted: Statement, bindings: Mapping[str, Any]) -> list[Row]:
+        """Run a statement, after what waits to be sent. Raises StoreError."""
+        found: list[list[Row]] = []
+        self._queue.append((wanted.sql, wanted.bound(bindings), found.append))
+        self.flush()
+        return found[0]
+
+    def flush(self) -> None:
+        """Send what waits to be sent. Raises StoreError."""
+        try:
+            self.send()
+        except psycopg.Error as error:
+            raise self._pool.address.explain(error) from error
+
+    def send(self) -> None:
+        """As `flush`. Raises psycopg.Error."""
+        if not self._queue:
+            return
+        self._pool.check()
+        queue, self._queue = self._queue, []
+        try:
+            if self._connection is None:
+                self._connection = self._pool.take()
+            try:
+                results = self._sent(self._connection, queue)
+            except psycopg.Error as error:
+                if self._begun or not lost(error):
+                    raise
+                self._connection.close()
+                self._connection = self._pool.anew()
+                results = self._sent(self._connection, queue)
+        except BaseException:
+            self.broken = True
+            raise
+        self._begun = True
+        for (_, _, then), rows in zip(queue, results, strict=True):
+            if then is not None:
+                then(rows)
+
+    def _sent(
+        self, connection: psycopg.Connection[Row], queue: Sequence[tuple[str, Sequence[Any], Then | None]]
+    ) -> list[list[Row]]:
+        if len(queue) == 1:
+            ((sql, bound, _),) = queue
+            cursors = [connection.execute(sql, bound)]
+        else:
+            with connection.pipeline():
+                cursors = [connection.execute(sql, bound) for sql, bound, _ in queue]
+        return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+
+    def end(self, *how: str) -> None:
+        """End the transaction as a whole, with the statements given, and give the connection back. Raises
+        psycopg.Error; then as well the connection is given back."""
+        try:
+            if self._begun or len(self._queue) > 1:
+                self._queue += [(sql, (), None) for sql in how]
+                self.send()
+        finally:
+            self.drop()
+
+    def drop(self) -> None:
+        """Give the connection back; what was begun on it is rolled back."""
+        connection, self._connection, self._queue = self._connection, None, []
+        if connection is not None:
+            with suppress(psycopg.Error):
+                if not connection.closed and connection.info.transaction_status != TransactionStatus.IDLE:
+                    connection.execute("ROLLBACK")
+            self._pool.give_back(connection)
+
+
+@contextmanager
+def explained(address: Address) -> Iterator[None]:
+    """What fails inside is said in words."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise address.explain(error) from error

@@ -1,0 +1,24 @@
+"""Sessions of coding agents in PostgreSQL: a worker, a number or a text, is stored as JSON."""
+
+from typing import Any
+
+import msgspec
+
+from foldmark.core.lineage import CodingSession
+from foldmark.stores.beside import lineage
+from foldmark.stores.rows import Row
+
+
+class LineageView(lineage.LineageView):
+    """Reads the sessions of coding agents."""
+
+    def _session_of(self, row: Row) -> CodingSession:
+        *before, worker = row[:6]
+        return CodingSession(*before, None if worker is None else msgspec.json.decode(worker), *row[6:])
+
+
+class Lineage(LineageView, lineage.Lineage):
+    """Writes the sessions of coding agents."""
+
+    def _worker(self, worker: Any) -> Any:
+        return None if worker is None else msgspec.json.encode(worker).decode()

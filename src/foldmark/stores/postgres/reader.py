@@ -1,0 +1,119 @@
+"""Running the named statements of a PostgreSQL database (see `foldmark.stores.reader`)."""
+
+from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from foldmark.core.errors import StoreError
+from foldmark.core.events import Event
+from foldmark.core.replay import Fold
+from foldmark.core.segments import Segments
+from foldmark.core.turns import Message
+from foldmark.stores import reader
+from foldmark.stores.postgres.connection import STATEMENTS, Ints, Session, Texts
+from foldmark.stores.reader import Bindings
+from foldmark.stores.rows import Row
+
+BLOCK = 4096
+"""Ids that a tree takes at once. `queries.sql` has it as a number of bits (12)."""
+
+_NOBODYS = -1
+"""The root of ids that no tree has."""
+
+
+class Known:
+    """What a store knows of agents, which never changes: keys, uuids, and whose tree a key or a block of ids is of."""
+
+    def __init__(self) -> None:
+        self.keys: dict[str, int] = {}
+        self.ids: dict[int, str] = {}
+        self.roots: dict[int, int] = {}
+        self.blocks: dict[int, int] = {}
+        self.fold = lru_cache(maxsize=64)(msgspec.json.Decoder(Fold).decode)
+
+    def forget(self, agent_id: str) -> None:
+        """Forget an agent whose making was rolled back."""
+        if (key := self.keys.pop(agent_id, None)) is not None:
+            self.ids.pop(key, None)
+            self.roots.pop(key, None)
+
+
+class Reader(reader.Reader):
+    """Runs statements in a session."""
+
+    def __init__(self, session: Session, known: Known) -> None:
+        self._session, self._known = session, known
+        self._keys, self._ids, self._fold = known.keys, known.ids, known.fold
+        self._roots, self._blocks = known.roots, known.blocks
+
+    def _check(self) -> None:
+        """Raise StoreError if nothing may be read or written any more."""
+
+    def _run(self, name: str, /, *bound: Any, **bindings: Any) -> list[Row]:
+        self._check()
+        return self._session.run(STATEMENTS[name], bindings)
+
+    def _rows(self, name: str, /, **bindings: Any) -> list[tuple[Row, bool]]:
+        return [(row, False) for row in self._run(name, **bindings)]
+
+    def _list(self, values: Iterable[Any]) -> Ints | Texts:
+        found = list(values)
+        return Ints(found) if found and isinstance(found[0], int) else Texts(found)
+
+    def _of(self, agent_id: str) -> Bindings:
+        key = self._key(agent_id)
+        return {"root": self._roots[key], "agent": key}
+
+    def _within(self, segments: Segments) -> Bindings:
+        agents = [self._key(agent) for agent, _, _ in segments]
+        roots = {self._roots[key] for key in agents}
+        if len(roots) > 1:
+            raise StoreError("segments of several conversations cannot be read at once")
+        firsts, lasts = Ints(first for _, first, _ in segments), Ints(last for _, _, last in segments)
+        return {"root": next(iter(roots), _NOBODYS), "agents": Ints(agents), "firsts": firsts, "lasts": lasts}
+
+    def _these(self, event_ids: Iterable[int]) -> Bindings:
+        ids = Ints(event_ids)
+        return {"roots": self._roots_of(ids), "ids": ids}
+
+    def _roots_of(self, event_ids: Collection[int | None]) -> Ints:
+        """The roots of the trees that events are of."""
+        blocks = [-1 if id is None else id // BLOCK for id in event_ids]
+        unknown = {block for block in blocks if block >= 0 and block not in self._blocks}
+        if unknown:
+            self._blocks.update(self._run("block_roots", blocks=Ints(unknown)))
+        return Ints(self._blocks.get(block, _NOBODYS) for block in blocks)
+
+    def _places(self, places: Sequence[Message]) -> Bindings:
+        agents = Ints(self._key(each.agent_id) for each in places)
+        roots = Ints(self._roots[key] for key in agents if key is not None)
+        return {"roots": roots, "agents": agents, "ids": Ints(each.id for each in places)}
+
+    def _know(self, agent_id: str, row: Sequence[Any]) -> None:
+        key, root = row
+        # Whoever finds the key finds the root.
+        self._roots[key] = root
+        self._keys[agent_id], self._ids[key] = key, agent_id
+
+    def _id(self, key: int) -> str:
+        if key not in self._ids:
+            for agent_id, root in self._run("agent_id", key=key):
+                self._know(agent_id, (key, root))
+        return self._ids.get(key) or f"unknown agent {key}"
+
+    def _event(self, row: Sequence[Any], damaged: bool = False) -> Event:
+        event = super()._event(row, damaged)
+        self._see(event.id, row[1])
+        return event
+
+    def _message(self, row: Sequence[Any]) -> Message:
+        self._see(row[0], row[1])
+        return super()._message(row)
+
+    def _see(self, event_id: int, key: int) -> None:
+        """Keep whose tree the block of an event is of."""
+        block = event_id // BLOCK
+        if block not in self._blocks and key in self._roots:
+            self._blocks[block] = self._roots[key]

@@ -1,0 +1,305 @@
+-- The log of many agents. docs/decisions/0031 says why it is cut so, docs/format.md describes what the columns mean.
+--
+-- `root` is the key of the conversation: of the root agent of the tree that a row belongs to. It leads every primary key
+-- but those of tables that all conversations share, so that the tables distribute by it. No foreign key crosses roots,
+-- and none is needed inside: the store writes all rows of a tree under the lock of its root agent's row.
+-- Whatever is compared or ordered is so by its bytes (COLLATE "C"); in texts that may hold NUL it is escaped.
+
+-- What all conversations share. -------------------------------------------------------------------------------------
+
+-- Numbers that are drawn in one place: keys of agents, blocks of ids, memos. `mail` is 1 once there was any.
+CREATE TABLE numbers (
+    name text COLLATE "C" PRIMARY KEY,
+    value bigint NOT NULL
+);
+
+INSERT INTO numbers (name, value) VALUES ('agents', 0), ('blocks', 0), ('memos', 0), ('mail', 0);
+
+-- Which database this is of which server, and what its transactions' numbers are counted from, so that the order of
+-- changes goes on when it is moved to another one.
+CREATE TABLE home (
+    server text NOT NULL,
+    base bigint NOT NULL
+);
+
+-- Where an agent is found by its uuid.
+CREATE TABLE directory (
+    id text COLLATE "C" PRIMARY KEY,
+    key bigint NOT NULL UNIQUE,
+    root bigint NOT NULL
+);
+
+CREATE TABLE names (
+    name text COLLATE "C" PRIMARY KEY,
+    root bigint NOT NULL
+);
+
+-- Each tree takes blocks of ids and counts up inside of them: ids follow the commits of a tree, and no two trees share one.
+CREATE TABLE blocks (
+    block bigint PRIMARY KEY,
+    root bigint NOT NULL
+);
+
+-- Every text once, by its SHA-256.
+CREATE TABLE texts (
+    hash text COLLATE "C" PRIMARY KEY,
+    text text NOT NULL
+);
+
+-- `words` is what it is found by: its content and tags in lower case, a space around each word.
+CREATE TABLE memos (
+    id bigint PRIMARY KEY,
+    agent bigint,
+    actor text NOT NULL,
+    created_at text COLLATE "C" NOT NULL,
+    content text NOT NULL,
+    words text NOT NULL
+);
+
+CREATE TABLE memo_tags (
+    tag text COLLATE "C" NOT NULL,
+    memo bigint NOT NULL,
+    PRIMARY KEY (tag, memo)
+);
+
+CREATE INDEX tags_by_memo ON memo_tags (memo);
+
+CREATE TABLE memo_words (
+    word text COLLATE "C" NOT NULL,
+    memo bigint NOT NULL,
+    PRIMARY KEY (word, memo)
+);
+
+CREATE INDEX words_by_memo ON memo_words (memo);
+
+CREATE TABLE sessions (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    kind text COLLATE "C" NOT NULL,
+    session_id text COLLATE "C" NOT NULL,
+    file text NOT NULL,
+    parent text COLLATE "C",
+    session_number bigint NOT NULL,
+    worker_id text,
+    issue text,
+    started_at text,
+    ended_at text,
+    end_reason text,
+    context_at_end bigint,
+    summary text,
+    UNIQUE (kind, session_id)
+);
+
+-- What belongs to a conversation. -----------------------------------------------------------------------------------
+
+-- The row of a root agent is the lock of its tree, and holds what the tree counts: the next id and the last of its block,
+-- the number of its last transaction, of its last request and of the newest memo that there was at its last event.
+-- `run` is the first call of the newest run of calls; `weights` the running sum of weights; `gone_messages` and
+-- `gone_tokens` what was erased; `newest_turn` and `newest_kind` are those of the newest message, as far as they are known.
+CREATE TABLE agents (
+    root bigint NOT NULL,
+    key bigint NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    name text COLLATE "C",
+    parent bigint,
+    fork_event bigint NOT NULL,
+    created_at text COLLATE "C" NOT NULL,
+    head bigint NOT NULL DEFAULT 0,
+    open_turn bigint,
+    messages bigint NOT NULL DEFAULT 0,
+    tokens bigint NOT NULL DEFAULT 0,
+    run bigint,
+    newest_turn bigint,
+    newest_kind text,
+    ended boolean NOT NULL DEFAULT false,
+    weights bigint NOT NULL DEFAULT 0,
+    gone_messages bigint NOT NULL DEFAULT 0,
+    gone_tokens bigint NOT NULL DEFAULT 0,
+    next_id bigint NOT NULL DEFAULT 0,
+    last_id bigint NOT NULL DEFAULT -1,
+    stamp bigint NOT NULL DEFAULT 0,
+    requests bigint NOT NULL DEFAULT 0,
+    memos bigint NOT NULL DEFAULT 0,
+    PRIMARY KEY (root, key)
+) WITH (fillfactor = 70);
+
+CREATE INDEX agents_by_parent ON agents (root, parent) WHERE parent IS NOT NULL;
+
+-- `stamp` is the number of the transaction: see `foldmark.stores.postgres.changes`. `tool` is what a call calls,
+-- `planning` and `stateful` whether the data of a command or filter says where a planning conversation lay, and that of a
+-- summary holds a state: JSON in which NUL is escaped PostgreSQL cannot read.
+CREATE TABLE events (
+    root bigint NOT NULL,
+    id bigint NOT NULL,
+    agent bigint NOT NULL,
+    turn bigint,
+    kind text COLLATE "C" NOT NULL,
+    dialect text,
+    actor text NOT NULL,
+    created_at text COLLATE "C" NOT NULL,
+    interrupted smallint NOT NULL,
+    call_id text COLLATE "C",
+    answers bigint,
+    apart smallint,
+    replayed smallint NOT NULL,
+    tokens bigint NOT NULL,
+    nth bigint,
+    sum bigint,
+    weight bigint,
+    weights bigint,
+    redacted bigint,
+    tool text COLLATE "C",
+    planning boolean NOT NULL DEFAULT false,
+    stateful boolean NOT NULL DEFAULT false,
+    stamp bigint NOT NULL,
+    checksum bigint,
+    content text NOT NULL,
+    data text,
+    PRIMARY KEY (root, id)
+);
+
+CREATE INDEX messages ON events (root, agent, id) INCLUDE (weight) WHERE nth IS NOT NULL;
+
+CREATE INDEX operations ON events (root, agent, id) WHERE replayed = 1;
+
+CREATE INDEX anchors ON events (root, agent, kind, id)
+WHERE kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary');
+
+CREATE INDEX calls ON events (root, agent, call_id, id) WHERE call_id IS NOT NULL;
+
+CREATE INDEX answered ON events (root, answers) WHERE answers IS NOT NULL;
+
+CREATE INDEX apart_results ON events (root, agent, id) WHERE apart IS NOT NULL;
+
+CREATE INDEX turn_openers ON events (root, agent, id) WHERE nth IS NOT NULL AND turn = id;
+
+CREATE INDEX tombstones ON events (root, agent, id) WHERE redacted IS NOT NULL;
+
+CREATE INDEX events_by_stamp ON events (stamp, id);
+
+-- From which event on a tree knows of memos up to which.
+CREATE TABLE memo_marks (
+    root bigint NOT NULL,
+    event bigint NOT NULL,
+    memos bigint NOT NULL,
+    PRIMARY KEY (root, event)
+);
+
+CREATE TABLE waiting (
+    root bigint NOT NULL,
+    agent bigint NOT NULL,
+    call bigint NOT NULL,
+    PRIMARY KEY (root, agent, call)
+);
+
+CREATE TABLE folds (
+    root bigint NOT NULL,
+    agent bigint NOT NULL,
+    body text NOT NULL,
+    messages bigint NOT NULL,
+    tokens bigint NOT NULL,
+    PRIMARY KEY (root, agent)
+) WITH (fillfactor = 70);
+
+CREATE TABLE redacted_sums (
+    root bigint NOT NULL,
+    agent bigint NOT NULL,
+    event bigint NOT NULL,
+    messages bigint NOT NULL,
+    tokens bigint NOT NULL,
+    weight bigint NOT NULL,
+    PRIMARY KEY (root, agent, event)
+);
+
+-- `ids` are those of the events that an append with a caller's key got, a JSON array.
+CREATE TABLE append_keys (
+    root bigint NOT NULL,
+    agent bigint NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    ids text NOT NULL,
+    PRIMARY KEY (root, agent, key)
+);
+
+-- Mail lies with its recipient, whose tree draws its id. `event` is the message that carried it.
+CREATE TABLE mail (
+    root bigint NOT NULL,
+    id bigint NOT NULL,
+    recipient bigint NOT NULL,
+    sender bigint NOT NULL,
+    actor text NOT NULL,
+    sent_at text NOT NULL,
+    content text NOT NULL,
+    event bigint,
+    stamp bigint NOT NULL,
+    PRIMARY KEY (root, id)
+);
+
+CREATE INDEX unread_mail ON mail (root, recipient, id) WHERE event IS NULL;
+
+CREATE INDEX mail_by_stamp ON mail (stamp, id);
+
+CREATE TABLE deaths (
+    root bigint NOT NULL,
+    agent bigint NOT NULL,
+    killer bigint NOT NULL,
+    actor text NOT NULL,
+    died_at text NOT NULL,
+    PRIMARY KEY (root, agent)
+);
+
+CREATE TABLE deletions (
+    root bigint NOT NULL,
+    agent bigint NOT NULL,
+    actor text NOT NULL,
+    deleted_at text NOT NULL,
+    PRIMARY KEY (root, agent)
+);
+
+CREATE TABLE archived (
+    root bigint NOT NULL,
+    agent bigint NOT NULL,
+    archived_at text NOT NULL,
+    PRIMARY KEY (root, agent)
+);
+
+CREATE TABLE leases (
+    root bigint NOT NULL,
+    agent bigint NOT NULL,
+    holder text COLLATE "C" NOT NULL,
+    host text NOT NULL,
+    process bigint NOT NULL,
+    state text NOT NULL,
+    taken_at text COLLATE "C" NOT NULL,
+    until text COLLATE "C" NOT NULL,
+    interrupt smallint NOT NULL DEFAULT 0,
+    PRIMARY KEY (root, agent)
+);
+
+CREATE INDEX leases_by_holder ON leases (holder);
+
+-- `question` is a person's words and stands apart from `data`, so that it can be erased; `hashes` are the texts that the
+-- request needs, `memos` those among its layers, so that both are found.
+CREATE TABLE sent (
+    root bigint NOT NULL,
+    agent bigint NOT NULL,
+    id bigint NOT NULL,
+    event bigint NOT NULL,
+    turn bigint,
+    created_at text NOT NULL,
+    provider text NOT NULL,
+    model text NOT NULL,
+    sha256 text NOT NULL,
+    bytes bigint NOT NULL,
+    tokens bigint NOT NULL,
+    purpose text COLLATE "C" NOT NULL,
+    question text,
+    hashes text[] COLLATE "C" NOT NULL,
+    memos bigint[] NOT NULL,
+    data text NOT NULL,
+    PRIMARY KEY (root, agent, id)
+);
+
+CREATE INDEX sent_by_turn ON sent (root, turn) WHERE turn IS NOT NULL;
+
+CREATE INDEX sent_by_hash ON sent USING gin (hashes);
+
+CREATE INDEX sent_by_memo ON sent USING gin (memos);

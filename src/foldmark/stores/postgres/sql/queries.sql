@@ -1,0 +1,847 @@
+-- name: lock
+-- The row of a root agent, which locks its tree: where it stands, what the tree counts, this transaction, the newest memo.
+SELECT head, open_turn, messages, tokens, run, ended, weights, gone_messages, gone_tokens, newest_turn, newest_kind,
+    next_id, last_id, greatest(stamp, (SELECT base FROM home) + pg_current_xact_id()::text::bigint), requests, memos,
+    (SELECT value FROM numbers WHERE name = 'memos'), pg_current_xact_id()::text
+FROM agents WHERE root = :root AND key = :root FOR UPDATE
+
+-- name: position
+-- Where appending to a fork continues; under the lock of its tree.
+SELECT head, open_turn, messages, tokens, run, ended, weights, gone_messages, gone_tokens, newest_turn, newest_kind
+FROM agents WHERE root = :root AND key = :agent
+
+-- name: transaction
+-- What a new tree begins with, in the columns of `lock`.
+SELECT 0, NULL, 0, 0, NULL, false, 0, 0, 0, NULL, NULL,
+    0, -1, (SELECT base FROM home) + pg_current_xact_id()::text::bigint, 0, 0,
+    (SELECT value FROM numbers WHERE name = 'memos'), pg_current_xact_id()::text
+
+-- name: draw
+-- The next number of a name; outside of the transaction that needs it, so that nobody waits for the end of that.
+UPDATE numbers SET value = value + 1 WHERE name = :name RETURNING value
+
+-- name: take_block
+-- A block of ids that a tree has taken.
+INSERT INTO blocks (block, root) VALUES (:block, :root)
+
+-- name: block_roots
+-- The trees that have some blocks.
+SELECT block, root FROM blocks WHERE block = ANY(:blocks::bigint[])
+
+-- name: now
+-- The present, so many seconds ahead, as `events.created_at` is written.
+SELECT to_char(
+    (clock_timestamp() + make_interval(secs => :ahead::float8)) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'
+)
+
+-- name: agents
+-- All agents, oldest first.
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
+    EXISTS (SELECT 1 FROM deletions d WHERE d.root = a.root AND d.agent = a.key), a.key, a.root
+FROM agents a LEFT JOIN agents p ON p.root = a.root AND p.key = a.parent ORDER BY a.key
+
+-- name: overview
+-- All agents, oldest first: when each was last used, since when it is archived, and of conversations the stored segments.
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
+    EXISTS (SELECT 1 FROM deletions d WHERE d.root = a.root AND d.agent = a.key), a.key, a.root,
+    coalesce(e.created_at, a.created_at), h.archived_at, CASE WHEN a.parent IS NULL THEN f.body END, f.messages, f.tokens
+FROM agents a LEFT JOIN agents p ON p.root = a.root AND p.key = a.parent
+LEFT JOIN events e ON e.root = a.root AND e.id = a.head
+LEFT JOIN archived h ON h.root = a.root AND h.agent = a.key LEFT JOIN folds f ON f.root = a.root AND f.agent = a.key
+ORDER BY a.key
+
+-- name: agent_by_id
+-- One agent by its uuid.
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
+    EXISTS (SELECT 1 FROM deletions d WHERE d.root = a.root AND d.agent = a.key), a.key, a.root
+FROM directory i JOIN agents a ON a.root = i.root AND a.key = i.key
+LEFT JOIN agents p ON p.root = a.root AND p.key = a.parent WHERE i.id = :id
+
+-- name: agent_by_name
+-- One root agent by its name.
+SELECT a.id, a.name, NULL, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens, false, a.key, a.root
+FROM names n JOIN agents a ON a.root = n.root AND a.key = n.root WHERE n.name = :name
+
+-- name: children
+-- The agents forked from one, oldest first.
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
+    EXISTS (SELECT 1 FROM deletions d WHERE d.root = a.root AND d.agent = a.key), a.key, a.root
+FROM agents a JOIN agents p ON p.root = a.root AND p.key = a.parent
+WHERE a.root = :root AND a.parent = :agent ORDER BY a.key
+
+-- name: unstarted
+-- The living forks without a message of their own whose model was never asked, oldest first.
+SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens, false, a.key, a.root
+FROM agents a JOIN agents p ON p.root = a.root AND p.key = a.parent
+WHERE a.parent IS NOT NULL AND a.messages = 0
+    AND NOT EXISTS (SELECT 1 FROM sent s WHERE s.root = a.root AND s.agent = a.key)
+    AND NOT EXISTS (SELECT 1 FROM deaths d WHERE d.root = a.root AND d.agent = a.key)
+    AND NOT EXISTS (SELECT 1 FROM deletions d WHERE d.root = a.root AND d.agent = a.key)
+ORDER BY a.key
+
+-- name: root_of
+-- The uuid of the root agent of a tree.
+SELECT id FROM agents WHERE root = :root AND key = :root
+
+-- name: agent_id
+-- The uuid behind a key, and the key of its root agent.
+SELECT id, root FROM directory WHERE key = :key
+
+-- name: agent_key
+-- The key behind a uuid, and that of its root agent.
+SELECT key, root FROM directory WHERE id = :id
+
+-- name: create_agent
+-- A new agent.
+INSERT INTO agents (root, key, id, name, parent, fork_event, created_at)
+VALUES (:root, :key, :id, :name, :parent::bigint, :fork_event, :created_at)
+
+-- name: add_to_directory
+-- Where a new agent is found.
+INSERT INTO directory (id, key, root) VALUES (:id, :key, :root)
+
+-- name: take_name
+-- A name for a conversation, unless somebody has it.
+INSERT INTO names (name, root) VALUES (:name, :root) ON CONFLICT DO NOTHING RETURNING root
+
+-- name: free_names
+-- The names of a conversation but for one are free.
+DELETE FROM names WHERE root = :root AND name IS DISTINCT FROM :name::text
+
+-- name: named_root
+-- Whose name it is.
+SELECT root FROM names WHERE name = :name
+
+-- name: rename_agent
+-- A conversation's name; null for none.
+UPDATE agents SET name = :name WHERE root = :root AND key = :agent
+
+-- name: append
+-- Events of one tree.
+INSERT INTO events (
+    root, id, agent, turn, kind, dialect, actor, created_at, interrupted, call_id, answers, apart, replayed, tokens, nth, sum,
+    content, data, checksum, weight, weights, tool, planning, stateful, stamp
+)
+SELECT :root, id, agent, turn, kind, dialect, actor, created_at, interrupted, call_id, answers, apart, replayed, tokens, nth,
+    sum, content, data, checksum, weight, weights, tool, planning = 1, stateful = 1, :stamp
+FROM unnest(
+    :id::bigint[], :agent::bigint[], :turn::bigint[], :kind::text[], :dialect::text[], :actor::text[], :created_at::text[],
+    :interrupted::bigint[], :call_id::text[], :answers::bigint[], :apart::bigint[], :replayed::bigint[], :tokens::bigint[],
+    :nth::bigint[], :sum::bigint[], :content::text[], :data::text[], :checksum::bigint[], :weight::bigint[],
+    :weights::bigint[], :tool::text[], :planning::bigint[], :stateful::bigint[]
+) AS e (
+    id, agent, turn, kind, dialect, actor, created_at, interrupted, call_id, answers, apart, replayed, tokens, nth, sum,
+    content, data, checksum, weight, weights, tool, planning, stateful
+)
+
+-- name: advance
+-- Where appending to an agent continues from now on.
+UPDATE agents SET head = :head, open_turn = :open_turn::bigint, messages = :messages, tokens = :tokens, run = :run::bigint,
+    weights = :weights, newest_turn = :newest_turn::bigint, newest_kind = :newest_kind
+WHERE root = :root AND key = :agent
+
+-- name: advance_root
+-- Where appending to a root agent continues from now on, and what its tree counts.
+UPDATE agents SET head = :head, open_turn = :open_turn::bigint, messages = :messages, tokens = :tokens, run = :run::bigint,
+    weights = :weights, newest_turn = :newest_turn::bigint, newest_kind = :newest_kind,
+    next_id = :next_id, last_id = :last_id, stamp = :stamp, requests = :requests, memos = :memos
+WHERE root = :root AND key = :root
+
+-- name: advance_tree
+-- What a tree counts.
+UPDATE agents SET next_id = :next_id, last_id = :last_id, stamp = :stamp, requests = :requests, memos = :memos
+WHERE root = :root AND key = :root
+
+-- name: mark_memos
+-- From an event on a tree knows of memos up to one.
+INSERT INTO memo_marks (root, event, memos) VALUES (:root, :event, :memos)
+
+-- name: wait
+-- Calls that wait for their results.
+INSERT INTO waiting (root, agent, call) SELECT :root, :agent, call FROM unnest(:calls::bigint[]) AS c (call)
+
+-- name: answered
+-- Calls that wait no more.
+DELETE FROM waiting WHERE root = :root AND agent = :agent AND call = ANY(:calls::bigint[])
+
+-- name: end_waiting
+-- No call waits beyond the end of its turn.
+DELETE FROM waiting WHERE root = :root AND agent = :agent
+
+-- name: waiting
+-- The calls of an agent's open turn that have no result yet.
+SELECT e.id, e.agent, e.turn, e.kind, e.answers
+FROM waiting w JOIN events e ON e.root = :root AND e.id = w.call
+WHERE w.root = :root AND w.agent = :agent ORDER BY w.call
+
+-- name: append_ids
+-- The ids of the events that an append with this key got.
+SELECT ids FROM append_keys WHERE root = :root AND agent = :agent AND key = :key
+
+-- name: keep_append
+-- The ids of the events that an append with a key got.
+INSERT INTO append_keys (root, agent, key, ids) VALUES (:root, :agent, :key, :ids)
+
+-- name: save_fold
+-- The stored segment cache of an agent.
+INSERT INTO folds (root, agent, body, messages, tokens) VALUES (:root, :agent, :body, :messages, :tokens)
+ON CONFLICT (root, agent) DO UPDATE SET body = excluded.body, messages = excluded.messages, tokens = excluded.tokens
+
+-- name: head
+-- An agent by its uuid, after its key and root and with its stored segment cache: 17 columns.
+-- Then, in 12 columns more, its newest event of each of some kinds that is not erased.
+SELECT a.key, a.root, a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
+    f.body, f.messages, f.tokens, (SELECT value > 0 FROM numbers WHERE name = 'memos'),
+    (SELECT value > 0 FROM numbers WHERE name = 'mail'),
+    EXISTS (SELECT 1 FROM agents c WHERE c.root = a.root AND c.parent = a.key),
+    NULL::bigint, NULL::bigint, NULL::bigint, NULL, NULL, NULL, NULL, NULL, NULL::bigint, NULL, NULL::smallint, NULL::bigint
+FROM directory i JOIN agents a ON a.root = i.root AND a.key = i.key
+LEFT JOIN agents p ON p.root = a.root AND p.key = a.parent LEFT JOIN folds f ON f.root = a.root AND f.agent = a.key
+WHERE i.id = :agent
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+FROM directory i CROSS JOIN unnest(:kinds::text[]) AS k (kind) CROSS JOIN LATERAL (
+    SELECT * FROM events
+    WHERE root = i.root AND agent = i.key
+    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+    AND kind = k.kind AND redacted IS NULL
+    ORDER BY id DESC LIMIT 1
+) e
+WHERE i.id = :agent
+
+-- name: anchors
+-- An agent's newest event up to an id of each of some kinds, not erased.
+SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+FROM unnest(:kinds::text[]) AS k (kind) CROSS JOIN LATERAL (
+    SELECT * FROM events
+    WHERE root = :root AND agent = :agent
+    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+    AND kind = k.kind AND redacted IS NULL AND id <= :until
+    ORDER BY id DESC LIMIT 1
+) e
+
+-- name: since
+-- An agent's newest event up to an id of each of some kinds (0); its operations and its events of these kinds behind that
+-- id (1). Of kinds none that was erased.
+SELECT 0, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+FROM unnest(:kinds::text[]) AS k (kind) CROSS JOIN LATERAL (
+    SELECT * FROM events
+    WHERE root = :root AND agent = :agent
+    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+    AND kind = k.kind AND redacted IS NULL AND id <= :after
+    ORDER BY id DESC LIMIT 1
+) e
+UNION ALL
+SELECT 1, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+FROM events e WHERE e.root = :root AND e.agent = :agent AND e.replayed = 1 AND e.id > :after
+UNION ALL
+SELECT 1, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+FROM events e WHERE e.root = :root AND e.agent = :agent
+    AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+    AND e.kind = ANY(:kinds::text[]) AND e.id > :after AND e.redacted IS NULL AND e.replayed <> 1
+
+-- name: events
+-- Some events.
+SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+FROM unnest(:roots::bigint[], :ids::bigint[]) AS i (root, id) JOIN events e ON e.root = i.root AND e.id = i.id
+
+-- name: operations
+-- All operations of an agent with ids above one and up to another, in order, and the ends of turns that close a planning.
+SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+FROM events e WHERE e.root = :root AND e.agent = :agent AND e.replayed = 1 AND e.id > :after AND e.id <= :until ORDER BY e.id
+
+-- name: events_after
+-- An agent's own events above an id, oldest first. It reads those of other agents of the tree in between, and nothing above
+-- the agent's newest one.
+SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+FROM events e WHERE e.root = :root AND e.agent = :agent AND e.id > :after
+    AND e.id <= (SELECT head FROM agents WHERE root = :root AND key = :agent)
+ORDER BY e.id LIMIT :limit
+
+-- name: changes
+-- Events and mail behind a place, of transactions before all that may still be under way, each as its place and its agent,
+-- an event with its kind.
+(
+    SELECT stamp, id, agent, kind FROM events
+    WHERE (stamp, id) > (:stamp::bigint, :id::bigint)
+        AND stamp < (SELECT base FROM home) + pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+    ORDER BY stamp, id LIMIT :limit
+)
+UNION ALL
+(
+    SELECT stamp, id, recipient, NULL FROM mail
+    WHERE (stamp, id) > (:stamp::bigint, :id::bigint)
+        AND stamp < (SELECT base FROM home) + pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+    ORDER BY stamp, id LIMIT :limit
+)
+ORDER BY 1, 2 LIMIT :limit
+
+-- name: changes_end
+-- Up to which transaction all that there is can be read now.
+SELECT (SELECT base FROM home) + pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+
+-- name: newest_changes
+-- The newest event and the newest mail that can be read now.
+SELECT (
+    SELECT stamp::text || '.' || id FROM events
+    WHERE stamp < (SELECT base FROM home) + pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+    ORDER BY stamp DESC, id DESC LIMIT 1
+), (
+    SELECT stamp::text || '.' || id FROM mail
+    WHERE stamp < (SELECT base FROM home) + pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+    ORDER BY stamp DESC, id DESC LIMIT 1
+)
+
+-- name: outlines
+-- Agents by their uuids with their stored segments, 5 columns. Then, in 12 columns more, of those that ever had a planning
+-- conversation what tells where it lay: all operations, and the `command` events that say where one begins, none erased.
+SELECT 0, i.key, i.id, f.body, i.root,
+    NULL::bigint, NULL::bigint, NULL::bigint, NULL, NULL, NULL, NULL, NULL, NULL::bigint, NULL, NULL::smallint, NULL::bigint
+FROM directory i LEFT JOIN folds f ON f.root = i.root AND f.agent = i.key WHERE i.id = ANY(:agents::text[])
+UNION ALL
+SELECT 1, NULL, NULL, NULL, NULL, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+FROM directory i JOIN events e ON e.root = i.root AND e.agent = i.key
+WHERE i.id = ANY(:agents::text[])
+    AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+    AND e.kind = 'command' AND e.redacted IS NULL AND e.planning
+UNION ALL
+SELECT 1, NULL, NULL, NULL, NULL, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+FROM directory i JOIN events e ON e.root = i.root AND e.agent = i.key
+WHERE i.id = ANY(:agents::text[]) AND e.replayed = 1 AND (
+    EXISTS (
+        SELECT 1 FROM events c WHERE c.root = i.root AND c.agent = i.key
+        AND c.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+        AND c.kind = 'command' AND c.planning
+    ) OR EXISTS (
+        SELECT 1 FROM events c
+        WHERE c.root = i.root AND c.agent = i.key AND c.replayed = 1 AND c.kind = 'filter' AND c.planning
+    )
+)
+
+-- name: messages
+-- Messages inside segments, of each at most a page, oldest first; not in order.
+SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) AS s (agent, first, last) CROSS JOIN LATERAL (
+    SELECT * FROM events
+    WHERE root = :root AND agent = s.agent AND nth IS NOT NULL AND id BETWEEN s.first AND s.last ORDER BY id LIMIT :page
+) e
+
+-- name: messages_newest_first
+-- Messages inside segments, of each at most a page, newest first; not in order.
+SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) AS s (agent, first, last) CROSS JOIN LATERAL (
+    SELECT * FROM events
+    WHERE root = :root AND agent = s.agent AND nth IS NOT NULL AND id BETWEEN s.first AND s.last
+    ORDER BY id DESC LIMIT :page
+) e
+
+-- name: newest
+-- The newest event of an indexed kind inside segments; of summaries one with a state; none erased.
+SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) AS s (agent, first, last) CROSS JOIN LATERAL (
+    SELECT * FROM events
+    WHERE root = :root AND agent = s.agent
+    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+    AND kind = :kind AND id BETWEEN s.first AND s.last AND redacted IS NULL AND (kind <> 'summary' OR stateful)
+    ORDER BY id DESC LIMIT 1
+) e ORDER BY e.id DESC LIMIT 1
+
+-- name: recent
+-- The newest events of an indexed kind that an agent recorded up to an id, newest first; none erased.
+SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+FROM events e WHERE e.root = :root AND e.agent = :agent
+    AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+    AND e.kind = :kind AND e.id <= :until AND e.redacted IS NULL ORDER BY e.id DESC LIMIT :limit
+
+-- name: of_kind
+-- The ids of all events of an indexed kind inside segments; none erased.
+SELECT e.id FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) AS s (agent, first, last) JOIN events e ON e.root = :root AND e.agent = s.agent
+WHERE e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
+    AND e.kind = :kind AND e.id BETWEEN s.first AND s.last AND e.redacted IS NULL
+
+-- name: size
+-- Messages and tokens inside segments: sums at the newest less those before the oldest.
+-- What was erased in between counts in these sums and is taken off.
+SELECT (coalesce(sum(n.nth), 0) - coalesce(sum(b.nth), 0) - coalesce(sum(ne.messages), 0) + coalesce(sum(be.messages), 0))::bigint,
+    (coalesce(sum(n.sum), 0) - coalesce(sum(b.sum), 0) - coalesce(sum(ne.tokens), 0) + coalesce(sum(be.tokens), 0))::bigint
+FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) AS s (agent, first, last)
+LEFT JOIN LATERAL (
+    SELECT id, nth, sum FROM events
+    WHERE root = :root AND agent = s.agent AND nth IS NOT NULL AND id <= s.last ORDER BY id DESC LIMIT 1
+) n ON true
+LEFT JOIN LATERAL (
+    SELECT id, nth, sum FROM events
+    WHERE root = :root AND agent = s.agent AND nth IS NOT NULL AND id < s.first ORDER BY id DESC LIMIT 1
+) b ON true
+LEFT JOIN LATERAL (
+    SELECT messages, tokens FROM redacted_sums
+    WHERE root = :root AND agent = s.agent AND event < n.id ORDER BY event DESC LIMIT 1
+) ne ON true
+LEFT JOIN LATERAL (
+    SELECT messages, tokens FROM redacted_sums
+    WHERE root = :root AND agent = s.agent AND event < b.id ORDER BY event DESC LIMIT 1
+) be ON true
+
+-- name: weight
+-- What the messages inside segments weigh: sums at the newest less those before the oldest.
+-- What was erased in between counts in these sums and is taken off.
+SELECT (coalesce(sum(n.weights), 0) - coalesce(sum(b.weights), 0) - coalesce(sum(ne.weight), 0) + coalesce(sum(be.weight), 0))::bigint
+FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) AS s (agent, first, last)
+LEFT JOIN LATERAL (
+    SELECT id, weights FROM events
+    WHERE root = :root AND agent = s.agent AND nth IS NOT NULL AND id <= s.last ORDER BY id DESC LIMIT 1
+) n ON true
+LEFT JOIN LATERAL (
+    SELECT id, weights FROM events
+    WHERE root = :root AND agent = s.agent AND nth IS NOT NULL AND id < s.first ORDER BY id DESC LIMIT 1
+) b ON true
+LEFT JOIN LATERAL (
+    SELECT weight FROM redacted_sums
+    WHERE root = :root AND agent = s.agent AND event < n.id ORDER BY event DESC LIMIT 1
+) ne ON true
+LEFT JOIN LATERAL (
+    SELECT weight FROM redacted_sums
+    WHERE root = :root AND agent = s.agent AND event < b.id ORDER BY event DESC LIMIT 1
+) be ON true
+
+-- name: weights
+-- What messages inside segments weigh, of each at most a page, newest first; not in order.
+SELECT e.id, e.weight
+FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) AS s (agent, first, last) CROSS JOIN LATERAL (
+    SELECT id, weight FROM events
+    WHERE root = :root AND agent = s.agent AND nth IS NOT NULL AND id BETWEEN s.first AND s.last
+    ORDER BY id DESC LIMIT :page
+) e
+
+-- name: bounds
+-- For each of some segments, in order: the oldest message from its first id, the newest to its last.
+SELECT
+    (SELECT id FROM events WHERE root = :root AND agent = s.agent AND nth IS NOT NULL AND id >= s.first ORDER BY id LIMIT 1),
+    (
+        SELECT id FROM events WHERE root = :root AND agent = s.agent AND nth IS NOT NULL AND id <= s.last
+        ORDER BY id DESC LIMIT 1
+    )
+FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) WITH ORDINALITY AS s (agent, first, last, number)
+ORDER BY s.number
+
+-- name: message_before
+-- An agent's newest message up to an id.
+SELECT e.id, e.agent, e.turn, e.kind, e.answers FROM events e
+WHERE e.root = :root AND e.agent = :agent AND e.nth IS NOT NULL AND e.id <= :id ORDER BY e.id DESC LIMIT 1
+
+-- name: newest_message
+-- The turn and the kind of an agent's newest message.
+SELECT turn, kind FROM events WHERE root = :root AND agent = :agent AND nth IS NOT NULL ORDER BY id DESC LIMIT 1
+
+-- name: message_after
+-- An agent's oldest message above an id.
+SELECT e.id, e.agent, e.turn, e.kind, e.answers FROM events e
+WHERE e.root = :root AND e.agent = :agent AND e.nth IS NOT NULL AND e.id > :id ORDER BY e.id LIMIT 1
+
+-- name: turns
+-- The messages of some turns. A summary is a turn of its own in the midst of another.
+SELECT e.id, e.agent, e.turn, e.kind, e.answers
+FROM unnest(:roots::bigint[], :ids::bigint[]) AS i (root, id) JOIN events o ON o.root = i.root AND o.id = i.id AND o.turn = o.id
+CROSS JOIN LATERAL (
+    SELECT * FROM events
+    WHERE root = o.root AND agent = o.agent AND nth IS NOT NULL AND turn = o.id AND id >= o.id AND id < coalesce((
+        SELECT id FROM events
+        WHERE root = o.root AND agent = o.agent AND nth IS NOT NULL AND id > o.id
+            AND turn IS DISTINCT FROM o.id AND kind <> 'summary'
+        ORDER BY id LIMIT 1
+    ), 9223372036854775807)
+) e
+
+-- name: next_to
+-- For each place so many of its agent's messages up to there and behind it, by the place's number.
+SELECT s.number - 1, e.id, e.agent, e.turn, e.kind, e.answers
+FROM unnest(:roots::bigint[], :agents::bigint[], :ids::bigint[]) WITH ORDINALITY AS s (root, agent, id, number)
+CROSS JOIN LATERAL (
+    (
+        SELECT * FROM events WHERE root = s.root AND agent = s.agent AND nth IS NOT NULL AND id <= s.id
+        ORDER BY id DESC LIMIT :count
+    )
+    UNION ALL
+    (
+        SELECT * FROM events WHERE root = s.root AND agent = s.agent AND nth IS NOT NULL AND id > s.id
+        ORDER BY id LIMIT :count
+    )
+) e
+
+-- name: results_of
+-- The results that answer some calls, with those that were erased or without.
+SELECT e.id, e.agent, e.turn, e.kind, e.answers FROM unnest(:roots::bigint[], :ids::bigint[]) AS i (root, id) JOIN events e ON e.root = i.root AND e.answers = i.id WHERE e.nth IS NOT NULL OR :erased::boolean
+
+-- name: waiting_call
+-- The newest call with a provider's call id among those that wait in an agent's open turn, of which there may be thousands.
+SELECT e.id, e.agent, e.turn, e.kind, e.answers
+FROM events e JOIN waiting w ON w.root = e.root AND w.agent = e.agent AND w.call = e.id
+WHERE e.root = :root AND e.agent = :agent AND e.call_id = :call_id AND e.call_id IS NOT NULL
+    AND e.id >= :turn ORDER BY e.id DESC LIMIT 1
+
+-- name: apart_results
+-- An agent's results after an id that answer a call before it and stand apart from it.
+SELECT e.id, e.agent, e.turn, e.kind, e.answers FROM events e
+WHERE e.root = :root AND e.agent = :agent AND e.apart IS NOT NULL AND e.id > :id AND e.answers <= :id
+
+-- name: calls_with_id
+-- An agent's newest calls with a provider's call id, newest first; ids are meant to be unique, so a few are enough.
+SELECT e.id, e.agent, e.turn, e.kind, e.answers FROM events e
+WHERE e.root = :root AND e.agent = :agent AND e.call_id = :call_id AND e.call_id IS NOT NULL AND e.kind = 'tool_call'
+ORDER BY e.id DESC LIMIT 50
+
+-- name: lookup
+-- What kind of events some ids are.
+SELECT e.id, e.agent, e.turn, e.kind, e.answers FROM unnest(:roots::bigint[], :ids::bigint[]) AS i (root, id) JOIN events e ON e.root = i.root AND e.id = i.id
+
+-- name: erased_by
+-- The redact operation that erased an event's content, which may be of another tree.
+SELECT r.id, r.agent, r.turn, r.kind, r.content, r.data, r.dialect, r.actor, r.tokens, r.created_at, r.interrupted, r.answers
+FROM unnest(:roots::bigint[], :ids::bigint[]) AS i (root, id) JOIN events e ON e.root = i.root AND e.id = i.id
+JOIN blocks b ON b.block = e.redacted >> 12 JOIN events r ON r.root = b.root AND r.id = e.redacted
+
+-- name: opened
+-- The turns that were opened inside segments.
+SELECT e.id FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) AS s (agent, first, last) JOIN events e ON e.root = :root AND e.agent = s.agent
+WHERE e.nth IS NOT NULL AND e.turn = e.id AND e.id BETWEEN s.first AND s.last
+
+-- name: surroundings
+-- Messages that were found, and the tool that each calls or that answered. Each comes with how what the person said begins:
+-- itself, or else what its turn begins with. And with JSON [[id, messages of its agent before that], ...]: its turn (itself
+-- outside of turns), so many turns behind it, the end.
+SELECT e.id, coalesce(a.id, 'unknown agent ' || e.agent), a.name, e.kind, e.turn, e.created_at,
+    coalesce(e.tool, (SELECT c.tool FROM events c WHERE c.root = e.root AND c.id = e.answers)),
+    (
+        SELECT substr(o.content, 1, :beginning::int) FROM events o
+        WHERE o.root = e.root AND o.id = CASE WHEN e.kind = 'user' THEN e.id ELSE e.turn END AND o.kind = 'user'
+    ),
+    (
+        SELECT json_agg(json_build_array(p.id, coalesce((
+            SELECT b.nth - coalesce((
+                SELECT messages FROM redacted_sums
+                WHERE root = b.root AND agent = b.agent AND event < b.id ORDER BY event DESC LIMIT 1
+            ), 0)
+            FROM events b WHERE b.root = e.root AND b.agent = e.agent AND b.nth IS NOT NULL AND b.id < p.id
+            ORDER BY b.id DESC LIMIT 1
+        ), 0)))::text
+        FROM (
+            SELECT coalesce(e.turn, e.id) AS id
+            UNION ALL
+            (
+                SELECT id FROM events
+                WHERE root = e.root AND agent = e.agent AND nth IS NOT NULL AND turn = id AND id > e.turn
+                ORDER BY id LIMIT :turns
+            )
+            UNION ALL
+            SELECT :end::bigint
+        ) p
+    )
+FROM unnest(:roots::bigint[], :ids::bigint[]) AS i (root, id) JOIN events e ON e.root = i.root AND e.id = i.id LEFT JOIN agents a ON a.root = e.root AND a.key = e.agent
+
+-- name: tombstones
+-- The messages inside segments whose content was erased.
+SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) AS s (agent, first, last) JOIN events e ON e.root = :root AND e.agent = s.agent
+WHERE e.id BETWEEN s.first AND s.last AND e.redacted IS NOT NULL
+    AND e.kind IN ('system', 'user', 'assistant', 'tool_call', 'tool_result', 'tool', 'summary')
+
+-- name: to_erase
+-- The events of one turn, from its first id to a last, that still have content to erase; of an agent for turn 0.
+SELECT e.id, e.kind, e.nth, e.data, e.tokens, coalesce(e.weight, 0) FROM events e
+WHERE e.root = :root AND e.id BETWEEN :turn AND :last AND e.agent = :agent AND e.redacted IS NULL
+    AND e.kind NOT IN ('turn_ended', 'agent_killed')
+    AND (:turn = 0 OR (e.turn = :turn AND e.kind NOT IN ('scratchpad', 'config'))) ORDER BY e.id
+
+-- name: erase
+-- What remains of events whose content was erased.
+UPDATE events e SET content = '', data = d.data, tokens = 0, nth = NULL, sum = NULL, apart = NULL, redacted = :by,
+    checksum = NULL, weight = NULL, weights = NULL, tool = NULL, stateful = false
+FROM unnest(:ids::bigint[], :datas::text[]) AS d (id, data) WHERE e.root = :root AND e.id = d.id
+
+-- name: erased_up_to
+-- The sums of all that was erased of an agent up to an event.
+SELECT messages, tokens, weight FROM redacted_sums
+WHERE root = :root AND agent = :agent AND event <= :event ORDER BY event DESC LIMIT 1
+
+-- name: note_erased
+-- One more run of messages of an agent that were erased, with the sums up to it.
+INSERT INTO redacted_sums (root, agent, event, messages, tokens, weight)
+VALUES (:root, :agent, :event, :messages, :tokens, :weight)
+
+-- name: add_erased
+-- What was erased before an event counts for all later rows as well.
+UPDATE redacted_sums SET messages = messages + :messages, tokens = tokens + :tokens, weight = weight + :weight
+WHERE root = :root AND agent = :agent AND event > :event
+
+-- name: forget_erased_sums
+-- No sums are left of an agent that was erased as a whole.
+DELETE FROM redacted_sums WHERE root = :root AND agent = :agent
+
+-- name: lower_totals
+-- The totals of an agent that something was erased of.
+UPDATE agents SET messages = messages - :messages, tokens = tokens - :tokens, gone_messages = gone_messages + :messages,
+    gone_tokens = gone_tokens + :tokens, newest_turn = NULL, newest_kind = NULL
+WHERE root = :root AND key = :agent
+
+-- name: forget_totals
+-- The totals of an agent that was erased as a whole.
+UPDATE agents SET messages = 0, tokens = 0, weights = 0, gone_messages = 0, gone_tokens = 0, newest_turn = NULL,
+    newest_kind = NULL
+WHERE root = :root AND key = :agent
+
+-- name: send_mail
+-- Mail from one agent to another.
+INSERT INTO mail (root, id, recipient, sender, actor, sent_at, content, stamp)
+VALUES (:root, :id, :agent, :sender, :actor, :sent_at, :content, :stamp)
+
+-- name: had_mail
+-- There was mail.
+UPDATE numbers SET value = 1 WHERE name = 'mail' AND value = 0
+
+-- name: unread_mail
+-- The mail to an agent that no event has carried yet, oldest first.
+SELECT m.id, s.id, r.id, m.actor, m.sent_at, m.content
+FROM mail m JOIN directory s ON s.key = m.sender JOIN directory r ON r.key = m.recipient
+WHERE m.root = :root AND m.recipient = :agent AND m.event IS NULL ORDER BY m.id
+
+-- name: unread_count
+-- How much mail to an agent no event has carried yet.
+SELECT count(*) FROM mail WHERE root = :root AND recipient = :agent AND event IS NULL
+
+-- name: carried
+-- Mail whose text an event of its recipient holds from now on.
+UPDATE mail SET event = :event, content = '' WHERE root = :root AND id = :mail
+
+-- name: erase_unread
+-- The unread mail of an agent that is deleted.
+DELETE FROM mail WHERE root = :root AND recipient = :agent AND event IS NULL
+
+-- name: kill
+-- The end of an agent.
+INSERT INTO deaths (root, agent, killer, actor, died_at) VALUES (:root, :agent, :killer, :actor, :died_at)
+
+-- name: end_agent
+-- An agent that has ended.
+UPDATE agents SET ended = true WHERE root = :root AND key = :agent
+
+-- name: end_of_agent
+-- How an agent ended, if it did: by whom, when, and the uuid of its killer unless it was deleted.
+SELECT coalesce(x.actor, d.actor), coalesce(x.deleted_at, d.died_at), CASE WHEN x.agent IS NULL THEN k.id END
+FROM agents a LEFT JOIN deletions x ON x.root = a.root AND x.agent = a.key
+LEFT JOIN deaths d ON d.root = a.root AND d.agent = a.key LEFT JOIN directory k ON k.key = d.killer
+WHERE a.root = :root AND a.key = :agent AND (x.agent IS NOT NULL OR d.agent IS NOT NULL)
+
+-- name: killed_children
+-- The uuids of an agent's children that were killed.
+SELECT a.id FROM agents a JOIN deaths d ON d.root = a.root AND d.agent = a.key WHERE a.root = :root AND a.parent = :agent
+
+-- name: delete_agent
+-- An agent that is not found any more.
+INSERT INTO deletions (root, agent, actor, deleted_at) VALUES (:root, :agent, :actor, :deleted_at)
+
+-- name: archive
+-- A conversation that is put into the archive.
+INSERT INTO archived (root, agent, archived_at) VALUES (:root, :agent, :archived_at)
+
+-- name: unarchive
+-- A conversation that is not in the archive any more.
+DELETE FROM archived WHERE root = :root AND agent = :agent
+
+-- name: archived
+-- Since when a conversation is in the archive.
+SELECT archived_at FROM archived WHERE root = :root AND agent = :agent
+
+-- name: keep_text
+-- A text, unless it is there already.
+INSERT INTO texts (hash, text) VALUES (:hash, :text) ON CONFLICT DO NOTHING
+
+-- name: kept_text
+-- The text behind a hash.
+SELECT text FROM texts WHERE hash = :hash
+
+-- name: record_sent
+-- A request that goes to a model.
+INSERT INTO sent (root, agent, id, event, turn, created_at, provider, model, sha256, bytes, tokens, purpose, question,
+    hashes, memos, data)
+VALUES (:root, :agent, :id, :event, :turn::bigint, :created_at, :provider, :model, :sha256, :bytes, :tokens, :purpose,
+    :question, :hashes::text[], :memos::bigint[], :data)
+
+-- name: sent
+-- One request of an agent.
+SELECT id, event, turn, created_at, provider, model, sha256, bytes, tokens, data, question
+FROM sent WHERE root = :root AND agent = :agent AND id = :sent
+
+-- name: newest_sent
+-- An agent's newest requests up to an id, newest first.
+SELECT id, event, turn, created_at, provider, model, sha256, bytes, tokens, data, question
+FROM sent WHERE root = :root AND agent = :agent AND id <= :until ORDER BY id DESC LIMIT :limit
+
+-- name: answered_last
+-- An agent's newest request that was for an answer, not for a summary or a filter.
+SELECT id, event, turn, created_at, provider, model, sha256, bytes, tokens, data, question
+FROM sent WHERE root = :root AND agent = :agent AND purpose = 'answer' ORDER BY id DESC LIMIT 1
+
+-- name: erase_sent
+-- Takes away what an agent sent that is erased as a whole.
+DELETE FROM sent WHERE root = :root AND agent = :agent RETURNING hashes
+
+-- name: erase_questions
+-- Takes a person's words out of the questions that were asked in a turn which is erased.
+UPDATE sent SET question = NULL WHERE root = :root AND turn = :turn
+
+-- name: lock_texts
+-- Nobody records a request until the end of this transaction: it could need a text that is taken away.
+LOCK TABLE texts IN SHARE ROW EXCLUSIVE MODE
+
+-- name: erase_texts
+-- Takes away those of some texts that no request needs any more.
+DELETE FROM texts t
+WHERE t.hash = ANY(:hashes::text[]) AND NOT EXISTS (SELECT 1 FROM sent s WHERE s.hashes @> ARRAY[t.hash])
+
+-- name: lease
+-- An agent's lease.
+SELECT d.id, l.holder, l.host, l.process, l.state, l.taken_at, l.until, l.interrupt
+FROM leases l JOIN directory d ON d.key = l.agent WHERE l.root = :root AND l.agent = :agent
+
+-- name: leases
+-- All leases.
+SELECT d.id, l.holder, l.host, l.process, l.state, l.taken_at, l.until, l.interrupt
+FROM leases l JOIN directory d ON d.key = l.agent ORDER BY l.agent
+
+-- name: held
+-- The leases of one runtime.
+SELECT d.id, l.holder, l.host, l.process, l.state, l.taken_at, l.until, l.interrupt
+FROM leases l JOIN directory d ON d.key = l.agent WHERE l.holder = :holder ORDER BY l.agent
+
+-- name: lend
+-- A lease, in place of the agent's last one.
+INSERT INTO leases (root, agent, holder, host, process, state, taken_at, until)
+VALUES (:root, :agent, :holder, :host, :process, :state, :taken_at, :until)
+ON CONFLICT (root, agent) DO UPDATE SET holder = excluded.holder, host = excluded.host, process = excluded.process,
+    state = excluded.state, taken_at = excluded.taken_at, until = excluded.until, interrupt = 0
+
+-- name: renew
+-- Until when a runtime holds its leases from now on.
+UPDATE leases SET until = :until WHERE holder = :holder
+
+-- name: lease_state
+-- What an agent that is being run does.
+UPDATE leases SET state = :state WHERE root = :root AND agent = :agent AND holder = :holder
+
+-- name: give_back
+-- A lease that has ended.
+DELETE FROM leases WHERE root = :root AND agent = :agent AND holder = :holder
+
+-- name: ask_interrupt
+-- The holder is asked to end the turn.
+UPDATE leases SET interrupt = 1 WHERE root = :root AND agent = :agent
+
+-- name: number_memo
+-- The number of the next memo. Whoever saves one as well waits for the end of this transaction: memos are numbered in the
+-- order of commits, so that an event can say up to which one there were memos before it.
+UPDATE numbers SET value = value + 1 WHERE name = 'memos' RETURNING value
+
+-- name: save_memo
+-- A memo.
+INSERT INTO memos (id, agent, actor, created_at, content, words)
+VALUES (:id, :agent::bigint, :actor, :created_at, :content, '')
+
+-- name: tag_memo
+-- A tag of a memo.
+INSERT INTO memo_tags (tag, memo) VALUES (:tag, :memo)
+
+-- name: index_memo
+-- The words of a memo, in order.
+UPDATE memos SET words = :line WHERE id = :memo
+
+-- name: index_memo_words
+-- The words of a memo, each once.
+INSERT INTO memo_words (word, memo) SELECT word, :memo FROM unnest(:words::text[]) AS w (word)
+
+-- name: memos
+-- Some memos with their tags, a JSON array.
+SELECT m.id, m.content, (SELECT array_agg(tag) FROM memo_tags WHERE memo = m.id), d.id, m.actor, m.created_at
+FROM memos m LEFT JOIN directory d ON d.key = m.agent WHERE m.id = ANY(:memos::bigint[])
+
+-- name: newest_memos
+-- The newest memos, newest first.
+SELECT id FROM memos ORDER BY id DESC LIMIT :limit
+
+-- name: memo_before
+-- For the number of each of some events the newest memo that there was when its tree last said so, up to it.
+SELECT i.number - 1, coalesce((
+    SELECT memos FROM memo_marks WHERE root = i.root AND event <= i.id ORDER BY event DESC LIMIT 1
+), 0)
+FROM unnest(:roots::bigint[], :ids::bigint[]) WITH ORDINALITY AS i (root, id, number)
+
+-- name: newest_memo
+-- The newest memo that there ever was.
+SELECT value FROM numbers WHERE name = 'memos'
+
+-- name: memos_tagged
+-- The memos with a tag.
+SELECT memo FROM memo_tags WHERE tag = :tag
+
+-- name: memo_tags
+-- The tags there are, and how many memos have each.
+SELECT tag, count(*) FROM memo_tags GROUP BY tag ORDER BY tag LIMIT :limit
+
+-- name: memos_with
+-- Which memos up to an id hold which of some words: from one word to another, and perhaps words in a row.
+SELECT DISTINCT k.number, w.memo
+FROM unnest(:numbers::bigint[], :firsts::text[], :lasts::text[], :rows::text[]) AS k (number, first, last, row)
+JOIN memo_words w ON w.word >= k.first AND w.word <= k.last AND w.memo <= :most
+WHERE k.row = '' OR EXISTS (SELECT 1 FROM memos m WHERE m.id = w.memo AND position(k.row IN m.words) > 0)
+
+-- name: untag_memo
+-- Takes a memo's tags away.
+DELETE FROM memo_tags WHERE memo = :memo
+
+-- name: unindex_memo
+-- Takes a memo out of the index.
+DELETE FROM memo_words WHERE memo = :memo
+
+-- name: erase_memo
+-- Takes a memo away.
+DELETE FROM memos WHERE id = :memo
+
+-- name: sent_with_memo
+-- The requests that were sent with a memo.
+SELECT root, agent, id, hashes, data FROM sent WHERE memos @> ARRAY[:memo::bigint]
+
+-- name: erase_sent_memo
+-- A request without a memo.
+UPDATE sent SET hashes = :hashes::text[], memos = array_remove(memos, :memo::bigint), data = :data
+WHERE root = :root AND agent = :agent AND id = :id
+
+-- name: coding_session
+-- What is known of one session of a coding agent.
+SELECT kind, session_id, file, parent, session_number, worker_id, issue,
+    started_at, ended_at, end_reason, context_at_end, summary, id
+FROM sessions WHERE kind = :kind AND session_id = :session_id
+
+-- name: coding_sessions
+-- All sessions of coding agents, in the order in which they became known.
+SELECT kind, session_id, file, parent, session_number, worker_id, issue,
+    started_at, ended_at, end_reason, context_at_end, summary, id
+FROM sessions ORDER BY id
+
+-- name: save_coding_session
+-- Adds a session of a coding agent, or replaces what is known of it.
+INSERT INTO sessions (kind, session_id, file, parent, session_number, worker_id, issue,
+    started_at, ended_at, end_reason, context_at_end, summary)
+VALUES (:kind, :session_id, :file, :parent, :session_number, :worker_id, :issue,
+    :started_at, :ended_at, :end_reason, :context_at_end::bigint, :summary)
+ON CONFLICT (kind, session_id) DO UPDATE SET file = excluded.file, parent = excluded.parent,
+    session_number = excluded.session_number, worker_id = excluded.worker_id, issue = excluded.issue,
+    started_at = excluded.started_at, ended_at = excluded.ended_at, end_reason = excluded.end_reason,
+    context_at_end = excluded.context_at_end, summary = excluded.summary
+RETURNING id
+
+-- name: tell
+-- Tell others that something was committed.
+SELECT pg_notify('foldmark', :name)
+
+-- name: fate
+-- What became of a transaction.
+SELECT pg_xact_status(:transaction::text::xid8)

