@@ -17,16 +17,18 @@ import apsw
 import pytest
 
 import foldmark
+from foldmark import stores
 from foldmark.core.errors import StoreError
 from foldmark.core.ports import AgentRecord, Size
 from foldmark.core.replay import birth
 from foldmark.log.doctor import examine
-from foldmark.stores import sqlite
+from foldmark.stores import postgres, sqlite
 from foldmark.stores.queries import migrations, queries
 from foldmark.stores.sqlite.file import make_folder
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256)) * 20
 WRITER = Path(__file__).parent / "writer.py"
+_DATABASES = (sqlite.__name__, postgres.__name__)
 
 
 def fails(path: Path | str, **how: Any) -> str:
@@ -466,24 +468,35 @@ def strings(module: Any) -> set[str]:
 
 
 def named(module: Any) -> set[str]:
-    """The names in `_run("name", ...)`, `run("name")` and `_sql["name"]`."""
+    """The names in `_run("name", ...)` and its like, `run("name")`, `_sql["name"]` and `STATEMENTS["name"]`."""
     found = set()
     for node in ast.walk(ast.parse(inspect.getsource(module))):
         match node:
-            case ast.Call(func=ast.Attribute(attr="_run"), args=[ast.Constant(value=str(name)), *_]):
+            case ast.Call(
+                func=ast.Attribute(attr="_run" | "_write" | "_rows" | "_events" | "beside") | ast.Name(id="run"),
+                args=[ast.Constant(value=str(name)), *_],
+            ):
                 found.add(name)
-            case ast.Call(func=ast.Name(id="run"), args=[ast.Constant(value=str(name)), *_]):
-                found.add(name)
-            case ast.Subscript(value=ast.Attribute(attr="_sql"), slice=ast.Constant(value=str(name))):
+            case ast.Subscript(
+                value=ast.Attribute(attr="_sql") | ast.Name(id="STATEMENTS"), slice=ast.Constant(value=str(name))
+            ):
                 found.add(name)
     return found
 
 
-def test_every_query_is_used_and_every_used_one_exists() -> None:
-    below = pkgutil.walk_packages(sqlite.__path__, f"{sqlite.__name__}.")
-    modules = [importlib.import_module(each.name) for each in below]
+def below(package: Any) -> list[Any]:
+    """The modules of a package, those of its packages included."""
+    found = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    return [importlib.import_module(each.name) for each in found]
+
+
+@pytest.mark.parametrize("database", [sqlite, postgres], ids=["sqlite", "postgres"])
+def test_every_query_is_used_and_every_used_one_exists(database: Any) -> None:
+    shared = [module for module in below(stores) if not module.__name__.startswith(_DATABASES)]
+    modules = [*shared, *below(database)]
     used = set[str]().union(*map(named, modules))
-    assert used <= queries("sqlite").keys() <= set[str]().union(*map(strings, modules))
+    there = queries(database.__name__.rpartition(".")[2]).keys()
+    assert used <= there <= set[str]().union(*map(strings, modules))
     assert len(used) > 15
 
 

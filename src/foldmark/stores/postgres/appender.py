@@ -1,6 +1,6 @@
 """The appends of one transaction in PostgreSQL: what is appended is written at once before something is read."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from foldmark.core.events import Draft
@@ -16,6 +16,15 @@ _COLUMNS = (
 )
 _NTH = _COLUMNS.index("nth")
 _TEXTS = frozenset(("kind", "dialect", "actor", "created_at", "call_id", "content", "data", "tool"))
+
+
+def facts(kind: str, data: Mapping[str, Any] | None) -> tuple[str | None, bool, bool]:
+    """What stands beside an event's data, whose JSON PostgreSQL cannot always read: the tool that a call calls, whether a
+    command or a filter says where a planning conversation lay, whether a summary holds a state."""
+    data = data or {}
+    name = data.get("name") if kind == "tool_call" else None
+    planning = kind in ("command", "filter") and data.get("planning") is not None
+    return name if isinstance(name, str) else None, planning, kind == "summary" and data.get("state") is not None
 
 
 class Tree:
@@ -116,24 +125,20 @@ class Tree:
 class PostgresAppender(Appender):
     """Appends to one agent; its row is brought up to date once, by `finish`."""
 
-    def __init__(self, tree: Tree, key: int, draw: Callable[[], int], row: Row, newest: Callable[[], Any]) -> None:
-        """`newest` reads the turn and kind of the agent's newest message."""
+    def __init__(self, tree: Tree, key: int, draw: Callable[[], int], row: Row, newest: Callable[[int], Any]) -> None:
+        """`newest` reads the turn and kind of the agent's newest message up to an id."""
         *row, turn, kind = row
         super().__init__(key, draw, tuple(row))
         self._tree, self._read_newest = tree, newest
         self._newest = None if kind is None else (turn, kind)
 
     def _record(self, row: Row, draft: Draft, weight: int | None) -> None:
-        data, kind = draft.data or {}, draft.kind
-        name = data.get("name") if kind == "tool_call" else None
-        planning = kind in ("command", "filter") and data.get("planning") is not None
-        stateful = kind == "summary" and data.get("state") is not None
+        tool, planning, stateful = facts(draft.kind, draft.data)
         weights = None if weight is None else self._sums[0]
-        tool = name if isinstance(name, str) else None
         self._tree.record((*row, weight, weights, tool, int(planning), int(stateful)), draft)
 
     def _newest_message(self) -> Any:
-        return self._read_newest()
+        return self._read_newest(self.head)
 
     def _wait(self, call: int) -> None:
         self._tree.wait(self._key, call)

@@ -4,10 +4,10 @@ What was erased is gone from every row. The versions of rows from before lie in 
 """
 
 from itertools import groupby
-from typing import Any
 
 from foldmark.core.codec import without_content
 from foldmark.core.ports import Size
+from foldmark.stores.postgres.appender import PostgresAppender
 from foldmark.stores.postgres.connection import Ints, Texts
 from foldmark.stores.postgres.memos import Memos
 from foldmark.stores.postgres.search import unindex_words
@@ -18,14 +18,16 @@ from foldmark.stores.rows import Row
 class Erasing(Memos):
     """Erases inside a transaction."""
 
-    _appenders: dict[str, Any]
+    def _appender(self, agent_id: str) -> PostgresAppender:
+        """What appends to an agent in this transaction."""
+        raise NotImplementedError
 
     def settle(self) -> None:
         """Write down what is written late."""
         raise NotImplementedError
 
     def erase(self, owner: str, turn: int, last: int, by: int) -> None:
-        agent = self._of(owner)
+        agent, appender = self._of(owner), self._appender(owner)
         with self.whole():
             self.settle()
             rows = self._run("to_erase", **agent, turn=turn, last=last)
@@ -46,8 +48,7 @@ class Erasing(Memos):
                 self._erase_texts({hash for (hashes,) in found for hash in hashes})
                 self._write("forget_totals", **agent)
                 self._write("forget_erased_sums", **agent)
-            if owner in self._appenders:
-                self._appenders[owner].lose(gone, whole=not turn)
+            appender.lose(gone, whole=not turn)
 
     def _note_erased(self, agent: Bindings, messages: list[Row]) -> None:
         """Note what erased messages counted, so that no sum that is stored with a later message has to change."""

@@ -151,8 +151,8 @@ class PostgresTransaction(LogTransaction, Erasing, Lineage, Memos, PostgresSnaps
             self._appenders[agent_id] = appender
         return appender
 
-    def _newest_message(self, named: Bindings) -> Any:
-        found = self._run("newest_message", **named)
+    def _newest_message(self, named: Bindings, until: int) -> Any:
+        found = self._run("newest_message", **named, until=until)
         return tuple(found[0]) if found else None
 
     def _create(self, record: AgentRecord) -> None:

@@ -431,8 +431,9 @@ SELECT e.id, e.agent, e.turn, e.kind, e.answers FROM events e
 WHERE e.root = :root AND e.agent = :agent AND e.nth IS NOT NULL AND e.id <= :id ORDER BY e.id DESC LIMIT 1
 
 -- name: newest_message
--- The turn and the kind of an agent's newest message.
-SELECT turn, kind FROM events WHERE root = :root AND agent = :agent AND nth IS NOT NULL ORDER BY id DESC LIMIT 1
+-- The turn and the kind of an agent's newest message up to an id.
+SELECT turn, kind FROM events WHERE root = :root AND agent = :agent AND nth IS NOT NULL AND id <= :until
+ORDER BY id DESC LIMIT 1
 
 -- name: message_after
 -- An agent's oldest message above an id.
@@ -555,7 +556,8 @@ WHERE e.root = :root AND e.id BETWEEN :turn AND :last AND e.agent = :agent AND e
 -- name: erase
 -- What remains of events whose content was erased.
 UPDATE events e SET content = '', data = d.data, tokens = 0, nth = NULL, sum = NULL, apart = NULL, redacted = :by,
-    checksum = NULL, weight = NULL, weights = NULL, tool = NULL, stateful = false
+    checksum = NULL, weight = NULL, weights = NULL, tool = NULL,
+    planning = e.planning AND d.data IS NOT NULL, stateful = false
 FROM unnest(:ids::bigint[], :datas::text[]) AS d (id, data) WHERE e.root = :root AND e.id = d.id
 
 -- name: erased_up_to
@@ -845,3 +847,98 @@ SELECT pg_notify('foldmark', :name)
 -- name: fate
 -- What became of a transaction.
 SELECT pg_xact_status(:transaction::text::xid8)
+
+-- name: all_events
+-- A page of all events behind one, by trees, as their checks want them.
+SELECT root, id, agent, turn, kind, dialect, actor, created_at, interrupted, call_id, answers, replayed, tokens, nth, sum,
+    weight, weights, redacted, tool, planning, stateful, checksum, content, data
+FROM events WHERE (root, id) > (:root::bigint, :id::bigint) ORDER BY root, id LIMIT :limit
+
+-- name: tree_rows
+-- What the rows of the agents of a tree say of their events, with what waits.
+SELECT key, id, head, messages, tokens, open_turn, weights, gone_messages, gone_tokens,
+    ARRAY(SELECT call FROM waiting w WHERE w.root = a.root AND w.agent = a.key ORDER BY call)
+FROM agents a WHERE root = :root ORDER BY key
+
+-- name: tree_erased
+-- The sums of what was erased in a tree.
+SELECT agent, event, messages, tokens, weight FROM redacted_sums WHERE root = :root ORDER BY event
+
+-- name: wrong_trees
+-- Agents whose tree has no events, but whose rows say otherwise.
+SELECT a.id FROM agents a WHERE (a.head > 0 OR a.messages > 0) AND NOT EXISTS (SELECT 1 FROM events e WHERE e.root = a.root)
+
+-- name: wrong_unchecked
+-- How many events were recorded without a checksum.
+SELECT count(*) FROM events WHERE checksum IS NULL AND redacted IS NULL
+
+-- name: wrong_directory
+-- Agents that are not found by their uuids or names.
+SELECT a.id FROM agents a LEFT JOIN directory d ON d.id = a.id LEFT JOIN names n ON n.name = a.name
+WHERE d.key IS DISTINCT FROM a.key OR d.root IS DISTINCT FROM a.root
+    OR (a.name IS NOT NULL AND n.root IS DISTINCT FROM a.root)
+
+-- name: wrong_mail
+-- Mail that is said to have been carried by what is no message to its recipient.
+SELECT m.id, m.event FROM mail m LEFT JOIN events e ON e.root = m.root AND e.id = m.event
+WHERE m.event IS NOT NULL AND (e.id IS NULL OR e.agent <> m.recipient OR e.kind <> 'user')
+
+-- name: wrong_deletions
+-- Agents that are deleted and have a child that is not.
+SELECT a.id, c.id FROM deletions d JOIN agents a ON a.root = d.root AND a.key = d.agent
+JOIN agents c ON c.root = a.root AND c.parent = a.key
+WHERE NOT EXISTS (SELECT 1 FROM deletions x WHERE x.root = c.root AND x.agent = c.key)
+
+-- name: wrong_remains
+-- Agents that are deleted and what of their events still holds text.
+SELECT a.id, count(*) FROM deletions d JOIN agents a ON a.root = d.root AND a.key = d.agent
+JOIN events e ON e.root = a.root AND e.agent = a.key
+WHERE e.content <> '' GROUP BY a.id
+
+-- name: wrong_names
+-- Agents that are deleted and still have a name.
+SELECT a.id, a.name FROM deletions d JOIN agents a ON a.root = d.root AND a.key = d.agent WHERE a.name IS NOT NULL
+
+-- name: wrong_archive
+-- Forks that are said to be archived.
+SELECT a.id FROM archived r JOIN agents a ON a.root = r.root AND a.key = r.agent WHERE a.parent IS NOT NULL
+
+-- name: wrong_texts
+-- The texts that requests need, with their hashes.
+SELECT hash, text FROM texts WHERE hash > :after ORDER BY hash LIMIT :limit
+
+-- name: wrong_sent
+-- Requests that need a text which is not there, or are a deleted agent's.
+SELECT a.id, s.id, CASE WHEN d.agent IS NULL THEN 'texts' END
+FROM sent s JOIN agents a ON a.root = s.root AND a.key = s.agent
+LEFT JOIN deletions d ON d.root = s.root AND d.agent = s.agent
+WHERE d.agent IS NOT NULL
+    OR EXISTS (SELECT 1 FROM unnest(s.hashes) AS h (hash) WHERE NOT EXISTS (SELECT 1 FROM texts t WHERE t.hash = h.hash))
+
+-- name: all_sent
+-- A page of what requests were made of.
+SELECT s.root, s.agent, s.id, a.id, s.data FROM sent s JOIN agents a ON a.root = s.root AND a.key = s.agent
+WHERE (s.root, s.agent, s.id) > (:root::bigint, :agent::bigint, :id::bigint) ORDER BY s.root, s.agent, s.id LIMIT :limit
+
+-- name: all_memos
+-- All memos with their tags and words.
+SELECT m.id, m.content, ARRAY(SELECT tag FROM memo_tags t WHERE t.memo = m.id ORDER BY tag), m.words,
+    ARRAY(SELECT word FROM memo_words w WHERE w.memo = m.id ORDER BY word)
+FROM memos m ORDER BY m.id
+
+-- name: wrong_memo_rows
+-- Tags and words of what is no memo.
+SELECT memo FROM memo_tags t WHERE NOT EXISTS (SELECT 1 FROM memos m WHERE m.id = t.memo)
+UNION SELECT memo FROM memo_words w WHERE NOT EXISTS (SELECT 1 FROM memos m WHERE m.id = w.memo)
+
+-- name: wrong_lineage
+-- Sessions whose number is not one more than their parent's, as far as that is known.
+SELECT s.kind, s.session_id, s.session_number FROM sessions s JOIN sessions p ON p.kind = s.kind AND p.session_id = s.parent
+WHERE s.session_number <> p.session_number + 1
+
+-- name: nobody_reads
+-- Whether nobody else is reading a moment of this database.
+SELECT NOT EXISTS (
+    SELECT 1 FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_xmin IS NOT NULL
+)
