@@ -28,8 +28,8 @@ from foldmark import FoldmarkError, Log
 from foldmark.core.codec import timestamp, utc
 from foldmark.runtime.lease import take
 
-FULL = 4_000_000
-"""Bytes that a full disk holds."""
+FULL = 1_600_000
+"""Bytes that a full disk holds: the database with what it begins with, and some turns."""
 
 FULL_TEXT = r"the disk is full: nothing was recorded|Is the disk full or gone\? Nothing was recorded"
 LENT_TEXT = r"is being run by process \d+ on .*; wait until it is idle"

@@ -16,6 +16,10 @@ KILLS_PER_DATABASE = 50
 """After so many the writers begin with a new database: what is looked through stays small."""
 
 
+BEGUN = 150
+"""Records of all writers of a database before the first is killed: there is something to lose."""
+
+
 @dataclass
 class Toll:
     """What was done to databases, and what was found."""
@@ -58,6 +62,7 @@ def kills(fresh: Callable[[], str], count: int, seed: str) -> Toll:
         address, chance = fresh(), random.Random(f"{seed}/{toll.kills}")
         with Swarm(address, f"{seed}/{toll.kills}") as swarm:
             one_by_one = max(0, min(KILLS_PER_DATABASE, count - toll.kills) - WRITERS)
+            swarm.listen(lambda: len(swarm.said) > BEGUN)  # noqa: B023 - it is used before the next round
             toll.struck += kill_some(swarm, one_by_one, chance)
             for number in list(swarm.lives):
                 toll.struck += swarm.kill(number)

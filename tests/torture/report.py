@@ -17,7 +17,6 @@ from pathlib import Path
 from time import perf_counter
 
 import apsw
-
 import server_faults
 from faults import Fault, clock_back, full_disk, full_files, read_only
 from history import Recorded, histories

@@ -32,7 +32,7 @@ def server_killed(server: Server, times: int, seed: str) -> Fault:
     fault, address, chance = Fault("server killed (SIGKILL) and restarted"), server.fresh(), random.Random(seed)
     with Swarm(address, seed) as swarm:
         for _ in range(times):
-            more = len(swarm.said) + chance.randint(100, 300)
+            more = len(swarm.said) + chance.randint(40, 160)
             swarm.listen(lambda: len(swarm.said) >= more)  # noqa: B023 - it is used before the next round
             server.kill()
             failed = {life: life.count(UNKNOWN) for life in swarm.lives.values()}

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import psutil
 import psycopg
+from swarm import SILENCE
 
 
 class Server:
@@ -61,13 +62,19 @@ class Server:
         return self.address(name)
 
     def kill(self) -> None:
-        """End all of its processes as `kill -9` does."""
+        """End all of its processes at once, as `kill -9` does."""
         main = psutil.Process(self._server.get_pid())
-        processes = [main, *main.children(recursive=True)]
+        main.suspend()  # or else it would restart what it sees die, and they would end themselves without it
+        processes = [*main.children(recursive=True), main]
         for each in processes:
-            with suppress(ProcessLookupError):
-                os.kill(each.pid, signal.SIGKILL)
-        psutil.wait_procs(processes, timeout=30)
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
+        until = monotonic() + SILENCE
+        while any(map(_lives, processes)):
+            assert monotonic() < until, "the server does not die"
+            sleep(0.01)
+        # The process that started it may not have noticed yet; then it would be taken for alive by its number.
+        (self._server.pgdata / "postmaster.pid").unlink()
 
     def restart(self) -> None:
         """Start it again after it was killed. It recovers from its log first."""
@@ -83,6 +90,13 @@ class Server:
         status = self._server.pgdata.stat()
         os.chown(folder, status.st_uid, status.st_gid)
         subprocess.run(["chmod", "700", str(folder)], check=True)
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 @contextmanager

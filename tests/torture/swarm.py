@@ -15,6 +15,9 @@ WRITERS = 8
 SILENCE = 60.0
 """Seconds after which writers that say nothing are taken for stuck."""
 
+LONGEST = 600.0
+"""Seconds after which writers that did not do what is waited for never will."""
+
 # A process starts from one that has imported everything already: in 10 ms instead of 400. It has no database open.
 CONTEXT = get_context("forkserver")
 CONTEXT.set_forkserver_preload(["foldmark", "foldmark.commands", "foldmark.providers.wires", "writers"])
@@ -101,15 +104,15 @@ class Swarm:
 
     def listen(self, enough: Callable[[], bool]) -> None:
         """Hear what all writers say until it is `enough`."""
-        until = monotonic() + SILENCE
+        until = monotonic() + LONGEST
+        by_connection = {life.here: life for life in self.lives.values()}
         while not enough():
-            by_connection = {life.here: life for life in self.lives.values()}
-            ready = wait(list(by_connection), timeout=until - monotonic())
+            ready = wait(list(by_connection), timeout=SILENCE)
             assert ready, "the writers say nothing any more"
+            assert monotonic() < until, f"the writers do not get on: {self.said[-3:]}"
             for each in ready:
                 assert isinstance(each, Connection)
                 by_connection[each].hear()
-            until = monotonic() + SILENCE
 
     @property
     def said(self) -> list[Said]:
@@ -124,7 +127,7 @@ def kill_some(swarm: Swarm, count: int, chance: random.Random) -> int:
     for _ in range(count):
         number = chance.randrange(WRITERS)
         life = swarm.lives[number]
-        enough = life.answers + chance.randint(0, 8)
+        enough = life.answers + chance.randint(0, 5)
         swarm.listen(lambda: life.answers >= enough)  # noqa: B023 - it is used before the next round
         sleep(chance.uniform(0.0, 0.005))  # somewhere in the next call
         struck += swarm.replace(number)

@@ -37,4 +37,4 @@ def test_a_read_only_folder(tmp_path: Path) -> None:
 
 
 def test_a_clock_that_goes_back(fresh: Callable[[], str]) -> None:
-    found(clock_back(fresh(), 4, "sample"))
+    found(clock_back(fresh(), 3, "sample"))

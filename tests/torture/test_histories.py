@@ -16,10 +16,10 @@ from foldmark.stores.sqlite.transaction import SqliteTransaction
 
 
 def test_concurrent_clients(fresh: Callable[[], str]) -> None:
-    recorded = histories(fresh(), 30, 2, "sample")
+    recorded = histories(fresh(), 15, 2, "sample")
     assert recorded.faults == []
     assert recorded.kills == 2
-    assert recorded.answers["done"] > 100
+    assert recorded.answers["done"] > 50
     assert recorded.answers["conflict"] > 0
 
 

