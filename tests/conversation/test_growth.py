@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 import foldmark
 from foldmark.core import history
+from foldmark.core.ports import Snapshot
 from foldmark.core.prompt import Prompt
 from foldmark.core.replay import Recorded, counting
 from foldmark.log.asking import Asking
@@ -60,6 +62,30 @@ def test_a_result_costs_the_same_however_many_calls_wait(together: bool, order: 
             return taken / calls
 
     assert cost(400) < 1.2 * cost(40)
+
+
+def test_where_an_agent_stands_costs_the_same_however_many_states_it_recorded() -> None:
+    def costs(states: int) -> dict[str, int]:
+        with foldmark.open(":memory:") as log:
+            agent = log.agent("default")
+            with agent.batch():
+                for number in range(states):
+                    agent.append("user", f"Question {number}")
+                    agent.record("state", f"Goal: {number}")
+                    agent.record("scratchpad", f"Noted: {number}")
+            newest = agent.standing().newest
+            reads: dict[str, Callable[[Snapshot], object]] = {
+                "head": lambda moment: moment.head(agent.id),
+                "anchors": lambda moment: moment.anchors(agent.id, newest),
+                "since": lambda moment: moment.since(agent.id, newest),
+                "newest": lambda moment: moment.newest("state", ((agent.id, 1, newest),)),
+                "recent": lambda moment: moment.recent("scratchpad", agent.id, newest, 2),
+            }
+            with log.store.read() as moment:
+                return {name: steps(log, partial(read, moment)) for name, read in reads.items()}
+
+    costs(2)  # what is made once in a process
+    assert costs(300) == costs(10)
 
 
 def test_erasing_costs_the_same_however_much_was_said_since() -> None:

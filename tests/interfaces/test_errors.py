@@ -229,7 +229,11 @@ DATABASES = [
     Wrong(("--db", "missing.db", "doctor", "--repair"), MISSING.format(r"missing\.db"), 1),
     Wrong(("--db", "a\nb\x1b[31m.db", "doctor"), MISSING.format(r"a\\nb\\x1b\[31m\.db"), 1),
     Wrong(("--db", "x" * 300, "doctor"), r".*File name too long.*", 1),
-    Wrong(("--db", "postgresql://localhost/x", "chat"), r"PostgreSQL is not there yet; name an SQLite file", 1),
+    Wrong(
+        ("--db", "postgresql://me:s3cretpw@127.0.0.1:1/x", "chat"),
+        r"the connection to postgresql://me@127\.0\.0\.1:1/x failed: .*Connection refused.*",
+        1,
+    ),
 ]
 
 TABLE = [*COMMANDS, *LINES, *AGENTS, *USAGE, *IMPORTS, *DATABASES]

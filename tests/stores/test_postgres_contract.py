@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 from postgres_harness import PostgresHarness
-from postgres_server import Databases
 
 from foldmark.testing import Harness, StoreContract
+from postgres_server import Databases
 
 
 class TestPostgres(StoreContract):

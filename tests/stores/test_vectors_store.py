@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from postgres_harness import PostgresHarness
+from postgres_server import Databases
+from sqlite_harness import SqliteHarness
 
-import foldmark
+from foldmark.app import open_over
 from foldmark.core.vectors import Coverage, Embedded, Vectors
 from foldmark.sessions.archive.storing import archive_folder
 from foldmark.sessions.archive.syncing import sync
@@ -27,11 +30,12 @@ class Place(NamedTuple):
     ids: list[int]
 
 
-@pytest.fixture(params=["database", "archive"])
+@pytest.fixture(params=["sqlite", "postgres", "archive"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    if request.param == "database":
-        path = str(tmp_path / "log.db")
-        with foldmark.open(path, settings={}) as log, foldmark.open(path, settings={}) as other:
+    if request.param != "archive":
+        harness = SqliteHarness(tmp_path) if request.param == "sqlite" else PostgresHarness(request.getfixturevalue("postgres"))
+        store = harness.fresh()
+        with open_over(store) as log, open_over(harness.open(store.address)) as other:
             agent = log.agent("default")
 
             def add(text: str) -> int:
@@ -41,6 +45,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 
             yield Place(log.store, add, lambda: other.store, [add(text) for text in TEXTS])
             assert list(log.store.damage()) == []
+        if isinstance(harness, PostgresHarness):
+            harness.release()
         return
     environment = {"HOME": str(tmp_path), "FOLDMARK_ARCHIVE": str(tmp_path / "archive")}
     file = tmp_path / ".claude/projects/-p/aa11.jsonl"
@@ -126,3 +132,34 @@ def test_what_is_no_message_gets_none(place: Place) -> None:
     place.store.save_vectors("a", [made(200)], place.ids[-1])
     assert list(place.store.signatures("a", 0)) == []
     assert place.store.embedders() == {"a": place.ids[-1]}
+
+
+def test_what_was_erased_has_none_and_nothing_is_read_twice(postgres: Databases, tmp_path: Path) -> None:
+    """Also where whoever reads on begins behind a message that was erased meanwhile; several conversations."""
+    for harness in (SqliteHarness(tmp_path), PostgresHarness(postgres)):
+        with open_over(harness.fresh()) as log:
+            agents, store = [log.agent(name) for name in "ab"], log.store
+            said = []
+            for number in range(3):
+                for agent in agents:
+                    said.append(agent.append("user", f"{agent.name} {number}"))
+                    agent.end_turn()
+            found, until, newest = store.unembedded(0, 100)
+            assert [each.text for each in found] == ["a 0", "b 0", "a 1", "b 1", "a 2", "b 2"]
+            assert [each.before for each in found] == ["", "", "a 0", "b 0", "a 1", "b 1"]
+            assert until == newest
+            step, until, _ = store.unembedded(0, 3)
+            store.save_vectors("m", [Embedded(each.id, b"v" * 16, b"s" * 2) for each in step], until)
+            assert store.embedders() == {"m": said[2]}
+            assert [id for id, _ in store.signatures("m", 0)] == said[:3]
+            rest, until, newest = store.unembedded(until, 100)
+            assert [each.id for each in rest] == said[3:]
+            store.save_vectors("m", [Embedded(each.id, b"v" * 16, b"s" * 2) for each in rest], until)
+            agents[0].do(f"/message remove {said[2]} --yes")
+            assert sorted(id for id, _ in store.signatures("m", 0)) == sorted({*said} - {said[2]})
+            if isinstance(harness, PostgresHarness):
+                assert [id for id, _ in store.signatures("m", said[2])] == said[3:]
+            assert store.vectors("m", said) == [b"" if id == said[2] else b"v" * 16 for id in said]
+            assert store.coverage("m")[:2] == (5, 5)
+        if isinstance(harness, PostgresHarness):
+            harness.release()

@@ -97,6 +97,7 @@ def test_a_database_of_the_version_before_is_weighed_when_it_is_opened(tmp_path:
     db.execute(COUNTED_ANEW)
     db.execute("DROP TABLE redacted_sums; ALTER TABLE agents DROP COLUMN run")
     db.execute("DROP TABLE weights; DROP TABLE sent; DROP TABLE texts; DROP TABLE leases; DROP TABLE sessions")
+    db.execute("DROP TABLE append_keys")
     db.execute("ALTER TABLE events DROP COLUMN checksum")
     db.execute("DROP INDEX operations; DROP TRIGGER unmarked; ALTER TABLE events DROP COLUMN replayed")
     db.execute(migrations("sqlite")[1][1].split(";")[1])

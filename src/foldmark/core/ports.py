@@ -314,8 +314,13 @@ class Transaction(Snapshot, Inbox, Leases, Memos, Sent, Lineage, Protocol):
     its error and goes on gets StoreError. Every method raises StoreError when the database fails.
     """
 
-    def append(self, agent_id: str, expected: int | None, drafts: Sequence[Draft]) -> list[int]:
+    def append(
+        self, agent_id: str, expected: int | None, drafts: Sequence[Draft], *, key: str | None = None
+    ) -> list[int]:
         """Append events to an agent and return their ids; one transaction may append to any number of agents.
+
+        `key` is the caller's own, for an append that may be repeated when nobody knows what became of it: if there was
+        one to this agent with this key, nothing is appended, and the ids are those of then.
 
         Raises ConflictError unless the agent's head is `expected` (None: do not check), ValueError if data is not
         JSON, CommandError if the agent has ended (`inbox.refused`).

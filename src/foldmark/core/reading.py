@@ -51,6 +51,10 @@ class Rows(NamedTuple):
 class SqlSandbox(Protocol):
     """The part of a `Store` that answers a model's SQL."""
 
+    @property
+    def dialect(self) -> str:
+        """The database whose SQL it takes, by its name."""
+
     def query(self, scope: Scope, sql: str, limits: Limits) -> Rows:
         """Run one reading statement over the views of `VIEWS`, and nothing else.
 

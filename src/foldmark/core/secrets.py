@@ -11,10 +11,11 @@ SHORTEST = 8
 
 
 class Secrets:
-    """Known keys: `found` is variable of the environment -> key."""
+    """Known keys: `found` is variable of the environment -> key, `others` what else is secret -> what it is."""
 
-    def __init__(self, found: Mapping[str, str] = {}) -> None:
-        keys = {form: name for name, key in found.items() if len(key) >= SHORTEST for form in _written(key)}
+    def __init__(self, found: Mapping[str, str] = {}, others: Mapping[str, str] = {}) -> None:
+        known = [*((key, name) for name, key in found.items()), *others.items()]
+        keys = {form: name for key, name in known if len(key) >= SHORTEST for form in _written(key)}
         self._names = {key: keys[key] for key in sorted(keys, key=len, reverse=True)}
 
     def __bool__(self) -> bool:

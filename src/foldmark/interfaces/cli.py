@@ -18,6 +18,7 @@ from foldmark.interfaces.setup import Setup
 from foldmark.log import Log, Result
 from foldmark.log.asking import Asking
 from foldmark.log.names import check_name
+from foldmark.stores.addresses import shown
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -133,7 +134,11 @@ class _Commands(click.Group):
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--db", metavar="PATH", help="The database; otherwise FOLDMARK_DB, or foldmark.db in your data folder.")
+@click.option(
+    "--db",
+    metavar="PATH|URL",
+    help="The database; otherwise FOLDMARK_DB, or foldmark.db in your data folder. On a server: postgresql://…",
+)
 @click.version_option(foldmark.__version__, prog_name="foldmark")
 @click.pass_context
 def cli(context: click.Context, db: str | None) -> None:
@@ -168,7 +173,7 @@ def chat(setup: Setup, name: str, model: str | None) -> int:
     from foldmark.settings.places import input_history
 
     typed = sys.stdin.isatty()
-    if not Path(setup.db).exists():
+    if not setup.has_database:
         check_name(name)
     given = setup.given
     if model is not None:
@@ -360,14 +365,14 @@ def doctor(setup: Setup, named: str | None, repair: bool, out: Path | None, as_j
     left = sum(1 for _, repaired in findings if not repaired)
     if as_json:
         found: list[dict[str, Any]] = [{"text": finding.text, "repaired": done} for finding, done in findings]
-        print(json_text({"database": setup.db, "agents": agents, "unchecked": unchecked, "findings": found}))
+        print(json_text({"database": shown(setup.db), "agents": agents, "unchecked": unchecked, "findings": found}))
     else:
         for finding, repaired in findings:
             print(harmless(f"{finding.text}{' (repaired)' if repaired else ''}"))
         if unchecked:
             print(f"{count(unchecked, 'event')} from before there were checksums: a changed byte in these is not found")
         verdict = f"{left} wrong" if left else "all is well"
-        print(harmless(f"{setup.db}: {count(agents, 'agent')}, {verdict}"))
+        print(harmless(f"{shown(setup.db)}: {count(agents, 'agent')}, {verdict}"))
     return 1 if left else 0
 
 

@@ -22,6 +22,7 @@ from foldmark.cost.cost import (
     thought_about,
 )
 from foldmark.log import Agent, Log
+from foldmark.stores.addresses import may_exist, shown
 
 KINDS = tuple(SENDERS)
 """The policies that can be compared."""
@@ -86,7 +87,7 @@ def conversation(db: str, target: str) -> Iterator[Agent]:
             yield log.find(target)
             return
     if not path.is_file():
-        raise CommandError(f"there is no file '{target[:200]}' and no database {db} to look in")
+        raise CommandError(f"there is no file '{target[:200]}' and no database {shown(db)} to look in")
     from foldmark.interfaces.imports import import_file
 
     with foldmark.open(":memory:") as log:
@@ -95,7 +96,7 @@ def conversation(db: str, target: str) -> Iterator[Agent]:
 
 @contextmanager
 def _existing(db: str) -> Iterator[Log | None]:
-    if "://" not in db and not Path(db).exists():
+    if not may_exist(db):
         yield None
         return
     with foldmark.open(db, create=False) as log:

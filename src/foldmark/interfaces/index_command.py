@@ -124,7 +124,7 @@ def _make(stores: Mapping[str, Vectors], embedder: "Embedder", limit: int | None
                 step = meanings.step(BATCH if limit is None else min(BATCH, left))
                 left -= step.messages
                 made(step.messages)
-                if step.until >= step.newest:
+                if step.until == step.newest:
                     break
 
 

@@ -13,6 +13,7 @@ from foldmark.app import read_settings
 from foldmark.interfaces.render import harmless
 from foldmark.log import Log
 from foldmark.settings import Settings
+from foldmark.stores.addresses import may_exist
 from foldmark.stores.sqlite.file import make_folder
 
 
@@ -29,13 +30,13 @@ class Setup:
 
     @cached_property
     def db(self) -> str:
-        """The path of the database."""
+        """The address of the database: a path, or a URL."""
         return self._named or settings.database(os.environ, self.given.database)
 
     @property
     def has_database(self) -> bool:
         """Whether there is a database; of one on a server nobody knows before it is opened."""
-        return "://" in self.db or Path(self.db).exists()
+        return may_exist(self.db)
 
     @property
     def delay(self) -> float:

@@ -29,7 +29,7 @@ class Messages(Sequence[Event]):
 
     def _read(self, *, newest_first: bool) -> Iterator[Event]:
         """The messages page by page, each a moment of its own: what is visible does not change meanwhile."""
-        left, count = self._segments, 8
+        left, count = self._segments, 8 if newest_first else 64
         while left:
             with self._store.read() as moment:
                 read = moment.messages(left, newest_first=newest_first, expected=count)

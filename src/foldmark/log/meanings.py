@@ -63,7 +63,7 @@ class Meanings:
             made += step.messages
             if progress:
                 progress(step.until, step.newest)
-            if step.until >= step.newest:
+            if step.until == step.newest:
                 break
         return made
 
@@ -72,8 +72,9 @@ class Meanings:
         name, begin = self.embedder.fingerprint, self.until
         messages, until, newest = self.store.unembedded(begin or 0, most)
         made = embedded(messages, self.embedder)
-        if begin is not None and (until <= begin or (self.until or 0) >= until):
-            return Step(0, max(begin, until), newest, overtaken=until > begin)
+        now = self.until
+        if begin is not None and (until == begin or now != begin):
+            return Step(0, begin if now is None else now, newest, overtaken=now != begin)
         self.store.save_vectors(name, made, until)
         return Step(len(messages), until, newest)
 

@@ -79,15 +79,18 @@ class Timeline:
         actor: str | None = None,
         interrupted: bool = False,
         verbatim: bool = False,
+        key: str | None = None,
     ) -> int:
         """Record a message and return its event id; it is durable when this returns.
 
         `kind` is "user", "assistant", "system" or "tool". A user message opens a turn if none is open and joins it
         otherwise. A `### STATE` block at the end of an assistant's text is recorded as a `state` event behind the
-        message, which holds the rest, be it empty (`core.state`); not if it was `interrupted`, nor if the text is to be
-        recorded `verbatim`. `data` is JSON that goes with the text; `created_at` is ISO 8601 or a datetime, by default
-        now. A text without a `dialect` gets that of the agent's model, unless `data` holds blocks: nobody said whose
-        form these have. Lone surrogates in texts become U+FFFD. Raises CommandError for a wrong kind, time or data,
+        message, which holds the rest, be it empty (`core.state`); not if it was `interrupted`, nor if the text is to
+        be recorded `verbatim`. `data` is JSON that goes with the text; `created_at` is ISO 8601 or a datetime, by
+        default now. A text without a `dialect` gets that of the agent's model, unless `data` holds blocks: nobody said
+        whose form these have. Lone surrogates in texts become U+FFFD. `key` is the caller's own, for a message that
+        may have to be recorded again when nobody knows what became of it (a connection was lost): if there is one with
+        this key, its id is returned and nothing is recorded. Raises CommandError for a wrong kind, time or data,
         ConflictError, StoreError.
         """
         if kind not in ("user", "assistant", "system", "tool"):
@@ -102,9 +105,11 @@ class Timeline:
 
             text, block = parted(text)
         with nullcontext() if block is None else self.batch():
-            event_id = self._append(kind, text, data, created_at, dialect=dialect, actor=actor, interrupted=interrupted)
+            event_id = self._append(
+                kind, text, data, created_at, dialect=dialect, actor=actor, interrupted=interrupted, key=key
+            )
             if block is not None:
-                self._append("state", block, None, created_at, actor=actor)
+                self._append("state", block, None, created_at, actor=actor, key=key and f"{key}\0state")
         return event_id
 
     def append_tool_call(
@@ -315,6 +320,7 @@ class Timeline:
         interrupted: bool = False,
         answers: int | None = None,
         apart: bool = False,
+        key: str | None = None,
     ) -> int:
         if kind in TEXTS and dialect is None and not (isinstance(data, Mapping) and data.get("blocks")):
             dialect = self._active_dialect()
@@ -348,8 +354,9 @@ class Timeline:
             )
             with self._store.write() as transaction:
                 self._keep_until_rollback(transaction)
-                (self._head,) = transaction.append(self.id, self._head, [draft])
-                return self._head
+                (event_id,) = transaction.append(self.id, self._head, [draft], key=key)
+                self._head = max(self._head or 0, event_id)  # one with this key may be long past
+                return event_id
         except (ValueError, TypeError, RecursionError) as error:
             raise CommandError(f"this {kind.replace('_', ' ')} cannot be recorded: {error}") from None
 

@@ -4,6 +4,7 @@ Each function reads what it needs and returns the operation to record, or raises
 instead. Nothing is written here. Cost follows the turns and ids named, never the history.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
@@ -261,7 +262,19 @@ def ended_before(moment: Snapshot, at: Standing, first: int, message_id: int) ->
 def _reaching(moment: Snapshot, at: Standing, ranges: Segments) -> Segments:
     """`ranges` of what is visible, each to just before its agent's next message: something behind the last message may
     be hidden now and not later, and belongs to it [SPEC 3]."""
-    return normal((*ranges, *until_next(moment, at, [(each.agent, each.last) for each in moment.bounds(ranges)])))
+    # One statement for what is in each and what follows it; of those that hold no message there are no bounds.
+    asked = (part for each in ranges for part in (each, Segment(each.agent, each.last + 1, END)))
+    found = deque(moment.bounds(tuple(asked)))
+    reached: list[Segment] = []
+    for agent, first, last in ranges:
+        inside = bool(found) and found[0].agent == agent and first <= found[0].first <= last
+        if inside:
+            found.popleft()
+        follows = found.popleft() if found and found[0].agent == agent and found[0].first > last else None
+        if inside:
+            end = follows.first - 1 if follows else at.record.head if agent == at.record.id else END
+            reached.append(Segment(agent, first, end))
+    return normal((*ranges, *reached))
 
 
 def _marked(moment: Snapshot, at: Standing, name: str | None) -> tuple[str, int, int]:

@@ -93,7 +93,7 @@ def _run(sources: Sequence[Source], model: str, stop: Event) -> None:
 def _bring_up(store: Vectors, model: str, stop: Event) -> None:
     made = store.embedders()
     # Where there is nothing to do, no model is needed.
-    if not made or min(made.values()) >= store.unembedded(max(made.values()), 1)[2]:
+    if not made or {*made.values()} == {store.unembedded(max(made.values()), 1)[2]}:
         return
     from foldmark.recall.embeddings.model import kept
     from foldmark.recall.embeddings.processors import one_thread_each
@@ -107,7 +107,7 @@ def _bring_up(store: Vectors, model: str, stop: Event) -> None:
     meanings = Meanings(store, _Gently(embedder, stop))
     while not stop.is_set():
         step = meanings.step(FEW)
-        if step.overtaken or step.until >= step.newest:
+        if step.overtaken or step.until == step.newest:
             return
 
 

@@ -6,6 +6,7 @@ segments or ids take, the database says (`_of`, `_within`, `_these`).
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from itertools import starmap
 from typing import Any
 
 from foldmark.core.codec import decode_data
@@ -93,7 +94,7 @@ class Reader:
 
     def _events(self, name: str, /, **bindings: Any) -> list[Event]:
         """The events of a query; one that holds what cannot be text is marked as damaged."""
-        return [self._event(row, damaged) for row, damaged in self._rows(name, **bindings)]
+        return list(starmap(self._event, self._rows(name, **bindings)))
 
     def _event(self, row: Sequence[Any], damaged: bool = False) -> Event:
         row, mistyped = well_typed(row)

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import TypeVar
 
 import msgspec
@@ -159,15 +159,21 @@ class LogSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
     ) -> Iterator[Event]:
         query = "messages_newest_first" if newest_first else "messages"
 
-        def read(some: Segments, page: int) -> list[tuple[int, Event]]:
-            return [(event.id, event) for event in self._events(query, **self._within(some), page=page)]
+        def read(some: Segments, page: int) -> list[Event]:
+            return self._events(query, **self._within(some), page=page)
 
-        return self._pages(segments, read, expected, newest_first=newest_first)
+        return self._pages(segments, read, attrgetter("id"), expected, newest_first=newest_first)
 
     def _pages(
-        self, segments: Segments, read: Callable[[Segments, int], list[tuple[int, T]]], page: int, *, newest_first: bool
+        self,
+        segments: Segments,
+        read: Callable[[Segments, int], list[T]],
+        id_of: Callable[[T], int],
+        page: int,
+        *,
+        newest_first: bool,
     ) -> Iterator[T]:
-        """What `read` finds of segments, at most a page of each, in order of the ids beside it.
+        """What `read` finds of segments, at most a page of each, in order of its ids.
 
         Pages instead of an open cursor: a reader may stop half-way. Of short segments there are as many in one
         statement as a page may hold.
@@ -179,10 +185,10 @@ class LogSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
                 some.append(left.pop())
                 _, first, last = some[-1]
                 ids += last - first + 1
-            found = sorted(read(tuple(some), page), key=itemgetter(0), reverse=newest_first)
-            yield from (item for _, item in found)
+            found = sorted(read(tuple(some), page), key=id_of, reverse=newest_first)
+            yield from found
             agent, first, last = some[-1]
-            inside = [id for id, _ in found if first <= id <= last]
+            inside = [id for id in map(id_of, found) if first <= id <= last] if len(found) >= page else []
             if len(inside) >= page:
                 left.append(
                     Segment(agent, first, inside[-1] - 1) if newest_first else Segment(agent, inside[-1] + 1, last)
@@ -209,10 +215,10 @@ class LogSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
         return int(self._run("weight", **self._within(segments))[0][0]) if segments else 0
 
     def weights(self, segments: Segments, *, expected: int = _PAGE) -> Iterator[tuple[int, int]]:
-        def read(some: Segments, page: int) -> list[tuple[int, tuple[int, int]]]:
-            return [(id, (id, weight)) for id, weight in self._run("weights", **self._within(some), page=page)]
+        def read(some: Segments, page: int) -> list[Row]:
+            return self._run("weights", **self._within(some), page=page)
 
-        return self._pages(segments, read, expected, newest_first=True)
+        return self._pages(segments, read, itemgetter(0), expected, newest_first=True)
 
     def bounds(self, segments: Segments) -> Segments:
         pairs = zip(segments, self._run("bounds", **self._within(segments)) if segments else (), strict=True)

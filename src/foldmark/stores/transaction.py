@@ -16,6 +16,7 @@ from foldmark.stores.beside.leases import Leases
 from foldmark.stores.beside.lineage import Lineage
 from foldmark.stores.beside.memos import Memos
 from foldmark.stores.beside.sent import Sent
+from foldmark.stores.queries import listed
 from foldmark.stores.snapshot import LogSnapshot
 
 
@@ -37,12 +38,20 @@ class LogTransaction(Inbox, Leases, Lineage, Memos, Sent, LogSnapshot):
         while self._undoing:
             self._undoing.pop()()
 
-    def append(self, agent_id: str, expected: int | None, drafts: Sequence[Draft]) -> list[int]:
+    def append(
+        self, agent_id: str, expected: int | None, drafts: Sequence[Draft], *, key: str | None = None
+    ) -> list[int]:
         appender = self._appender(agent_id)
+        if key is not None:
+            for (before,) in self._run("append_ids", **self._of(agent_id), key=key):
+                return msgspec.json.decode(before, type=list[int])
         if expected is not None and appender.head != expected:
             raise ConflictError(agent_id, expected, appender.head)
         with self.whole():
-            return [self._add(appender, draft) for draft in drafts]
+            ids = [self._add(appender, draft) for draft in drafts]
+            if key is not None:
+                self._write("keep_append", **self._of(agent_id), key=key, ids=listed(ids))
+            return ids
 
     def _add(self, appender: Appender, draft: Draft) -> int:
         if appender.end is not None and (why := refused(appender.end, draft, appender.open_turn)):

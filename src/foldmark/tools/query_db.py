@@ -254,18 +254,19 @@ def _describe(agent: Agent, arguments: _Nothing, asking: Asking) -> str:
         for name, (about, columns) in _MEANINGS.items()
     ]
     return (
-        "query_db reads these views with one SELECT of SQLite's SQL:\n\n"
+        f"query_db reads these views with one SELECT of {agent.log.store.dialect}'s SQL:\n\n"
         + "\n\n".join(parts)
         + f"\n\nAt most {ROWS} rows, {ANSWER:,} characters and {SECONDS:g} s. The newest first:\n{_EXAMPLE}\n"
         + "A part of a long text:\nSELECT substr(content, 1, 4000) FROM messages WHERE id = 1"
     )
 
 
-QUERY_DB = Tool(
-    ToolSpec(
+def spec(dialect: str) -> ToolSpec:
+    """How a model is shown `query_db` where it reads a database of that name."""
+    return ToolSpec(
         "query_db",
         "Look up older messages of this conversation, also those not shown to you, with one read-only SQL SELECT "
-        "(SQLite). Views: "
+        f"({dialect}). Views: "
         + "; ".join(f"{name}({', '.join(columns)})" for name, columns in VIEWS.items())
         + ". Rows with status = 'dropped' were taken out of the context: leave them out. ORDER BY id DESC gives the "
         "newest first.",
@@ -274,11 +275,10 @@ QUERY_DB = Tool(
             "properties": {"sql": {"type": "string", "description": f"One SELECT, as: {_EXAMPLE}"}},
             "required": ["sql"],
         },
-    ),
-    _Sql,
-    _run,
-    together=True,
-)
+    )
+
+
+QUERY_DB = Tool(spec("SQLite"), _Sql, _run, together=True)
 
 DESCRIBE_DB = Tool(
     ToolSpec(

@@ -19,8 +19,8 @@ _TEXTS = frozenset(("kind", "dialect", "actor", "created_at", "call_id", "conten
 
 
 def facts(kind: str, data: Mapping[str, Any] | None) -> tuple[str | None, bool, bool]:
-    """What stands beside an event's data, whose JSON PostgreSQL cannot always read: the tool that a call calls, whether a
-    command or a filter says where a planning conversation lay, whether a summary holds a state."""
+    """What stands beside an event's data, whose JSON PostgreSQL cannot always read: the tool that a call calls,
+    whether a command or a filter says where a planning conversation lay, whether a summary holds a state."""
     data = data or {}
     name = data.get("name") if kind == "tool_call" else None
     planning = kind in ("command", "filter") and data.get("planning") is not None

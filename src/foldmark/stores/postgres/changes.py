@@ -1,15 +1,18 @@
 """What was committed, in PostgreSQL (see `foldmark.core.changes`), and waiting for the next commit.
 
-Transactions draw their numbers when they first write and commit in any order. An event is stamped with the number of its
-transaction, or with that of the newest event of its tree if this one is higher: so stamps follow the ids of a tree. Read
-are events with stamps below the number of the oldest transaction under way, behind which nothing can be committed any
-more with a lower one. A cursor is the stamp and the id of the last event or mail that was read.
+Transactions draw their numbers when they first write and commit in any order. An event is stamped with the number of
+its transaction, or with that of the newest event of its tree if this one is higher: so stamps follow the ids of a
+tree. Read are events with stamps below the number of the oldest transaction under way, behind which nothing can be
+committed any more with a lower one. A cursor is the stamp and the id of the last event or mail that was read. One that
+begins now has beside it what was committed already behind a transaction that was still under way: up to which id in
+which trees.
 """
 
 import os
 import re
 import select
 import socket
+from collections.abc import Iterable
 from contextlib import suppress
 from threading import Condition, Lock, Timer
 from time import monotonic
@@ -18,7 +21,7 @@ import psycopg
 
 from foldmark.core.changes import MAIL, Change, Changes
 from foldmark.core.errors import CommandError, StoreError
-from foldmark.stores.postgres.connection import STATEMENTS, Pool
+from foldmark.stores.postgres.connection import STATEMENTS, Ints, Pool
 from foldmark.stores.reader import Reader
 from foldmark.stores.rows import Row
 
@@ -31,7 +34,7 @@ TELL_SECONDS = 0.05
 
 CHANNEL = "foldmark"
 
-_CURSOR = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})", re.ASCII)
+_CURSOR = re.compile(r"[0-9]{1,18}\.[0-9]{1,18}(:[0-9]{1,18}\.[0-9]{1,18})*", re.ASCII)
 
 
 class ChangesView(Reader):
@@ -45,17 +48,27 @@ class ChangesView(Reader):
         if not self.committed:
             raise StoreError("changes are what is committed; read them outside of the transaction")
         if after is None:
-            ((stamp,),) = self._run("changes_end")
-            return Changes([], f"{stamp}.0")
-        cursor = _CURSOR.fullmatch(after)
-        if cursor is None:
+            rows = self._run("changes_end")
+            ((begin, *_), *_) = rows
+            ahead = [(last, root, id) for _, root, last, id in rows if root is not None]
+            return Changes([], _cursor(begin, 0, max(ahead)[0] if ahead else 0, [each[1:] for each in ahead]))
+        if _CURSOR.fullmatch(after) is None:
             raise CommandError(f"'{after:.40}' is no cursor; take the one of an earlier answer, or none to begin now")
-        rows = self._run("changes", stamp=int(cursor[1]), id=int(cursor[2]), limit=limit)
+        (stamp, id), *seen = [tuple(map(int, each.split("."))) for each in after.split(":")]
+        (until, _), *trees = seen or [(0, 0)]
+        given = {"roots": Ints(root for root, _ in trees), "seen": Ints(id for _, id in trees)}
+        rows = self._run("changes", stamp=stamp, id=id, **given, limit=limit)
         found = [
             Change(self._id(agent), None, MAIL) if kind is None else Change(self._id(agent), id, kind)
             for _, id, agent, kind in rows
         ]
-        return Changes(found, f"{rows[-1][0]}.{rows[-1][1]}" if rows else after)
+        return Changes(found, _cursor(*rows[-1][:2], until, trees) if rows else after)
+
+
+def _cursor(stamp: int, id: int, until: int, trees: Iterable[tuple[int, ...]]) -> str:
+    """The cursor of a place; up to stamp `until` with what was seen already of some trees, each up to which id."""
+    seen = [(until, 0), *trees] if stamp <= until else []
+    return ":".join(f"{one}.{two}" for one, two in ((stamp, id), *seen))
 
 
 class Commits:

@@ -15,6 +15,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.types.numeric import Int8Dumper
 
 from foldmark.core.errors import StoreError
+from foldmark.stores.addresses import passwords, shown
 from foldmark.stores.postgres.texts import escaped, unescaped
 from foldmark.stores.queries import queries
 from foldmark.stores.rows import Row
@@ -129,19 +130,20 @@ class Address:
             parts = conninfo_to_dict(address)
         except psycopg.Error:  # its message may quote the password
             raise StoreError(
-                "that is no address of a PostgreSQL database; write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with "
-                "%40 for an @ in the password"
+                "that is no address of a PostgreSQL database; write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, "
+                "with %40 for an @ in the password"
             ) from None
         self.address = address
-        self._password = str(parts.get("password") or "")
-        self.shown = _shown(parts)
+        self.shown = shown(address)
         given = str(parts.get("options") or "")
         settings = " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in _SETTINGS.items())
         self.conninfo = make_conninfo(**{**_OPTIONS, **parts, "options": f"{settings} {given}".strip()})
 
     def hidden(self, text: str) -> str:
         """A text of the driver or the server without the password."""
-        return text.replace(self._password, "***") if self._password else text
+        for word in passwords(self.address):
+            text = text.replace(word, "***")
+        return text
 
     def explain(self, error: psycopg.Error) -> StoreError:
         """What an error means for a person, in one line."""
@@ -149,7 +151,7 @@ class Address:
         match error:
             case errors.LockNotAvailable():
                 what = (
-                    f"another program has been writing to this conversation in {self.shown} for {LOCK_SECONDS} seconds. "
+                    f"another program has been writing to this conversation in {self.shown} for {LOCK_SECONDS} s. "
                     "Wait for it to finish, then repeat; nothing was recorded."
                 )
             case errors.DeadlockDetected() | errors.SerializationFailure():
@@ -166,7 +168,9 @@ class Address:
             case errors.InsufficientPrivilege():
                 what = f"{self.shown} does not allow that to this user ({said})."
             case errors.TooManyConnections():
-                what = f"{self.shown} takes no more connections ({said}). Raise max_connections, or close some programs."
+                what = (
+                    f"{self.shown} takes no more connections ({said}). Raise max_connections, or close some programs."
+                )
             case psycopg.OperationalError() if error.sqlstate is None or lost(error):
                 what = f"the connection to {self.shown} failed: {said}"
             case _:
@@ -179,14 +183,6 @@ def lost(error: psycopg.Error) -> bool:
     if not isinstance(error, psycopg.OperationalError):
         return False
     return error.sqlstate is None or error.sqlstate.startswith(("08", "57P"))
-
-
-def _shown(parts: Mapping[str, Any]) -> str:
-    host = str(parts.get("host") or "")
-    where = host if host and not host.startswith("/") else "" if not host else "local"
-    port = f":{parts['port']}" if parts.get("port") and where else ""
-    user = f"{parts['user']}@" if parts.get("user") and where else ""
-    return f"postgresql://{user}{where}{port}/{parts.get('dbname') or ''}"
 
 
 Then = Callable[[list[Row]], object]
@@ -222,7 +218,9 @@ class Pool:
         """A connection for one block. Raises psycopg.Error, StoreError if there are too many blocks."""
         with self._free:
             if not self._free.wait_for(lambda: self._used < MOST or self.closed, WAIT_SECONDS):
-                raise StoreError(f"{MOST} threads have been using the database for {WAIT_SECONDS:.0f} seconds; repeat it")
+                raise StoreError(
+                    f"{MOST} threads have been using the database for {WAIT_SECONDS:.0f} seconds; repeat it"
+                )
             self.check()
             self._used += 1
             if self._idle:

@@ -1,4 +1,5 @@
-"""Erasing content for good in PostgreSQL (see `foldmark.core.ports.Transaction.erase`): a part of `PostgresTransaction`.
+"""Erasing content for good in PostgreSQL (see `foldmark.core.ports.Transaction.erase`): a part of
+`PostgresTransaction`.
 
 What was erased is gone from every row. The versions of rows from before lie in the files until VACUUM has run.
 """
@@ -10,7 +11,7 @@ from foldmark.core.ports import Size
 from foldmark.stores.postgres.appender import PostgresAppender
 from foldmark.stores.postgres.connection import Ints, Texts
 from foldmark.stores.postgres.memos import Memos
-from foldmark.stores.postgres.search import unindex_words
+from foldmark.stores.postgres.words import unindex_words
 from foldmark.stores.reader import Bindings
 from foldmark.stores.rows import Row
 

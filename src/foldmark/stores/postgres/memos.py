@@ -1,7 +1,7 @@
 """Memos in PostgreSQL (see `foldmark.stores.beside.memos`).
 
-Memos are numbered in the order of commits, because whoever saves one holds the counter until the end of the transaction.
-A tree notes at its first event behind a new memo up to which one there are (`memo_marks`).
+Memos are numbered in the order of commits, because whoever saves one holds the counter until the end of the
+transaction. A tree notes at its first event behind a new memo up to which one there are (`memo_marks`).
 """
 
 import re

@@ -24,7 +24,8 @@ def prepare(connection: psycopg.Connection[Row], address: Address, *, create: bo
     version = _version(connection, address, len(steps))
     if version == 0 and not create:
         raise StoreError(
-            f"there is no Foldmark database at {address.shown}: it is empty. `foldmark chat` starts one; --db names another."
+            f"there is no Foldmark database at {address.shown}: it is empty. `foldmark chat` starts one; "
+            "--db names another."
         )
     if version < len(steps):
         with connection.transaction():

@@ -1,34 +1,278 @@
-"""The words of messages in PostgreSQL. Nothing is indexed yet."""
+"""The messages of a log in PostgreSQL, to be searched (see `foldmark.core.recall.Index`).
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+An index of PostgreSQL's finds the messages that hold some words; which of them hold a phrase, and how often, their words
+tell, which are stored in order. They are ranked as FTS5 ranks (BM25), so that the same come into question as in SQLite.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from foldmark.core.errors import StoreError
-from foldmark.core.recall import Scope
-from foldmark.stores.postgres.appender import Tree
-from foldmark.stores.postgres.connection import Session
+from foldmark.core.recall import Phrase, Scope, Term, Wanted
+from foldmark.recall.fts5 import COUNTED, extrapolated
+from foldmark.core.segments import END
+from foldmark.recall.ranking import LONGEST, NEIGHBOUR
+from foldmark.stores.postgres.connection import Ints
+from foldmark.stores.postgres.words import LONG, lexemes, needle, searchable, sought, words_of
+from foldmark.stores.search import Row, StoredIndex
 
 if TYPE_CHECKING:
     from foldmark.stores.postgres.snapshot import PostgresSnapshot
 
+_PAGE = 1000
 
-def index_words(session: Session, trees: Iterable[Tree]) -> None:
-    """Have the words of what was appended (`Tree.unindexed`) written with the next statement."""
-    for tree in trees:
-        tree.unindexed.clear()
+Run = Callable[[str, Mapping[str, Any]], list[Row]]
+"""Runs a statement with what is bound to it."""
+
+See = Callable[[int, int], None]
+"""Told a message and the root of its tree, so that nobody has to look it up."""
+
+_K1, _B, _LEAST = 1.2, 0.75, 1e-6
+"""FTS5's constants of BM25, and the least that a phrase weighs."""
 
 
-def unindex_words(session: Session, root: int, event_ids: Sequence[int]) -> None:
-    """Have the words of some messages of a tree taken away with the next statement."""
+_BITS = 12
+"""Of an id those that count inside a block."""
+
+_EDGES = f"""(
+    SELECT (SELECT coalesce(min(block), 0) << {_BITS} FROM blocks) AS first, coalesce(max(head), 0) AS last FROM agents
+    WHERE root = (SELECT root FROM blocks ORDER BY block DESC LIMIT 1)
+)"""
+"""From which id to which there are messages."""
+
+_TOOL = "coalesce(e.tool, c.tool)"
+_WHOSE = f"coalesce(a.id, 'unknown agent ' || e.agent), {_TOOL}"
+_NAMED = """LEFT JOIN agents a ON a.root = e.root AND a.key = e.agent
+    LEFT JOIN events c ON c.root = e.root AND c.id = e.answers"""
+_ASKED = f"""FROM unnest(:ids::bigint[]) WITH ORDINALITY AS i (id, place)
+    JOIN blocks b ON b.block = i.id >> {_BITS} JOIN events e ON e.root = b.root AND e.id = i.id"""
+
+_AROUND = f"""SELECT o.place, e.id, CASE WHEN octet_length(e.content) <= e.longest THEN e.content
+        ELSE substr(e.content, 1, e.longest) END, e.created_at, coalesce(a.id, 'unknown agent ' || e.agent), a.name,
+        e.kind, e.turn, {_TOOL}
+FROM (SELECT i.place, e.root, e.agent, e.id {_ASKED}) AS o CROSS JOIN LATERAL (
+    (SELECT root, id, agent, kind, turn, tool, answers, created_at, content,
+        CASE id WHEN o.id THEN :whole::integer ELSE :cut::integer END AS longest
+    FROM events WHERE root = o.root AND agent = o.agent AND nth IS NOT NULL AND id <= o.id
+    ORDER BY id DESC LIMIT :reach::bigint + 1)
+    UNION ALL
+    (SELECT root, id, agent, kind, turn, tool, answers, created_at, content, :cut::integer
+    FROM events WHERE root = o.root AND agent = o.agent AND nth IS NOT NULL AND id > o.id
+    ORDER BY id LIMIT :reach::bigint)
+) AS e {_NAMED}
+WHERE e.content <> ''"""
+
+
+class _Stands:
+    """A phrase in a statement: what finds it, and how often it stands in the words of a message `w`."""
+
+    def __init__(self, number: int, phrase: Phrase, words: tuple[str, ...]) -> None:
+        self.name = f"phrase{number}"
+        self.needle = needle(words, phrase.prefix)
+        self.all = lexemes(words, phrase.prefix)
+        self.any = " | ".join([*(lexemes([word], False) for word in words[:-1]), lexemes(words[-1:], phrase.prefix)])
+        self.is_several = len(words) > 1
+        self.holds = f"strpos(w.words, :{self.name}) > 0"
+        self.count = (
+            f"((octet_length(w.words) - octet_length(replace(w.words, :{self.name}, '')))"
+            f" / {len(self.needle.encode())}::float8)"
+        )
+
+
+class PostgresIndex(StoredIndex):
+    """The messages as the table `words` has them."""
+
+    def __init__(self, run: Run, see: See, scope: Scope, keys: Sequence[tuple[int, int]] | None) -> None:
+        """`keys` are those of the scope's agents, each with that of its root."""
+        super().__init__(scope)
+        self._run, self._see = run, see
+        self._bound: dict[str, Any] = dict(self._filters)
+        if keys is not None:
+            self._bound.update(agents=Ints(key for key, _ in keys), roots=Ints({root for _, root in keys}))
+        self._conditions = [
+            condition for name, condition in _CONDITIONS.items() if self._bound.get(name) is not None
+        ]
+        self._stands: dict[Phrase, _Stands | None] = {}
+        self._held: dict[Phrase, int] = {}
+        self._size = 0, 1.0
+        """How many messages there are, and how many words one has on average, once something was counted."""
+
+    def counted(self, terms: Sequence[Term]) -> tuple[int, list[int]]:
+        phrases = list({phrase: None for term in terms for phrase in term.phrases})
+        several = [term for term in terms if len(term.phrases) > 1]
+        asked = [*(Term((phrase,)) for phrase in phrases), *several]
+        bound: dict[str, Any] = {}
+        counts = "".join(f", {self._counting(term, bound)}" for term in asked)
+        ((messages, first, last, rows, average, *found),) = self._run(
+            f"""SELECT (SELECT coalesce(sum(messages), 0)::bigint FROM agents), edges.first, edges.last,
+                sample.rows, sample.average{counts}
+            FROM {_EDGES} AS edges, {_SAMPLE} AS sample""",
+            bound,
+        )
+        self._size = (rows if rows < COUNTED else max(rows, messages)), average
+        held = [extrapolated(number, (reached or first) - first, last - first) for number, reached in found]
+        self._held.update(zip(phrases, held, strict=False))
+        known = dict(zip(asked, held, strict=True))
+        return messages, [known[term] if len(term.phrases) > 1 else self._held[term.phrases[0]] for term in terms]
+
+    def _counting(self, term: Term, bound: dict[str, Any]) -> str:
+        """How many messages hold a term, and the last of these, up to so many."""
+        found = self._finding(Wanted("any", [term]), bound)
+        if found is None:
+            return "ARRAY[0, NULL]::bigint[]"
+        return f"(SELECT ARRAY[count(*), max(id)] FROM (SELECT w.id FROM {found} AS w LIMIT {COUNTED}) AS sample)"
+
+    def _best(self, wanted: Sequence[Wanted], most: int) -> Iterable[Row]:
+        messages, average = self._size
+        bound: dict[str, Any] = {**self._bound, "most": most, "messages": float(messages), "average": average}
+        phrases = {phrase for each in wanted for term in each.terms for phrase in term.phrases}
+        counting = "" if phrases <= self._held.keys() else self._counts(phrases, bound)
+        parts = []
+        for number, each in enumerate(wanted):
+            if (found := self._finding(each, bound)) is None:
+                continue
+            conditions = self._conditions
+            if each.share < 1:
+                bound[f"share{number}"] = float(each.share)
+                newest = f"w.id > (SELECT last - (last - first) * :share{number}::float8 FROM {_EDGES} AS edges)"
+                conditions = [newest, *conditions]
+            fitting = f"JOIN events e ON e.root = w.root AND e.id = w.id {_NAMED}" if self._conditions else ""
+            parts.append(
+                f"""(SELECT {number} AS number, f.id, f.score, f.root, {_WHOSE}
+                FROM (
+                    SELECT w.root, w.id, {self._score(each, bound, counting)} AS score
+                    FROM (
+                        SELECT w.root, w.id, w.length, {self._standing(each)} FROM {found} AS w {fitting}
+                        WHERE {" AND ".join(conditions) or "true"} OFFSET 0
+                    ) AS w ORDER BY score DESC, w.id LIMIT :most
+                ) AS f JOIN events e ON e.root = f.root AND e.id = f.id {_NAMED})"""
+            )
+        rows = self._run(counting + " UNION ALL ".join(parts), bound) if parts else []
+        for number, id, _, root, *whose in sorted(rows, key=_best_first):
+            self._see(id, root)
+            yield number, id, *whose
+
+    def _passing(self, ids: Sequence[int]) -> Iterable[Row]:
+        conditions = " AND ".join(self._conditions) or "true"
+        sql = f"SELECT e.id, e.root, {_WHOSE} {_ASKED} {_NAMED} WHERE {conditions} ORDER BY i.place"
+        for id, root, *whose in self._run(sql, {**self._bound, "ids": Ints(ids)}):
+            self._see(id, root)
+            yield id, *whose
+
+    def _around(self, ids: Sequence[int], reach: int) -> Iterable[Row]:
+        rows = self._run(_AROUND, {"ids": Ints(ids), "reach": reach, "whole": LONGEST, "cut": NEIGHBOUR})
+        for place, id, text, *message in rows:
+            *_, kind, _, tool = message
+            # An escape becomes as many spaces as it has letters, so that the length of a text tells whether it was cut.
+            yield place, id, searchable(text, tool, "  ") if kind == "tool_call" else text, *message
+
+    # Phrases in a statement
+
+    def _stood(self, phrase: Phrase) -> _Stands | None:
+        """A phrase as a statement has it; None if it has no word."""
+        if phrase not in self._stands:
+            words = sought(phrase)
+            self._stands[phrase] = _Stands(len(self._stands), phrase, words) if words else None
+        return self._stands[phrase]
+
+    def _finding(self, wanted: Wanted, bound: dict[str, Any]) -> str | None:
+        """The rows of `words` that hold what is wanted; None if that can be none. What it needs goes into `bound`."""
+        terms = [[each for each in map(self._stood, term.phrases) if each is not None] for term in wanted.terms]
+        if not any(terms) or (wanted.how == "all" and not all(terms)):
+            return None
+        terms = [term for term in terms if term]
+        phrases = [each for term in terms for each in term]
+        bound.update((each.name, each.needle) for each in phrases)
+        sign, word = (" & ", " AND ") if wanted.how == "all" else (" | ", " OR ")
+        holding = [f"({' OR '.join(each.holds for each in term)})" for term in terms]
+        name = f"lexemes{len(bound)}"
+        bound[name] = sign.join(f"({' | '.join(each.all for each in term)})" for term in terms)
+        bound[f"{name}_any"] = " | ".join(each.any for each in phrases)
+        # What the index says of single words needs no second look.
+        if wanted.how == "all":
+            checked = [held for held, term in zip(holding, terms, strict=True) if any(each.is_several for each in term)]
+        else:
+            checked = holding if any(each.is_several for each in phrases) else []
+        exactly = f" AND ({word.join(checked)})" if checked else ""
+        return f"""(
+            SELECT w.root, w.id, w.length, w.words FROM words w
+            WHERE octet_length(w.words) < {LONG} AND lexemes(w.words) @@ :{name}::tsquery{exactly}
+            UNION ALL
+            SELECT w.root, w.id, w.length, w.words
+            FROM (SELECT DISTINCT root, id FROM long_words WHERE lexemes @@ :{name}_any::tsquery) l
+                JOIN words w ON w.root = l.root AND w.id = l.id
+            WHERE {word.join(holding)}
+        )"""
+
+    def _counts(self, phrases: Iterable[Phrase], bound: dict[str, Any]) -> str:
+        """What counts phrases in the statement that ranks by them, where nobody has counted them before."""
+        counts = "".join(
+            f", {self._counting(Term((phrase,)), bound)}[1]::float8 AS {stands.name}"
+            for phrase in phrases
+            if (stands := self._stood(phrase)) is not None
+        )
+        return f"WITH counts AS MATERIALIZED (SELECT rows::float8 AS messages, average{counts} FROM {_SAMPLE} AS sample) "
+
+    def _standing(self, wanted: Wanted) -> str:
+        """How often each phrase stands in the words of a row `w`; worked out once, before the score that has it twice."""
+        return ", ".join(f"{each.count} AS {each.name}" for each in self._weighed(wanted))
+
+    def _score(self, wanted: Wanted, bound: dict[str, Any], counting: str) -> str:
+        """What FTS5's BM25 gives a row `w` that says how often each phrase stands in it, the more the better."""
+
+        def known(name: str) -> str:
+            return f"(SELECT {name.removeprefix('held_')} FROM counts)" if counting else f":{name}::float8"
+
+        sums = []
+        for each, (times, held) in self._weighed(wanted).items():
+            bound[f"held_{each.name}"] = float(held)
+            holding, all = known(f"held_{each.name}"), known("messages")
+            rarity = f"greatest(ln((greatest({all}, {holding}) - {holding} + 0.5) / ({holding} + 0.5)), {_LEAST}::float8)"
+            damped = f"{_K1} * ({1 - _B} + {_B} * w.length / {known('average')})"
+            sums.append(f"{times} * {rarity} * w.{each.name} * {_K1 + 1} / (w.{each.name} + {damped})")
+        return " + ".join(sums)
+
+    def _weighed(self, wanted: Wanted) -> dict[_Stands, tuple[int, int]]:
+        """The phrases that have a word: how often each is wanted, and how many messages hold it as far as is known."""
+        found: dict[_Stands, tuple[int, int]] = {}
+        for phrase in (phrase for term in wanted.terms for phrase in term.phrases):
+            if (stands := self._stood(phrase)) is not None:
+                times, _ = found.get(stands, (0, 0))
+                found[stands] = times + 1, self._held.get(phrase, 0)
+        return found
+
+
+_SAMPLE = f"""(
+    SELECT count(*) AS rows, coalesce(avg(length), 1)::float8 AS average FROM (SELECT length FROM words LIMIT {COUNTED}) w
+)"""
+"""How many messages have words, and how many on average, of the first so many."""
+
+_CONDITIONS = {
+    "agents": "e.root = ANY(:roots) AND e.agent = ANY(:agents)",
+    "role": "e.kind = :role",
+    "since": "e.created_at >= :since",
+    "before": "e.created_at < :before",
+    "tool": f'lower({_TOOL} COLLATE "C") = :tool',
+}
+"""What the filters ask of a message."""
 
 
 def damage(moment: "PostgresSnapshot") -> Iterator[str]:
     """What is wrong with the index of words."""
-    yield from ()
+    missing = wrong = 0
+    root, id = -1, -1
+    while rows := moment._run("words_of_messages", root=root, id=id, page=_PAGE):
+        for root, id, kind, content, tool, length, words in rows:
+            made = words_of(kind, content, tool)
+            missing += words is None
+            wrong += words is not None and made is not None and (made.length, made.words) != (length, words)
+    ((surplus,),) = moment._run("words_of_nothing")
+    if missing or wrong or surplus:
+        yield (
+            f"search: {missing} messages are not in the index, {surplus} of its rows are no messages, {wrong} hold other "
+            "words than their messages; searches miss these, and nothing else is wrong with them"
+        )
 
 
-class PostgresIndex:
-    """The messages of a log, to be searched."""
-
-    def __init__(self, run: Callable[..., list[Any]], scope: Scope, keys: Sequence[int] | None) -> None:
-        raise StoreError("searching in PostgreSQL is not there yet")
+def _best_first(row: Row) -> tuple[int, float, int]:
+    number, id, score, *_ = row
+    return number, -score, id

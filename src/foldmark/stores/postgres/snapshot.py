@@ -1,15 +1,15 @@
 """One moment of the log in PostgreSQL (see `foldmark.stores.snapshot`)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from foldmark.core.ports import LogIndex
 from foldmark.core.recall import Scope
 from foldmark.stores.postgres.changes import ChangesView
-from foldmark.stores.postgres.connection import Session
+from foldmark.stores.postgres.connection import Session, statement
 from foldmark.stores.postgres.lineage import LineageView
 from foldmark.stores.postgres.memos import MemosView
-from foldmark.stores.postgres.reader import Known, Reader
+from foldmark.stores.postgres.reader import BLOCK, Known, Reader
 from foldmark.stores.rows import Row
 from foldmark.stores.snapshot import LogSnapshot
 
@@ -46,6 +46,19 @@ class PostgresSnapshot(Reader, LineageView, MemosView, LogSnapshot, ChangesView)
     def index(self, scope: Scope) -> LogIndex:
         from foldmark.stores.postgres.search import PostgresIndex
 
+        keys = None if scope.agents is None else list(self.keys(scope.agents).values())
+        return PostgresIndex(self._search, self._saw, scope, keys)
+
+    def keys(self, agent_ids: Iterable[str]) -> dict[str, tuple[int, int]]:
+        """The keys of agents, each with that of its root. Raises DamagedError."""
+        found = {agent: self._key(agent) for agent in agent_ids}
+        return {agent: (key, self._roots[key]) for agent, key in found.items()}
+
+    def _saw(self, event_id: int, root: int) -> None:
+        self._blocks[event_id // BLOCK] = root
+
+    def _search(self, sql: str, bindings: Mapping[str, Any]) -> list[Row]:
+        """Run a statement that is made for one search."""
+        self._check()
         self._settle()
-        keys = None if scope.agents is None else [self._key(agent) for agent in scope.agents]
-        return PostgresIndex(self._run, scope, keys)
+        return self._session.run(statement(sql), bindings)

@@ -1,7 +1,7 @@
 """The log in a PostgreSQL database [SPEC 2, 9].
 
-Durability: a transaction is committed when the server has flushed its log to the disk (`synchronous_commit`, which is on
-unless somebody turned it off). If the connection is lost while a transaction is committed, the server is asked what
+Durability: a transaction is committed when the server has flushed its log to the disk (`synchronous_commit`, which is
+on unless somebody turned it off). If the connection is lost while a transaction is committed, the server is asked what
 became of it.
 """
 
@@ -17,9 +17,11 @@ from foldmark.core.errors import StoreError
 from foldmark.stores.postgres.changes import Commits, PostgresWatch
 from foldmark.stores.postgres.connection import Address, Pool, Session, explained, lost
 from foldmark.stores.postgres.reader import Known
+from foldmark.stores.postgres.sandbox.queries import PostgresQueries
 from foldmark.stores.postgres.schema import prepare
 from foldmark.stores.postgres.snapshot import PostgresSnapshot
 from foldmark.stores.postgres.transaction import PostgresTransaction
+from foldmark.stores.postgres.vectors import PostgresVectors
 
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
@@ -34,7 +36,7 @@ class _Open(local):
     snapshot: PostgresSnapshot | None = None
 
 
-class PostgresStore:
+class PostgresStore(PostgresVectors, PostgresQueries):
     """A `Store` over one PostgreSQL database (see `foldmark.core.ports.Store` for the methods)."""
 
     narrowed = False
@@ -58,11 +60,13 @@ class PostgresStore:
                 self.pool.give_back(connection)
         self._open = _Open()
         self._commits, self._watches = Commits(self.pool), WeakSet[PostgresWatch]()
+        self._begin_queries(place.conninfo)
 
     def close(self) -> None:
         for watch in list(self._watches):
             watch.close()
         self._commits.close()
+        self._end_queries()
         self.pool.close()
 
     def watch(self) -> PostgresWatch:
@@ -146,16 +150,16 @@ class PostgresStore:
                 "Nothing was recorded; repeat it."
             ) from error
         raise StoreError(
-            f"the connection to {self.shown} was lost while a transaction was committed ({said}), and the server does not "
-            "say what became of it: it may have been recorded. Look before you repeat it; an append with a key can be "
-            "repeated with the same key, and is never recorded twice."
+            f"the connection to {self.shown} was lost while a transaction was committed ({said}), and the server does "
+            "not say what became of it: it may have been recorded. Look before you repeat it; an append with a key can "
+            "be repeated with the same key, and is never recorded twice."
         ) from error
 
     # Maintenance
 
     def forget_erased(self) -> bool:
-        """False if somebody still reads a moment from before. What nobody can read any more, PostgreSQL's VACUUM and its
-        recycling of the write-ahead log take away by themselves."""
+        """False if somebody still reads a moment from before. What nobody can read any more, PostgreSQL's VACUUM and
+        its recycling of the write-ahead log take away by themselves."""
         ((nobody,),) = self.pool.beside("nobody_reads")
         return bool(nobody)
 

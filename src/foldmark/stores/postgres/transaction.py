@@ -1,7 +1,7 @@
 """One transaction of the log in PostgreSQL (see `foldmark.core.ports.Transaction`).
 
-Whatever it reads or writes of a conversation and its forks, it locks the row of the root agent first: so transactions of
-one tree take place one after another, those of different trees side by side.
+Whatever it reads or writes of a conversation and its forks, it locks the row of the root agent first: so transactions
+of one tree take place one after another, those of different trees side by side.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -21,7 +21,7 @@ from foldmark.stores.postgres.erasing import Erasing
 from foldmark.stores.postgres.lineage import Lineage
 from foldmark.stores.postgres.memos import Memos
 from foldmark.stores.postgres.reader import BLOCK, Known
-from foldmark.stores.postgres.search import index_words
+from foldmark.stores.postgres.words import index_words
 from foldmark.stores.postgres.snapshot import Ahead, PostgresSnapshot
 from foldmark.stores.reader import Bindings
 from foldmark.stores.rows import Row

@@ -13,6 +13,7 @@ from foldmark.stores.rows import Row
 _INDEXED_AT_ONCE = 1000
 """Events: their words fill the part of the index that SQLite keeps in memory about half."""
 
+
 class Words:
     """The index of words, brought up to date before it is read and at the end of a transaction.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import repeat
 from threading import RLock
 from typing import Any
 
@@ -65,7 +66,7 @@ class Reader(reader.Reader):
             with self._lock:
                 self._check()
                 try:
-                    return [(row, False) for row in self._db.execute(self._sql[name], bindings)]
+                    return list(zip(self._db.execute(self._sql[name], bindings).fetchall(), repeat(False)))
                 except UnicodeDecodeError:
                     return list(mended(self._db, self._sql[name], bindings))
         except apsw.Error as error:

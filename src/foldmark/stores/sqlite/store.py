@@ -85,33 +85,25 @@ class SqliteStore(SqliteVectors, SqliteQueries):
                 return
             if self._open is not None:
                 raise StoreError("a moment is for reading; write outside of its block")
-            self._open = transaction = SqliteTransaction(self._connection, self._clock)
             try:
-                with self._transaction():
+                self._db.execute("BEGIN IMMEDIATE")
+                before = self._db.total_changes()
+                self._open = transaction = SqliteTransaction(self._connection, self._clock)
+                try:
                     yield transaction
                     transaction.finish()
-            except BaseException:
-                transaction.rolled_back()
-                raise
-            finally:
-                transaction.expire()
-                self._open = None
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        try:
-            self._db.execute("BEGIN IMMEDIATE")
-            before = self._db.total_changes()
-            try:
-                yield
-                self._db.execute("COMMIT")
-            except BaseException:
-                self._connection.roll_back()
-                raise
-            if self._db.total_changes() != before:
-                self._commits.one_more()
-        except apsw.Error as error:
-            raise explain(error, self._path) from error
+                    self._db.execute("COMMIT")
+                except BaseException:
+                    self._connection.roll_back()
+                    transaction.rolled_back()
+                    raise
+                finally:
+                    transaction.expire()
+                    self._open = None
+                if self._db.total_changes() != before:
+                    self._commits.one_more()
+            except apsw.Error as error:
+                raise explain(error, self._path) from error
 
     # Maintenance
 

@@ -64,6 +64,26 @@ class Transactions(Suite):
             append(store, agent, draft(content="lost"), expected=heads[0])
         assert told(store, agent)[1] == told(other, agent)[1] == ["hello", "won"]
 
+    # Appends that may be repeated
+
+    def test_an_append_with_a_key_is_recorded_once(self, store: Store, other: Store) -> None:
+        agent, neighbour = root(store), root(store)
+        with store.write() as writing:
+            ids = writing.append(agent, 0, [draft(content="one"), draft(content="two")], key="a \0 key")
+            assert writing.append(agent, 0, [draft(content="one"), draft(content="two")], key="a \0 key") == ids
+        (later,) = append(other, agent, draft(content="later"))
+        with other.write() as writing:
+            # Whoever repeats it knows the head of then.
+            assert writing.append(agent, 0, [draft(content="again")], key="a \0 key") == ids
+            (theirs,) = writing.append(neighbour, 0, [draft(content="theirs")], key="a \0 key")
+            (third,) = writing.append(agent, later, [draft(content="third")], key="another")
+        roll_back(store, lambda writing: writing.append(agent, None, [draft(content="lost")], key="lost"))
+        with store.write() as writing:
+            (fourth,) = writing.append(agent, third, [draft(content="fourth")], key="lost")
+        assert told(other, agent)[1] == ["one", "two", "later", "third", "fourth"]
+        assert told(other, neighbour)[1] == ["theirs"]
+        assert len({*ids, later, theirs, third, fourth}) == 6
+
     # All or nothing
 
     @pytest.mark.parametrize("error", [RuntimeError("x"), KeyboardInterrupt(), ConflictError("a", 1, 2)])

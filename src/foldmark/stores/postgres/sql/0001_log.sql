@@ -22,6 +22,16 @@ CREATE TABLE home (
     base bigint NOT NULL
 );
 
+-- The number of the oldest transaction that may still be under way, counted like stamps: nothing of those before it is
+-- committed any more behind what this snapshot shows. Those of other databases of the server do not matter.
+CREATE FUNCTION horizon() RETURNS bigint STABLE LANGUAGE sql AS $$
+    SELECT (SELECT base FROM home) + least(pg_snapshot_xmax(s)::text::bigint, (
+        SELECT min(x::text::bigint) FROM pg_snapshot_xip(s) x WHERE NOT EXISTS (
+            SELECT 1 FROM pg_stat_activity a WHERE a.backend_xid = x::xid AND a.datname <> current_database()
+        )
+    )) FROM pg_current_snapshot() s
+$$;
+
 -- Where an agent is found by its uuid.
 CREATE TABLE directory (
     id text COLLATE "C" PRIMARY KEY,

@@ -261,35 +261,44 @@ ORDER BY e.id LIMIT :limit
 
 -- name: changes
 -- Events and mail behind a place, of transactions before all that may still be under way, each as its place and its agent,
--- an event with its kind.
+-- an event with its kind. Of some trees none up to an id.
 (
-    SELECT stamp, id, agent, kind FROM events
-    WHERE (stamp, id) > (:stamp::bigint, :id::bigint)
-        AND stamp < (SELECT base FROM home) + pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+    SELECT stamp, id, agent, kind FROM events e
+    WHERE (stamp, id) > (:stamp::bigint, :id::bigint) AND stamp < (SELECT horizon()) AND NOT EXISTS (
+        SELECT 1 FROM unnest(:roots::bigint[], :seen::bigint[]) AS s (root, id) WHERE s.root = e.root AND s.id >= e.id
+    )
     ORDER BY stamp, id LIMIT :limit
 )
 UNION ALL
 (
-    SELECT stamp, id, recipient, NULL FROM mail
-    WHERE (stamp, id) > (:stamp::bigint, :id::bigint)
-        AND stamp < (SELECT base FROM home) + pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+    SELECT stamp, id, recipient, NULL FROM mail m
+    WHERE (stamp, id) > (:stamp::bigint, :id::bigint) AND stamp < (SELECT horizon()) AND NOT EXISTS (
+        SELECT 1 FROM unnest(:roots::bigint[], :seen::bigint[]) AS s (root, id) WHERE s.root = m.root AND s.id >= m.id
+    )
     ORDER BY stamp, id LIMIT :limit
 )
 ORDER BY 1, 2 LIMIT :limit
 
 -- name: changes_end
--- Up to which transaction all that there is can be read now.
-SELECT (SELECT base FROM home) + pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+-- Up to which transaction all that there is can be read now; and what there is of later ones, by trees, each up to which
+-- transaction and id.
+SELECT h.stamp, b.root, max(b.stamp), max(b.id)
+FROM (SELECT horizon() AS stamp) h LEFT JOIN LATERAL (
+    SELECT root, stamp, id FROM events WHERE stamp >= h.stamp
+    UNION ALL
+    SELECT root, stamp, id FROM mail WHERE stamp >= h.stamp
+) b ON true
+GROUP BY h.stamp, b.root
 
 -- name: newest_changes
 -- The newest event and the newest mail that can be read now.
 SELECT (
     SELECT stamp::text || '.' || id FROM events
-    WHERE stamp < (SELECT base FROM home) + pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+    WHERE stamp < (SELECT horizon())
     ORDER BY stamp DESC, id DESC LIMIT 1
 ), (
     SELECT stamp::text || '.' || id FROM mail
-    WHERE stamp < (SELECT base FROM home) + pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+    WHERE stamp < (SELECT horizon())
     ORDER BY stamp DESC, id DESC LIMIT 1
 )
 
@@ -538,7 +547,9 @@ SELECT e.id, coalesce(a.id, 'unknown agent ' || e.agent), a.name, e.kind, e.turn
             SELECT :end::bigint
         ) p
     )
-FROM unnest(:roots::bigint[], :ids::bigint[]) AS i (root, id) JOIN events e ON e.root = i.root AND e.id = i.id LEFT JOIN agents a ON a.root = e.root AND a.key = e.agent
+FROM unnest(:roots::bigint[], :ids::bigint[]) WITH ORDINALITY AS i (root, id, place)
+JOIN events e ON e.root = i.root AND e.id = i.id LEFT JOIN agents a ON a.root = e.root AND a.key = e.agent
+ORDER BY i.place
 
 -- name: tombstones
 -- The messages inside segments whose content was erased.
@@ -847,6 +858,135 @@ SELECT pg_notify('foldmark', :name)
 -- name: fate
 -- What became of a transaction.
 SELECT pg_xact_status(:transaction::text::xid8)
+
+-- name: index_words
+-- The words of messages of a tree.
+INSERT INTO words (root, id, length, words)
+SELECT :root, w.* FROM unnest(:ids::bigint[], :lengths::bigint[], :words::text[]) AS w
+
+-- name: index_long_words
+-- Some of the different words of a message that has many.
+INSERT INTO long_words (root, id, piece, lexemes) VALUES (:root, :id, :piece, array_to_tsvector(:words::text[]))
+
+-- name: unindex_words
+-- Takes the words of messages of a tree away.
+DELETE FROM words WHERE root = :root AND id = ANY(:ids::bigint[])
+
+-- name: unindex_long_words
+-- Takes their pieces away.
+DELETE FROM long_words WHERE root = :root AND id = ANY(:ids::bigint[])
+
+-- name: words_of_messages
+-- The next messages with a text, in the order of trees and ids, and the words that each is found by.
+SELECT e.root, e.id, e.kind, e.content, e.tool, w.length, w.words
+FROM events e LEFT JOIN words w ON w.root = e.root AND w.id = e.id
+WHERE (e.root, e.id) > (:root, :id) AND e.nth IS NOT NULL AND e.content <> '' ORDER BY e.root, e.id LIMIT :page
+
+-- name: words_of_nothing
+-- How many rows of the index are no messages.
+SELECT count(*) FROM words w LEFT JOIN events e ON e.root = w.root AND e.id = w.id AND e.nth IS NOT NULL AND e.content <> ''
+WHERE e.id IS NULL
+
+-- name: erase_vectors
+-- Takes the vectors of messages away.
+DELETE FROM vectors WHERE root = :root AND id = ANY(:ids::bigint[])
+
+-- name: erase_signatures
+-- Takes the signs of messages away; whoever has read up to one of them goes on behind it.
+UPDATE signatures SET signatures = '' WHERE root = :root AND id = ANY(:ids::bigint[])
+
+-- name: embedders
+-- The models of embeddings whose vectors there are, and up to which event.
+SELECT fingerprint, until FROM embedders
+
+-- name: embedder
+-- A model of embeddings by what tells it from others.
+SELECT key FROM embedders WHERE fingerprint = :fingerprint
+
+-- name: add_embedder
+-- A model of embeddings, which is locked; its key.
+INSERT INTO embedders (fingerprint) VALUES (:fingerprint)
+ON CONFLICT (fingerprint) DO UPDATE SET fingerprint = excluded.fingerprint RETURNING key
+
+-- name: advance_embedder
+-- Up to which event there are vectors, unless it was further before.
+UPDATE embedders m SET until = e.id, stamp = e.stamp FROM blocks b JOIN events e ON e.root = b.root
+WHERE m.key = :embedder AND b.block = :until >> 12 AND e.id = :until AND (m.stamp, m.until) < (e.stamp, e.id)
+
+-- name: newest_event
+-- The newest event behind which nothing can be committed any more.
+SELECT coalesce((
+    SELECT id FROM events WHERE stamp < (SELECT base FROM home) + pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+    ORDER BY stamp DESC, id DESC LIMIT 1
+), 0)
+
+-- name: to_embed
+-- The next messages that people or models wrote, in the order of changes, and what was said before each in its
+-- conversation.
+SELECT e.id, CASE WHEN octet_length(e.content) <= :longest THEN e.content ELSE substr(e.content, 1, :longest::integer) END, (
+    SELECT CASE WHEN octet_length(b.content) <= :longest THEN b.content ELSE substr(b.content, 1, :longest::integer) END
+    FROM events b WHERE b.root = e.root AND b.agent = e.agent AND b.nth IS NOT NULL AND b.id < e.id
+    ORDER BY b.id DESC LIMIT 1
+)
+FROM events e
+WHERE (e.stamp, e.id) > (coalesce((
+        SELECT u.stamp FROM blocks b JOIN events u ON u.root = b.root AND u.id = :until WHERE b.block = :until >> 12
+    ), -1), :until)
+    AND e.stamp < (SELECT base FROM home) + pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+    AND e.nth IS NOT NULL AND e.kind IN ('user', 'assistant', 'summary') AND e.content <> ''
+ORDER BY e.stamp, e.id LIMIT :most
+
+-- name: save_vectors
+-- The vectors of messages; none of one that was erased meanwhile.
+INSERT INTO vectors (root, id, embedder, vectors)
+SELECT e.root, e.id, :embedder, v.vectors FROM unnest(:ids::bigint[], :vectors::bytea[]) AS v (id, vectors)
+JOIN blocks b ON b.block = v.id >> 12 JOIN events e ON e.root = b.root AND e.id = v.id
+WHERE e.nth IS NOT NULL AND e.content <> ''
+ON CONFLICT (root, id, embedder) DO UPDATE SET vectors = excluded.vectors
+
+-- name: save_signatures
+-- The signs of their components.
+INSERT INTO signatures (root, id, embedder, signatures)
+SELECT e.root, e.id, :embedder, v.signatures FROM unnest(:ids::bigint[], :signatures::bytea[]) AS v (id, signatures)
+JOIN blocks b ON b.block = v.id >> 12 JOIN events e ON e.root = b.root AND e.id = v.id
+WHERE e.nth IS NOT NULL AND e.content <> '' ORDER BY e.stamp, e.id
+ON CONFLICT (root, id, embedder) DO UPDATE SET signatures = excluded.signatures
+
+-- name: signatures
+-- The next signatures of a model behind that of an event, in the order in which they were stored.
+SELECT id, signatures FROM signatures
+WHERE embedder = :embedder AND place > coalesce((
+    SELECT s.place FROM blocks b JOIN signatures s ON s.root = b.root
+    WHERE b.block = :after >> 12 AND s.id = :after AND s.embedder = :embedder
+), 0) ORDER BY place LIMIT :page
+
+-- name: vectors
+-- The vectors of messages, in no order.
+SELECT v.id, v.vectors FROM unnest(:ids::bigint[]) AS i (id)
+JOIN blocks b ON b.block = i.id >> 12 JOIN vectors v ON v.root = b.root AND v.id = i.id AND v.embedder = :embedder
+
+-- name: coverage
+-- How many messages have vectors of a model, of how many, and the bytes of these.
+SELECT (SELECT count(*) FROM events e WHERE e.nth IS NOT NULL AND e.kind IN ('user', 'assistant', 'summary')
+        AND e.content <> '' AND (e.stamp, e.id) <= (m.stamp, m.until)),
+    (SELECT count(*) FROM events e WHERE e.nth IS NOT NULL AND e.kind IN ('user', 'assistant', 'summary')
+        AND e.content <> ''),
+    (SELECT coalesce(sum(octet_length(vectors)), 0)::bigint FROM vectors WHERE embedder = m.key)
+        + (SELECT coalesce(sum(octet_length(signatures)), 0)::bigint FROM signatures WHERE embedder = m.key)
+FROM (SELECT max(key) AS key, coalesce(max(stamp), -1) AS stamp, coalesce(max(until), 0) AS until
+    FROM embedders WHERE fingerprint = :fingerprint) m
+
+-- name: drop_vectors
+-- Takes all vectors of a model away.
+DELETE FROM vectors WHERE embedder = :embedder
+
+-- name: drop_signatures
+-- Takes all signs of a model away.
+DELETE FROM signatures WHERE embedder = :embedder
+
+-- name: drop_embedder
+-- Takes a model away.
+DELETE FROM embedders WHERE key = :embedder
 
 -- name: all_events
 -- A page of all events behind one, by trees, as their checks want them.

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 class SqliteQueries(Reader):
     """The methods of `SqlSandbox`."""
 
+    dialect = "SQLite"
+
     def _begin_queries(self, place: str) -> None:
         self._place, self._reading = place, Lock()
         self._sandbox: tuple[Scope, Sandbox] | None = None

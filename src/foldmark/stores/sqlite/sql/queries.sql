@@ -86,6 +86,14 @@ INSERT INTO events (
     content, data, checksum
 ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
+-- name: append_ids
+-- The ids of the events that an append with this key got.
+SELECT ids FROM append_keys WHERE agent = :agent AND key = :key
+
+-- name: keep_append
+-- The ids of the events that an append with a key got.
+INSERT INTO append_keys (agent, key, ids) VALUES (:agent, :key, :ids)
+
 -- name: weigh
 -- What a message weighs, and its agent's messages up to it.
 INSERT INTO weights (agent, event, weight, sum) VALUES (?, ?, ?, ?)
@@ -118,7 +126,8 @@ ON CONFLICT (agent) DO UPDATE SET body = excluded.body, messages = excluded.mess
 
 -- name: head
 -- An agent by its uuid, after its key and with its stored segment cache.
--- Then, after NULL, its newest event of each of some kinds, JSON [kind, ...], that is not erased.
+-- Then, after NULL, its newest event of each of some kinds, JSON [kind, ...], that is not erased. The one kind is asked for
+-- before the list that the index needs: SQLite takes the first of the two for its search, and by the list it reads them all.
 -- Whether there were ever memos and mail is known from their ids' counters: damage there must not hide the agent.
 SELECT a.key, NULL, a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
     f.body, f.messages, f.tokens, EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'memos'),
@@ -128,18 +137,18 @@ UNION ALL
 SELECT NULL, NULL, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers,
     NULL, NULL, NULL
 FROM agents a CROSS JOIN json_each(:kinds) k CROSS JOIN events e ON e.id = (
-    SELECT max(id) FROM events
-    WHERE agent = a.key AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
-    AND kind = k.value AND redacted IS NULL
+    SELECT id FROM events
+    WHERE agent = a.key AND kind = k.value
+    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary') AND redacted IS NULL ORDER BY id DESC LIMIT 1
 ) WHERE a.id = :agent
 
 -- name: anchors
 -- An agent's newest event up to an id of each of some kinds, JSON [kind, ...], not erased.
 SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
 FROM json_each(:kinds) k CROSS JOIN events e ON e.id = (
-    SELECT max(id) FROM events
-    WHERE agent = :agent AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
-    AND kind = k.value AND redacted IS NULL AND id <= :until
+    SELECT id FROM events
+    WHERE agent = :agent AND kind = k.value
+    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary') AND redacted IS NULL AND id <= :until ORDER BY id DESC LIMIT 1
 )
 
 -- name: since
@@ -147,17 +156,17 @@ FROM json_each(:kinds) k CROSS JOIN events e ON e.id = (
 -- kinds behind that id (1). Of kinds none that was erased.
 SELECT 0, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
 FROM json_each(:kinds) k CROSS JOIN events e ON e.id = (
-    SELECT max(id) FROM events
-    WHERE agent = :agent AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
-    AND kind = k.value AND redacted IS NULL AND id <= :after
+    SELECT id FROM events
+    WHERE agent = :agent AND kind = k.value
+    AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary') AND redacted IS NULL AND id <= :after ORDER BY id DESC LIMIT 1
 )
 UNION ALL
 SELECT 1, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
 FROM events e WHERE e.agent = :agent AND e.replayed = 1 AND e.id > :after
 UNION ALL
 SELECT 1, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
-FROM json_each(:kinds) k CROSS JOIN events e ON e.agent = :agent AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
-    AND e.kind = k.value AND e.id > :after AND e.redacted IS NULL AND e.replayed IS NOT 1
+FROM json_each(:kinds) k CROSS JOIN events e ON e.agent = :agent AND e.kind = k.value
+    AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary') AND e.id > :after AND e.redacted IS NULL AND e.replayed IS NOT 1
 
 -- name: events
 -- Some events, JSON [id, ...].
@@ -234,7 +243,7 @@ SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at,
 FROM events WHERE id = (
     SELECT max((
         SELECT id FROM events
-        WHERE agent = s.value ->> 0 AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary') AND kind = :kind
+        WHERE agent = s.value ->> 0 AND kind = :kind AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
         AND id BETWEEN s.value ->> 1 AND s.value ->> 2 AND redacted IS NULL
         AND (kind <> 'summary' OR CASE WHEN json_valid(data) THEN data ->> 'state' END IS NOT NULL)
         ORDER BY id DESC LIMIT 1
@@ -245,13 +254,13 @@ FROM events WHERE id = (
 -- The newest events of an indexed kind that an agent recorded up to an id, newest first; none erased.
 SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers
 FROM events WHERE agent = :agent
-AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary') AND kind = :kind
+AND kind = :kind AND kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
 AND id <= :until AND redacted IS NULL ORDER BY id DESC LIMIT :limit
 
 -- name: of_kind
 -- The ids of all events of an indexed kind inside segments, JSON [[agent, first, last], ...]; none erased.
 SELECT e.id FROM json_each(:segments) s JOIN events e ON e.agent = s.value ->> 0
-WHERE e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary') AND e.kind = :kind
+WHERE e.kind = :kind AND e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary', 'usage', 'window_summary')
 AND e.id BETWEEN s.value ->> 1 AND s.value ->> 2 AND e.redacted IS NULL
 
 -- name: size

@@ -1,0 +1,46 @@
+"""Where a database is: PostgreSQL's begin with a scheme, everything else is the path of an SQLite file."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qs, unquote
+
+_SCHEMES = ("postgresql://", "postgres://")
+
+
+def is_server(address: str) -> bool:
+    """Whether a database is on a server, so that there is no file of it here."""
+    return address.startswith(_SCHEMES)
+
+
+def may_exist(address: str) -> bool:
+    """Whether there is a file; of a database on a server nobody knows before it is opened."""
+    return is_server(address) or Path(address).exists()
+
+
+def shown(address: str) -> str:
+    """An address as people may read it: without a password."""
+    if not is_server(address):
+        return address
+    user, host, path = _parts(address)
+    return f"postgresql://{user}@{host}{path}" if user else f"postgresql://{host}{path}"
+
+
+def passwords(address: str) -> Iterator[str]:
+    """The password in an address, as it is written there and as it is meant."""
+    if is_server(address):
+        _, _, rest = address.partition("://")
+        given, _, _ = rest.rpartition("@")
+        _, _, query = rest.partition("?")
+        written = [given.partition(":")[2], *(each.partition("=")[2] for each in query.split("&") if "assw" in each)]
+        meant = [unquote(each) for each in written] + parse_qs(query).get("password", [])
+        yield from dict.fromkeys(each for each in (*written, *meant) if each)
+
+
+def _parts(address: str) -> tuple[str, str, str]:
+    """The user, the host with its port, and the path of an address on a server."""
+    _, _, rest = address.partition("://")
+    # A password may hold anything, though it should not: all up to the last @ is the user's.
+    given, _, place = rest.rpartition("@")
+    where, _, _ = place.partition("?")
+    host, slash, name = where.partition("/")
+    return given.partition(":")[0], host, slash + name

@@ -1,0 +1,180 @@
+"""A connection of the login that a model's SQL runs under, and what ends a statement that takes too much."""
+
+import select
+from collections.abc import Mapping
+from time import monotonic
+from typing import Any
+
+import psycopg
+from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from foldmark.core.errors import CommandError, StoreError
+from foldmark.core.reading import Limits, Rows
+from foldmark.stores.postgres.sandbox.login import Login
+
+_LOOK = 0.05
+"""Seconds between two looks whether a statement is to be stopped."""
+
+_GRACE = 1.0
+"""Seconds that a statement may take beyond its time until it is cancelled from here, too."""
+
+_SETTINGS = {
+    "search_path": "pg_catalog",
+    "default_transaction_read_only": "on",
+    "standard_conforming_strings": "on",
+    "statement_timeout": "60s",
+    "idle_in_transaction_session_timeout": "60s",
+    "lock_timeout": "2s",
+    "work_mem": "16MB",
+    "hash_mem_multiplier": "1",
+    "max_parallel_workers_per_gather": "0",
+    "jit": "off",
+    "TimeZone": "UTC",
+    "DateStyle": "ISO",
+    "IntervalStyle": "iso_8601",
+    "bytea_output": "hex",
+}
+
+_OWN = frozenset({"user", "password", "passfile", "requirepass", "options", "service", "application_name"})
+"""What of the store's address says who the store is."""
+
+SLOW = "the query took too long; narrow it, as by id, or read fewer rows with LIMIT"
+TOO_MUCH = "the query took too much memory, or is too complicated; read fewer rows, or parts: substr(content, 1, 4000)"
+
+
+class Reading:
+    """A connection that answers statements over the views of a scope."""
+
+    def __init__(self, address: str, login: Login) -> None:
+        """Raises CommandError where the login is not let in."""
+        given = {key: value for key, value in conninfo_to_dict(address).items() if key not in _OWN}
+        given.update(user=login.role, password=login.password, application_name="foldmark query_db", client_encoding="UTF8")
+        self._login = login
+        try:
+            self._db = psycopg.connect(make_conninfo("", **given), autocommit=True, prepare_threshold=None)
+        except psycopg.OperationalError as error:
+            raise CommandError(
+                f'query_db is off: its login "{login.role}" cannot connect ({_line(error)}). An administrator lets it '
+                "in, with a line in pg_hba.conf above those that reject it: host, this database, "
+                f"{login.role}, the address of this machine, scram-sha-256"
+            ) from None
+        self._set(_SETTINGS, local=False)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the server or a failure has ended the connection."""
+        return self._db.closed
+
+    def close(self) -> None:
+        self._db.close()
+
+    def query(self, scope: str, sql: str, limits: Limits) -> Rows:
+        """Run a statement of `statements.rewritten`; `scope` is what the views show, as JSON. Raises CommandError for
+        what the statement does wrong, StoreError where the database fails."""
+        until = monotonic() + limits.seconds
+        milliseconds = str(max(1, int(limits.seconds * 1000)))
+        setting = {"foldmark.scope": scope, "foldmark.seal": self._login.seal(scope), "statement_timeout": milliseconds}
+        try:
+            self._db.execute("BEGIN READ ONLY")
+            self._set(setting, local=True)
+            try:
+                return self._fetch(sql, limits, until + _GRACE)
+            finally:
+                if not self._db.closed:
+                    self._db.execute("ROLLBACK")
+        except psycopg.Error as error:
+            self._db.close()
+            raise StoreError(f"the database does not answer a query: {_line(error)}") from error
+
+    def _set(self, settings: Mapping[str, str], *, local: bool) -> None:
+        query = "SELECT set_config(name, value, %s) FROM unnest(%s::text[], %s::text[]) AS s (name, value)"
+        self._db.execute(query, (local, list(settings), list(settings.values())))
+
+    def _fetch(self, sql: str, limits: Limits, until: float) -> Rows:
+        server = self._db.pgconn
+        server.send_query_params(sql.encode(), None)
+        server.set_single_row_mode()
+        columns: tuple[str, ...] = ()
+        rows: list[tuple[Any, ...]] = []
+        size, cut, failed = 0, None, None
+        ended = ""
+        while (result := self._next(limits, until)) is not None:
+            if isinstance(result, str):
+                ended = result
+                continue
+            if result.status == pq.ExecStatus.FATAL_ERROR:
+                failed = result
+            elif result.status in (pq.ExecStatus.SINGLE_TUPLE, pq.ExecStatus.TUPLES_OK):
+                columns = columns or tuple((result.fname(at) or b"").decode() for at in range(result.nfields))
+                for at in range(result.ntuples):
+                    if cut is None and (len(rows) >= limits.rows or size > limits.characters):
+                        cut = "rows" if size <= limits.characters else "characters"
+                        self._db.cancel_safe()
+                    if cut is None:
+                        row = tuple(_cell(result, at, column) for column in range(result.nfields))
+                        rows.append(row)
+                        size += sum(len(cell) if isinstance(cell, str | bytes) else 8 for cell in row)
+        if cut is None and failed is not None:
+            cut = self._cut(failed, ended, rows)
+        return Rows(columns, rows, cut)
+
+    def _next(self, limits: Limits, until: float) -> "pq.abc.PGresult | str | None":
+        """The next result; why the statement was cancelled, once; None behind the last one."""
+        server, cancelled = self._db.pgconn, False
+        while server.is_busy():
+            ready, _, _ = select.select([server.socket], [], [], _LOOK)
+            if ready:
+                server.consume_input()
+            elif not cancelled and limits.stopped():
+                self._db.cancel_safe()
+                return "the query was interrupted"
+            elif not cancelled and monotonic() > until:
+                cancelled = True
+                self._db.cancel_safe()
+            elif monotonic() > until + 2 * _GRACE:
+                self._db.close()
+                raise CommandError(SLOW)
+        return server.get_result()
+
+    def _cut(self, failed: "pq.abc.PGresult", ended: str, rows: list[tuple[Any, ...]]) -> str:
+        """Why a statement that failed shows what it found up to then. Raises CommandError where it shows nothing."""
+        state = (failed.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+        said = " ".join((failed.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode(errors="replace").split())
+        if state == "57014":
+            if rows and not ended:
+                return "time"
+            raise CommandError(ended or SLOW)
+        if state[:2] in ("08", "57", "58", "XX"):
+            raise psycopg.OperationalError(said)
+        if state == "54000" and ";" in said:
+            raise CommandError(said)
+        raise CommandError(TOO_MUCH if state[:2] in ("53", "54") else f"PostgreSQL: {said[:300]}")
+
+
+_TRUTH, _BYTES, _DECIMAL = 16, 17, 1700
+_WHOLE, _FLOATS = frozenset({20, 21, 23}), frozenset({700, 701})
+
+
+def _cell(result: "pq.abc.PGresult", row: int, column: int) -> Any:
+    value = result.get_value(row, column)
+    if value is None:
+        return None
+    text = value.decode()
+    match result.ftype(column):
+        case each if each in _WHOLE:
+            return int(text)
+        case each if each in _FLOATS:
+            return float(text)
+        case each if each == _DECIMAL:
+            # As SQLite has it: a sum of whole numbers is one.
+            return int(text) if text.lstrip("-").isdigit() and len(text) < 20 else float(text)
+        case each if each == _TRUTH:
+            return int(text == "t")
+        case each if each == _BYTES:
+            return bytes.fromhex(text[2:])
+    return text
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300]

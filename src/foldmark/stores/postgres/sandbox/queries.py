@@ -1,0 +1,101 @@
+"""A model's SQL in PostgreSQL (see `foldmark.core.reading`): a part of `PostgresStore`.
+
+It runs on one connection of a login of its own, which is made at the first query; one query after another.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from foldmark.core.errors import StoreError
+from foldmark.core.reading import Limits, Rows, Scope
+from foldmark.core.segments import END, Segment
+from foldmark.stores.postgres.snapshot import PostgresSnapshot
+
+if TYPE_CHECKING:
+    from foldmark.stores.postgres.sandbox.connection import Reading
+    from foldmark.stores.postgres.sandbox.login import Login
+
+Keys = Mapping[str, tuple[int, int]]
+"""An agent's uuid -> its key and that of its root."""
+
+
+class PostgresQueries:
+    """The methods of `SqlSandbox`."""
+
+    dialect = "PostgreSQL"
+
+    def read(self) -> AbstractContextManager[PostgresSnapshot]:
+        """The store's moments."""
+        raise NotImplementedError
+
+    def _begin_queries(self, conninfo: str) -> None:
+        self.conninfo, self._reading_lock, self._over = conninfo, Lock(), False
+        self._login: Login | None = None
+        self._reading: Reading | None = None
+
+    def _end_queries(self) -> None:
+        with self._reading_lock:
+            self._over = True
+            self._forget_reading()
+
+    def query(self, scope: Scope, sql: str, limits: Limits) -> Rows:
+        from foldmark.stores.postgres.sandbox.statements import rewritten  # the parser takes its time
+
+        with self.read() as moment:
+            keys = moment.keys({scope.agent, *(each.agent for each in (*scope.lineage, *scope.visible))})
+        with self._reading_lock:
+            if self._over:
+                raise StoreError("the log is closed; open it again")
+            if self._login is None:
+                from foldmark.stores.postgres.sandbox.login import login
+
+                self._login = login(self.conninfo)
+            statement = rewritten(sql, self._login.role)
+            if self._reading is not None:
+                try:
+                    return self._reading.query(_scope(scope, keys), statement, limits)
+                except StoreError:
+                    # The server may have ended the connection meanwhile, as when it is restarted.
+                    if not self._reading.closed:
+                        raise
+                    self._forget_reading()
+            from foldmark.stores.postgres.sandbox.connection import Reading
+
+            self._reading = Reading(self.conninfo, self._login)
+            return self._reading.query(_scope(scope, keys), statement, limits)
+
+    def _forget_reading(self) -> None:
+        if self._reading is not None:
+            self._reading.close()
+            self._reading = None
+
+
+def _scope(scope: Scope, keys: Keys) -> str:
+    """What the views show, as JSON: for each agent its keys, whether it asks itself, and its ranges."""
+    rows = []
+    for agent in sorted({each.agent for each in scope.lineage}):
+        key, root = keys[agent]
+        inside = [each for each in scope.lineage if each.agent == agent]
+        rows.append(
+            {
+                "root": root,
+                "agent": key,
+                "uuid": agent,
+                "own": agent == scope.agent,
+                "first": min(each.first for each in inside),
+                "last": max(each.last for each in inside),
+                "lineage": _ranges(inside, agent),
+                "visible": _ranges(scope.visible, agent),
+            }
+        )
+    return msgspec.json.encode(rows).decode()
+
+
+def _ranges(segments: Sequence[Segment], agent: str) -> str:
+    """An agent's ranges as PostgreSQL writes them."""
+    ranges = (f"[{first},{last}]" if last < END else f"[{first},)" for own, first, last in segments if own == agent)
+    return f"{{{','.join(ranges)}}}"

@@ -1,0 +1,427 @@
+"""What of SQL a model's statement may hold, and the statement that is sent in its place.
+
+The statement is parsed, every node of its tree has to be on a list, and what is sent is written anew from the tree: its
+names quoted, its views with their schema, without comments. So it never matters how PostgreSQL would have read the text
+that came. What makes much of little (`||`, `replace`, `string_agg`) goes through functions of the sandbox's schema
+that end at a size.
+"""
+
+import logging
+import re
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from foldmark.core.codec import well_formed
+from foldmark.core.errors import CommandError
+from foldmark.core.reading import VIEWS
+
+MOST_BYTES, MOST_DEPTH, MOST_TABLES, MOST_COLUMNS, MOST_NAME = 10_000, 60, 12, 100, 50
+"""Of a statement its bytes, the depth of its tree, the tables it reads and the columns of one SELECT; bytes of a name."""
+
+SHORT = 200
+"""Characters of a text that another one is searched for: that takes the product of both lengths."""
+
+ONLY = f"query_db reads the views {', '.join(VIEWS)} and nothing else; describe_db() shows their columns"
+
+# It writes what it could not parse to the log, which a terminal shows; such a statement is refused in any case.
+logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
+
+_QUERY = "with_ order limit offset"
+
+_NODES: dict[type[exp.Expression], str] = {
+    exp.Select: f"{_QUERY} expressions distinct from_ joins where group having windows",
+    exp.Union: f"{_QUERY} this expression distinct",
+    exp.Intersect: f"{_QUERY} this expression distinct",
+    exp.Except: f"{_QUERY} this expression distinct",
+    exp.Subquery: f"{_QUERY} this alias joins",
+    exp.With: "expressions",
+    exp.CTE: "this alias materialized",
+    exp.TableAlias: "this columns",
+    exp.From: "this",
+    exp.Table: "this alias joins",
+    exp.Join: "this on using side kind method",
+    exp.Where: "this",
+    exp.Group: "expressions",
+    exp.Having: "this",
+    exp.Order: "this expressions",
+    exp.Ordered: "this desc nulls_first",
+    exp.Limit: "expression",
+    exp.Offset: "expression",
+    exp.Distinct: "expressions on",
+    exp.Window: "this partition_by order spec alias over",
+    exp.WindowSpec: "kind start start_side end end_side",
+    exp.Filter: "this expression",
+    exp.Alias: "this alias",
+    exp.Column: "this table",
+    exp.Identifier: "this quoted",
+    exp.Star: "",
+    exp.Literal: "this is_string",
+    exp.Boolean: "this",
+    exp.Null: "",
+    exp.Var: "this",
+    exp.Paren: "this",
+    exp.Tuple: "expressions",
+    exp.Case: "this ifs default",
+    exp.If: "this true false",
+    exp.And: "this expression",
+    exp.Or: "this expression",
+    exp.Not: "this",
+    exp.EQ: "this expression",
+    exp.NEQ: "this expression",
+    exp.GT: "this expression",
+    exp.GTE: "this expression",
+    exp.LT: "this expression",
+    exp.LTE: "this expression",
+    exp.NullSafeEQ: "this expression",
+    exp.NullSafeNEQ: "this expression",
+    exp.Is: "this expression negate",
+    exp.In: "this expressions query",
+    exp.Between: "this low high",
+    exp.Exists: "this",
+    exp.Like: "this expression negate",
+    exp.ILike: "this expression negate",
+    exp.Escape: "this expression",
+    exp.Add: "this expression",
+    exp.Sub: "this expression",
+    exp.Mul: "this expression",
+    exp.Div: "this expression typed safe",
+    exp.Mod: "this expression",
+    exp.Neg: "this",
+    exp.DPipe: "this expression safe",
+    exp.Cast: "this to",
+    exp.DataType: "this expressions nested",
+    exp.DataTypeParam: "this",
+    exp.Interval: "this unit",
+    exp.AtTimeZone: "this zone",
+    exp.JSONExtract: "this expression only_json_types",
+    exp.JSONExtractScalar: "this expression only_json_types",
+    exp.JSONPath: "expressions",
+    exp.JSONPathRoot: "",
+    exp.JSONPathKey: "this",
+    exp.JSONPathSubscript: "this",
+}
+"""What a tree may be made of: the node, and the parts that it may have."""
+
+_FUNCTIONS: dict[type[exp.Expression], tuple[str, str]] = {
+    exp.Abs: ("abs", "this"),
+    exp.Avg: ("avg", "this"),
+    exp.Ceil: ("ceil", "this"),
+    exp.Coalesce: ("coalesce", "this expressions"),
+    exp.Concat: ("concat", "expressions safe coalesce"),
+    exp.ConcatWs: ("concat_ws", "expressions safe coalesce flatten"),
+    exp.Count: ("count", "this expressions big_int"),
+    exp.CumeDist: ("cume_dist", ""),
+    exp.CurrentDate: ("current_date", ""),
+    exp.CurrentTimestamp: ("now", ""),
+    exp.DenseRank: ("dense_rank", ""),
+    exp.Extract: ("extract", "this expression"),
+    exp.FirstValue: ("first_value", "this"),
+    exp.Floor: ("floor", "this"),
+    exp.Greatest: ("greatest", "this expressions ignore_nulls"),
+    exp.GroupConcat: ("string_agg", "this separator"),
+    exp.Lag: ("lag", "this offset default"),
+    exp.LastValue: ("last_value", "this"),
+    exp.Lead: ("lead", "this offset default"),
+    exp.Least: ("least", "this expressions ignore_nulls"),
+    exp.Left: ("left", "this expression"),
+    exp.Length: ("length", "this"),
+    exp.LogicalAnd: ("bool_and", "this"),
+    exp.LogicalOr: ("bool_or", "this"),
+    exp.Lower: ("lower", "this"),
+    exp.Max: ("max", "this"),
+    exp.Min: ("min", "this"),
+    exp.NthValue: ("nth_value", "this offset"),
+    exp.Ntile: ("ntile", "this"),
+    exp.Nullif: ("nullif", "this expression"),
+    exp.PercentRank: ("percent_rank", ""),
+    exp.Rank: ("rank", ""),
+    exp.Replace: ("replace", "this expression replacement"),
+    exp.Reverse: ("reverse", "this"),
+    exp.Right: ("right", "this expression"),
+    exp.Round: ("round", "this decimals"),
+    exp.RowNumber: ("row_number", ""),
+    exp.Sign: ("sign", "this"),
+    exp.SplitPart: ("split_part", "this delimiter part_index"),
+    exp.StartsWith: ("starts_with", "this expression"),
+    exp.StrPosition: ("strpos", "this substr"),
+    exp.Substring: ("substr", "this start length"),
+    exp.Sum: ("sum", "this"),
+    exp.TimestampTrunc: ("date_trunc", "this unit"),
+    exp.Trim: ("trim", "this expression position"),
+    exp.Upper: ("upper", "this"),
+}
+"""What may be called, with its name and the parts that it may have."""
+
+_PLAIN = frozenset({"json_array_length", "json_typeof", "jsonb_array_length", "jsonb_typeof", "octet_length"})
+"""What may be called besides, which the parser has no node for."""
+
+_TYPES = frozenset(
+    "BIGINT BOOLEAN DATE DECIMAL DOUBLE FLOAT INT INTERVAL JSON JSONB SMALLINT TEXT TIME TIMESTAMP TIMESTAMPTZ VARCHAR"
+    .split()
+)
+"""The types that a value may be cast to; none that looks a name up (`regclass`) or pads (`char`)."""
+
+_NAMED = (exp.Identifier, exp.Literal, exp.Anonymous, exp.JSONPathKey)
+"""Those that hold any text; what they hold is looked at one by one."""
+
+_SEARCHED = {
+    exp.Replace: "expression",
+    exp.SplitPart: "delimiter",
+    exp.StrPosition: "substr",
+    exp.StartsWith: "expression",
+    exp.Trim: "expression",
+}
+
+FUNCTIONS = frozenset({name for name, _ in _FUNCTIONS.values()} | _PLAIN)
+_PARTS = {
+    node: frozenset(parts.split())
+    for node, parts in (*_NODES.items(), *((node, parts) for node, (_, parts) in _FUNCTIONS.items()))
+}
+_COLUMNS = frozenset({column for columns in VIEWS.values() for column in columns}) | FUNCTIONS | {"case"}
+_NUMBER = re.compile(r"\d{1,1000}(?:\.\d{0,1000})?(?:[eE][+-]?\d{1,4})?|\.\d{1,1000}")
+_WORD = re.compile(r"[A-Za-z_]{1,40}(?: [A-Za-z_]{1,40})?")
+
+
+def rewritten(sql: str, schema: str) -> str:
+    """The statement to send in place of a model's; `schema` holds the views and the functions of the sandbox. Raises
+    CommandError for what is not allowed."""
+    sql = well_formed(sql)
+    if "\0" in sql:
+        raise CommandError("the statement holds a NUL character; leave it out")
+    if len(sql.encode()) > MOST_BYTES:
+        raise CommandError(f"a statement has at most {MOST_BYTES:,} bytes")
+    try:
+        parsed = [each for each in sqlglot.parse(sql, dialect="postgres") if not _is_empty(each)]
+        if len(parsed) > 1:
+            raise CommandError("sql holds more than one statement; send them one by one")
+        if not parsed:
+            raise CommandError(f"there is no statement in sql; write one SELECT. {ONLY}")
+        (tree,) = parsed
+        if not isinstance(tree, exp.Select | exp.SetOperation | exp.Subquery):
+            raise CommandError(f"only SELECT is possible: this only reads. {ONLY}")
+        _check(tree)
+        return _changed(tree, schema).sql(
+            dialect="postgres", identify=True, comments=False, normalize_functions=False, unsupported_level=None
+        )
+    except SqlglotError as error:
+        raise CommandError(f"this is no SQL that can be read: {_said(error)}. Write one SELECT. {ONLY}") from None
+    except RecursionError:
+        raise CommandError(_DEEP) from None
+
+
+_DEEP = f"the statement is too complicated: at most {MOST_DEPTH} expressions stand in one another"
+
+
+def _is_empty(tree: object) -> bool:
+    return tree is None or isinstance(tree, exp.Semicolon)
+
+
+def _said(error: SqlglotError) -> str:
+    found = getattr(error, "errors", None)
+    said = str(found[0]["description"]) if found else str(error)
+    return " ".join(re.sub(r"\x1b\[\d*m", "", said).split())[:200].rstrip(".")
+
+
+def _refused(what: str) -> CommandError:
+    return CommandError(f"{what}. {ONLY}")
+
+
+# Checking
+
+
+def _check(tree: exp.Expression) -> None:
+    """Raise CommandError unless all of a tree is on the lists."""
+    tables = 0
+    names = set(_COLUMNS)
+    columns: list[str] = []
+    for node, depth in _walk(tree, 0):
+        if depth > MOST_DEPTH:
+            raise CommandError(_DEEP)
+        parts = _PARTS.get(type(node))
+        if isinstance(node, exp.Anonymous):
+            name = node.this if isinstance(node.this, str) else ""
+            if name.lower() not in _PLAIN:
+                raise _refused(f"the function {_shown(name)} cannot be used")
+            parts = frozenset({"this", "expressions"})
+        elif parts is None:
+            raise _refused(f"{_called(node)} cannot be used")
+        for part, value in node.args.items():
+            if value is None or value is False or value == [] or part in parts:
+                continue
+            raise _refused(f"{_called(node)} cannot be used with {part.strip('_').replace('_', ' ')}")
+        match node:
+            case exp.Select() if len(node.expressions) > MOST_COLUMNS:
+                raise CommandError(f"a SELECT has at most {MOST_COLUMNS} columns")
+            case exp.Table():
+                tables += 1
+                if not isinstance(node.this, exp.Identifier):
+                    raise _refused("a function in FROM cannot be used")
+            case exp.Alias():
+                names.add(_name(node.args["alias"]))
+            case exp.TableAlias():
+                names.update(_name(each) for each in node.args.get("columns") or () if isinstance(each, exp.Identifier))
+            case exp.Column() if isinstance(node.this, exp.Identifier):
+                columns.append(_name(node.this))
+            case exp.Identifier():
+                _name(node)
+            case exp.Literal() if not node.is_string and not _NUMBER.fullmatch(str(node.this)):
+                raise _refused(f"{_shown(str(node.this))} is no number")
+            case exp.Var() if not _WORD.fullmatch(str(node.this)):
+                raise _refused(f"{_shown(str(node.this))} cannot be used")
+            case exp.DataType() if not isinstance(node.this, Enum) or node.this.name not in _TYPES:
+                raise _refused(f"a cast to {_shown(node.sql(dialect='postgres'))} is not possible")
+            case exp.JSONPath():
+                _json_key(node)
+    if tables > MOST_TABLES:
+        raise CommandError(f"a statement reads at most {MOST_TABLES} views")
+    for column in columns:
+        if column not in names:
+            raise _refused(f"there is no column {_shown(column)}{_there_is(tree)}")
+
+
+def _walk(node: exp.Expression, depth: int) -> Iterator[tuple[exp.Expression, int]]:
+    """Every node with its depth; raises for a part that is neither a node nor a plain word."""
+    yield node, depth
+    for part, value in node.args.items():
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, exp.Expression):
+                yield from _walk(each, depth + 1)
+            elif isinstance(each, str):
+                if not isinstance(node, _NAMED) and not _WORD.fullmatch(each):
+                    raise _refused(f"{_shown(each)} cannot be used")
+            elif not isinstance(each, bool | Enum | int | None):
+                raise _refused(f"{_called(node)} cannot be used")
+
+
+def _name(identifier: Any) -> str:
+    """A name as PostgreSQL reads it."""
+    name = str(identifier.this)
+    if not name or len(name.encode()) > MOST_NAME:
+        raise CommandError(f"a name has 1 to {MOST_NAME} bytes; {_shown(name)} has not")
+    return name if identifier.args.get("quoted") else name.lower()
+
+
+def _json_key(path: exp.JSONPath) -> exp.Expression:
+    """The one key or place that `->` is given."""
+    _, *keys = path.expressions
+    match keys:
+        case [exp.JSONPathKey(this=str(key))]:
+            return exp.Literal.string(key)
+        case [exp.JSONPathSubscript(this=int(place))]:
+            number = exp.Literal.number(abs(place))
+            return number if place >= 0 else exp.Neg(this=number)
+    raise _refused("-> takes one key or one place")
+
+
+def _there_is(tree: exp.Expression) -> str:
+    named = [each.name.lower() for each in tree.find_all(exp.Table)]
+    return "".join(f"; {name} has {', '.join(VIEWS[name])}" for name in VIEWS if name in named)
+
+
+def _called(node: exp.Expression) -> str:
+    """A node in the words of SQL, as far as they can be found."""
+    if isinstance(node, exp.Func):
+        return f"the function {_shown(node.sql_name().lower())}"
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).upper()
+
+
+def _shown(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 60 else f"{line[:59]}…"
+
+
+# Writing anew
+
+
+def _changed(tree: exp.Expression, schema: str) -> exp.Expression:
+    defined = {_name(each.args["alias"].this) for each in tree.find_all(exp.CTE)}
+    for node in list(tree.find_all(exp.Substring)):
+        _name_part(node)
+    for table in list(tree.find_all(exp.Table)):
+        _place(table, defined, schema)
+    for each in tree.find_all(exp.CTE):
+        each.args["alias"].set("this", _own(_name(each.args["alias"].this)))
+        each.set("materialized", True)
+    for each in tree.find_all(exp.Subquery):
+        _keep_apart(each)
+    for each in tree.find_all(exp.Identifier):
+        if not each.args.get("quoted"):
+            each.set("this", each.this.lower())
+            each.set("quoted", True)
+    # What is inside comes first: a node that is replaced takes its parts along as they are then.
+    for each in reversed(list(tree.walk())):
+        each.replace(_bounded(each, schema))
+    return tree
+
+
+def _own(name: str) -> exp.Identifier:
+    """The name of a subquery behind WITH: one that no table has, wherever it stands."""
+    return exp.Identifier(this=f"with: {name}", quoted=True)
+
+
+def _place(table: exp.Table, defined: set[str], schema: str) -> None:
+    """Give a table the only name that can be meant."""
+    name = _name(table.this)
+    if table.args.get("alias") is None:
+        table.set("alias", exp.TableAlias(this=exp.Identifier(this=name, quoted=True)))
+    if name in defined:
+        table.set("this", _own(name))
+    elif name in VIEWS:
+        table.set("this", exp.Identifier(this=name, quoted=True))
+        table.set("db", exp.Identifier(this=schema, quoted=True))
+    else:
+        raise _refused(f"{_shown(name)} cannot be read")
+
+
+def _keep_apart(subquery: exp.Subquery) -> None:
+    """Have a subquery of FROM worked out by itself, as those behind WITH are. PostgreSQL would put what it computes in
+    the place of each name of it, again and again, and run out of memory before it looks at the time."""
+    if isinstance(subquery.parent, exp.From | exp.Join):
+        inner = subquery.this
+        if isinstance(inner, exp.Query) and not isinstance(inner, exp.Subquery) and not inner.args.get("offset"):
+            inner.set("offset", exp.Offset(expression=exp.Literal.number(0)))
+        if subquery.args.get("alias") is None:
+            # Older versions want one.
+            subquery.set("alias", exp.TableAlias(this=exp.Identifier(this="_", quoted=True)))
+
+
+def _name_part(part: exp.Substring) -> None:
+    """A part of a text is called as it was written, so that `query_db` can tell how to read on."""
+    bounds = [part.args.get("start"), part.args.get("length")]
+    if isinstance(part.parent, exp.Select) and all(isinstance(each, exp.Literal) for each in bounds):
+        text = f"substr({part.this.sql(dialect='postgres')}, {bounds[0].this}, {bounds[1].this})"  # type: ignore[union-attr]
+        if part.arg_key == "expressions" and len(text.encode()) <= MOST_NAME:
+            part.replace(exp.Alias(this=part.copy(), alias=exp.Identifier(this=text, quoted=True)))
+
+
+def _bounded(node: exp.Expression, schema: str) -> exp.Expression:
+    """A node that can neither grow without end nor take long without a look at the time."""
+
+    def own(name: str, *given: exp.Expression) -> exp.Expression:
+        return exp.Anonymous(this=f'"{schema}".{name}', expressions=[each.copy() for each in given])
+
+    part = _SEARCHED.get(type(node), "")
+    sought = node.args.get(part)
+    if isinstance(sought, exp.Expression) and not (isinstance(sought, exp.Literal) and len(sought.name) <= SHORT):
+        node.set(part, own("short", sought))
+    match node:
+        case exp.JSONPath():
+            return _json_key(node)
+        case exp.Substring():
+            # Of a text in the place of a number PostgreSQL makes a regular expression.
+            bounds = (node.args[each] for each in ("start", "length") if node.args.get(each) is not None)
+            whole = [exp.Cast(this=each.copy(), to=exp.DataType.build("int")) for each in bounds]
+            return exp.Anonymous(this="substr", expressions=[node.this.copy(), *whole])
+        case exp.GroupConcat():
+            value, separator = node.this, node.args.get("separator") or exp.Null()
+            if isinstance(value, exp.Order):
+                value, separator = value.this, exp.Order(this=separator.copy(), expressions=value.expressions)
+            return own("string_agg", value, separator)
+        case exp.DPipe() | exp.Concat() | exp.ConcatWs() | exp.Replace():
+            return own("sized", node)
+    return node

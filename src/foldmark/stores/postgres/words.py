@@ -1,0 +1,112 @@
+"""The words of messages as PostgreSQL's index has them: Foldmark's own tokens, not those of a text search
+configuration, so that the same messages are found as in SQLite."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import sha256
+from typing import NamedTuple
+
+from foldmark.core.recall import Phrase
+from foldmark.recall.parts import has_parts, parts_of
+from foldmark.recall.tokens import stems
+from foldmark.stores.postgres.appender import Tree
+from foldmark.stores.postgres.connection import STATEMENTS, Ints, Session, Texts
+
+LONG = 900_000
+"""Bytes of words from which on a message's index entry is in pieces."""
+
+_PIECE = 500_000
+"""Bytes of the words of one piece."""
+
+_WORD, _KEPT = 250, 200
+"""Characters of a word, and those that are kept of a longer one, which is encoded data; a hash stands for the rest."""
+
+BREAK = ""
+"""Between the words of a text and the parts of its names stands an empty word, which no phrase has."""
+
+
+class Words(NamedTuple):
+    """What a message is found by: how many words, these in order, and the different ones in pieces if they are many."""
+
+    length: int
+    words: str
+    pieces: list[list[str]]
+
+
+def words_of(kind: str, content: str, tool: str | None) -> Words | None:
+    """The words of a message; None if it has no text."""
+    if not content:
+        return None
+    text = searchable(content, tool, " ") if kind == "tool_call" else content
+    own = [_kept(word) for word in stems(text)]
+    parts = [_kept(word) for word in stems(parts_of(text))] if has_parts(text) else []
+    tokens = [*own, *([BREAK, *parts] if parts else ())]
+    words = "".join(f"<{token}>" for token in tokens)
+    pieces = list(_pieces(tokens)) if len(words.encode()) >= LONG else []
+    return Words(len(own) + len(parts), words, pieces)
+
+
+def index_words(session: Session, trees: Iterable[Tree]) -> None:
+    """Have the words of what was appended (`Tree.unindexed`) written with the next statement."""
+    for tree in trees:
+        found: list[tuple[int, Words]] = []
+        for id, draft in tree.unindexed:
+            name = draft.data.get("name") if draft.kind == "tool_call" and draft.data else None
+            if (words := words_of(draft.kind, draft.content, name if isinstance(name, str) else None)) is not None:
+                found.append((id, words))
+        tree.unindexed.clear()
+        if found:
+            bound = {"ids": Ints(id for id, _ in found), "lengths": Ints(each.length for _, each in found)}
+            texts = Texts(each.words for _, each in found)
+            session.later(STATEMENTS["index_words"], {**bound, "root": tree.root, "words": texts})
+        for id, each in found:
+            for number, piece in enumerate(each.pieces):
+                row = {"root": tree.root, "id": id, "piece": number, "words": Texts(piece)}
+                session.later(STATEMENTS["index_long_words"], row)
+
+
+def unindex_words(session: Session, root: int, event_ids: Sequence[int]) -> None:
+    """Have what some messages of a tree are found by taken away with the next statement."""
+    for name in ("unindex_words", "unindex_long_words", "erase_vectors", "erase_signatures"):
+        session.later(STATEMENTS[name], {"root": root, "ids": Ints(event_ids)})
+
+
+def searchable(arguments: str, tool: str | None, space: str) -> str:
+    """The text of a call as it is searched: the tool's name and its arguments, in whose JSON the escapes become
+    spaces, lest the `n` of a line end stick to the word behind it."""
+    for escape in ("\\\\", "\\n", "\\t", "\\r"):
+        arguments = arguments.replace(escape, space)
+    return f"{tool or ''} {arguments}"
+
+
+def sought(phrase: Phrase) -> tuple[str, ...]:
+    """A phrase as words of the index; none of what is no word."""
+    return tuple(map(_kept, stems(" ".join(phrase.words))))
+
+
+def needle(words: Sequence[str], prefix: bool) -> str:
+    """What stands in the words of a message that holds a phrase."""
+    text = "".join(f"<{word}>" for word in words)
+    return text[:-1] if prefix else text
+
+
+def lexemes(words: Sequence[str], prefix: bool) -> str:
+    """The query of PostgreSQL for messages that hold all words of a phrase, in any order."""
+    *before, last = ("'" + word.replace("\\", "\\\\").replace("'", "''") + "'" for word in words)
+    return f"({' & '.join([*before, f'{last}:*' if prefix else last])})"
+
+
+def _kept(word: str) -> str:
+    return word if len(word) <= _WORD else f"{word[:_KEPT]}{sha256(word.encode(errors='replace')).hexdigest()[:32]}"
+
+
+def _pieces(tokens: Sequence[str]) -> Iterator[list[str]]:
+    piece: list[str] = []
+    size = 0
+    for token in sorted({*tokens} - {BREAK}):
+        piece.append(token)
+        size += len(token.encode())
+        if size > _PIECE:
+            yield piece
+            piece, size = [], 0
+    if piece:
+        yield piece

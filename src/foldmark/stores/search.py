@@ -1,0 +1,135 @@
+"""The messages of a log, to be searched, whichever database they are in (see `foldmark.core.recall.Index`)."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from foldmark.core.codec import timestamp
+from foldmark.core.ports import Hit
+from foldmark.core.recall import Said, Scope, Wanted, is_unfound
+from foldmark.core.segments import END
+from foldmark.recall.runs import joined
+
+Row = tuple[Any, ...]
+
+_MORE = 4
+"""How many times as many are read at first as are wanted: some are left out, as those of planning conversations are."""
+
+
+class _Message(NamedTuple):
+    """A message that was read, without its text."""
+
+    at: str
+    agent: str
+    name: str | None
+    kind: str
+    turn: int | None
+    tool: str | None
+
+
+class StoredIndex:
+    """One search's view of the log: the messages of `foldmark.core.ports.LogIndex`. A database derives one of its own."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._agents = None if scope.agents is None else frozenset(scope.agents)
+        self._narrowed = scope._replace(judge=None) != Scope()
+        filters = scope.filters
+        self._filters = {
+            "role": filters.role,
+            "since": None if filters.since is None else timestamp(filters.since),
+            "before": None if filters.before is None else timestamp(filters.before),
+            "tool": None if filters.tool is None else filters.tool.lower(),
+        }
+        self._read: dict[int, _Message] = {}
+
+    # What each database has its own way for
+
+    def _best(self, wanted: Sequence[Wanted], most: int) -> Iterable[Row]:
+        """The best messages of each that fit the filters but for what a judge says, at most so many, the best first:
+        the number of what was wanted, the message, its agent and its tool."""
+        raise NotImplementedError
+
+    def _passing(self, ids: Sequence[int]) -> Iterable[Row]:
+        """Those of some messages that the same filters let through: the message, its agent and its tool."""
+        raise NotImplementedError
+
+    def _around(self, ids: Sequence[int], reach: int) -> Iterable[Row]:
+        """For each of some messages itself and its neighbours: the number of what was asked for, the message, its text,
+        perhaps cut, and what a `_Message` holds."""
+        raise NotImplementedError
+
+    # What is the same for all
+
+    def best(self, wanted: Sequence[Wanted], limit: int) -> list[int]:
+        most = _MORE * limit
+        while True:
+            rows = list(self._best(wanted, most))
+            read, found = [0] * len(wanted), [list[int]() for _ in wanted]
+            self._meet(row[2] for row in rows)
+            for number, id, agent, tool in rows:
+                read[number] += 1
+                if self._shows(agent, id) and self._is_findable(agent, id, tool):
+                    found[number].append(id)
+            if all(len(ids) >= limit or number < most for ids, number in zip(found, read, strict=True)):
+                return [id for ids in found for id in ids[:limit]]
+            most = END
+
+    def passing(self, ids: Sequence[int]) -> list[int]:
+        rows = list(self._passing(ids))
+        self._meet(row[1] for row in rows)
+        return [id for id, agent, tool in rows if self._shows(agent, id) and self._is_findable(agent, id, tool)]
+
+    def around(self, ids: Sequence[int], reach: int) -> list[list[Said]]:
+        rows = sorted(self._around(ids, reach), key=itemgetter(0, 1))
+        self._meet(row[4] for row in rows)
+        found: dict[str, dict[int, list[Said]]] = defaultdict(lambda: defaultdict(list))
+        for place, id, text, *columns in rows:
+            message = _Message(*columns)
+            if self._is_findable(message.agent, id, message.tool):
+                self._read[id] = message
+                # Damage can change the types of columns.
+                found[message.agent][place].append(Said(id, str(text), message.at, self._fits(id, message)))
+        return [run for lists in found.values() for run in joined(list(lists.values()))]
+
+    def hits(self, event_ids: Sequence[int]) -> list[Hit]:
+        judge = self._scope.judge
+        return [
+            Hit(id, agent, name, kind, turn, at, 0.0, "", judge is not None and judge.shows(agent, id), tool)
+            for id in event_ids
+            for at, agent, name, kind, turn, tool in [self._read[id]]
+        ]
+
+    def _meet(self, agents: Iterable[str]) -> None:
+        if self._scope.judge is not None:
+            self._scope.judge.meet(agents)
+
+    def _shows(self, agent: str, id: int) -> bool:
+        """Whether a message fits the filter of what is visible."""
+        wanted, judge = self._scope.filters.visible, self._scope.judge
+        return wanted is None or (judge is not None and judge.shows(agent, id)) == wanted
+
+    def _is_findable(self, agent: str, id: int, tool: str | None) -> bool:
+        judge = self._scope.judge
+        return not is_unfound(tool) and (judge is None or not judge.plans(agent, id))
+
+    def _fits(self, id: int, message: _Message) -> bool:
+        """Whether a message fits the filters, as `passing` has it."""
+        if not self._narrowed:
+            return True
+        filters = self._filters
+        since, before, tool = filters["since"], filters["before"], filters["tool"]
+        return (
+            (self._agents is None or message.agent in self._agents)
+            and filters["role"] in (None, message.kind)
+            and (since is None or message.at >= since)
+            and (before is None or message.at < before)
+            and (tool is None or (message.tool is not None and _lower(message.tool) == tool))
+            and self._shows(message.agent, id)
+        )
+
+
+def _lower(text: str) -> str:
+    """The text in lower case, as databases give it that know no capital letters but those of ASCII."""
+    return text.encode().lower().decode()

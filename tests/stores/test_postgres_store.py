@@ -1,0 +1,351 @@
+"""What PostgreSQL's store does beyond the contract: where its transactions meet, what it says, what it may read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import closing, nullcontext
+from threading import Event, Thread
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from postgres_harness import PostgresHarness
+
+from foldmark.core.changes import MAIL
+from foldmark.core.errors import StoreError
+from foldmark.stores.postgres.connection import STATEMENTS, Address, Pool, Session
+from foldmark.stores.postgres.store import PostgresStore
+from foldmark.stores.postgres.texts import escaped, unescaped
+from foldmark.testing.suite import NOW, append, draft, fork, read, root
+from postgres_server import Databases
+
+
+@pytest.fixture
+def harness(postgres: Databases) -> Iterator[PostgresHarness]:
+    """Databases for one test."""
+    harness = PostgresHarness(postgres)
+    yield harness
+    harness.release()
+
+
+@pytest.fixture
+def store(harness: PostgresHarness) -> PostgresStore:
+    """A store over an empty database."""
+    return harness.fresh()
+
+
+# Texts
+
+
+@given(st.text(alphabet=st.sampled_from("\0\x100a\\")))
+def test_a_text_has_one_form_and_a_form_one_text(text: str) -> None:
+    assert unescaped(escaped(text)) == text
+    assert "\0" not in escaped(text)
+
+
+def test_a_form_that_was_cut_is_read_as_far_as_it_goes() -> None:
+    assert unescaped(escaped("a\0b\x10c")[:2]) == "a"
+
+
+# Changes
+
+
+def changes(store: PostgresStore, after: str | None = None) -> tuple[list[str], str]:
+    """What was committed behind a cursor, in words, and the cursor behind it."""
+    with store.read() as moment:
+        page = moment.changes(after, 100)
+        ids = [each.event_id for each in page.changes if each.event_id is not None]
+        texts = {event.id: event.content for event in moment.events(ids)}
+    return [MAIL if each.event_id is None else texts[each.event_id] for each in page.changes], page.cursor
+
+
+def test_what_commits_late_is_told_in_its_place(store: PostgresStore, harness: PostgresHarness) -> None:
+    """What was committed after it waits for it; of one conversation, ids are told in order."""
+    slow, quick = root(store), root(store)
+    other = harness.open(store.address)
+    _, cursor = changes(store)
+    with store.write() as writing:
+        writing.append(slow, None, [draft(content="slow")])
+        writing.lease(slow)  # sent to the server
+        append(other, quick, draft(content="quick"))
+        assert changes(other, cursor) == ([], cursor)
+        # It began first, and appends last to this one.
+        writing.append(quick, None, [draft(content="last")])
+    told, cursor = changes(other, cursor)
+    assert sorted(told) == ["last", "quick", "slow"]
+    assert told.index("quick") < told.index("last")
+    assert changes(other, cursor)[0] == []
+
+
+def test_who_begins_now_is_told_nothing_of_before(store: PostgresStore, harness: PostgresHarness) -> None:
+    """Also where a transaction under way holds back what was committed before."""
+    slow, quick, third = root(store), root(store), root(store)
+    other = harness.open(store.address)
+    with store.write() as writing:
+        writing.append(slow, None, [draft(content="slow")])
+        writing.lease(slow)
+        append(other, quick, draft(content="before"))
+        with other.write() as mailing:
+            mailing.send(slow, third, "before", "human", NOW)
+        _, cursor = changes(other)
+        append(other, quick, draft(content="after"))
+        with other.write() as mailing:
+            mailing.send(slow, third, "after", "human", NOW)
+        assert changes(other, cursor)[0] == []
+    told, cursor = changes(other, cursor)
+    assert sorted(told) == ["after", MAIL, "slow"]
+    append(other, quick, draft(content="later"))
+    told, cursor = changes(other, cursor)
+    assert told == ["later"]
+    assert ":" not in cursor, "what was seen before goes once nothing of then can come any more"
+
+
+# Locks
+
+
+def test_conversations_are_written_side_by_side(store: PostgresStore, harness: PostgresHarness) -> None:
+    one, two = root(store), root(store)
+    other = harness.open(store.address)
+    with store.write() as writing:
+        writing.append(one, None, [draft(content="one")])
+        writing.lease(one)
+        append(other, two, draft(content="two"))
+    with store.read() as moment:
+        assert [moment.head(each).record.messages for each in (one, two)] == [1, 1]
+
+
+def test_a_conversation_and_its_forks_are_written_one_after_the_other(
+    store: PostgresStore, harness: PostgresHarness
+) -> None:
+    parent = root(store)
+    child = fork(store, parent)
+    other = harness.open(store.address)
+    begun, order = Event(), list[str]()
+
+    def second() -> None:
+        begun.set()
+        append(other, child, draft(content="second"))
+        order.append("second")
+
+    thread = Thread(target=second)
+    with store.write() as writing:
+        assert writing.head(parent).record.messages == 0  # it has only read
+        thread.start()
+        begun.wait()
+        thread.join(0.2)
+        (first,) = writing.append(parent, None, [draft(content="first")])
+        order.append("first")
+    thread.join()
+    assert order == ["first", "second"]
+    with store.read() as moment:
+        assert moment.head(child).record.head > first
+
+
+def test_a_deadlock_is_said_and_leaves_nothing(store: PostgresStore, harness: PostgresHarness) -> None:
+    one, two = root(store), root(store)
+    other, reached, errors = harness.open(store.address), Event(), list[str]()
+
+    def crossed(each: PostgresStore, first: str, second: str, mine: Event, theirs: Event) -> None:
+        try:
+            with each.write() as writing:
+                writing.append(first, None, [draft()])
+                mine.set()
+                theirs.wait()
+                writing.append(second, None, [draft()])
+        except StoreError as error:
+            errors.append(str(error))
+
+    here = Event()
+    thread = Thread(target=crossed, args=(other, two, one, reached, here))
+    thread.start()
+    crossed(store, one, two, here, reached)
+    thread.join()
+    assert len(errors) == 1
+    assert "Nothing was recorded; repeat it" in errors[0]
+    with store.read() as moment:
+        assert [moment.head(each).record.messages for each in (one, two)] == [1, 1]
+
+
+# Connections
+
+
+def cut(store: PostgresStore) -> None:
+    """End all connections of a store on the server's side."""
+    with psycopg.connect(store.address, autocommit=True) as db:
+        db.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE application_name = 'foldmark' AND datname = current_database() AND pid <> pg_backend_pid()"
+        )
+
+
+def test_a_connection_lost_between_blocks_is_made_anew(store: PostgresStore) -> None:
+    agent = root(store)
+    cut(store)
+    (one,) = append(store, agent, draft(content="one"))
+    cut(store)
+    assert [event.content for event in read(store, [one])] == ["one"]
+    with closing(store.watch()) as watch:
+        cut(store)
+        append(store, agent, draft())
+        assert watch.wait(10)
+
+
+def test_a_connection_lost_inside_a_transaction_leaves_nothing(store: PostgresStore) -> None:
+    agent = root(store)
+    with pytest.raises(StoreError, match="the connection to "), store.write() as writing:  # noqa: PT012
+        writing.append(agent, None, [draft(content="lost")])
+        assert writing.lease(agent) is None
+        cut(store)
+        writing.lease(agent)
+    with store.read() as moment:
+        assert moment.head(agent).record.messages == 0
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_connection_lost_while_it_commits(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch, committed: bool
+) -> None:
+    """The server is asked what became of the transaction."""
+    agent, sent = root(store), Session._sent
+
+    def losing(session: Session, connection: Any, queue: Any) -> Any:
+        if all(sql != "COMMIT" for sql, *_ in queue):
+            return sent(session, connection, queue)
+        if committed:
+            sent(session, connection, queue)
+        connection.close()
+        raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+    monkeypatch.setattr(Session, "_sent", losing)
+    with nullcontext() if committed else pytest.raises(StoreError, match="Nothing was recorded; repeat it"):
+        append(store, agent, draft(content="text"))
+    monkeypatch.undo()
+    with store.read() as moment:
+        assert moment.head(agent).record.messages == committed
+
+
+def test_where_nobody_says_what_became_of_a_commit_an_append_is_repeated_with_its_key(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent, sent, beside = root(store), Session._sent, Pool.beside
+
+    def losing(session: Session, connection: Any, queue: Any) -> Any:
+        found = sent(session, connection, queue)
+        if any(sql == "COMMIT" for sql, *_ in queue):
+            raise psycopg.OperationalError("server closed the connection unexpectedly")
+        return found
+
+    def silent(pool: Pool, name: str, /, **bindings: Any) -> Any:
+        return [(None,)] if name == "fate" else beside(pool, name, **bindings)
+
+    def repeated() -> list[int]:
+        with store.write() as writing:
+            return writing.append(agent, 0, [draft(content="text")], key="mine")
+
+    monkeypatch.setattr(Session, "_sent", losing)
+    monkeypatch.setattr("foldmark.stores.postgres.store.FATE_SECONDS", 0)
+    monkeypatch.setattr(Pool, "beside", silent)
+    with pytest.raises(StoreError, match="it may have been recorded"):
+        repeated()
+    monkeypatch.undo()
+    (id,) = repeated()
+    with store.read() as moment:
+        assert (moment.head(agent).record.head, moment.head(agent).record.messages) == (id, 1)
+
+
+# What is said
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://me:s3cret@127.0.0.1:1/db",
+        "postgresql://me@127.0.0.1:1/db?password=s3cret",
+        "postgresql://me:s3cret@127.0.0.1:port/db",
+        "postgresql://me:s3cret%@127.0.0.1/db",
+    ],
+)
+def test_no_error_says_the_password(address: str) -> None:
+    with pytest.raises(StoreError) as caught:
+        PostgresStore(address)
+    assert "s3cret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_address_is_shown_without_its_password() -> None:
+    assert Address("postgresql://me:s3cret@db.example:5433/log").shown == "postgresql://me@db.example:5433/log"
+    assert Address("postgresql:///log?host=/run/pg").shown == "postgresql:///log"
+
+
+def test_a_database_of_a_newer_foldmark_is_refused(store: PostgresStore) -> None:
+    with psycopg.connect(store.address, autocommit=True) as db:
+        db.execute("INSERT INTO foldmark.migrations (number) VALUES (999)")
+        try:
+            with pytest.raises(StoreError, match="written by a newer Foldmark"):
+                PostgresStore(store.address)
+        finally:
+            db.execute("DELETE FROM foldmark.migrations WHERE number = 999")
+
+
+def test_a_database_without_tables_is_only_filled_where_that_is_wanted(store: PostgresStore) -> None:
+    with psycopg.connect(store.address, autocommit=True) as db:
+        db.execute("ALTER SCHEMA foldmark RENAME TO elsewhere")
+        try:
+            with pytest.raises(StoreError, match="there is no Foldmark database"):
+                PostgresStore(store.address, create=False)
+        finally:
+            db.execute("ALTER SCHEMA elsewhere RENAME TO foldmark")
+
+
+def test_changes_go_on_where_the_database_was_moved(store: PostgresStore) -> None:
+    """Another server counts its transactions from another number."""
+    agent = root(store)
+    append(store, agent, draft(content="old"))
+    _, cursor = changes(store)
+    with psycopg.connect(store.address, autocommit=True) as db:
+        db.execute("UPDATE foldmark.home SET server = 'another'")
+        for table in ("events", "agents"):
+            db.execute(f"UPDATE foldmark.{table} SET stamp = stamp + 1000000")
+    moved = PostgresStore(store.address)
+    append(moved, agent, draft(content="new"))
+    told, _ = changes(moved, cursor.replace(cursor.split(".")[0], str(int(cursor.split(".")[0]) + 1000000)))
+    assert told == ["new"]
+    moved.close()
+    with psycopg.connect(store.address, autocommit=True) as db:
+        db.execute("UPDATE foldmark.home SET base = 0")
+
+
+# Statements
+
+
+def test_no_query_reads_all_events(store: PostgresStore) -> None:
+    """Every query finds its rows by an index; a scan of `events` would cost the whole history. What doctor asks reads
+    everything on purpose."""
+    on_purpose = re.compile("wrong_|all_|coverage|counted")
+    scanning = []
+    with psycopg.connect(store.address, autocommit=True) as db:
+        db.execute("SET search_path = foldmark, public")
+        db.execute("SET enable_seqscan = off")
+        for name, wanted in STATEMENTS.items():
+            if on_purpose.match(name) or wanted.sql.startswith("LOCK"):
+                continue
+            cursor = psycopg.ClientCursor(db)
+            plan = cursor.execute(f"EXPLAIN (GENERIC_PLAN) {wanted.sql}".encode()).fetchall()
+            if any("Seq Scan on events" in line for (line,) in plan):
+                scanning.append(name)
+    assert scanning == []
+
+
+def test_a_head_takes_two_round_trips_and_an_append_two(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent, sent, trips = root(store), Session._sent, list[int]()
+    append(store, agent, draft())
+    monkeypatch.setattr(Session, "_sent", lambda *queue: trips.append(1) or sent(*queue))
+    with store.read() as moment:
+        moment.head(agent)
+    assert len(trips) == 2
+    trips.clear()
+    append(store, agent, draft())
+    assert len(trips) == 2
