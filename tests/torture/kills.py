@@ -62,7 +62,7 @@ def kills(fresh: Callable[[], str], count: int, seed: str) -> Toll:
         address, chance = fresh(), random.Random(f"{seed}/{toll.kills}")
         with Swarm(address, f"{seed}/{toll.kills}") as swarm:
             one_by_one = max(0, min(KILLS_PER_DATABASE, count - toll.kills) - WRITERS)
-            swarm.listen(lambda: len(swarm.said) > BEGUN)  # noqa: B023 - it is used before the next round
+            swarm.listen(lambda: len(swarm.said) > BEGUN)
             toll.struck += kill_some(swarm, one_by_one, chance)
             for number in list(swarm.lives):
                 toll.struck += swarm.kill(number)

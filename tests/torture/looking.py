@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import foldmark
 from foldmark import Log
-from foldmark.app import open_over
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
-from foldmark.stores.postgres.store import PostgresStore
 
 _PAGE = 5000
 
 
 def open_log(address: str, *, create: bool = False) -> Log:
     """Open a database with the built-in settings."""
-    if address.startswith("postgresql:"):
-        return open_over(PostgresStore(address, create=create))
     return foldmark.open(address, create=create, settings={})
 
 

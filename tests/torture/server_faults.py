@@ -59,7 +59,7 @@ def connection_cut(server: Server, times: int, seed: str) -> Fault:
 
 
 def repeated(server: Server, times: int, seed: str) -> Fault:
-    """Cut connections in the middle of commits; programs repeat each append with its own key until it is acknowledged."""
+    """Cut connections in the middle of commits; each append is repeated with its own key until it is acknowledged."""
     fault, address = Fault("connection cut, the append repeated with its key"), server.fresh()
     prepare(address, 4)
     with Proxy(server.socket, 4, seed) as proxy:

