@@ -70,7 +70,7 @@ class Server:
 
     def kill(self) -> None:
         """End all of its processes at once, as `kill -9` does."""
-        main = psutil.Process(self._server.get_pid())
+        main, socket = psutil.Process(self._server.get_pid()), self.socket
         main.suspend()  # or else it would restart what it sees die, and they would end themselves without it
         processes = [*main.children(recursive=True), main]
         for each in processes:
@@ -80,8 +80,9 @@ class Server:
         while any(map(_lives, processes)):
             assert monotonic() < until, "the server does not die"
             sleep(0.01)
-        # The process that started it may not have noticed yet; then it would be taken for alive by its number.
-        (self._server.pgdata / "postmaster.pid").unlink()
+        # Until somebody has asked how it ended, the number of a process is taken: it would pass for alive.
+        for file in (self._server.pgdata / "postmaster.pid", Path(f"{socket}.lock")):
+            file.unlink(missing_ok=True)
 
     def restart(self) -> None:
         """Start it again after it was killed. It recovers from its log first."""
