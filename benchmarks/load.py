@@ -18,7 +18,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from multiprocessing import get_context
@@ -66,14 +66,14 @@ def event(id: int, key: int, messages: int, tokens: int, turn: int | None) -> tu
     return (*checked, None, 0, added, messages + 1, tokens + added, TEXT, None, check)
 
 
-# SQLite
-
-
 @contextmanager
-def sqlite_foldmark(place: Place) -> Iterator[Append]:
+def through_foldmark(place: Place) -> Iterator[Append]:
     with foldmark.open(place.address, settings={}) as log:
         agents = _turns([log.agent(name) for name in place.names])
         yield lambda: next(agents).append("user", TEXT)
+
+
+# SQLite
 
 
 @contextmanager
@@ -113,11 +113,7 @@ def sqlite_plain(place: Place) -> Iterator[Append]:
 def sqlite_made(folder: Path, processes: int, agents: int) -> dict[str, str]:
     """Make a database for each contestant; their addresses."""
     found = {name: str(folder / f"{number}.db") for number, name in enumerate(CONTESTANTS)}
-    for name in CONTESTANTS[:2]:
-        with foldmark.open(found[name], settings={}) as log:
-            for process in range(processes):
-                for each in Place("", process, agents).names:
-                    log.agent(each)
+    make_agents([found[name] for name in CONTESTANTS[:2]], processes, agents)
     db = apsw.Connection(found["plain INSERT"])
     db.execute("PRAGMA journal_mode = WAL")
     db.execute(f"CREATE TABLE plain ({', '.join(COLUMNS).replace('id,', 'id INTEGER PRIMARY KEY,', 1)})")
@@ -125,7 +121,99 @@ def sqlite_made(folder: Path, processes: int, agents: int) -> dict[str, str]:
     return found
 
 
-OPENERS = {"sqlite": dict(zip(CONTESTANTS, (sqlite_foldmark, sqlite_bare, sqlite_plain), strict=True))}
+# PostgreSQL
+
+
+@contextmanager
+def postgres_bare(place: Place) -> Iterator[Append]:
+    import psycopg
+
+    from foldmark.stores.postgres.connection import STATEMENTS, Address, Ints, Pool, Texts
+    from foldmark.stores.postgres.words import words_of
+
+    db = Pool(Address(place.address)).connect()  # with the same settings and the same form of values
+    found = db.execute("SELECT root FROM agents WHERE name = ANY($1)", (Texts(place.names),)).fetchall()
+    roots = _turns([root for (root,) in found])
+    columns = STATEMENTS["append"].names
+
+    def run(name: str, bindings: dict[str, Any]) -> psycopg.Cursor[Any]:
+        return db.execute(STATEMENTS[name].sql, STATEMENTS[name].bound(bindings))
+
+    words = words_of("user", TEXT, None)
+    index = {"lengths": Ints([words.length]), "words": Texts([words.words])}
+
+    def append() -> None:
+        root = next(roots)
+        with db.pipeline():
+            db.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+            lock = run("lock", {"root": root})
+        _, turn, messages, tokens, calls, _, weights, *_ = row = lock.fetchone()
+        id, last, stamp, requests, memos = row[11:16]
+        made = dict(zip(COLUMNS, event(id, root, messages, tokens, turn), strict=True))
+        added = weight("user", TEXT, None, False, id)
+        made |= {"weight": added, "weights": weights + added, "tool": None, "planning": 0, "stateful": 0}
+        bound = {name: Texts([each]) if name in _TEXTS else Ints([each]) for name, each in made.items()}
+        after = {"head": id, "open_turn": turn or id, "messages": messages + 1, "tokens": tokens + made["tokens"]}
+        after |= {"run": calls, "weights": weights + added, "newest_turn": turn or id, "newest_kind": "user"}
+        after |= {"next_id": id + 1, "last_id": last, "stamp": stamp, "requests": requests, "memos": memos}
+        with db.pipeline():
+            run("append", {name: {"root": root, "stamp": stamp, **bound}[name] for name in columns})
+            run("index_words", {"root": root, "ids": Ints([id]), **index})
+            run("advance_root", {"root": root, **after})
+            db.execute("COMMIT")
+
+    yield append
+    db.close()
+
+
+@contextmanager
+def postgres_plain(place: Place) -> Iterator[Append]:
+    import psycopg
+
+    db = psycopg.connect(place.address, autocommit=True, prepare_threshold=0)
+    insert = f"INSERT INTO plain ({', '.join(COLUMNS[1:])}) VALUES ({', '.join(['%s'] * (len(COLUMNS) - 1))})"
+    yield lambda: db.execute(insert, event(1, place.process, 1, 1, 1)[1:])
+    db.close()
+
+
+_TEXTS = frozenset(("kind", "dialect", "actor", "created_at", "call_id", "content", "data", "tool"))
+
+
+def postgres_made(server: str, processes: int, agents: int) -> dict[str, str]:
+    """Make a database for each contestant on a server; their addresses."""
+    import psycopg
+
+    where, _, rest = server.partition("?")
+    found = {}
+    with psycopg.connect(server, autocommit=True) as db:
+        for number, name in enumerate(CONTESTANTS):
+            db.execute(f"DROP DATABASE IF EXISTS foldmark_load_{number}")
+            db.execute(f"CREATE DATABASE foldmark_load_{number}")
+            found[name] = f"{where.rpartition('/')[0]}/foldmark_load_{number}?{rest}"
+    make_agents([found[name] for name in CONTESTANTS[:2]], processes, agents)
+    types = (
+        dict.fromkeys(COLUMNS, "bigint")
+        | dict.fromkeys(_TEXTS & set(COLUMNS), "text")
+        | {"id": "bigserial PRIMARY KEY"}
+    )
+    with psycopg.connect(found["plain INSERT"], autocommit=True) as db:
+        db.execute(f"CREATE TABLE plain ({', '.join(f'{name} {types[name]}' for name in COLUMNS)})")
+    return found
+
+
+def make_agents(addresses: Iterable[str], processes: int, agents: int) -> None:
+    """Make databases with all conversations."""
+    for address in addresses:
+        with foldmark.open(address, settings={}) as log:
+            for process in range(processes):
+                for name in Place("", process, agents).names:
+                    log.agent(name)
+
+
+OPENERS = {
+    "sqlite": dict(zip(CONTESTANTS, (through_foldmark, sqlite_bare, sqlite_plain), strict=True)),
+    "postgresql": dict(zip(CONTESTANTS, (through_foldmark, postgres_bare, postgres_plain), strict=True)),
+}
 
 
 def _turns(each: list[Any]) -> Iterator[Any]:
@@ -232,7 +320,9 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        figures = contest("sqlite", sqlite_made(Path(folder), options.processes, options.agents), options)
+        kind, numbers = options.address.partition(":")[0], (options.processes, options.agents)
+        made = sqlite_made(Path(folder), *numbers) if kind == "sqlite" else postgres_made(options.address, *numbers)
+        figures = contest(kind, made, options)
     ratio = figures["foldmark"].per_second / figures["same statements"].per_second
     errors = [error for each in figures.values() for error in each.errors]
     if options.json:

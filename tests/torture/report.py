@@ -89,7 +89,7 @@ class OnServer(Store):
         return self._server.fresh()
 
     def faults(self, seed: str) -> Iterator[Fault | None]:
-        yield server_faults.server_killed(self._server, 5, seed)
+        yield server_faults.server_killed(self._server, 4, seed)
         yield server_faults.connection_cut(self._server, 60, seed)
         yield server_faults.repeated(self._server, 60, seed)
         yield server_faults.statement_timeout(self._server, 40, seed)
