@@ -1,7 +1,8 @@
 """Leases (see `foldmark.core.leases`)."""
 
 from foldmark.core.leases import Lease
-from foldmark.stores.reader import Reader, Row, Writer
+from foldmark.stores.reader import Reader, Writer
+from foldmark.stores.rows import Row
 
 
 class LeasesView(Reader):

@@ -127,8 +127,8 @@ class PostgresAppender(Appender):
 
     def __init__(self, tree: Tree, key: int, draw: Callable[[], int], row: Row, newest: Callable[[int], Any]) -> None:
         """`newest` reads the turn and kind of the agent's newest message up to an id."""
-        *row, turn, kind = row
-        super().__init__(key, draw, tuple(row))
+        *stands, turn, kind = row
+        super().__init__(key, draw, tuple(stands))
         self._tree, self._read_newest = tree, newest
         self._newest = None if kind is None else (turn, kind)
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from threading import Condition, Lock, Timer
 from time import monotonic
+from typing import Any
 
 import psycopg
 
@@ -62,7 +63,10 @@ class ChangesView(Reader):
             Change(self._id(agent), None, MAIL) if kind is None else Change(self._id(agent), id, kind)
             for _, id, agent, kind in rows
         ]
-        return Changes(found, _cursor(*rows[-1][:2], until, trees) if rows else after)
+        if not rows:
+            return Changes(found, after)
+        stamp, id, *_ = rows[-1]
+        return Changes(found, _cursor(stamp, id, until, trees))
 
 
 def _cursor(stamp: int, id: int, until: int, trees: Iterable[tuple[int, ...]]) -> str:
@@ -150,7 +154,7 @@ class PostgresWatch:
                         return True
                 if now >= end:
                     return False
-                heard: list[object] = [self._awake] if self._db is None else [self._awake, self._db.fileno()]
+                heard: list[Any] = [self._awake] if self._db is None else [self._awake, self._db.fileno()]
                 select.select(heard, [], [], min(end, look) - now)
             return False
 

@@ -86,6 +86,7 @@ class _Adapted:
     """How values are written and read."""
 
     adapters = AdaptersMap(psycopg.adapters)
+    connection = None
 
 
 for _type, _dumper in ((str, _TextDumper), (int, Int8Dumper), (Ints, _IntsDumper), (Texts, _TextsDumper)):
@@ -135,9 +136,9 @@ class Address:
             ) from None
         self.address = address
         self.shown = shown(address)
-        given = str(parts.get("options") or "")
         settings = " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in _SETTINGS.items())
-        self.conninfo = make_conninfo(**{**_OPTIONS, **parts, "options": f"{settings} {given}".strip()})
+        given = {**_OPTIONS, **parts, "options": f"{settings} {parts.get('options') or ''}".strip()}
+        self.conninfo = make_conninfo("", **given)
 
     def hidden(self, text: str) -> str:
         """A text of the driver or the server without the password."""
@@ -208,7 +209,7 @@ class Pool:
             self.address.conninfo,
             autocommit=True,
             prepare_threshold=0,
-            context=_Adapted,
+            context=_Adapted(),
             cursor_factory=psycopg.RawCursor[Row],
         )
         self.connections.add(connection)

@@ -9,7 +9,7 @@ from itertools import groupby
 from foldmark.core.codec import without_content
 from foldmark.core.ports import Size
 from foldmark.stores.postgres.appender import PostgresAppender
-from foldmark.stores.postgres.connection import Ints, Texts
+from foldmark.stores.postgres.connection import Ints, Session, Texts
 from foldmark.stores.postgres.memos import Memos
 from foldmark.stores.postgres.words import unindex_words
 from foldmark.stores.reader import Bindings
@@ -18,6 +18,8 @@ from foldmark.stores.rows import Row
 
 class Erasing(Memos):
     """Erases inside a transaction."""
+
+    _session: Session
 
     def _appender(self, agent_id: str) -> PostgresAppender:
         """What appends to an agent in this transaction."""

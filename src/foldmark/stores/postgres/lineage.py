@@ -13,8 +13,8 @@ class LineageView(lineage.LineageView):
     """Reads the sessions of coding agents."""
 
     def _session_of(self, row: Row) -> CodingSession:
-        *before, worker = row[:6]
-        return CodingSession(*before, None if worker is None else msgspec.json.decode(worker), *row[6:])
+        worker = None if row[5] is None else msgspec.json.decode(row[5])
+        return super()._session_of((*row[:5], worker, *row[6:]))
 
 
 class Lineage(LineageView, lineage.Lineage):
