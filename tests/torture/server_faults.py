@@ -29,7 +29,8 @@ DEADLOCK_TEXT = r"wrote to the same conversations in \S+ in another order \(dead
 
 def server_killed(server: Server, times: int, seed: str) -> Fault:
     """Kill the whole server under load, again and again, and start it anew."""
-    fault, address, chance = Fault(f"server killed (SIGKILL) and restarted {times} times"), server.fresh(), random.Random(seed)
+    fault = Fault(f"server killed (SIGKILL) and restarted {times} times")
+    address, chance = server.fresh(), random.Random(seed)
     with Swarm(address, seed) as swarm:
         for _ in range(times):
             more = len(swarm.said) + chance.randint(40, 160)

@@ -20,7 +20,13 @@ LONGEST = 600.0
 
 # A process starts from one that has imported everything already: in 10 ms instead of 400. It has no database open.
 CONTEXT = get_context("forkserver")
-CONTEXT.set_forkserver_preload(["foldmark", "foldmark.commands", "foldmark.providers.wires", "writers"])
+CONTEXT.set_forkserver_preload(
+    [
+        *("foldmark.app", "foldmark.commands", "foldmark.providers.wires", "foldmark.settings.loading"),
+        *("foldmark.stores.sqlite.store", "foldmark.stores.postgres.store", "foldmark.core.weight"),
+        *("writers", "history"),
+    ]
+)
 
 
 class Life:
