@@ -69,7 +69,12 @@ class Fault:
 
 def plain(text: str) -> str:
     """An error without what differs from run to run."""
-    text = re.sub(r"\S*/\S+\.db", "chat.db", text)
+    for pattern, instead in (
+        (r"postgresql://\S*/\w+", "postgresql://server/chat"),
+        (r'(file|socket) "[^"]*"', r'\1 "…"'),
+        (r"\S*/\S+\.db", "chat.db"),
+    ):
+        text = re.sub(pattern, instead, text)
     return re.sub(r"process \d+ on \S+ \(since .*? UTC\)", "process 4711 on host (since …)", text)
 
 

@@ -187,7 +187,7 @@ def _kills(all_found: Sequence[Found]) -> Iterator[str]:
 
 
 def _faults(all_found: Sequence[Found]) -> Iterator[str]:
-    heads = ("store", "fault", "errors", "message", "acknowledged", "lost, torn, doubled or unclear")
+    heads = ("store", "fault", "errors", "messages, three at most", "acknowledged", "lost, torn, doubled or unclear")
     return _table(
         heads,
         [
@@ -206,7 +206,7 @@ def _faults(all_found: Sequence[Found]) -> Iterator[str]:
 
 
 def _texts(fault: Fault) -> str:
-    return "<br>".join(f"`{each}`" for each in fault.errors) or "none"
+    return "<br>".join(f"`{each}`" for each, _ in fault.errors.most_common(3)) or "none"
 
 
 def _histories(all_found: Sequence[Found]) -> Iterator[str]:

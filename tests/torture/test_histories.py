@@ -42,11 +42,13 @@ def test_a_store_that_breaks_nothing(tmp_path: Path) -> None:
 
 
 def _ignores_expected(append: Any) -> Any:
-    return lambda self, agent_id, expected, drafts: append(self, agent_id, None, drafts)
+    return lambda self, agent_id, expected, drafts, **more: append(self, agent_id, None, drafts, **more)
 
 
 def _always_refuses(append: Any) -> Any:
-    return lambda self, agent_id, expected, drafts: append(self, agent_id, expected and expected - 1, drafts)
+    return lambda self, agent_id, expected, *rest, **more: append(
+        self, agent_id, expected and expected - 1, *rest, **more
+    )
 
 
 def _forgets_the_newest(read: Any) -> Any:
