@@ -1,7 +1,8 @@
 """The composition root: what is wired to what."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from os import PathLike, fspath
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from foldmark.core.recall import Archived, Filters
+    from foldmark.core.vectors import Vectors
     from foldmark.runtime.supervisor import Audience, Supervisor
 
 
@@ -128,7 +130,11 @@ def _commands(agent: Agent, line: str, actor: str, asking: Asking) -> Result:
 def _tools(store: Store) -> list[ToolSpec]:
     from foldmark.tools import TOOLS, query_db
 
-    return [query_db.spec(store.dialect) if tool is query_db.QUERY_DB else tool.spec for tool in TOOLS.values()]
+    specs = [tool.spec for tool in TOOLS.values()]
+    if store.sandbox is None:
+        return specs
+    told = query_db.spec(store.sandbox.dialect)
+    return [told if spec.name == told.name else spec for spec in specs]
 
 
 def _call_tool(agent: Agent, name: str, args: Mapping[str, Any], asking: Asking) -> str:
@@ -252,8 +258,6 @@ def supervise(
 def embedding(path: str, settings: Settings) -> "AbstractContextManager[None]":
     """While this context manager is open, vectors of what is said in the database at `path` and in archived sessions
     are made in the background; where there are none yet, nothing is done (`foldmark index` makes the first)."""
-    from contextlib import closing
-
     from foldmark.searching.embedding import Source, kept_up
     from foldmark.sessions.archive.index import NAME
     from foldmark.sessions.archive.storing import archive_folder
@@ -262,8 +266,16 @@ def embedding(path: str, settings: Settings) -> "AbstractContextManager[None]":
     folder = archive_folder(os.environ)
     sources = [Source(folder / NAME, lambda: opened(folder))]
     if not is_server(path):  # which programs of many machines use; one of them runs `foldmark index`
-        sources.append(Source(Path(path), lambda: closing(open_store(path, create=False))))
+        sources.append(Source(Path(path), lambda: _vectors(path)))
     return kept_up(sources, settings.recall_model)
+
+
+@contextmanager
+def _vectors(path: str) -> Iterator["Vectors"]:
+    """The vectors of the database at a path, for the thread that asks."""
+    with closing(open_store(path, create=False)) as store:
+        assert store.vectors is not None
+        yield store.vectors
 
 
 def _name(request: Request) -> str:

@@ -285,7 +285,7 @@ def test_during_planning(agent: Agent) -> None:
     assert why(agent, first).startswith(f"It is not in the context: taken out by filter {operation} ")
 
 
-@settings(max_examples=settings.default.max_examples // 3)
+@settings(max_examples=settings().max_examples // 3)
 @given(DEEDS)
 def test_following_the_advice_brings_it_back(deeds: list[tuple[str, int, int]]) -> None:
     """Every verdict is true of the context and of the request, and `/restore` and `/pin` do what is said of them."""

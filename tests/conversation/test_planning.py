@@ -776,7 +776,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=settings.default.max_examples // 3)
+@settings(max_examples=settings().max_examples // 3)
 @given(steps=STEPS)
 def test_any_order_of_steps(tmp_path_factory: pytest.TempPathFactory, steps: list[str]) -> None:
     with Talk(tmp_path_factory.mktemp("any") / "log.db") as talk:

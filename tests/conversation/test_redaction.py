@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import resource
 import shutil
 import signal
@@ -26,6 +27,7 @@ from foldmark.core.replay import birth
 from foldmark.log.doctor import examine
 from foldmark.stores.queries import migrations
 from patience import LIMIT
+from sampled import sampled
 from stored import stored
 
 ERASER = Path(__file__).parent / "eraser.py"
@@ -33,6 +35,9 @@ UNTIL_ALL_CLOSE = (
     "Another program has the database open, or the disk is full: traces may stay in its write-ahead log until all have "
     "closed it, or until `foldmark doctor --repair`."
 )
+
+_LETTERS = re.compile(rb"[bcdfghjklmnpqrstvwxz]{12,}")
+"""Runs of letters of which a word of `Secrets` may be."""
 
 
 class Secrets:
@@ -46,17 +51,19 @@ class Secrets:
         self.words += words
         return " ".join(words)
 
-    @property
-    def ends(self) -> list[bytes]:
-        return [word[4:].encode() for word in self.words]
+    def count_in(self, raw: bytes) -> int:
+        """How many of the words have their last twelve letters in these bytes, whatever their case."""
+        raw, ends = raw.lower(), [word[4:].encode() for word in self.words]
+        # To look for each of thousands of words by itself would read megabytes thousands of times.
+        there = {run[at : at + 12] for run in set(_LETTERS.findall(raw)) for at in range(len(run) - 11)}
+        return sum(end in there if _LETTERS.fullmatch(end) else end in raw for end in ends)
 
 
 def in_files(path: Path, secrets: Secrets) -> dict[str, int]:
     """How many of the words each file of the database holds."""
     found = {}
     for name in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
-        raw = name.read_bytes().lower() if name.exists() else b""
-        if count := sum(end in raw for end in secrets.ends):
+        if count := secrets.count_in(name.read_bytes() if name.exists() else b""):
             found[name.name] = count
     return found
 
@@ -67,8 +74,7 @@ def in_tables(log: Log, secrets: Secrets) -> list[str]:
     found = []
     for (table,) in db.execute("SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')").fetchall():
         for row in db.execute(f"SELECT * FROM {table}"):
-            raw = b" ".join(value if isinstance(value, bytes) else str(value).encode() for value in row).lower()
-            if any(end in raw for end in secrets.ends):
+            if secrets.count_in(b" ".join(each if isinstance(each, bytes) else str(each).encode() for each in row)):
                 found.append(table)
                 break
     return found
@@ -186,7 +192,7 @@ def test_a_text_of_several_megabytes(log: Log, path: Path, agent: Agent) -> None
     plain(agent, "before")
     opened = agent.append("user", " ".join([secrets(20), "filler " * 900_000, secrets(20)]))
     agent.append_tool_call("f", {"x": secrets(50_000)}, call_id="c")
-    agent.append_tool_result("c", f"{secrets()}{'x' * 3_000_000}{secrets()}")
+    agent.append_tool_result("c", f"{secrets()}{'o' * 3_000_000}{secrets()}")
     agent.end_turn()
     plain(agent, "after")
     del secrets.words[60:-60]
@@ -208,7 +214,7 @@ def test_any_script(log: Log, path: Path, agent: Agent) -> None:
     nothing_left(log, path, secrets)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", sampled(range(4), 2))
 def test_amid_other_writing(path: Path, seed: int) -> None:
     """Pages that split and merge, an index with merged segments, rewritten folds, a database opened again."""
     chance, secrets = random.Random(seed), Secrets(seed)
@@ -289,7 +295,7 @@ def long_one(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple
     return path, turns
 
 
-@settings(max_examples=8)
+@settings(max_examples=settings().max_examples // 10)
 @given(st.lists(st.integers(0, 299), min_size=1, max_size=3, unique=True), st.booleans())
 def test_one_of_three_hundred(
     long_one: tuple[Path, list[tuple[int, Secrets]]],
@@ -551,7 +557,7 @@ def without(before: Shown, gone: set[int]) -> list[tuple[int, str]]:
     return [(id, text) for id, text in before.messages if id not in gone]
 
 
-@settings(max_examples=60)
+@settings(max_examples=settings().max_examples // 2)
 @given(DEEDS, st.integers(0, 60))
 def test_all_else_is_as_it_was(deeds: list[tuple[str, int, int]], number: int) -> None:
     """Every context of every agent, now and at any time, is what it was less the turn."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import foldmark
@@ -171,6 +171,7 @@ def more(agent: Agent, deed: str, number: int) -> None:
 
 
 @given(deeds=DEEDS)
+@example(deeds=[*[("say", 0, 0)] * 3, *((deed, 0, 0) for deed in ("preview", "system", "summarize"))])  # a blank rule
 def test_every_request_is_rebuilt_byte_for_byte(deeds: list[tuple[str, int, int]]) -> None:
     """Whatever happens afterwards: each is recorded while the conversations go on, and rebuilt at their end, twice."""
     with tempfile.TemporaryDirectory(dir=FOLDER) as folder:

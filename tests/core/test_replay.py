@@ -34,7 +34,7 @@ from foldmark.core.history import History
 from foldmark.core.replay import Fold, Recorded, advance, birth, replay, taken_back
 from foldmark.core.segments import END, Segment, contains, normal, subtract
 
-MANY = settings(max_examples=settings.default.max_examples * 2)
+MANY = settings(max_examples=settings().max_examples * 2)
 
 BORN = 20
 """The fork event that the agent was born from: its own messages have odd ids above it."""

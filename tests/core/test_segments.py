@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal, subtract, until
 
-MANY = settings(max_examples=settings.default.max_examples * 4)
+MANY = settings(max_examples=settings().max_examples * 4)
 TOP = 25
 """Ids above this one differ from it in no example; END - 1 stands for TOP - 1 and END for TOP."""
 

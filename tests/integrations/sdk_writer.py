@@ -1,17 +1,34 @@
-"""Adds lists of items to a session in a process of its own: `python sdk_writer.py KIND FOLDER NAME LISTS LENGTH`."""
+"""Adds lists of items to a session in processes of their own: `python sdk_writer.py KIND FOLDER LISTS LENGTH NAME...`.
 
+It imports the SDK once and forks a process for each NAME. Each opens the session, says that it is ready and begins
+when it has read a character.
+"""
+
+import os
 import sys
 from pathlib import Path
 
 from sdk_sessions import now, session, user
 
 
-def main(kind: str, folder: str, name: str, lists: str, length: str) -> None:
+def write(kind: str, folder: str, lists: str, length: str, name: str) -> None:
+    """Add the lists of one process."""
     with session(kind, Path(folder)) as talk:
-        print("ready", flush=True)
-        sys.stdin.readline()
+        os.write(1, b"ready\n")
+        os.read(0, 1)
         for number in range(int(lists)):
             now(talk.add_items([user(f"{name} {number} {place}") for place in range(int(length))]))
+
+
+def main(*arguments: str) -> None:
+    processes = []
+    for name in arguments[4:]:
+        if (process := os.fork()) == 0:
+            write(*arguments[:4], name)
+            os._exit(0)
+        processes.append(process)
+    codes = [os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in processes]
+    sys.exit(any(codes))
 
 
 if __name__ == "__main__":

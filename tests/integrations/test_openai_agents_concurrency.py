@@ -66,28 +66,22 @@ def test_threads_with_loops_of_their_own(kind: str, tmp_path: Path) -> None:
 def test_processes(kind: str, tmp_path: Path) -> None:
     writer = Path(__file__).with_name("sdk_writer.py")
     with session(kind, tmp_path) as talk:
-        children = [
-            subprocess.Popen(
-                [sys.executable, str(writer), kind, str(tmp_path), f"process{n}", "15", str(LENGTH)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            for n in range(2)
-        ]
-        for child in children:
-            assert child.stdout is not None
-            assert child.stdout.readline() == "ready\n"
-        for child in children:
-            assert child.stdin is not None
-            child.stdin.write("go\n")
-            child.stdin.flush()
+        children = subprocess.Popen(
+            [sys.executable, str(writer), kind, str(tmp_path), "15", str(LENGTH), "process0", "process1"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert children.stdout is not None
+        assert [children.stdout.readline() for _ in range(2)] == ["ready\n"] * 2
+        assert children.stdin is not None
+        children.stdin.write("go")
+        children.stdin.flush()
         for number in range(15):
             now(talk.add_items(listed("here", number)))
-        for child in children:
-            _, errors = child.communicate(timeout=LIMIT)
-            assert (child.returncode, errors) == (0, "")
+        _, errors = children.communicate(timeout=LIMIT)
+        assert (children.returncode, errors) == (0, "")
         check(talk, {"process0": 15, "process1": 15, "here": 15})
 
 

@@ -21,8 +21,14 @@ from patience import LIMIT
 
 CTRL_C, CTRL_D = "\x03", "\x04"
 
-# The child makes the terminal its controlling one, then becomes the program.
-_START = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+# The child makes the terminal its controlling one, then becomes the program. Under `nohup` the tests ignore SIGHUP, and
+# the program would inherit that.
+_START = """
+import fcntl, os, signal, sys, termios
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 
 
 class Terminal:

@@ -315,7 +315,7 @@ def test_asking_again_after_a_failed_answer(cli: Cli, provider: Provide, log: fo
 
 
 def test_asking_again_keeps_what_was_said(terminal: Start, provider: Provide, log: foldmark.Log) -> None:
-    provider([Stalled((Say(("Half of ",)),)), say("All of it.")])
+    provider([Stalled((Say(("Half of ",)),)), say("All of it."), Fail("request")])
     with terminal("chat", "--model", "openai/gpt-5") as screen:
         screen.until(PROMPT)
         screen.type("Tell me.\r")

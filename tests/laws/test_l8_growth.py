@@ -10,7 +10,6 @@ change. `FOLDMARK_DEEP=1` runs more of all.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -29,12 +28,12 @@ from foldmark.core.request import Request
 from foldmark.log import memos
 from foldmark.sending.rebuilding import rebuilt
 from foldmark.sending.sent import record_sent
+from sampled import DEEP
 from stored import stored
 
 MODELS = {provider: model for provider, model in ALL.items() if provider != "ollama"}
 DIALECTS = {"openai_responses": "openai", "offline": None}
 TEXT = "Where does the parser keep the names of files? "
-DEEP = os.environ.get("FOLDMARK_DEEP") == "1"
 
 
 @pytest.fixture
@@ -81,23 +80,23 @@ def histories(policy: str, budgets: Sequence[int], seeds: Iterable[int]) -> Coun
 
 
 def seeds(first: int, count: int) -> Iterable[int]:
-    """The same seeds in each run; ten times as many new ones in a deep run."""
-    return (SystemRandom().getrandbits(48) for _ in range(10 * count)) if DEEP else range(first, first + count)
+    """The same seeds in each run; thirty times as many new ones in a deep run."""
+    return (SystemRandom().getrandbits(48) for _ in range(30 * count)) if DEEP else range(first, first + count)
 
 
-@pytest.mark.parametrize("first", range(0, 87, 29))
+@pytest.mark.parametrize("first", range(29, 59, 10))
 def test_l8_a_request_begins_with_the_one_before(first: int) -> None:
-    seen = histories("steady", BUDGETS, seeds(first, 29))
-    assert seen["steps"] >= 2_900
-    assert seen["grown"] >= 1_000
-    assert seen["window steps"] >= 10
-    assert seen["budget steps"] >= 5
+    seen = histories("steady", BUDGETS, seeds(first, 10))
+    assert seen["steps"] >= 1_000
+    assert seen["grown"] >= 350
+    assert seen["window steps"] >= 4
+    assert seen["budget steps"] >= 2
 
 
 def test_l8_under_eager_only_what_is_shortened_changes() -> None:
-    seen = histories("eager", SMALL, seeds(0, 15))
-    assert seen["steps"] >= 1_500
-    assert min(seen["grown"], seen["shortened"]) >= 250
+    seen = histories("eager", SMALL, seeds(0, 5))
+    assert seen["steps"] >= 500
+    assert min(seen["grown"], seen["shortened"]) >= 84
 
 
 @pytest.mark.parametrize("provider", MODELS)

@@ -24,6 +24,7 @@ from foldmark.interfaces.render import result_text
 from foldmark.log.asking import Asking
 from foldmark.runtime.loop import turn
 from foldmark.sending.rebuilding import rebuilt
+from sampled import DEEP
 from stored import stored
 
 YES = Asking(lambda question: True)
@@ -110,14 +111,15 @@ def made() -> list[str]:
 
 @pytest.mark.parametrize("results", ["made", "recorded"])
 def test_no_block_is_lost_between_boundaries(results: str) -> None:
+    turns = 100 if DEEP else 48
     if results == "recorded" and not RECORDED.exists():
         pytest.skip("the recorded sessions are not here")
     with played(made() if results == "made" else recorded()) as play:
         play.agent.do(f"/context budget {100_000 if results == 'made' else 15_000}")
-        for number in range(100):
+        for number in range(turns):
             play.say(2 if number % 4 == 3 else 0)
         wire, at = play.wire, boundaries(play.agent)
-        assert len(at) == len(wire.taken) == 150
+        assert len(at) == len(wire.taken) == turns * 3 // 2
         assert not any(wire.entries)
         assert not play.server.refusals
         steps = 0

@@ -18,6 +18,7 @@ from bag_model import NAME, write_site
 
 import foldmark
 from foldmark import app
+from foldmark.core.vectors import Vectors
 from foldmark.recall.embeddings import model as models
 from foldmark.searching import embedding
 from foldmark.settings import Settings
@@ -48,7 +49,7 @@ def until(true: Callable[[], bool]) -> None:
 def covered(path: str) -> tuple[int, int]:
     store = SqliteStore(path)
     try:
-        return store.coverage("bag-1")[:2]
+        return store.vectors.coverage("bag-1")[:2]
     finally:
         store.close()
 
@@ -61,7 +62,7 @@ def test_what_is_said_meanwhile_gets_vectors(path: str, settings: Settings) -> N
     with opened(path, settings) as log, app.embedding(path, settings), app.embedding(path, settings):
         agent = log.agent("default")
         agent.append("user", "before")
-        assert log.store.embedders() == {}, "nobody asked for vectors"
+        assert log.store.vectors.embedders() == {}, "nobody asked for vectors"
         log.meanings().bring_up()
         for number in range(20):
             agent.append("user", f"word {number}")
@@ -151,10 +152,10 @@ def test_what_has_not_changed_is_not_opened(path: str, settings: Settings) -> No
     opening: list[float] = []
 
     @contextmanager
-    def source() -> Iterator[SqliteStore]:
+    def source() -> Iterator[Vectors]:
         opening.append(time.monotonic())
         with closing(SqliteStore(path)) as store:
-            yield store
+            yield store.vectors
 
     with opened(path, settings) as log, embedding.kept_up([embedding.Source(Path(path), source)], NAME):
         log.agent("default").append("user", "word")
@@ -162,6 +163,26 @@ def test_what_has_not_changed_is_not_opened(path: str, settings: Settings) -> No
         before = len(opening)
         log.agent("default").append("user", "word")
         until(lambda: len(opening) > before)
+
+
+def test_what_is_written_and_not_yet_committed_is_not_missed(path: str, settings: Settings) -> None:
+    """The file changes first; what it holds is there for others once the disk has it."""
+    with opened(path, settings) as log:
+        agent = log.agent("default")
+        agent.append("user", "one")
+        log.meanings().bring_up()
+        agent.append("user", "two")
+        early = True
+
+        @contextmanager
+        def source() -> Iterator[Vectors]:
+            nonlocal early
+            with opened(str(path) + "-before" if early else path, settings) as looked_at:
+                early = False
+                yield looked_at.store.vectors
+
+        with embedding.kept_up([embedding.Source(Path(path), source)], NAME):
+            until(lambda: covered(path) == (2, 2))
 
 
 @pytest.mark.parametrize("command", [["chat", "default"], ["mcp"], ["mcp", "--http", "0"]])

@@ -198,7 +198,7 @@ def test_another_model_has_vectors_of_its_own(cli: Cli, filled: str, tmp_path: P
     assert "1 other model" in cli("index", "--status", "--model", folder)[1]
     with foldmark.open(filled, settings={"recall_model": folder}) as log:
         assert log.search("aword", mode="vector")
-        assert len(log.store.embedders()) == 2
+        assert len(log.store.vectors.embedders()) == 2
     cli("index", "--remove")
     assert rows(filled) == [[], [], []]
 

@@ -1,14 +1,15 @@
 """A turn with everything in it, played by a process that kills itself at a given step; for tests of what is left.
 
-As a program it reads lines "STEP DATABASE TOLD". For each it forks a process that plays the turn in the database, which
-`prepare` has made, and is killed at the step with that number (0: at none); it prints how that ended, the exit code or
-less than 0 the signal. Steps are: just before and just behind every COMMIT, before, inside and behind every answer of
-the model and every tool. The process tells in the file TOLD what it was told itself, one JSON value in a line:
+As a program it reads lines of STEP, DATABASE and TOLD with tabs between them. For each it forks a process that plays
+the turn in the database, which `prepare` has made, and is killed at that step (`0`: at none), a kind of step and which
+one of its kind: `2 before COMMIT`. It prints how that ended, the exit code or less than 0 the signal. Steps are: just
+before and just behind every COMMIT, before, inside and behind every answer of the model and every tool. The process
+tells in the file TOLD what it was told itself, one JSON value in a line:
 
     ["event", id, kind, content]    a transaction that recorded this has returned
     ["sent", text]                  mail that was sent, likewise
     ["asked", n] ["ran", call]      the n-th request reached the model, a tool began
-    ["step", n, where]              step n was reached; the last one is where it was killed
+    ["step", step]                  a step was reached; the last one is where it was killed
 """
 
 import asyncio
@@ -16,6 +17,7 @@ import json
 import os
 import signal
 import sys
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
@@ -26,6 +28,7 @@ from typing import Any
 import foldmark
 from foldmark import Agent, Log
 from foldmark.core.answer import Kept, Piece, Stopped, Thought, Usage
+from foldmark.core.ports import Transaction
 from foldmark.core.request import Request, ToolCall, ToolSpec
 from foldmark.log.asking import Asking
 from foldmark.runtime.supervisor import Supervisor
@@ -53,30 +56,37 @@ def prepare(path: Path) -> None:
 
 
 class Steps:
-    """Counts the steps, tells of them, and kills the process at step `last`."""
+    """Counts the steps of each kind, tells of them, and kills the process at step `last`."""
 
-    def __init__(self, told: int, last: int) -> None:
-        self._told, self._last, self._lock, self._count = told, last, Lock(), 0
+    def __init__(self, told: int, last: str) -> None:
+        self._told, self._last, self._lock, self._reached = told, last, Lock(), Counter[str]()
 
     def tell(self, *what: Any) -> None:
         os.write(self._told, (json.dumps(what) + "\n").encode())
 
     def __call__(self, where: str) -> None:
         with self._lock:
-            self._count += 1
-            self.tell("step", self._count, where)
-            if self._count == self._last:
+            self._reached[where] += 1
+            step = f"{self._reached[where]} {where}"
+            self.tell("step", step)
+            if step == self._last:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     def watch(self, log: Log) -> None:
         """Make steps of what the log's connection commits, and tell what its transactions have recorded."""
         store: Any = log.store
-        whole, seen = store._transaction, {"events": _newest(store, "events"), "mail": 0}
+        whole, seen = store.write, {"events": _newest(store, "events"), "mail": 0}
 
         @contextmanager
-        def transaction() -> Iterator[None]:
-            with whole():
-                yield
+        def write() -> Iterator[Transaction]:
+            with store._lock:
+                outermost = store._open is None
+                with whole() as transaction:
+                    yield transaction
+                if outermost:
+                    recorded()
+
+        def recorded() -> None:
             for id, *event in store._db.execute(
                 "SELECT id, kind, content FROM events WHERE id > ? ORDER BY id", [seen["events"]]
             ):
@@ -96,7 +106,7 @@ class Steps:
 
         # What is flushed to the disk outlasts the machine; a process that is killed loses nothing of what it wrote.
         store._db.execute("PRAGMA synchronous = OFF")
-        store._transaction = transaction
+        store.write = write
         store._db.set_commit_hook(committing)
         store._db.set_wal_hook(committed)
 
@@ -176,7 +186,7 @@ def slash(command: str, args: str = "") -> ToolCall:
     return ToolCall(f"{command}-{args[-10:]}", "slash", {"command": command, "args": args})
 
 
-def play(path: str, told: str, last: int) -> None:
+def play(path: str, told: str, last: str) -> None:
     """The turn, and that of the child beside it, under a supervisor."""
     steps = Steps(os.open(told, os.O_WRONLY | os.O_CREAT | os.O_APPEND), last)
     with foldmark.open(path, create=False) as log:
@@ -225,9 +235,9 @@ def main() -> None:
     import foldmark.tools  # noqa: F401
 
     for line in sys.stdin:
-        step, path, told = line.split()
+        step, path, told = line.rstrip("\n").split("\t")
         if (process := os.fork()) == 0:
-            play(path, told, int(step))
+            play(path, told, step)
             os._exit(0)
         print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
 

@@ -6,8 +6,10 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,6 +19,7 @@ import pytest
 import foldmark
 from foldmark import Agent, CommandError, Log
 from foldmark.core.answer import Piece
+from foldmark.core.changes import Watch
 from foldmark.core.codec import timestamp
 from foldmark.core.events import Event
 from foldmark.core.leases import MODEL, TOOLS, Lease
@@ -24,8 +27,9 @@ from foldmark.core.ports import Clock
 from foldmark.core.request import Request
 from foldmark.family.presence import here, running
 from foldmark.interfaces.cli import run
+from foldmark.log import listening
 from foldmark.log.doctor import examine
-from foldmark.runtime.lease import SECONDS, LeaseError, interrupt, renew, take
+from foldmark.runtime.lease import SECONDS, LeaseError, interrupt, renew, settled, take
 from foldmark.runtime.supervisor import Supervisor
 from patience import LIMIT
 from stored import stored
@@ -520,6 +524,43 @@ def test_the_lease_of_another_machine_holds_until_it_runs_out(agent: Agent) -> N
     later(agent.log, 20)
     say(agent)
     assert last(agent, 5)[:2] == [("user", "Cut off.", False), ("turn_ended", "", True)]
+
+
+def test_the_lease_of_a_dead_process_ends_no_turn_that_is_about_to_begin(agent: Agent) -> None:
+    """The supervisor looks at the leases just when the turn has been entered and has not taken the agent's yet."""
+    lend(agent, "elsewhere", 1, -20)
+
+    async def program() -> None:
+        async with Supervisor(agent.log, lambda _: Model()) as agents:
+            said = asyncio.create_task(agents.say(agent, "Go on."))
+            await asyncio.sleep(0)
+            assert agents.working == [agent.id]
+            assert lease(agent).holder == "somebody"
+            agents._look_once()
+            await said
+
+    asyncio.run(program())
+
+
+@pytest.mark.parametrize("wait", [lambda agent: interrupt(agent, LIMIT), lambda agent: settled([agent])])
+def test_whoever_waits_for_the_end_of_a_turn_wakes_when_it_is_committed(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch, wait: Callable[[Agent], None]
+) -> None:
+    monkeypatch.setattr(listening, "LOOK_SECONDS", 10 * LIMIT)  # nobody waits for that
+    opened = threading.Event()
+    watch = agent.log.store.watch
+
+    def watched() -> Watch:
+        opened.set()
+        return watch()
+
+    monkeypatch.setattr(agent.log.store, "watch", watched)
+    with foldmark.open(agent.log.store.address) as other, ThreadPoolExecutor(1) as pool:
+        held = take(other.agent("default"), "there")
+        waiting = pool.submit(wait, agent)
+        assert opened.wait(LIMIT)
+        held.give_back()
+        waiting.result(LIMIT)
 
 
 def test_the_doctor_looks_at_leases(agent: Agent) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +12,8 @@ from typing import Any
 import rollout_records as codex
 from session_records import REAL_FILES, assistant, call, result, user
 
-DEEP = os.environ.get("FOLDMARK_DEEP") == "1"
+from sampled import DEEP
+
 PARTS = 25 if DEEP else 4
 LINES = 4000 if DEEP else 1250
 """Mutated lines in a part; 100,000 in all with FOLDMARK_DEEP=1."""

@@ -598,7 +598,7 @@ def test_folders_as_the_platform_has_them(monkeypatch: pytest.MonkeyPatch, value
         assert getattr(user_folders, f"{kind}_folder")(os.environ) == expected
 
 
-@settings(max_examples=20)
+@settings(max_examples=settings().max_examples // 3)
 @given(st.sampled_from(REAL_FILES or [REAL]), st.data())
 def test_a_real_session_cut_anywhere(path: Path, data: st.DataObject) -> None:
     """What is read of a session that is being written is the newest answer up to there, or nothing."""

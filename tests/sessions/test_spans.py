@@ -24,7 +24,7 @@ STYLES = st.sampled_from([{"separators": (",", ":")}, {}, {"separators": (" ,\t"
 
 
 @given(VALUES, STYLES, st.sampled_from(["", " ", "\r\n"]), st.booleans())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=settings().max_examples * 2)
 def test_every_member_and_item_is_found(value: Any, style: dict[str, Any], around: str, ascii: bool) -> None:
     data = f"{around}{json.dumps(value, ensure_ascii=ascii, **style)}{around}".encode("utf-8", "surrogatepass")
     assert spans.is_json(data)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rollout_records import (
     ID,
@@ -758,7 +758,6 @@ OUTPUTS = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     outputs=st.lists(OUTPUTS, min_size=1, max_size=4),
     threshold=st.integers(0, 600),
@@ -800,7 +799,6 @@ def test_any_output(
     assert slow.lines.tally.tools == done.lines.tally.tools
 
 
-@settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_any_damage(tmp_path_factory: Any, data: st.DataObject) -> None:
     records = (

@@ -270,7 +270,7 @@ def test_a_text_of_many_megabytes_is_measured_in_pieces() -> None:
 
 
 @given(text=st.text(st.characters(codec=None), max_size=400), threshold=st.integers(0, 300), style=st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=settings().max_examples * 2)
 def test_any_text(text: str, threshold: int, style: bool) -> None:
     raw = json.dumps(text, ensure_ascii=style or any("\ud800" <= char <= "\udfff" for char in text)).encode()
     found = content(raw, threshold, PLACE)

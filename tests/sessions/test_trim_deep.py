@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from session_records import REAL_FILES, assistant, call, jsonl, result, user
 from trim_check import at, compare, parsed, trimmed_copy
@@ -332,7 +332,6 @@ ATTEMPTS = st.tuples(
 @given(
     attempts=st.lists(ATTEMPTS, min_size=1, max_size=12), spare=st.integers(0, 5), threshold=st.sampled_from([0, 500])
 )
-@settings(max_examples=150, deadline=None)
 def test_any_calls(tmp_path_factory: pytest.TempPathFactory, attempts: list[Any], spare: int, threshold: int) -> None:
     session = Session()
     session.add(user, "Begin.")

@@ -17,6 +17,8 @@ from session_records import assistant, call, jsonl, result, user
 from trim_check import at, compare
 from trim_killed import ID
 
+from sampled import sampled
+
 PROGRAM = Path(__file__).with_name("trim_killed.py")
 NAME = "99999999-2222-4333-8444-555555555555"
 SESSION = b"".join(
@@ -46,9 +48,9 @@ def steps(path: Path, way: str) -> int:
 
 
 def outcomes(folder: Path, way: str) -> Iterator[Path]:
-    """The session after a trim was killed, at each step and then at random moments."""
+    """The session after a trim was killed, at a sample of its steps (all in a deep run) and then at random moments."""
     whole = at(folder / "whole", NAME, SESSION)
-    for step in range(1, steps(whole, way) + 1):
+    for step in sampled(range(1, steps(whole, way) + 1), 6):
         path = at(folder / str(step), NAME, SESSION)
         process = started(path, step, way)
         process.communicate()

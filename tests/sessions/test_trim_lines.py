@@ -455,7 +455,7 @@ LINES = st.one_of(
     tools=st.sampled_from([("Read", "Bash"), ("*",), ()]),
     threshold=st.sampled_from([500, 20, 0]),
 )
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=settings().max_examples * 2)
 def test_any_session(
     tmp_path_factory: pytest.TempPathFactory,
     lines: list[bytes],

@@ -1,12 +1,24 @@
 """SQL in PostgreSQL's dialect that a hostile model might send: what must be refused, and what ends at a limit.
 
 In the texts `{other}` is the id of a message of another conversation, `{older}` of a parent's message from before the
-fork, `{newer}` of one from after it, `{child}` of a child's, `{erased}` of one that was erased; `{role}` is the login, and
-the schema of its views.
+fork, `{newer}` of one from after it, `{child}` of a child's, `{erased}` of one that was erased; `{role}` is the login,
+and the schema of its views.
 """
 
 _TABLES = (
-    *("agents", "events", "words", "long_words", "memo_tags", "memo_words", "texts", "sent", "mail", "directory", "names"),
+    *(
+        "agents",
+        "events",
+        "words",
+        "long_words",
+        "memo_tags",
+        "memo_words",
+        "texts",
+        "sent",
+        "mail",
+        "directory",
+        "names",
+    ),
     *("folds", "vectors", "sessions", "blocks", "numbers", "leases", "migrations"),
 )
 _CATALOG = (
@@ -17,7 +29,14 @@ _CATALOG = (
 _QUALIFIED = (
     *("foldmark.events", "FOLDMARK.EVENTS", '"foldmark"."events"', "public.events", "pg_catalog.pg_class"),
     *("information_schema.tables", "information_schema.columns", "pg_temp.messages", "pg_toast.pg_toast_2604"),
-    *('"{role}".login', '"{role}".messages', "foldmark.messages", "template1.foldmark.events", "ONLY events", "events *"),
+    *(
+        '"{role}".login',
+        '"{role}".messages',
+        "foldmark.messages",
+        "template1.foldmark.events",
+        "ONLY events",
+        "events *",
+    ),
 )
 
 READING = {
@@ -93,7 +112,12 @@ _FUNCTIONS = (
     *("current_user", "session_user", "user", "current_database()", "current_schema", "inet_server_addr()"),
     *("has_table_privilege('foldmark.events', 'SELECT')", "pg_has_role('postgres', 'MEMBER')", "pg_backend_pid()"),
     *("pg_typeof(1)", "random()", "gen_random_uuid()", "repeat('x', 1000000000)", "lpad('x', 1000000000)"),
-    *("rpad('x', 1000000000)", "format('%1000000000s', 1)", "array_fill(1, ARRAY[100000000])", "convert_from('x', 'UTF8')"),
+    *(
+        "rpad('x', 1000000000)",
+        "format('%1000000000s', 1)",
+        "array_fill(1, ARRAY[100000000])",
+        "convert_from('x', 'UTF8')",
+    ),
     *("regexp_replace('a', '(a+)+b', 'c')", "regexp_count('a', 'a')", "string_to_array('a', 'b')", "md5('x')"),
     *("json_agg(1)", "array_agg(1)", "json_object_agg(1, 2)", "xmlagg('<a/>'::xml)", "percentile_cont(0.5)"),
     *("translate('a', 'b', 'c')", "to_tsvector('a')", "power(9, 99999999)", "factorial(99999)", "exp(99999.0)"),
@@ -107,14 +131,31 @@ DOING = {
         f"cast to {name}": f"SELECT '1'::{name}"
         for name in (
             *("regclass", "regproc", "regprocedure", "regrole", "regnamespace", "regtype", "regconfig", "oid", "xid"),
-            *("xml", "bytea", "text[]", "int[]", "char(10000000)", "bpchar", "name", "foldmark.events", "bit(9)", "cidr"),
+            *(
+                "xml",
+                "bytea",
+                "text[]",
+                "int[]",
+                "char(10000000)",
+                "bpchar",
+                "name",
+                "foldmark.events",
+                "bit(9)",
+                "cidr",
+            ),
         )
     },
     **{
         f"operator {operator}": f"SELECT {operator}"
         for operator in (
             *("'a' ~ '(a+)+b'", "'a' ~* 'a'", "'a' !~ 'a'", "'a' SIMILAR TO 'a'", "2 ^ 99999", "|/ 4", "1 & 2", "~ 1"),
-            *("ARRAY[1] || 2", "'a' COLLATE \"C\"", "1 OPERATOR(pg_catalog.+) 2", "ARRAY[1] @> ARRAY[2]", "(ARRAY[1])[1]"),
+            *(
+                "ARRAY[1] || 2",
+                "'a' COLLATE \"C\"",
+                "1 OPERATOR(pg_catalog.+) 2",
+                "ARRAY[1] @> ARRAY[2]",
+                "(ARRAY[1])[1]",
+            ),
             *("ROW(1, 2)", "'{{}}'::jsonb #- '{{a}}'", "'[1]'::jsonb @? '$[*]'", "'a' @@ 'b'"),
         )
     },
@@ -257,7 +298,10 @@ ENDING = {
     + ", ".join(f"c{at} AS (SELECT a.x FROM c{at - 1} a, c{at - 1} b)" for at in range(1, 6))
     + " SELECT count(*) FROM c5",
     "a text doubled 30 times": "WITH c0 AS (SELECT content AS x FROM messages), "
-    + ", ".join(f"c{at} AS MATERIALIZED (SELECT x || x || x || x || x || x || x || x AS x FROM c{at - 1})" for at in range(1, 10))
+    + ", ".join(
+        f"c{at} AS MATERIALIZED (SELECT x || x || x || x || x || x || x || x AS x FROM c{at - 1})"
+        for at in range(1, 10)
+    )
     + " SELECT length(x) FROM c9",
     "a text replaced": "SELECT "
     + "replace(" * 20
@@ -310,6 +354,6 @@ HARMLESS = {
     "a quote in a name": 'SELECT 1 AS "a""; DELETE FROM foldmark.events; --"',
     "a lone surrogate": "SELECT '\ud800'",
     "other white space": "SELECT\n1\t;\r\n;",
-    "text that looks like a row": "SELECT '\"}}, {{\"id\": 1, \"content\": \"x' AS content",
+    "text that looks like a row": 'SELECT \'"}}, {{"id": 1, "content": "x\' AS content',
 }
 """What may run: it shows this agent's own rows or nothing, and ends."""

@@ -12,7 +12,6 @@ import pytest
 from hostile_postgres import DOING, ENDING, HARMLESS, READING
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from postgres_server import Databases
 
 from foldmark import Agent, CommandError, Log
 from foldmark.app import open_over
@@ -24,6 +23,7 @@ from foldmark.stores.postgres.sandbox.statements import rewritten
 from foldmark.stores.postgres.store import PostgresStore
 from foldmark.tools import query_db
 from patience import LIMIT
+from postgres_server import Databases
 
 FOREIGN = "f0re1gn"
 
@@ -74,7 +74,7 @@ class Place:
             writing.send(other.id, self.agent.id, f"{FOREIGN} mail", "model", self.log.clock())
             writing.save_memo("a memo", ("tag",), None, "model", self.log.clock())
         assert column(self.agent, "SELECT 1") == [1]
-        self.login = login(self.store.conninfo)
+        self.login = login(self.store.sandbox.conninfo)
         self.over = psycopg.connect(address, autocommit=True)
         self.straight = self.connected()
         self.known = self.dump()
@@ -91,13 +91,15 @@ class Place:
     def dump(self) -> Any:
         """Everything in the tables, and who may do what."""
         tables = self.over.execute(
-            "SELECT format('%%I.%%I', schemaname, tablename) FROM pg_tables WHERE schemaname IN ('foldmark', %s) ORDER BY 1",
+            "SELECT format('%%I.%%I', schemaname, tablename) FROM pg_tables"
+            " WHERE schemaname IN ('foldmark', %s) ORDER BY 1",
             [self.login.role],
         ).fetchall()
         each = " UNION ALL ".join(f"SELECT '{name}', md5(string_agg(t::text, ',')) FROM {name} t" for (name,) in tables)
         roles = "SELECT 'roles', md5(string_agg(r::text, ',' ORDER BY r.rolname)) FROM pg_authid r"
+        roles += " WHERE rolsuper OR rolname = %s"
         views = "SELECT 'views', md5(string_agg(c.relname || c.relacl::text, ',' ORDER BY c.oid)) FROM pg_class c"
-        return self.over.execute(f"{each} UNION ALL {roles} UNION ALL {views}").fetchall()
+        return self.over.execute(f"{each} UNION ALL {roles} UNION ALL {views}", [self.login.role]).fetchall()
 
     def check(self) -> None:
         """Nothing has changed."""
@@ -114,8 +116,10 @@ def place(postgres: Databases) -> Iterator[Place]:
     address = postgres.take()
     place = Place(address)
     yield place
-    place.check()
-    place.close()
+    try:
+        place.check()
+    finally:
+        place.close()
     postgres.give_back(address)
 
 
@@ -153,36 +157,38 @@ def attempt(place: Place, sql: str) -> tuple[str, bool]:
 
 
 def test_there_are_many(place: Place) -> None:
-    assert len({*READING.values(), *DOING.values()}) >= 200
+    assert len({*READING.values(), *DOING.values()}) == len(READING) + len(DOING) >= 200
     foreign = place.over.execute("SELECT count(*) FROM foldmark.events WHERE content LIKE %s", [f"%{FOREIGN}%"])
     assert foreign.fetchall() == [(5,)]
     found = "SELECT content FROM messages ORDER BY id"
     assert column(place.agent, found) == ["handed down", "my question", "my answer"]
 
 
-@pytest.mark.parametrize("name", {**READING, **DOING})
-def test_it_is_refused(place: Place, name: str) -> None:
-    said, was_refused = attempt(place, {**READING, **DOING}[name])
-    assert was_refused, said
+@pytest.mark.parametrize("statements", [READING, DOING], ids=["reading", "doing"])
+def test_it_is_refused(place: Place, statements: dict[str, str]) -> None:
+    answers = {name: attempt(place, sql) for name, sql in statements.items()}
+    assert {name: said for name, (said, was_refused) in answers.items() if not was_refused} == {}
 
 
-# Some of what only takes too much would take it here.
-@pytest.mark.parametrize("name", [name for name in (*READING, *DOING) if "100000000" not in name])
-def test_the_login_alone_protects_the_log(place: Place, name: str) -> None:
-    """Straight over its connection, as if every statement were allowed."""
-    place.straight.execute("DISCARD ALL")
-    place.straight.execute("SET statement_timeout = '300ms'")
-    try:
-        cursor = place.straight.execute(place.statement({**READING, **DOING}[name]).encode(errors="replace"))
-        said = repr(cursor.fetchmany(1000) if cursor.description else None)
-    except psycopg.Error as error:
-        said = str(error)
-    assert FOREIGN not in said.replace(READING.get(name, ""), "")
-    assert place.login.secret not in said
-    if place.straight.closed or place.straight.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-        place.straight.close()
-        place.straight = place.connected()
-    place.check()
+@pytest.mark.parametrize("statements", [READING, DOING], ids=["reading", "doing"])
+def test_the_login_alone_protects_the_log(place: Place, statements: dict[str, str]) -> None:
+    """Straight over its connection, as if every statement were allowed; but for some that only take too much."""
+    for name, sql in statements.items():
+        if "100000000" in sql:
+            continue
+        place.straight.execute("DISCARD ALL")
+        place.straight.execute("SET statement_timeout = '100ms'")
+        try:
+            cursor = place.straight.execute(place.statement(sql).encode(errors="replace"))
+            said = repr(cursor.fetchmany(1000) if cursor.description else None)
+            place.check()  # what fails is undone as a whole
+        except psycopg.Error as error:
+            said = str(error)
+        assert FOREIGN not in said.replace(sql, ""), name
+        assert place.login.secret not in said, name
+        if place.straight.closed or place.straight.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            place.straight.close()
+            place.straight = place.connected()
 
 
 @pytest.mark.parametrize("name", ENDING)
@@ -212,7 +218,9 @@ def test_a_scope_needs_its_seal(place: Place) -> None:
             return [row[0] for view in views for row in db.execute(view).fetchall()]
 
         assert counts() == [0, 0, 0]
-        everything = '[{"root":1,"agent":1,"uuid":"x","own":true,"first":0,"last":9999,"lineage":"{(,)}","visible":"{}"}]'
+        everything = (
+            '[{"root":1,"agent":1,"uuid":"x","own":true,"first":0,"last":9999,"lineage":"{(,)}","visible":"{}"}]'
+        )
         for seal in ("", "0" * 64, place.login.seal(everything + " "), None):
             db.execute("SELECT set_config('foldmark.scope', %s, false)", [everything])
             if seal is not None:
@@ -238,17 +246,19 @@ def test_the_login_may_do_nothing_else(place: Place) -> None:
 
 
 @settings(max_examples=40)
-@given(texts=st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20), min_size=1))
+@given(
+    texts=st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20), min_size=1)
+)
 def test_texts_and_names_are_sent_as_they_are(place: Place, texts: list[str]) -> None:
     """Whatever stands in quotes stays a text, and a name stays a name."""
     sql = "SELECT " + ", ".join("'" + text.replace("'", "''") + "'" for text in texts)
     limits = Limits(LIMIT, 10, 10_000)
     at = place.agent.standing()
     scope = Scope(place.agent.id, at.lineage, at.fold.segments)
-    assert place.store.query(scope, sql, limits).rows == [tuple(texts)]
+    assert place.store.sandbox.query(scope, sql, limits).rows == [tuple(texts)]
     names = [f"n{text[:10]}" for text in texts]
     sql = "SELECT " + ", ".join('1 AS "' + name.replace('"', '""') + '"' for name in names)
-    assert place.store.query(scope, sql, limits).columns == tuple(names)
+    assert place.store.sandbox.query(scope, sql, limits).columns == tuple(names)
 
 
 # Where there is no login
@@ -303,7 +313,11 @@ def test_where_no_schema_can_be_made_the_administrator_is_told_how(
     [
         ('ALTER ROLE "{role}" CREATEROLE', 'ALTER ROLE "{role}" NOCREATEROLE', "may do more than read"),
         ('GRANT pg_read_all_data TO "{role}"', 'REVOKE pg_read_all_data FROM "{role}"', "may do more than read"),
-        ("GRANT SELECT ON foldmark.events TO PUBLIC", "REVOKE ALL ON foldmark.events FROM PUBLIC", "may read the tables"),
+        (
+            "GRANT SELECT ON foldmark.events TO PUBLIC",
+            "REVOKE ALL ON foldmark.events FROM PUBLIC",
+            "may read the tables",
+        ),
     ],
 )
 def test_a_login_that_may_do_more_is_not_used(
@@ -312,7 +326,7 @@ def test_a_login_that_may_do_more_is_not_used(
     store = log.store
     assert isinstance(store, PostgresStore)
     agent = log.agent("a")
-    role = login(store.conninfo).role
+    role = login(store.sandbox.conninfo).role
     with psycopg.connect(store.address, autocommit=True) as db:
         db.execute(grant.format(role=role))
         try:
@@ -440,7 +454,9 @@ def test_limits_and_interruptions(log: Log, monkeypatch: pytest.MonkeyPatch) -> 
     assert "read on" in ask(agent, "SELECT string_agg(content, ',') FROM messages")["note"]
     slow = "SELECT count(*) FROM messages a, messages b, messages c, messages d"
     assert "took too long" in refused(agent, slow)
-    first = "SELECT a.id FROM messages a WHERE a.id < 4 OR (SELECT count(*) FROM messages b, messages c, messages d) < 0"
+    first = (
+        "SELECT a.id FROM messages a WHERE a.id < 4 OR (SELECT count(*) FROM messages b, messages c, messages d) < 0"
+    )
     found = ask(agent, first)
     assert found["row_count"] == 3
     assert "rows may be missing" in found["note"]
@@ -477,14 +493,19 @@ def test_inside_a_batch_and_when_it_is_closed(log: Log) -> None:
     assert column(agent, "SELECT content FROM messages ORDER BY id") == ["before", "inside"]
     at = agent.standing()
     scope = Scope(agent.id, at.lineage, at.fold.segments)
+    sandbox = log.store.sandbox
+    assert sandbox is not None
     log.close()
     with pytest.raises(StoreError):
-        log.store.query(scope, "SELECT 1", Limits(1, 1, 1))
+        sandbox.query(scope, "SELECT 1", Limits(1, 1, 1))
 
 
 def test_what_is_sent_names_every_table_in_full() -> None:
-    sent = rewritten("WITH messages AS (SELECT 1 AS id), x AS (SELECT id FROM memos) SELECT * FROM messages, x, TURNS t", "s")
+    sent = rewritten(
+        "WITH messages AS (SELECT 1 AS id), x AS (SELECT id FROM memos) SELECT * FROM messages, x, TURNS t", "s"
+    )
     assert sent == (
-        'WITH "with: messages" AS MATERIALIZED (SELECT 1 AS "id"), "with: x" AS MATERIALIZED (SELECT "id" FROM "s"."memos" AS "memos") '
+        'WITH "with: messages" AS MATERIALIZED (SELECT 1 AS "id"), "with: x" AS MATERIALIZED '
+        '(SELECT "id" FROM "s"."memos" AS "memos") '
         'SELECT * FROM "with: messages" AS "messages", "with: x" AS "x", "s"."turns" AS "t"'
     )

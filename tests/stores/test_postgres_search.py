@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from postgres_harness import PostgresHarness
-from postgres_server import Databases
 from sqlite_harness import SqliteHarness
 
 from foldmark import Log
@@ -16,15 +15,35 @@ from foldmark.core.recall import Filters, How, Scope, Wanted
 from foldmark.recall.query import read
 from foldmark.stores.postgres import search, words
 from foldmark.stores.postgres.store import PostgresStore
+from postgres_server import Databases
 
 WORDS = (
     *("quartz", "Quartzes", "jumping", "jumps", "vexed", "größe", "GRÖSSE", "x1", "it's", "fjord", "класс", "word\0"),
-    *("parseHttpResponse", "http", "数据库连接", "数据", "ข้อมูล", "a\\b", "<b>", "><", "'", "\\", ":*", "&", "|", "\x10", "🎉"),
+    *(
+        "parseHttpResponse",
+        "http",
+        "数据库连接",
+        "数据",
+        "ข้อมูล",
+        "a\\b",
+        "<b>",
+        "><",
+        "'",
+        "\\",
+        ":*",
+        "&",
+        "|",
+        "\x10",
+        "🎉",
+    ),
     *("a" * 300, "a" * 299 + "b", "ab" * 200),
 )
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
 ASKED = (*WORDS, '"quartz jumps"', '"vexed fjord"', '"a a"', "jum*", "qua*", '"数据库"', '"parse http', "aaaa*", "the")
 QUERIES = st.lists(st.sampled_from(ASKED), min_size=1, max_size=4).map(" ".join)
+
+
+MORE = ("parseHttpResponse", "数据库连接 und größe")
 
 
 class Both:
@@ -44,7 +63,9 @@ class Both:
             with agent.batch():
                 for at, text in enumerate(texts):
                     if at % 3 == 2:
-                        said.append(agent.append_tool_call(text[:20].strip() or "t", {"x": text}, call_id="c", dialect="openai"))
+                        said.append(
+                            agent.append_tool_call(text[:20].strip() or "t", {"x": text}, call_id="c", dialect="openai")
+                        )
                         said.append(agent.append_tool_result("c", text, dialect="openai"))
                     else:
                         said.append(agent.append("user", text))
@@ -98,7 +119,13 @@ def test_the_same_in_the_same_order(
 
 
 def test_searching_finds_the_same_with_the_same_scores(both: Both) -> None:
-    both.say("The quartz jumps over the vexed fjord.", "Why does the quartz jump?", "A fjord is vexed.", "quartz " * 300)
+    both.say(
+        "The quartz jumps over the vexed fjord.",
+        "Why does the quartz jump?",
+        "A fjord is vexed.",
+        "quartz " * 300,
+        *MORE,
+    )
     for query in ("quartz fjord", '"vexed fjord"', "why does the quartz jump?", "数据", "parse http", "jum*", "größe"):
         for limit in (3, 40):
             found = [log.search(query, limit) for log in both.logs]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+import textwrap
 from collections.abc import Iterator
 from contextlib import closing, nullcontext
 from threading import Event, Thread
@@ -14,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from postgres_harness import PostgresHarness
 
+import foldmark
 from foldmark.core.changes import MAIL
 from foldmark.core.errors import StoreError
 from foldmark.stores.postgres.connection import STATEMENTS, Address, Pool, Session
@@ -278,6 +282,36 @@ def test_no_error_says_the_password(address: str) -> None:
 def test_an_address_is_shown_without_its_password() -> None:
     assert Address("postgresql://me:s3cret@db.example:5433/log").shown == "postgresql://me@db.example:5433/log"
     assert Address("postgresql:///log?host=/run/pg").shown == "postgresql:///log"
+
+
+def test_the_driver_is_only_needed_for_such_an_address() -> None:
+    script = textwrap.dedent("""
+        import sys
+        import foldmark
+        foldmark.open(":memory:").close()
+        print([name for name in sys.modules if name.startswith(("psycopg", "foldmark.stores.postgres"))])
+        sys.modules["psycopg"] = None
+        try:
+            foldmark.open("postgres://me:s3cret@db.example/log")
+        except foldmark.StoreError as error:
+            print(error)
+    """)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded, said = done.stdout.splitlines()
+    assert loaded == "[]"
+    assert said.startswith("a database at postgresql://me@db.example/log needs PostgreSQL's driver")
+    assert "pip install 'foldmark[postgres]'" in said
+
+
+def test_a_password_that_is_said_is_not_recorded(store: PostgresStore) -> None:
+    """A model's tool may print the environment."""
+    address = store.address.replace("postgres:@", "postgres:s3cret%40pw@")
+    assert "s3cret" in address
+    with foldmark.open(address, settings={}) as log:
+        agent = log.agent("default")
+        agent.append("user", f"FOLDMARK_DB={address}, the password is s3cret@pw")
+        (message,) = agent.context().messages
+    assert "s3cret" not in message.content
 
 
 def test_a_database_of_a_newer_foldmark_is_refused(store: PostgresStore) -> None:

@@ -94,7 +94,8 @@ def test_a_moment_costs_no_more_than_what_is_read(tmp_path: Path) -> None:
 def test_a_model_s_sql_runs_inside_a_moment_and_in_memory_not_inside_a_transaction(store: SqliteStore) -> None:
     def ask() -> list[tuple[Any, ...]]:
         segments = (Segment(A, 1, END),)
-        return store.query(SandboxScope(A, segments, segments), "SELECT content FROM messages", Limits(5, 9, 99)).rows
+        scope = SandboxScope(A, segments, segments)
+        return store.sandbox.query(scope, "SELECT content FROM messages", Limits(5, 9, 99)).rows
 
     with store.write() as transaction:
         transaction.append(A, 0, [draft()])

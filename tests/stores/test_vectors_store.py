@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import pytest
 from postgres_harness import PostgresHarness
-from postgres_server import Databases
 from sqlite_harness import SqliteHarness
 
 from foldmark.app import open_over
@@ -17,6 +16,7 @@ from foldmark.core.vectors import Coverage, Embedded, Vectors
 from foldmark.sessions.archive.storing import archive_folder
 from foldmark.sessions.archive.syncing import sync
 from foldmark.sessions.archive.vectors import opened
+from postgres_server import Databases
 
 TEXTS = ("one", "two", "three", "four", "five")
 
@@ -33,7 +33,11 @@ class Place(NamedTuple):
 @pytest.fixture(params=["sqlite", "postgres", "archive"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     if request.param != "archive":
-        harness = SqliteHarness(tmp_path) if request.param == "sqlite" else PostgresHarness(request.getfixturevalue("postgres"))
+        harness = (
+            SqliteHarness(tmp_path)
+            if request.param == "sqlite"
+            else PostgresHarness(request.getfixturevalue("postgres"))
+        )
         store = harness.fresh()
         with open_over(store) as log, open_over(harness.open(store.address)) as other:
             agent = log.agent("default")
@@ -43,7 +47,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
                 agent.end_turn()
                 return id
 
-            yield Place(log.store, add, lambda: other.store, [add(text) for text in TEXTS])
+            yield Place(log.store.vectors, add, lambda: other.store.vectors, [add(text) for text in TEXTS])
             assert list(log.store.damage()) == []
         if isinstance(harness, PostgresHarness):
             harness.release()
@@ -138,7 +142,8 @@ def test_what_was_erased_has_none_and_nothing_is_read_twice(postgres: Databases,
     """Also where whoever reads on begins behind a message that was erased meanwhile; several conversations."""
     for harness in (SqliteHarness(tmp_path), PostgresHarness(postgres)):
         with open_over(harness.fresh()) as log:
-            agents, store = [log.agent(name) for name in "ab"], log.store
+            agents, store = [log.agent(name) for name in "ab"], log.store.vectors
+            assert store is not None
             said = []
             for number in range(3):
                 for agent in agents:

@@ -40,7 +40,8 @@ CLOSED = {
     11: "a4f5edb5f26d2453",
     12: "82a9ac7c0bdf0bec",
     13: "301f3bffbc1c4fc9",
-    14: "8ab2534bf0c21acf",
+    14: "833bd879095c85c4",
+    15: "8ab2534bf0c21acf",
 }
 """The beginning of each migration's SHA-256."""
 

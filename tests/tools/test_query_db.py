@@ -483,7 +483,7 @@ def test_a_closed_log(log: Log) -> None:
     assert column(agent, "SELECT 1") == [1]
     log.close()
     with pytest.raises(StoreError):
-        log.store.query(scope, "SELECT 1", Limits(1, 1, 1))
+        log.store.sandbox.query(scope, "SELECT 1", Limits(1, 1, 1))
 
 
 def test_a_file_that_nobody_may_write(tmp_path: Path) -> None:
@@ -600,7 +600,7 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture(autouse=True)
 def short(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if "place" in request.fixturenames:
-        monkeypatch.setattr(query_db, "SECONDS", 0.25)
+        monkeypatch.setattr(query_db, "SECONDS", 0.1)
 
 
 def attempt(place: Place, sql: str) -> tuple[str, bool]:
@@ -665,7 +665,7 @@ def test_rows_of_others_are_not_there(place: Place, name: str) -> None:
 def test_the_inner_views_names_do_not_come_out(place: Place) -> None:
     """Not in errors, and they help nobody who has them."""
     assert column(place.agent, "SELECT 1") == [1]
-    sandbox: Any = place.log.store._sandbox[1]  # type: ignore[attr-defined]
+    sandbox: Any = place.log.store.sandbox._sandbox[1]  # type: ignore[attr-defined]
     secret = sandbox._secret
     for sql in [
         *READING.values(),
@@ -686,7 +686,7 @@ def test_the_inner_views_names_do_not_come_out(place: Place) -> None:
 def test_the_connection_itself_cannot_write(place: Place) -> None:
     """Even with nothing but the way it is opened."""
     assert column(place.agent, "SELECT 1") == [1]
-    sandbox: Any = place.log.store._sandbox[1]  # type: ignore[attr-defined]
+    sandbox: Any = place.log.store.sandbox._sandbox[1]  # type: ignore[attr-defined]
     db = sandbox._db
     authorizer, db.authorizer, db.exec_trace = db.authorizer, None, None
     try:

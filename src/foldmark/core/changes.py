@@ -11,13 +11,18 @@ from foldmark.core.errors import CommandError
 MAIL = "mail"
 """The kind of a change that is mail."""
 
+LIVES = ("born", "renamed", "archived", "unarchived", "killed", "deleted")
+"""The kinds of changes that say what became of an agent: made or forked, and a conversation that got another name, or
+went into or out of the archive."""
+
 
 PAGE = 1000
 """Maximum number of events or changes of a page."""
 
 
 class Change(NamedTuple):
-    """An event that was committed, or mail that was sent to an agent (`kind` is then `MAIL`, `event_id` None).
+    """An event that was committed; or, with `event_id` None, mail that was sent to an agent (`kind` is `MAIL`), or what
+    became of an agent (`kind` is one of `LIVES`).
 
     It says where to look: what it was about may have been erased or changed since.
     """

@@ -309,9 +309,10 @@ class Snapshot(ChangesView, InboxView, LeasesView, MemosView, SentView, LineageV
 class Transaction(Snapshot, Inbox, Leases, Memos, Sent, Lineage, Protocol):
     """What is recorded in one go: all of it or, if the block of `Store.write` raises, nothing [SPEC 2].
 
-    Transactions take place one after another, whichever process they are of. What is read in one shows what was
-    recorded in it. A part that fails after it has recorded something fails the transaction as a whole: whoever catches
-    its error and goes on gets StoreError. Every method raises StoreError when the database fails.
+    Transactions on one conversation and its forks take place one after another, whichever process they are of; in
+    which order those on different ones do, nothing says. What is read in one shows what was recorded in it. A part
+    that fails after it has recorded something fails the transaction as a whole: whoever catches its error and goes on
+    gets StoreError. Every method raises StoreError when the database fails.
     """
 
     def append(
@@ -371,11 +372,19 @@ class Maintenance(Protocol):
         """How many events were recorded before there were checksums: a changed byte in these is not found."""
 
 
-class Store(SqlSandbox, Vectors, Maintenance, Protocol):
+class Store(Maintenance, Protocol):
     """The log of many agents. Every method raises StoreError when the database fails."""
 
     address: str
     """What opens the same store again, also in another process."""
+
+    @property
+    def sandbox(self) -> SqlSandbox | None:
+        """What answers a model's SQL; None where nothing does."""
+
+    @property
+    def vectors(self) -> Vectors | None:
+        """Where vectors of messages are kept; None where nobody keeps any, and a search goes by words alone."""
 
     def read(self) -> AbstractContextManager[Snapshot]:
         """One consistent moment. Inside another block of the same thread it is the moment of that, or what its

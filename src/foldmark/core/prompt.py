@@ -201,7 +201,8 @@ def assemble(
         joined(stable),
         tuple(steps),
         (*map(_part, (*stable, *anchors, *told)), *news, *parts),
-        (*(LeftOut(e.event, e.turn, "empty", "it has no text") for e in blank if e.event is not None), *view.left_out),
+        # A layer is no message of a turn, although its event may have been recorded in one.
+        (*(LeftOut(e.event, None, "empty", "it has no text") for e in blank if e.event is not None), *view.left_out),
         "" if anchors_last else joined(anchors),
         settled,
         earlier,

@@ -183,8 +183,8 @@ class Meant(Protocol):
     """What has messages, and perhaps vectors of them: a log, an archive."""
 
     @property
-    def store(self) -> Vectors:
-        """Where vectors are, if there are any."""
+    def vectors(self) -> Vectors | None:
+        """Where vectors are kept; None where nobody keeps any."""
 
     def meanings(self) -> Meaning:
         """Those by the model of the settings. Raises EmbeddingError where it cannot be used."""

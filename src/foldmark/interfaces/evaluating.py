@@ -46,12 +46,7 @@ def of_set(log: Log, asked: QuestionSet, *, apart: bool) -> list[Asked]:
 def embedded(log: Log, modes: Sequence[Mode], progress: Progress) -> None:
     """Make the vectors of what is in `log`, if a mode needs any. Raises EmbeddingError."""
     if "vector" in modes or "both" in modes:
-        from foldmark.recall.embeddings.model import load
-
-        model = load(log.given.recall_model)
-        from foldmark.log.meanings import Meanings  # needs NumPy, which `load` misses in better words
-
-        Meanings(log.store, model).bring_up(progress)
+        log.meanings().bring_up(progress)
 
 
 def of_database(log: Log, asked: QuestionSet, *, apart: bool) -> list[Asked]:

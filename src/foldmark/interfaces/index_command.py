@@ -79,8 +79,8 @@ def _stores(setup: Setup) -> Iterator[dict[str, Vectors]]:
     caught_up(setup)
     archive, stores = archive_folder(os.environ), dict[str, Vectors]()
     with ExitStack() as stack:
-        if setup.has_database:
-            stores["conversations"] = stack.enter_context(setup.log(create=False)).store
+        if setup.has_database and (vectors := stack.enter_context(setup.log(create=False)).vectors) is not None:
+            stores["conversations"] = vectors
         if (archive / NAME).is_file():
             stores["sessions"] = stack.enter_context(opened(archive))
         if not stores:

@@ -24,7 +24,7 @@ def likeness(query: str, mode: Mode, sources: Sequence[Meant | None]) -> list[Li
     needed = mode in ("vector", "both")
     known: list[Likeness | None] = []
     for source in sources:
-        if mode == "text" or source is None or not source.store.embedders():
+        if mode == "text" or source is None or source.vectors is None or not source.vectors.embedders():
             known.append(None)
             continue
         try:

@@ -1,11 +1,18 @@
-"""Reading changes as they are committed, whichever process commits them [SPEC 9]."""
+"""Reading changes as they are committed, and waiting for them, whichever process commits them [SPEC 9]."""
 
+from collections.abc import Callable
 from contextlib import closing
 from time import monotonic
+from typing import TypeVar
 
 from foldmark.core.changes import Changes, check_page
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Store
+
+LOOK_SECONDS = 1.0
+"""How often `wait_for` looks if nothing is committed: a process may die, or its lease run out, without a commit."""
+
+T = TypeVar("T")
 
 
 def changes(store: Store, after: str | None, limit: int, seconds: float) -> Changes:
@@ -25,6 +32,20 @@ def changes(store: Store, after: str | None, limit: int, seconds: float) -> Chan
         # What was committed before the watch began wakes nobody.
         while not (found := _read(store, found.cursor, limit)).changes and (left := end - monotonic()) > 0:
             watch.wait(left)
+    return found
+
+
+def wait_for(store: Store, look: Callable[[], T], seconds: float) -> T:
+    """Return the first true result of `look`, or its last one after `seconds`.
+
+    It is called at once, after commits, and every LOOK_SECONDS.
+    """
+    end = monotonic() + seconds
+    if found := look():
+        return found
+    with closing(store.watch()) as watch:
+        while not (found := look()) and (left := end - monotonic()) > 0:
+            watch.wait(min(left, LOOK_SECONDS))
     return found
 
 

@@ -159,7 +159,7 @@ class Log:
     ) -> None:
         self.store, self.clock, self.new_id, self.commands = store, clock, new_id, commands
         self.complete, self.count, self.given, self.secrets = complete, count, given, secrets
-        self._tools, self._call_tool = tools, call_tool
+        self._tools, self._call_tool, self.vectors = tools, call_tool, store.vectors
         self.added: dict[str, AddedTool] = {}
         self.archive: Archives | None = None
         self.compact: Compact = lambda request: [complete(request)]
@@ -300,7 +300,7 @@ class Log:
                 embedder = kept(self.given.recall_model)
                 from foldmark.log.meanings import Meanings
 
-                self._meanings = Meanings(self.store, embedder)
+                self._meanings = Meanings(self.vectors, embedder)
         return self._meanings
 
     def index(self, moment: Snapshot, filters: Filters = ANY) -> LogIndex:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from foldmark.core.errors import CommandError
 from foldmark.core.ports import Progress
 from foldmark.core.vectors import Embedded, Unembedded, Vectors
 from foldmark.recall.embeddings.embedder import Embedder
@@ -42,7 +43,10 @@ class Step(NamedTuple):
 class Meanings:
     """The vectors of one store by one model; for any thread."""
 
-    def __init__(self, store: Vectors, embedder: Embedder) -> None:
+    def __init__(self, store: Vectors | None, embedder: Embedder) -> None:
+        """Raises CommandError for a database that keeps none."""
+        if store is None:
+            raise CommandError("this database keeps no vectors; a search goes by words alone")
         self.store, self.embedder = store, embedder
         self._nearest = Nearest(embedder.dimensions)
         self._newest = 0

@@ -9,7 +9,7 @@ without a word.
 
 from collections.abc import Iterable
 from datetime import timedelta
-from time import monotonic, sleep
+from math import inf
 
 from foldmark.core.codec import timestamp, utc
 from foldmark.core.errors import FoldmarkError
@@ -18,14 +18,13 @@ from foldmark.core.leases import MODEL, Lease
 from foldmark.family import tree
 from foldmark.family.presence import alive, here, running
 from foldmark.log import Agent, Log
+from foldmark.log.listening import wait_for
 
 SECONDS = 30.0
 """How long a lease holds unless it is renewed."""
 
 PATIENCE = 5.0
 """Seconds that whoever interrupts a turn of another process waits for its end."""
-
-LOOK_SECONDS = 0.05
 
 
 class LeaseError(FoldmarkError):
@@ -93,14 +92,16 @@ def interrupt(agent: Agent, patience: float = PATIENCE) -> None:
 
     Raises LeaseError if it does not in time.
     """
-    end = monotonic() + patience
-    while (lease := running(agent)) is not None:
-        if monotonic() >= end:
-            raise LeaseError(f"{tree.label(agent)} is run by {_whom(lease)}, which does not end its turn; end it there")
-        if not lease.interrupt:
+
+    def over() -> bool:
+        lease = running(agent)
+        if lease is not None and not lease.interrupt:
             with agent.log.store.write() as transaction:
                 transaction.ask_interrupt(agent.id)
-        sleep(LOOK_SECONDS)
+        return lease is None
+
+    if not wait_for(agent.log.store, over, patience) and (lease := running(agent)) is not None:
+        raise LeaseError(f"{tree.label(agent)} is run by {_whom(lease)}, which does not end its turn; end it there")
     with agent.log.store.read() as moment:
         left = moment.lease(agent.id) is not None
     if left:
@@ -111,8 +112,7 @@ def interrupt(agent: Agent, patience: float = PATIENCE) -> None:
 def settled(agents: Iterable[Agent]) -> None:
     """Wait until nobody runs any of these agents."""
     for agent in agents:
-        while running(agent) is not None:
-            sleep(LOOK_SECONDS)
+        wait_for(agent.log.store, lambda: running(agent) is None, inf)  # noqa: B023 - called here and now
 
 
 def _whom(lease: Lease) -> str:

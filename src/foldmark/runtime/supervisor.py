@@ -21,6 +21,7 @@ from foldmark.family import tree
 from foldmark.family.mail import send
 from foldmark.log import Agent, Log
 from foldmark.log.asking import NOBODY, Asking
+from foldmark.log.listening import wait_for
 from foldmark.log.timeline import Happening
 from foldmark.operations.notices import happened
 from foldmark.providers.closing import streams_closed
@@ -110,6 +111,7 @@ class Supervisor:
         self._hosted: dict[str, Agent] = {}
         self._waiting: dict[str, Task[Any]] = {}
         self._started: set[str] = set()
+        self._leased: set[str] = set()
         self._changing: dict[str, int] = {}
         self._watch: Task[None] | None = None
         self._telling, self._summing = Telling(), Summing()
@@ -238,15 +240,15 @@ class Supervisor:
 
     async def _changed(self, agent: Agent, since: int) -> str:
         """What the command of another process did, for which the turn was ended: it is recorded after that."""
-        end = self._loop.time() + LEARN_SECONDS
-        while self._loop.time() < end:
+
+        def words() -> str | None:
             with self.log.store.read() as moment:
                 recorded = moment.operations(agent.id, after=since)
-            for event in reversed(recorded):
-                if (operation := operation_of(event)) is not None and (words := happened(operation)) is not None:
-                    return words
-            await asyncio.sleep(LOOK_SECONDS / 20)
-        return "The context was changed"
+            done = [operation for event in reversed(recorded) if (operation := operation_of(event)) is not None]
+            return next(filter(None, map(happened, done)), None)
+
+        learned = await self._loop.run_in_executor(self._threads, wait_for, self.log.store, words, LEARN_SECONDS)
+        return learned or "The context was changed"
 
     def _enter(self, agent: Agent, task: Task[None]) -> None:
         self._changing.pop(agent.id, None)
@@ -264,12 +266,14 @@ class Supervisor:
         self, agent: Agent, text: str | None, show: Shown, asking: Asking, begin: Begin = lambda _: True
     ) -> None:
         held = take(agent, self._holder)
+        self._leased.add(agent.id)
         try:
             if not begin(agent):
                 return
             model = Late(partial(self._models, agent.standing().config.model))
             await turn(agent, model, text, show, asking, held, self._threads)
         finally:
+            self._leased.discard(agent.id)
             held.give_back()
         self._summing.begin(agent, self._threads)
 
@@ -355,7 +359,8 @@ class Supervisor:
     def _look_once(self) -> None:
         with self.log.store.read() as moment:
             for agent_id, task in list(self._tasks.items()):
-                lease = moment.lease(agent_id)
+                # Until its turn has begun, the lease may be that of a process that died.
+                lease = moment.lease(agent_id) if agent_id in self._leased else None
                 mine = lease is not None and lease.holder == self._holder
                 if lease is not None and mine and lease.interrupt and not task.cancelling():
                     record = moment.agent(agent_id)

@@ -78,16 +78,18 @@ class _Gently:
 
 
 def _run(sources: Sequence[Source], model: str, stop: Event) -> None:
-    seen: dict[Path, object] = {}
+    seen: dict[Path, tuple[object, bool]] = {}
     while not stop.wait(EVERY):
         for file, opened in sources:
             now = _state(file)
-            if now is None or seen.get(file) == now:
+            # A file shows what is written before the database does, which first waits for the disk: looked at twice.
+            before, twice = seen.get(file, (None, False))
+            if now is None or (before == now and twice):
                 continue
             with suppress(Exception):  # whatever it is, for a model may be anybody's
                 with opened() as store:
                     _bring_up(store, model, stop)
-                seen[file] = now
+                seen[file] = now, before == now
 
 
 def _bring_up(store: Vectors, model: str, stop: Event) -> None:

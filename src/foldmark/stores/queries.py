@@ -1,6 +1,7 @@
-"""Named queries and numbered migrations, read from the folder `sql` of each database."""
+"""Named queries and numbered migrations, read once from the folder `sql` of each database; nobody changes them."""
 
 from collections.abc import Iterable
+from functools import cache
 from itertools import dropwhile
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import msgspec
 _HERE = Path(__file__).parent
 
 
+@cache
 def queries(dialect: str) -> dict[str, str]:
     """The named queries of a database, name -> SQL. A query begins with `-- name:` and lines that describe it."""
     text = (_HERE / dialect / "sql" / "queries.sql").read_text(encoding="utf-8")
@@ -19,6 +21,7 @@ def queries(dialect: str) -> dict[str, str]:
     return found
 
 
+@cache
 def migrations(dialect: str) -> list[tuple[int, str]]:
     """The migrations of a database as (number, SQL), in order. They are numbered from 1 and never edited.
 

@@ -29,7 +29,7 @@ class _Message(NamedTuple):
 
 
 class StoredIndex:
-    """One search's view of the log: the messages of `foldmark.core.ports.LogIndex`. A database derives one of its own."""
+    """One search's view of the log: the messages of `foldmark.core.ports.LogIndex`. Each database derives its own."""
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from foldmark.core.errors import CommandError
 from foldmark.core.events import OPERATION_KINDS
-from foldmark.core.reading import VIEWS, Limits, Rows, Scope
+from foldmark.core.reading import VIEWS, Limits, Rows, Scope, SqlSandbox
 from foldmark.core.request import ToolSpec
 from foldmark.log import Agent
 from foldmark.log.asking import Asking
@@ -72,7 +73,14 @@ def _run(agent: Agent, arguments: _Sql, asking: Asking) -> str:
 def _find(agent: Agent, flag: Flag, sql: str) -> Rows:
     at = agent.standing()
     scope = Scope(agent.id, at.lineage, at.fold.segments)
-    return agent.log.store.query(scope, sql, Limits(SECONDS, ROWS, 20 * ANSWER, flag.is_set))
+    return _sandbox(agent).query(scope, sql, Limits(SECONDS, ROWS, 20 * ANSWER, flag.is_set))
+
+
+def _sandbox(agent: Agent) -> SqlSandbox:
+    sandbox = agent.log.store.sandbox
+    if sandbox is None:
+        raise CommandError("this database answers no SQL; `recall` searches what was said")
+    return sandbox
 
 
 def _answer(sql: str, found: Rows, find: Find, shown: int) -> str:
@@ -254,7 +262,7 @@ def _describe(agent: Agent, arguments: _Nothing, asking: Asking) -> str:
         for name, (about, columns) in _MEANINGS.items()
     ]
     return (
-        f"query_db reads these views with one SELECT of {agent.log.store.dialect}'s SQL:\n\n"
+        f"query_db reads these views with one SELECT of {_sandbox(agent).dialect}'s SQL:\n\n"
         + "\n\n".join(parts)
         + f"\n\nAt most {ROWS} rows, {ANSWER:,} characters and {SECONDS:g} s. The newest first:\n{_EXAMPLE}\n"
         + "A part of a long text:\nSELECT substr(content, 1, 4000) FROM messages WHERE id = 1"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx2
 import pytest
 from command_line import PROGRAM
@@ -25,6 +26,7 @@ from foldmark.interfaces.mcp.token import token
 from patience import LIMIT
 
 TOKEN = "a-token-that-nobody-guesses"
+CONTEXT = "foldmark://conversations/default/context"
 JSON = {"Accept": "application/json, text/event-stream"}
 INITIALIZE: dict[str, Any] = {
     "jsonrpc": "2.0",
@@ -89,21 +91,33 @@ def test_a_session_of_the_official_client(serve: Callable[..., Served], log: fol
     log.agent("default").do("/forget bananas")
     log.agent("default").call_tool("filter_context", {"action": "preview"})
     log.agent("default").end_turn()
+    heard: dict[str, str] = {}
 
     async def visiting() -> None:
         for era in ERAS:
             guest = Guest(yes())
             async with httpx2.AsyncClient(headers=bearer()) as http:
                 transport = streamable_http_client(server.url, http_client=http)
-                async with Client(transport, mode=era, elicitation_callback=guest.ask, cache=None) as guest.client:
+                guest.client = Client(
+                    transport, mode=era, elicitation_callback=guest.ask, message_handler=guest.hear, cache=None
+                )
+                async with guest.client:
                     assert len((await guest.client.list_tools()).tools) == 12
                     assert "Conversation 'default': Context:" in await guest.call("context_meter")
                     if era == "legacy":
                         assert '"messages_filtered":1' in await guest.call("filter_context", action="apply")
                         assert len(guest.asked) == 1
                     assert "foldmark://conversations/default" in await guest.call("search", query="bananas")
+                    async with guest.following(CONTEXT) as told:
+                        with anyio.move_on_after(LIMIT):
+                            while not heard.get(era):  # the older client opens the way for what it is told by and by
+                                with foldmark.open(log.store.address) as another:
+                                    another.agent("default").do("/mark here")
+                                with anyio.move_on_after(1):
+                                    heard[era] = await told()
 
     visit(visiting)
+    assert heard == dict.fromkeys(ERAS, CONTEXT)
     code, out, errors = server.end()
     assert (code, out, errors) == (-signal.SIGTERM, b"", b"")
 

@@ -66,7 +66,7 @@ def test_an_empty_home(tmp_path: Path) -> None:
     assert tree(tmp_path) == {}
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=settings().max_examples // 2)
 @given(text=texts().filter(lambda text: "Infinity" not in text), memory=st.binary(max_size=40), again=st.booleans())
 def test_any_settings_come_back(
     tmp_path_factory: pytest.TempPathFactory, text: str, memory: bytes, again: bool

@@ -18,6 +18,7 @@ from unprivileged import bound, obey_modes
 from foldmark.core.errors import FoldmarkError
 from foldmark.sessions.install.changes import InstallError, alone
 from foldmark.sessions.install.installing import install, uninstall
+from sampled import DEEP
 
 resource = pytest.importorskip("resource", reason="limits of a process are set")
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
@@ -71,7 +72,7 @@ def fresh(home: Path, source: Path) -> None:
 def test_killed_while_installing(home: Path, tmp_path: Path, again: bool) -> None:
     source = home.rename(tmp_path / "source")
     before = tree(source)
-    for number in range(1, 200):
+    for number in range(1, 200, 1 if DEEP else 4):
         fresh(home, source)
         told = killed_at(number, lambda: install(places(home), WANTED, environment(home)))
         if again:
@@ -104,7 +105,7 @@ def test_killed_while_the_program_moves(home: Path, tmp_path: Path) -> None:
     install(places(home), WANTED, environment(home))
     source = home.rename(tmp_path / "source")
     moved = replace(WANTED, program="/new/foldmark")
-    for number in range(1, 200):
+    for number in range(1, 200, 1 if DEEP else 4):
         fresh(home, source)
         told = killed_at(number, lambda: install(places(home), moved, environment(home)))
         uninstall(places(home), environment(home))

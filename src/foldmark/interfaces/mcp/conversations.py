@@ -1,8 +1,7 @@
 """Which conversation a client means: the one it names, or the one that the server was started with."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from time import monotonic, sleep
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 from foldmark.core.errors import CommandError
@@ -10,7 +9,8 @@ from foldmark.core.ports import AgentRecord
 from foldmark.core.wording import listing
 from foldmark.interfaces.setup import Setup
 from foldmark.log import Agent, Log
-from foldmark.runtime.lease import LOOK_SECONDS, Held, LeaseError, take
+from foldmark.log.listening import wait_for
+from foldmark.runtime.lease import Held, LeaseError, take
 
 ARGUMENT = "conversation"
 """What every tool about a conversation takes beside its own arguments."""
@@ -83,11 +83,9 @@ def _held(agent: Agent) -> Iterator[None]:
 
 
 def _taken(agent: Agent) -> Held:
-    end = monotonic() + PATIENCE
-    while True:
-        try:
+    def free() -> Held | None:
+        with suppress(LeaseError):
             return take(agent, agent.log.new_id())
-        except LeaseError:
-            if monotonic() >= end:
-                raise
-            sleep(LOOK_SECONDS)
+        return None
+
+    return wait_for(agent.log.store, free, PATIENCE) or take(agent, agent.log.new_id())

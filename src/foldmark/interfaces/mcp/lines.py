@@ -30,6 +30,8 @@ LONGEST = 32 << 20
 LINGER = 5.0
 """Seconds that requests have to be answered after the last line was read."""
 
+LISTEN = "subscriptions/listen"
+
 _NO_MESSAGE = "this is no request, notification or response of JSON-RPC 2.0"
 _NO_ID = "the id of a request is a text or a whole number"
 
@@ -103,7 +105,7 @@ class Lines:
                 return _error(None, INVALID_REQUEST, _NO_ID)
             if message.method == "notifications/cancelled":
                 self._pending.ended(_id(message.params, "requestId"))
-        if isinstance(message, JSONRPCRequest):
+        if isinstance(message, JSONRPCRequest) and message.method != LISTEN:  # which is answered when nobody listens
             self._pending.begun(message.id)
         return line
 

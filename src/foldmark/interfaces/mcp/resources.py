@@ -5,7 +5,7 @@ one that went out [SPEC 5.6, 9]. Each as a person reads it, and as JSON.
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from mcp.types import (
@@ -114,13 +114,34 @@ def listed(conversations: Conversations, cursor: str | None) -> ListResourcesRes
     return ListResourcesResult(resources=found)
 
 
+class About(NamedTuple):
+    """What a resource is about: the conversation with this name, or all of them (None). Only erasing changes one of the
+    `past`."""
+
+    name: str | None
+    past: bool = False
+
+
+def about(uri: str) -> About:
+    """Return what a resource is about. Raises CommandError for an address that is none."""
+    if _PAGE.fullmatch(uri):
+        return About(None)
+    match = _of_one(uri)
+    return About(unquote(match["name"]), match["id"] is not None)
+
+
+def _of_one(uri: str) -> re.Match[str]:
+    match = _URI.fullmatch(uri)
+    if match is None:
+        raise CommandError(f"there is no resource '{one_line(uri)[:200]}'; there is {ALL}, and what its templates say")
+    return match
+
+
 def read(conversations: Conversations, uri: str) -> ReadResourceResult:
     """A resource's text. Raises CommandError for an address that is none, StoreError."""
     if page := _PAGE.fullmatch(uri):
         return _contents(uri, json_text(_rows(conversations, int(page["page"] or 1))[0]), _JSON)
-    match = _URI.fullmatch(uri)
-    if match is None:
-        raise CommandError(f"there is no resource '{one_line(uri)[:200]}'; there is {ALL}, and what its templates say")
+    match = _of_one(uri)
     with conversations.agent(unquote(match["name"])) as agent:
         result = _KINDS[match["what"]](agent, int(match["id"]) if match["id"] else None)
     return _contents(uri, json_text(result.data), _JSON) if match["json"] else _contents(uri, result.text, _TEXT)

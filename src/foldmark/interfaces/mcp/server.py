@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import anyio
-from mcp.server.context import ServerRequestContext
-from mcp.server.lowlevel import Server
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
 from mcp.shared.exceptions import MCPError
 from mcp.types import (
     INTERNAL_ERROR,
@@ -14,6 +14,7 @@ from mcp.types import (
     CallToolResult,
     CompleteRequestParams,
     CompleteResult,
+    EmptyResult,
     GetPromptRequestParams,
     GetPromptResult,
     InputRequiredResult,
@@ -24,10 +25,15 @@ from mcp.types import (
     PaginatedRequestParams,
     ReadResourceRequestParams,
     ReadResourceResult,
+    SubscribeRequestParams,
+    SubscriptionsListenRequestParams,
+    SubscriptionsListenResult,
     TextContent,
     Tool,
     ToolAnnotations,
+    UnsubscribeRequestParams,
 )
+from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 import foldmark
 from foldmark.core.codec import well_formed
@@ -38,6 +44,7 @@ from foldmark.core.wording import listing, one_line
 from foldmark.interfaces.mcp import agreement, prompts, resources, tools
 from foldmark.interfaces.mcp.agreement import Question
 from foldmark.interfaces.mcp.conversations import Conversations
+from foldmark.interfaces.mcp.listening import LIST, Context, Listening, listening
 from foldmark.interfaces.mcp.threads import in_thread
 from foldmark.interfaces.mcp.tools import Call
 
@@ -47,7 +54,6 @@ ABOUT = """Foldmark keeps conversations with language models for ever, and archi
 `search` and `read` find what was said and decided in earlier sessions: look there before you assume. `context_meter`
 says how full a context is. The other tools work on conversations that Foldmark keeps."""
 
-Context = ServerRequestContext[Any]
 T = TypeVar("T")
 
 
@@ -124,6 +130,8 @@ class Handlers:
     async def list_resources(self, context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
         """The conversations, page by page."""
         cursor = params.cursor if params else None
+        if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            await context.lifespan_context.follow(context, {LIST})
         return await self._read(context, lambda: resources.listed(self._conversations, cursor))
 
     async def list_templates(
@@ -135,6 +143,24 @@ class Handlers:
     async def read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
         """A resource's text."""
         return await self._read(context, lambda: resources.read(self._conversations, params.uri))
+
+    async def subscribe(self, context: Context, params: SubscribeRequestParams) -> EmptyResult:
+        """Tell an older client when a resource changes, of a conversation that may be still to come."""
+        try:
+            resources.about(params.uri)
+        except CommandError as error:
+            raise MCPError(INVALID_PARAMS, well_formed(str(error))) from None
+        await context.lifespan_context.follow(context, {params.uri})
+        return EmptyResult()
+
+    async def unsubscribe(self, context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
+        """Tell it no more."""
+        context.lifespan_context.unfollow(context, params.uri)
+        return EmptyResult()
+
+    async def listen(self, context: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
+        """Tell a client what changes, as long as it listens."""
+        return await context.lifespan_context.listen(context, params)
 
     async def complete(self, context: Context, params: CompleteRequestParams) -> CompleteResult:
         """Names of conversations, and ids of requests, that begin with what was typed."""
@@ -171,11 +197,22 @@ def _failed(told: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(text=well_formed(f"{ERROR}{told}"))], is_error=True)
 
 
-def server(conversations: Conversations, *, here: bool) -> Server[Any]:
+class _Server(Server[Listening]):
+    """Says to older clients as well that the list of resources may change."""
+
+    def create_initialization_options(
+        self, notification_options: NotificationOptions | None = None, *others: Any, **more: Any
+    ) -> InitializationOptions:
+        options = notification_options or NotificationOptions(resources_changed=True)
+        return super().create_initialization_options(options, *others, **more)
+
+
+def server(conversations: Conversations, *, here: bool) -> Server[Listening]:
     """The server, for any way in."""
     handlers = Handlers(conversations, here=here)
-    return Server(
+    return _Server(
         NAME,
+        lifespan=lambda _: listening(conversations),
         version=foldmark.__version__,
         title="Foldmark",
         instructions=ABOUT,
@@ -184,6 +221,9 @@ def server(conversations: Conversations, *, here: bool) -> Server[Any]:
         on_list_resources=handlers.list_resources,
         on_list_resource_templates=handlers.list_templates,
         on_read_resource=handlers.read_resource,
+        on_subscribe_resource=handlers.subscribe,
+        on_unsubscribe_resource=handlers.unsubscribe,
+        on_subscriptions_listen=handlers.listen,
         on_completion=handlers.complete,
         on_list_prompts=handlers.list_prompts,
         on_get_prompt=handlers.get_prompt,

@@ -54,7 +54,7 @@ class ArchiveIndex:
 
     def __init__(self, archive: Path, db: apsw.Connection, filters: Filters, model: str) -> None:
         self._archive, self._db, self._model = archive, db, model
-        self.store = ArchiveVectors(archive, db)
+        self.vectors = ArchiveVectors(archive, db)
         self._meanings: Meanings | None = None
         self._conditions, self._values = _conditions(filters)
         if filters.project:
@@ -71,7 +71,7 @@ class ArchiveIndex:
             embedder = kept(self._model)
             from foldmark.log.meanings import Meanings
 
-            self._meanings = Meanings(self.store, embedder)
+            self._meanings = Meanings(self.vectors, embedder)
         return self._meanings
 
     def counted(self, terms: Sequence[Term]) -> tuple[int, list[int]]:

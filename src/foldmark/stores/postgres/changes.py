@@ -3,16 +3,16 @@
 Transactions draw their numbers when they first write and commit in any order. An event is stamped with the number of
 its transaction, or with that of the newest event of its tree if this one is higher: so stamps follow the ids of a
 tree. Read are events with stamps below the number of the oldest transaction under way, behind which nothing can be
-committed any more with a lower one. A cursor is the stamp and the id of the last event or mail that was read. One that
-begins now has beside it what was committed already behind a transaction that was still under way: up to which id in
-which trees.
+committed any more with a lower one. A cursor is the place of the last that was read: its stamp, whether it is an
+event, mail or what became of an agent, its id. One that begins now has beside it what was committed already behind a
+transaction that was still under way: up to which id in which trees.
 """
 
 import os
 import re
 import select
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from threading import Condition, Lock, Timer
 from time import monotonic
@@ -20,7 +20,7 @@ from typing import Any
 
 import psycopg
 
-from foldmark.core.changes import MAIL, Change, Changes
+from foldmark.core.changes import Change, Changes
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.stores.postgres.connection import STATEMENTS, Ints, Pool
 from foldmark.stores.reader import Reader
@@ -35,7 +35,9 @@ TELL_SECONDS = 0.05
 
 CHANNEL = "foldmark"
 
-_CURSOR = re.compile(r"[0-9]{1,18}\.[0-9]{1,18}(:[0-9]{1,18}\.[0-9]{1,18})*", re.ASCII)
+_PLACE = r"[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}"
+
+_CURSOR = re.compile(f"{_PLACE}(:{_PLACE})*", re.ASCII)
 
 
 class ChangesView(Reader):
@@ -51,28 +53,24 @@ class ChangesView(Reader):
         if after is None:
             rows = self._run("changes_end")
             ((begin, *_), *_) = rows
-            ahead = [(last, root, id) for _, root, last, id in rows if root is not None]
-            return Changes([], _cursor(begin, 0, max(ahead)[0] if ahead else 0, [each[1:] for each in ahead]))
+            ahead = [(last, root, *ids) for _, root, last, *ids in rows if root is not None]
+            until = max(ahead)[0] if ahead else 0
+            return Changes([], _cursor((begin, 0, 0), until, [each[1:] for each in ahead]))
         if _CURSOR.fullmatch(after) is None:
             raise CommandError(f"'{after:.40}' is no cursor; take the one of an earlier answer, or none to begin now")
-        (stamp, id), *seen = [tuple(map(int, each.split("."))) for each in after.split(":")]
-        (until, _), *trees = seen or [(0, 0)]
-        given = {"roots": Ints(root for root, _ in trees), "seen": Ints(id for _, id in trees)}
-        rows = self._run("changes", stamp=stamp, id=id, **given, limit=limit)
-        found = [
-            Change(self._id(agent), None, MAIL) if kind is None else Change(self._id(agent), id, kind)
-            for _, id, agent, kind in rows
-        ]
-        if not rows:
-            return Changes(found, after)
-        stamp, id, *_ = rows[-1]
-        return Changes(found, _cursor(stamp, id, until, trees))
+        (stamp, source, id), *seen = [tuple(map(int, each.split("."))) for each in after.split(":")]
+        (until, *_), *trees = seen or [(0,)]
+        names = zip(("roots", "seen", "lived"), zip(*trees, strict=True) if trees else ((), (), ()), strict=True)
+        given = {name: Ints(each) for name, each in names}
+        rows = self._run("changes", stamp=stamp, source=source, id=id, **given, limit=limit)
+        found = [Change(self._id(agent), None if number else id, kind) for _, number, id, agent, kind in rows]
+        return Changes(found, _cursor(rows[-1][:3], until, trees) if rows else after)
 
 
-def _cursor(stamp: int, id: int, until: int, trees: Iterable[tuple[int, ...]]) -> str:
-    """The cursor of a place; up to stamp `until` with what was seen already of some trees, each up to which id."""
-    seen = [(until, 0), *trees] if stamp <= until else []
-    return ":".join(f"{one}.{two}" for one, two in ((stamp, id), *seen))
+def _cursor(place: Sequence[int], until: int, trees: Iterable[Sequence[int]]) -> str:
+    """The cursor of a place; up to stamp `until` with what was seen already of some trees, each up to which ids."""
+    seen = [(until, 0, 0), *trees] if place[0] <= until else []
+    return ":".join(".".join(map(str, each)) for each in (place, *seen))
 
 
 class Commits:

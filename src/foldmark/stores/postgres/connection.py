@@ -149,6 +149,7 @@ class Address:
     def explain(self, error: psycopg.Error) -> StoreError:
         """What an error means for a person, in one line."""
         said = self.hidden(" ".join(str(error.diag.message_primary or error).split())) or type(error).__name__
+        said = said.removeprefix("connection failed: ")
         match error:
             case errors.LockNotAvailable():
                 what = (

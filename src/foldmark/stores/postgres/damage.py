@@ -55,7 +55,7 @@ class Damage:
         checks: tuple[Callable[[], Iterator[str]], ...] = (
             self._damaged_events,
             self._damaged_agents,
-            partial(search.damage, self._moment),
+            partial(search.damage, self._run),
             partial(inbox.damage, self._run),
             partial(sent.damage, self._run),
             self._damaged_texts,

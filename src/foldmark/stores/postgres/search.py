@@ -1,22 +1,19 @@
 """The messages of a log in PostgreSQL, to be searched (see `foldmark.core.recall.Index`).
 
-An index of PostgreSQL's finds the messages that hold some words; which of them hold a phrase, and how often, their words
-tell, which are stored in order. They are ranked as FTS5 ranks (BM25), so that the same come into question as in SQLite.
+An index of PostgreSQL's finds the messages that hold some words; which of them hold a phrase, and how often, their
+words tell, which are stored in order. They are ranked as FTS5 ranks (BM25), so that the same come into question as in
+SQLite.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from foldmark.core.recall import Phrase, Scope, Term, Wanted
 from foldmark.recall.fts5 import COUNTED, extrapolated
-from foldmark.core.segments import END
 from foldmark.recall.ranking import LONGEST, NEIGHBOUR
 from foldmark.stores.postgres.connection import Ints
 from foldmark.stores.postgres.words import LONG, lexemes, needle, searchable, sought, words_of
 from foldmark.stores.search import Row, StoredIndex
-
-if TYPE_CHECKING:
-    from foldmark.stores.postgres.snapshot import PostgresSnapshot
 
 _PAGE = 1000
 
@@ -88,9 +85,7 @@ class PostgresIndex(StoredIndex):
         self._bound: dict[str, Any] = dict(self._filters)
         if keys is not None:
             self._bound.update(agents=Ints(key for key, _ in keys), roots=Ints({root for _, root in keys}))
-        self._conditions = [
-            condition for name, condition in _CONDITIONS.items() if self._bound.get(name) is not None
-        ]
+        self._conditions = [condition for name, condition in _CONDITIONS.items() if self._bound.get(name) is not None]
         self._stands: dict[Phrase, _Stands | None] = {}
         self._held: dict[Phrase, int] = {}
         self._size = 0, 1.0
@@ -210,10 +205,12 @@ class PostgresIndex(StoredIndex):
             for phrase in phrases
             if (stands := self._stood(phrase)) is not None
         )
-        return f"WITH counts AS MATERIALIZED (SELECT rows::float8 AS messages, average{counts} FROM {_SAMPLE} AS sample) "
+        return (
+            f"WITH counts AS MATERIALIZED (SELECT rows::float8 AS messages, average{counts} FROM {_SAMPLE} AS sample) "
+        )
 
     def _standing(self, wanted: Wanted) -> str:
-        """How often each phrase stands in the words of a row `w`; worked out once, before the score that has it twice."""
+        """How often each phrase stands in the words of a row `w`; worked out before the score, which has it twice."""
         return ", ".join(f"{each.count} AS {each.name}" for each in self._weighed(wanted))
 
     def _score(self, wanted: Wanted, bound: dict[str, Any], counting: str) -> str:
@@ -226,7 +223,9 @@ class PostgresIndex(StoredIndex):
         for each, (times, held) in self._weighed(wanted).items():
             bound[f"held_{each.name}"] = float(held)
             holding, all = known(f"held_{each.name}"), known("messages")
-            rarity = f"greatest(ln((greatest({all}, {holding}) - {holding} + 0.5) / ({holding} + 0.5)), {_LEAST}::float8)"
+            rarity = (
+                f"greatest(ln((greatest({all}, {holding}) - {holding} + 0.5) / ({holding} + 0.5)), {_LEAST}::float8)"
+            )
             damped = f"{_K1} * ({1 - _B} + {_B} * w.length / {known('average')})"
             sums.append(f"{times} * {rarity} * w.{each.name} * {_K1 + 1} / (w.{each.name} + {damped})")
         return " + ".join(sums)
@@ -242,7 +241,8 @@ class PostgresIndex(StoredIndex):
 
 
 _SAMPLE = f"""(
-    SELECT count(*) AS rows, coalesce(avg(length), 1)::float8 AS average FROM (SELECT length FROM words LIMIT {COUNTED}) w
+    SELECT count(*) AS rows, coalesce(avg(length), 1)::float8 AS average
+    FROM (SELECT length FROM words LIMIT {COUNTED}) AS w
 )"""
 """How many messages have words, and how many on average, of the first so many."""
 
@@ -256,20 +256,21 @@ _CONDITIONS = {
 """What the filters ask of a message."""
 
 
-def damage(moment: "PostgresSnapshot") -> Iterator[str]:
-    """What is wrong with the index of words."""
+def damage(run: Callable[..., list[Row]]) -> Iterator[str]:
+    """What is wrong with the index of words; `run` runs the statement of a name."""
     missing = wrong = 0
-    root, id = -1, -1
-    while rows := moment._run("words_of_messages", root=root, id=id, page=_PAGE):
-        for root, id, kind, content, tool, length, words in rows:
+    place = {"root": -1, "id": -1}
+    while rows := run("words_of_messages", **place, page=_PAGE):
+        place = {"root": rows[-1][0], "id": rows[-1][1]}
+        for _, _, kind, content, tool, length, words in rows:
             made = words_of(kind, content, tool)
             missing += words is None
             wrong += words is not None and made is not None and (made.length, made.words) != (length, words)
-    ((surplus,),) = moment._run("words_of_nothing")
+    ((surplus,),) = run("words_of_nothing")
     if missing or wrong or surplus:
         yield (
-            f"search: {missing} messages are not in the index, {surplus} of its rows are no messages, {wrong} hold other "
-            "words than their messages; searches miss these, and nothing else is wrong with them"
+            f"search: {missing} messages are not in the index, {surplus} of its rows are no messages, {wrong} hold "
+            "other words than their messages; searches miss these, and nothing else is wrong with them"
         )
 
 

@@ -17,7 +17,7 @@ from foldmark.core.errors import StoreError
 from foldmark.stores.postgres.changes import Commits, PostgresWatch
 from foldmark.stores.postgres.connection import Address, Pool, Session, explained, lost
 from foldmark.stores.postgres.reader import Known
-from foldmark.stores.postgres.sandbox.queries import PostgresQueries
+from foldmark.stores.postgres.sandbox.queries import PostgresSandbox
 from foldmark.stores.postgres.schema import prepare
 from foldmark.stores.postgres.snapshot import PostgresSnapshot
 from foldmark.stores.postgres.transaction import PostgresTransaction
@@ -36,7 +36,7 @@ class _Open(local):
     snapshot: PostgresSnapshot | None = None
 
 
-class PostgresStore(PostgresVectors, PostgresQueries):
+class PostgresStore:
     """A `Store` over one PostgreSQL database (see `foldmark.core.ports.Store` for the methods)."""
 
     narrowed = False
@@ -60,13 +60,14 @@ class PostgresStore(PostgresVectors, PostgresQueries):
                 self.pool.give_back(connection)
         self._open = _Open()
         self._commits, self._watches = Commits(self.pool), WeakSet[PostgresWatch]()
-        self._begin_queries(place.conninfo)
+        self.sandbox = PostgresSandbox(place.conninfo, self.read)
+        self.vectors = PostgresVectors(self.read, self.write)
 
     def close(self) -> None:
         for watch in list(self._watches):
             watch.close()
         self._commits.close()
-        self._end_queries()
+        self.sandbox.close()
         self.pool.close()
 
     def watch(self) -> PostgresWatch:

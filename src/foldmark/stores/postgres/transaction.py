@@ -21,8 +21,8 @@ from foldmark.stores.postgres.erasing import Erasing
 from foldmark.stores.postgres.lineage import Lineage
 from foldmark.stores.postgres.memos import Memos
 from foldmark.stores.postgres.reader import BLOCK, Known
-from foldmark.stores.postgres.words import index_words
 from foldmark.stores.postgres.snapshot import Ahead, PostgresSnapshot
+from foldmark.stores.postgres.words import index_words
 from foldmark.stores.reader import Bindings
 from foldmark.stores.rows import Row
 from foldmark.stores.transaction import LogTransaction
@@ -171,6 +171,7 @@ class PostgresTransaction(LogTransaction, Erasing, Lineage, Memos, PostgresSnaps
         row = {"root": root, "key": key, "id": record.id, "name": record.name, "parent": parent}
         self._write("create_agent", **row, fork_event=record.fork_event, created_at=record.created_at)
         self._write("add_to_directory", id=record.id, key=key, root=root)
+        self._write("add_life", root=root, agent=key, kind="born")
 
     # Beside the log
 
@@ -188,26 +189,36 @@ class PostgresTransaction(LogTransaction, Erasing, Lineage, Memos, PostgresSnaps
         self._write("carried", root=root, mail=mail_id, event=event_id)
 
     def kill(self, agent_id: str, killer: str, actor: str, died_at: str) -> None:
-        self._write("end_agent", **self._of(agent_id))
         super().kill(agent_id, killer, actor, died_at)
+        self._write("end_agent", **self._of(agent_id))
+        self._write("add_life", **self._of(agent_id), kind="killed")
 
     def delete(self, agent_id: str, actor: str, deleted_at: str) -> None:
-        self._write("end_agent", **self._of(agent_id))
         super().delete(agent_id, actor, deleted_at)
+        self._write("end_agent", **self._of(agent_id))
+        self._write("add_life", **self._of(agent_id), kind="deleted")
+
+    def archive(self, agent_id: str, archived_at: str | None) -> None:
+        if archived_at is not None or self.archived(agent_id) is not None:
+            super().archive(agent_id, archived_at)
+            self._write("add_life", **self._of(agent_id), kind="unarchived" if archived_at is None else "archived")
 
     def _name(self, agent_id: str, name: str | None) -> None:
         named = self._of(agent_id)
-        if name is not None:
-            self._take_name(name, named["root"])
+        if name is not None and self._take_name(name, named["root"]):
+            self._write("add_life", **named, kind="renamed")
         if named["agent"] == named["root"]:
             self._write("free_names", root=named["root"], name=name)
         super()._name(agent_id, name)
 
-    def _take_name(self, name: str, root: int) -> None:
-        """A name for a conversation. Raises StoreError if another one has it."""
-        if not self._run("take_name", name=name, root=root) and self._run("named_root", name=name) != [(root,)]:
-            self._statements -= 1  # nothing was written
+    def _take_name(self, name: str, root: int) -> bool:
+        """A name for a conversation; False if it has it already. Raises StoreError if another one has it."""
+        if self._run("take_name", name=name, root=root):
+            return True
+        self._statements -= 1  # nothing was written
+        if self._run("named_root", name=name) != [(root,)]:
             raise StoreError(f"there is a conversation named '{name}' already; take another name")
+        return False
 
     def _record_sent(self, row: Bindings) -> int:
         tree = self._counted(row["root"])

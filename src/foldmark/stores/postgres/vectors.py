@@ -1,10 +1,10 @@
-"""Vectors in PostgreSQL (see `foldmark.core.vectors`): a part of `PostgresStore`.
+"""Vectors in PostgreSQL (see `foldmark.core.vectors`).
 
 Ids of two conversations do not follow the commits; so what an event is "behind" here is the order of changes
 (`foldmark.stores.postgres.changes`), and of signatures the order in which they were stored.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 
 from foldmark.core.vectors import Coverage, Embedded, Unembedded
@@ -19,22 +19,22 @@ _PAGE = 10_000
 
 
 class PostgresVectors:
-    """The methods of `Vectors`."""
+    """See `foldmark.core.vectors.Vectors`."""
 
-    def read(self) -> AbstractContextManager[PostgresSnapshot]:
-        """The store's moments."""
-        raise NotImplementedError
-
-    def write(self) -> AbstractContextManager[PostgresTransaction]:
-        """The store's transactions."""
-        raise NotImplementedError
+    def __init__(
+        self,
+        read: Callable[[], AbstractContextManager[PostgresSnapshot]],
+        write: Callable[[], AbstractContextManager[PostgresTransaction]],
+    ) -> None:
+        """`read` and `write` give the store's moments and transactions."""
+        self._read, self._write = read, write
 
     def embedders(self) -> dict[str, int]:
-        with self.read() as moment:
+        with self._read() as moment:
             return {str(fingerprint): int(until) for fingerprint, until in moment._run("embedders")}
 
     def unembedded(self, until: int, limit: int) -> tuple[list[Unembedded], int, int]:
-        with self.read() as moment:
+        with self._read() as moment:
             ((last,),) = moment._run("newest_event")
             rows = moment._run("to_embed", until=until, longest=LONGEST, most=limit)
         found = [Unembedded(id, text, before or "") for id, text, before in rows]
@@ -42,7 +42,7 @@ class PostgresVectors:
 
     def save_vectors(self, fingerprint: str, embedded: Sequence[Embedded], until: int) -> None:
         ids = Ints(each.id for each in embedded)
-        with self.write() as writing:
+        with self._write() as writing:
             ((key,),) = writing._run("add_embedder", fingerprint=fingerprint)
             bound = {"embedder": key, "ids": ids}
             if embedded:
@@ -53,7 +53,7 @@ class PostgresVectors:
     def signatures(self, fingerprint: str, after: int) -> Iterator[tuple[int, bytes]]:
         for key in self._keys(fingerprint):
             while True:
-                with self.read() as moment:
+                with self._read() as moment:
                     rows = moment._run("signatures", embedder=key, after=after, page=_PAGE)
                 yield from ((id, signature) for id, signature in rows if signature)
                 if len(rows) < _PAGE:
@@ -63,21 +63,21 @@ class PostgresVectors:
     def vectors(self, fingerprint: str, event_ids: Sequence[int]) -> list[bytes]:
         found: dict[int, bytes] = {}
         for key in self._keys(fingerprint):
-            with self.read() as moment:
+            with self._read() as moment:
                 found = dict(moment._run("vectors", embedder=key, ids=Ints(event_ids)))
         return [found.get(event_id, b"") for event_id in event_ids]
 
     def remove_vectors(self, fingerprint: str) -> None:
         for key in self._keys(fingerprint):
-            with self.write() as writing:
+            with self._write() as writing:
                 for name in ("drop_vectors", "drop_signatures", "drop_embedder"):
                     writing._run(name, embedder=key)
 
     def coverage(self, fingerprint: str) -> Coverage:
-        with self.read() as moment:
+        with self._read() as moment:
             return Coverage(*moment._run("coverage", fingerprint=fingerprint)[0])
 
     def _keys(self, fingerprint: str) -> list[int]:
         """The key of a model; none of one that has no vectors."""
-        with self.read() as moment:
+        with self._read() as moment:
             return [key for (key,) in moment._run("embedder", fingerprint=fingerprint)]

@@ -19,13 +19,13 @@ from foldmark.stores.queries import queries
 from foldmark.stores.sqlite.beside.changes import Commits, SqliteWatch
 from foldmark.stores.sqlite.beside.vectors import SqliteVectors
 from foldmark.stores.sqlite.file import MEMORY, explain, narrow, open_beside, open_file, place_of
-from foldmark.stores.sqlite.reader import Connection
-from foldmark.stores.sqlite.sandbox.queries import SqliteQueries
+from foldmark.stores.sqlite.reader import Connection, Reader
+from foldmark.stores.sqlite.sandbox.queries import SqliteSandbox
 from foldmark.stores.sqlite.snapshot import SqliteSnapshot
 from foldmark.stores.sqlite.transaction import SqliteTransaction
 
 
-class SqliteStore(SqliteVectors, SqliteQueries):
+class SqliteStore(Reader):
     """A `Store` over one SQLite database (see `foldmark.core.ports.Store` for the methods)."""
 
     def __init__(self, path: str, *, create: bool = True, clock: Clock | None = None) -> None:
@@ -42,12 +42,14 @@ class SqliteStore(SqliteVectors, SqliteQueries):
         self._clock = clock
         self._open: SqliteSnapshot | None = None
         self._commits, self._watches = Commits(), WeakSet[SqliteWatch]()
-        self._begin_queries(place)
+        self._place = place
+        self.sandbox = SqliteSandbox(self._connection, place)
+        self.vectors = SqliteVectors(self._connection, self.write)
 
     def close(self) -> None:
         for watch in list(self._watches):
             watch.close()
-        self._end_queries()
+        self.sandbox.close()
         with self._lock:
             self._db.close()
 

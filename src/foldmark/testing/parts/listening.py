@@ -6,13 +6,13 @@ from contextlib import closing
 
 import pytest
 
-from foldmark.core.changes import MAIL, Change, Changes, Watch
+from foldmark.core.changes import LIVES, MAIL, Change, Changes, Watch
 from foldmark.core.errors import CommandError, StoreError
-from foldmark.core.ports import Store
+from foldmark.core.ports import Store, Transaction
 from foldmark.testing.elsewhere import LIMIT, Elsewhere, append_in_turn
 from foldmark.testing.harness import Harness
 from foldmark.testing.parts.towards import send
-from foldmark.testing.suite import Suite, append, draft, fork, read, roll_back, root
+from foldmark.testing.suite import NOW, Suite, append, draft, fork, read, roll_back, root
 
 
 def changes(store: Store, after: str | None = None, limit: int = 100) -> Changes:
@@ -57,9 +57,42 @@ class Listening(Suite):
         expected = [*(Change(agent, id, kind) for id, kind in kinds), Change(child, late, "user")]
         for limit in (1, 2, 3, 100):
             found = pages(store, begin, limit)
-            assert [each for each in found if each.kind != MAIL] == expected
+            assert [each for each in found if each.event_id is not None] == expected
             assert [each for each in found if each.kind == MAIL] == [Change(child, None, MAIL)] * 2
+            assert [each for each in found if each.kind in LIVES] == [Change(child, None, "born")]
+            assert len(found) == len(expected) + 3
         assert changes(store, changes(store).cursor).changes == []
+
+    def test_what_becomes_of_agents_is_told_once(self, store: Store, other: Store) -> None:
+        """Of those of one agent in order; nothing for what failed, nor for what was so already."""
+        begin = changes(other).cursor
+        first, second = root(store, "first"), root(store, "second")
+        child = fork(store, first)
+
+        def act(writing: Transaction) -> None:
+            writing.kill(child, first, "model", NOW)
+            writing.rename(first, "other")
+            writing.archive(first, NOW)
+            writing.archive(second, None)
+
+        roll_back(store, act)
+        with store.write() as writing:
+            act(writing)
+        with other.write() as writing:
+            writing.archive(first, None)
+            writing.rename(second, "second")
+            writing.archive(second, NOW)
+            writing.delete(second, "human", NOW)
+        lives = {
+            first: ["born", "renamed", "archived", "unarchived"],
+            second: ["born", "archived", "deleted"],
+            child: ["born", "killed"],
+        }
+        for limit in (1, 2, 100):
+            found = [each for each in pages(store, begin, limit) if each.kind in LIVES]
+            assert {each.event_id for each in found} == {None}
+            assert {agent: [each.kind for each in found if each.agent_id == agent] for agent in lives} == lives
+            assert len(found) == sum(map(len, lives.values()))
 
     def test_a_cursor_is_good_in_every_connection(self, store: Store, other: Store) -> None:
         agent, begin = root(store), changes(other).cursor

@@ -49,7 +49,9 @@ class Reading:
     def __init__(self, address: str, login: Login) -> None:
         """Raises CommandError where the login is not let in."""
         given = {key: value for key, value in conninfo_to_dict(address).items() if key not in _OWN}
-        given.update(user=login.role, password=login.password, application_name="foldmark query_db", client_encoding="UTF8")
+        given.update(
+            user=login.role, password=login.password, application_name="foldmark query_db", client_encoding="UTF8"
+        )
         self._login = login
         try:
             self._db = psycopg.connect(make_conninfo("", **given), autocommit=True, prepare_threshold=None)
@@ -140,7 +142,9 @@ class Reading:
     def _cut(self, failed: "pq.abc.PGresult", ended: str, rows: list[tuple[Any, ...]]) -> str:
         """Why a statement that failed shows what it found up to then. Raises CommandError where it shows nothing."""
         state = (failed.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
-        said = " ".join((failed.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode(errors="replace").split())
+        said = " ".join(
+            (failed.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode(errors="replace").split()
+        )
         if state == "57014":
             if rows and not ended:
                 return "time"

@@ -1,15 +1,15 @@
 """The login that a model's SQL runs under: a role of its own, which may read the views of one schema and nothing else.
 
 It has to be a login: a role that a session merely takes on by SET ROLE is left again by RESET ROLE. The views show the
-rows of one scope. A query brings its scope along as a setting, which its statement could change; so a seal goes with it,
-which only somebody who knows the secret of this database can make, and the views show nothing without. The login can
-read neither the secret nor the tables.
+rows of one scope. A query brings its scope along as a setting, which its statement could change; so a seal goes with
+it, which only somebody who knows the secret of this database can make, and the views show nothing without. The login
+can read neither the secret nor the tables.
 """
 
 import hashlib
 import secrets
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, LiteralString, NamedTuple
 
 import msgspec
 import psycopg
@@ -62,13 +62,13 @@ def _login(db: psycopg.Connection[Any]) -> Login:
         if state.version != _VERSION or not state.there or not state.granted:
             db.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [name])
             state = _state(db, name)
-        if state.version != _VERSION:
+        is_new = state.version != _VERSION
+        if is_new:
             _build(db, name)
-        if not state.there:
-            refusal = _make(db, name)
-        else:
-            refusal = _too_much(state, name)
-        if refusal is None and (not state.granted or state.version != _VERSION):
+        refusal = _too_much(state, name) if state.there else None
+        if refusal is None and (is_new or not state.there):
+            refusal = _make(db, name, "ALTER" if state.there else "CREATE")
+        if refusal is None and (is_new or not state.granted):
             _run(db, _GRANT, name)
         found = db.execute(_quoted('SELECT password, secret FROM "{name}".login', name)).fetchone()
     if refusal is not None:
@@ -104,7 +104,8 @@ def _state(db: psycopg.Connection[Any], name: str) -> _State:
 _STATE = """SELECT to_regclass(format('%%I.login', %(name)s::text)) IS NOT NULL, r.oid IS NOT NULL,
     coalesce(r.rolsuper OR r.rolcreaterole OR r.rolcreatedb OR r.rolreplication OR r.rolbypassrls
         OR EXISTS (SELECT 1 FROM pg_auth_members m WHERE m.member = r.oid), false),
-    coalesce(has_table_privilege(r.oid, to_regclass('events'), 'SELECT'), false),
+    coalesce(has_table_privilege(r.oid, to_regclass('events'), 'SELECT'), false)
+        OR coalesce(has_table_privilege(r.oid, to_regclass(format('%%I.login', w.name)), 'SELECT'), false),
     coalesce(has_schema_privilege(r.oid, n.oid, 'USAGE'), false)
 FROM (SELECT %(name)s::name AS name) w
 LEFT JOIN pg_roles r ON r.rolname = w.name LEFT JOIN pg_namespace n ON n.nspname = w.name"""
@@ -139,13 +140,14 @@ def _build(db: psycopg.Connection[Any], name: str) -> None:
         row = db.execute("SELECT current_database(), current_user").fetchone()
         assert row is not None
         raise CommandError(
-            'query_db needs a schema of its own, and this user may not make one. An administrator runs: GRANT CREATE '
+            "query_db needs a schema of its own, and this user may not make one. An administrator runs: GRANT CREATE "
             f'ON DATABASE "{row[0]}" TO "{row[1]}"'
         ) from None
 
 
-def _make(db: psycopg.Connection[Any], name: str) -> str | None:
-    """Make the role; what an administrator has to do where this user may not."""
+def _make(db: psycopg.Connection[Any], name: str, how: LiteralString) -> str | None:
+    """Make the role, or give one that is there from before its password; what an administrator has to do where this
+    user may not."""
     row = db.execute(_quoted('SELECT password FROM "{name}".login', name)).fetchone()
     assert row is not None
     # What is sent may be written to the server's log, so it is not the password.
@@ -153,15 +155,14 @@ def _make(db: psycopg.Connection[Any], name: str) -> str | None:
     try:
         with db.transaction():
             db.execute(
-                quoting.SQL(
-                    "CREATE ROLE {} LOGIN NOINHERIT NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS "
-                    "PASSWORD {}"
-                ).format(quoting.Identifier(name), quoting.Literal(verifier))
+                quoting.SQL(how + " ROLE {} LOGIN NOINHERIT NOCREATEDB NOCREATEROLE PASSWORD {}").format(
+                    quoting.Identifier(name), quoting.Literal(verifier)
+                )
             )
     except psycopg.errors.InsufficientPrivilege:
         return (
             f'query_db needs the login "{name}", and this user may not make it. An administrator runs, in this '
-            f"database: DO $$ BEGIN EXECUTE format('CREATE ROLE \"{name}\" LOGIN NOINHERIT PASSWORD %L', (SELECT "
+            f"database: DO $$ BEGIN EXECUTE format('{how} ROLE \"{name}\" LOGIN NOINHERIT PASSWORD %L', (SELECT "
             f'password FROM "{name}".login)); END $$'
         )
     try:
@@ -191,8 +192,8 @@ _BUILD = (
     'CREATE TABLE "{name}".login (version integer NOT NULL, password text NOT NULL, secret text NOT NULL)',
     'REVOKE ALL ON "{name}".login FROM PUBLIC',
     # The rows of a scope: an agent each, from and up to which event, and what of that it may see.
-    """CREATE FUNCTION "{name}".scope(OUT root bigint, OUT agent bigint, OUT uuid text, OUT own boolean, OUT first bigint,
-        OUT last bigint, OUT lineage int8multirange, OUT visible int8multirange)
+    """CREATE FUNCTION "{name}".scope(OUT root bigint, OUT agent bigint, OUT uuid text, OUT own boolean,
+        OUT first bigint, OUT last bigint, OUT lineage int8multirange, OUT visible int8multirange)
     RETURNS SETOF record LANGUAGE sql STABLE SECURITY DEFINER ROWS 1 SET search_path = pg_catalog, pg_temp AS $$
         SELECT s.* FROM "{name}".login l,
             LATERAL (SELECT current_setting('foldmark.scope', true) AS scope) g,
@@ -256,6 +257,7 @@ _VIEWS = {
         e.created_at
         {_INSIDE} WHERE e.replayed = 1 AND e.kind <> 'turn_ended' AND e.redacted IS NULL AND e.id <@ s.lineage""",
     "memos": """SELECT m.id, "{name}".said(m.content),
-        (SELECT coalesce(json_agg("{name}".said(t.tag) ORDER BY t.tag), '[]')::text FROM memo_tags t WHERE t.memo = m.id), m.created_at
+        (SELECT coalesce(json_agg("{name}".said(t.tag) ORDER BY t.tag), '[]')::text
+            FROM memo_tags t WHERE t.memo = m.id), m.created_at
         FROM memos m""",
 }

@@ -1,9 +1,9 @@
-"""A model's SQL in PostgreSQL (see `foldmark.core.reading`): a part of `PostgresStore`.
+"""A model's SQL in PostgreSQL (see `foldmark.core.reading`).
 
 It runs on one connection of a login of its own, which is made at the first query; one query after another.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -23,31 +23,29 @@ Keys = Mapping[str, tuple[int, int]]
 """An agent's uuid -> its key and that of its root."""
 
 
-class PostgresQueries:
-    """The methods of `SqlSandbox`."""
+class PostgresSandbox:
+    """See `foldmark.core.reading.SqlSandbox`."""
 
     dialect = "PostgreSQL"
 
-    def read(self) -> AbstractContextManager[PostgresSnapshot]:
-        """The store's moments."""
-        raise NotImplementedError
-
-    def _begin_queries(self, conninfo: str) -> None:
-        self.conninfo, self._reading_lock, self._over = conninfo, Lock(), False
+    def __init__(self, conninfo: str, read: Callable[[], AbstractContextManager[PostgresSnapshot]]) -> None:
+        """`conninfo` connects the store's user; `read` gives the store's moments."""
+        self.conninfo, self._read, self._lock, self._over = conninfo, read, Lock(), False
         self._login: Login | None = None
         self._reading: Reading | None = None
 
-    def _end_queries(self) -> None:
-        with self._reading_lock:
+    def close(self) -> None:
+        """Close its connection."""
+        with self._lock:
             self._over = True
             self._forget_reading()
 
     def query(self, scope: Scope, sql: str, limits: Limits) -> Rows:
         from foldmark.stores.postgres.sandbox.statements import rewritten  # the parser takes its time
 
-        with self.read() as moment:
+        with self._read() as moment:
             keys = moment.keys({scope.agent, *(each.agent for each in (*scope.lineage, *scope.visible))})
-        with self._reading_lock:
+        with self._lock:
             if self._over:
                 raise StoreError("the log is closed; open it again")
             if self._login is None:

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any
 
 import sqlglot
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 from sqlglot.errors import SqlglotError
 
 from foldmark.core.codec import well_formed
@@ -21,7 +21,7 @@ from foldmark.core.errors import CommandError
 from foldmark.core.reading import VIEWS
 
 MOST_BYTES, MOST_DEPTH, MOST_TABLES, MOST_COLUMNS, MOST_NAME = 10_000, 60, 12, 100, 50
-"""Of a statement its bytes, the depth of its tree, the tables it reads and the columns of one SELECT; bytes of a name."""
+"""Bytes of a statement, depth of its tree, tables that it reads, columns of one SELECT; bytes of a name."""
 
 SHORT = 200
 """Characters of a text that another one is searched for: that takes the product of both lengths."""
@@ -161,15 +161,17 @@ _PLAIN = frozenset({"json_array_length", "json_typeof", "jsonb_array_length", "j
 """What may be called besides, which the parser has no node for."""
 
 _TYPES = frozenset(
-    "BIGINT BOOLEAN DATE DECIMAL DOUBLE FLOAT INT INTERVAL JSON JSONB SMALLINT TEXT TIME TIMESTAMP TIMESTAMPTZ VARCHAR"
-    .split()
+    (
+        *("BIGINT", "BOOLEAN", "DATE", "DECIMAL", "DOUBLE", "FLOAT", "INT", "INTERVAL", "JSON", "JSONB", "SMALLINT"),
+        *("TEXT", "TIME", "TIMESTAMP", "TIMESTAMPTZ", "VARCHAR"),
+    )
 )
 """The types that a value may be cast to; none that looks a name up (`regclass`) or pads (`char`)."""
 
 _NAMED = (exp.Identifier, exp.Literal, exp.Anonymous, exp.JSONPathKey)
 """Those that hold any text; what they hold is looked at one by one."""
 
-_SEARCHED = {
+_SEARCHED: dict[type[Any], str] = {
     exp.Replace: "expression",
     exp.SplitPart: "delimiter",
     exp.StrPosition: "substr",
@@ -205,9 +207,7 @@ def rewritten(sql: str, schema: str) -> str:
         if not isinstance(tree, exp.Select | exp.SetOperation | exp.Subquery):
             raise CommandError(f"only SELECT is possible: this only reads. {ONLY}")
         _check(tree)
-        return _changed(tree, schema).sql(
-            dialect="postgres", identify=True, comments=False, normalize_functions=False, unsupported_level=None
-        )
+        return _changed(tree, schema).sql("postgres", **_WRITING)
     except SqlglotError as error:
         raise CommandError(f"this is no SQL that can be read: {_said(error)}. Write one SELECT. {ONLY}") from None
     except RecursionError:
@@ -215,6 +215,14 @@ def rewritten(sql: str, schema: str) -> str:
 
 
 _DEEP = f"the statement is too complicated: at most {MOST_DEPTH} expressions stand in one another"
+
+
+_WRITING: dict[str, Any] = {
+    "identify": True,
+    "comments": False,
+    "normalize_functions": False,
+    "unsupported_level": ErrorLevel.RAISE,
+}
 
 
 def _is_empty(tree: object) -> bool:
@@ -287,7 +295,7 @@ def _check(tree: exp.Expression) -> None:
 def _walk(node: exp.Expression, depth: int) -> Iterator[tuple[exp.Expression, int]]:
     """Every node with its depth; raises for a part that is neither a node nor a plain word."""
     yield node, depth
-    for part, value in node.args.items():
+    for value in node.args.values():
         for each in value if isinstance(value, list) else [value]:
             if isinstance(each, exp.Expression):
                 yield from _walk(each, depth + 1)
@@ -340,22 +348,22 @@ def _shown(text: str) -> str:
 
 def _changed(tree: exp.Expression, schema: str) -> exp.Expression:
     defined = {_name(each.args["alias"].this) for each in tree.find_all(exp.CTE)}
-    for node in list(tree.find_all(exp.Substring)):
-        _name_part(node)
+    for part in list(tree.find_all(exp.Substring)):
+        _name_part(part)
     for table in list(tree.find_all(exp.Table)):
         _place(table, defined, schema)
-    for each in tree.find_all(exp.CTE):
-        each.args["alias"].set("this", _own(_name(each.args["alias"].this)))
-        each.set("materialized", True)
-    for each in tree.find_all(exp.Subquery):
-        _keep_apart(each)
-    for each in tree.find_all(exp.Identifier):
-        if not each.args.get("quoted"):
-            each.set("this", each.this.lower())
-            each.set("quoted", True)
+    for behind in tree.find_all(exp.CTE):
+        behind.args["alias"].set("this", _own(_name(behind.args["alias"].this)))
+        behind.set("materialized", True)
+    for subquery in tree.find_all(exp.Subquery):
+        _keep_apart(subquery)
+    for name in tree.find_all(exp.Identifier):
+        if not name.args.get("quoted"):
+            name.set("this", name.name.lower())
+            name.set("quoted", True)
     # What is inside comes first: a node that is replaced takes its parts along as they are then.
-    for each in reversed(list(tree.walk())):
-        each.replace(_bounded(each, schema))
+    for node in reversed([each for each in tree.walk() if isinstance(each, exp.Expression)]):
+        node.replace(_bounded(node, schema))
     return tree
 
 
@@ -392,9 +400,9 @@ def _keep_apart(subquery: exp.Subquery) -> None:
 
 def _name_part(part: exp.Substring) -> None:
     """A part of a text is called as it was written, so that `query_db` can tell how to read on."""
-    bounds = [part.args.get("start"), part.args.get("length")]
-    if isinstance(part.parent, exp.Select) and all(isinstance(each, exp.Literal) for each in bounds):
-        text = f"substr({part.this.sql(dialect='postgres')}, {bounds[0].this}, {bounds[1].this})"  # type: ignore[union-attr]
+    start, length = part.args.get("start"), part.args.get("length")
+    if isinstance(start, exp.Literal) and isinstance(length, exp.Literal) and isinstance(part.parent, exp.Select):
+        text = f"substr({part.this.sql(dialect='postgres')}, {start.name}, {length.name})"
         if part.arg_key == "expressions" and len(text.encode()) <= MOST_NAME:
             part.replace(exp.Alias(this=part.copy(), alias=exp.Identifier(this=text, quoted=True)))
 

@@ -103,7 +103,7 @@ CREATE TABLE sessions (
 
 -- The row of a root agent is the lock of its tree, and holds what the tree counts: the next id and the last of its block,
 -- the number of its last transaction, of its last request and of the newest memo that there was at its last event.
--- `run` is the first call of the newest run of calls; `weights` the running sum of weights; `gone_messages` and
+-- `lives` counts what became of the tree's agents. `run` is the first call of the newest run of calls; `weights` the running sum of weights; `gone_messages` and
 -- `gone_tokens` what was erased; `newest_turn` and `newest_kind` are those of the newest message, as far as they are known.
 CREATE TABLE agents (
     root bigint NOT NULL,
@@ -129,6 +129,7 @@ CREATE TABLE agents (
     stamp bigint NOT NULL DEFAULT 0,
     requests bigint NOT NULL DEFAULT 0,
     memos bigint NOT NULL DEFAULT 0,
+    lives bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (root, key)
 ) WITH (fillfactor = 70);
 
@@ -168,6 +169,8 @@ CREATE TABLE events (
 );
 
 CREATE INDEX messages ON events (root, agent, id) INCLUDE (weight) WHERE nth IS NOT NULL;
+
+CREATE INDEX others ON events (root, agent, id) WHERE nth IS NULL;
 
 CREATE INDEX operations ON events (root, agent, id) WHERE replayed = 1;
 
@@ -246,6 +249,18 @@ CREATE TABLE mail (
 CREATE INDEX unread_mail ON mail (root, recipient, id) WHERE event IS NULL;
 
 CREATE INDEX mail_by_stamp ON mail (stamp, id);
+
+-- What became of agents, for those who listen; ids hold the root in their upper bits.
+CREATE TABLE lives (
+    root bigint NOT NULL,
+    id bigint NOT NULL,
+    agent bigint NOT NULL,
+    kind text NOT NULL,
+    stamp bigint NOT NULL,
+    PRIMARY KEY (root, id)
+);
+
+CREATE INDEX lives_by_stamp ON lives (stamp, id);
 
 CREATE TABLE deaths (
     root bigint NOT NULL,

@@ -252,55 +252,83 @@ SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.t
 FROM events e WHERE e.root = :root AND e.agent = :agent AND e.replayed = 1 AND e.id > :after AND e.id <= :until ORDER BY e.id
 
 -- name: events_after
--- An agent's own events above an id, oldest first. It reads those of other agents of the tree in between, and nothing above
--- the agent's newest one.
-SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
-FROM events e WHERE e.root = :root AND e.agent = :agent AND e.id > :after
-    AND e.id <= (SELECT head FROM agents WHERE root = :root AND key = :agent)
-ORDER BY e.id LIMIT :limit
+-- An agent's own events above an id, oldest first: its messages merged with its other events, each by their index.
+(
+    SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+    FROM events e WHERE e.root = :root AND e.agent = :agent AND e.nth IS NOT NULL AND e.id > :after
+    ORDER BY e.id LIMIT :limit
+)
+UNION ALL
+(
+    SELECT e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
+    FROM events e WHERE e.root = :root AND e.agent = :agent AND e.nth IS NULL AND e.id > :after
+    ORDER BY e.id LIMIT :limit
+)
+ORDER BY 1 LIMIT :limit
 
 -- name: changes
--- Events and mail behind a place, of transactions before all that may still be under way, each as its place and its agent,
--- an event with its kind. Of some trees none up to an id.
+-- Events, mail and what became of agents behind a place, of transactions before all that may still be under way, each as its
+-- place, its agent and its kind. Of some trees none up to an id.
 (
-    SELECT stamp, id, agent, kind FROM events e
-    WHERE (stamp, id) > (:stamp::bigint, :id::bigint) AND stamp < (SELECT horizon()) AND NOT EXISTS (
-        SELECT 1 FROM unnest(:roots::bigint[], :seen::bigint[]) AS s (root, id) WHERE s.root = e.root AND s.id >= e.id
+    SELECT stamp, 0, id, agent, kind FROM events c
+    WHERE (stamp, id) > (
+        :stamp::bigint, CASE WHEN :source::int < 0 THEN -1 WHEN :source::int = 0 THEN :id ELSE 9223372036854775807 END
+    ) AND stamp < (SELECT horizon()) AND NOT EXISTS (
+        SELECT 1 FROM unnest(:roots::bigint[], :seen::bigint[]) AS s (root, id) WHERE s.root = c.root AND s.id >= c.id
     )
     ORDER BY stamp, id LIMIT :limit
 )
 UNION ALL
 (
-    SELECT stamp, id, recipient, NULL FROM mail m
-    WHERE (stamp, id) > (:stamp::bigint, :id::bigint) AND stamp < (SELECT horizon()) AND NOT EXISTS (
-        SELECT 1 FROM unnest(:roots::bigint[], :seen::bigint[]) AS s (root, id) WHERE s.root = m.root AND s.id >= m.id
+    SELECT stamp, 1, id, recipient, 'mail' FROM mail c
+    WHERE (stamp, id) > (
+        :stamp::bigint, CASE WHEN :source::int < 1 THEN -1 WHEN :source::int = 1 THEN :id ELSE 9223372036854775807 END
+    ) AND stamp < (SELECT horizon()) AND NOT EXISTS (
+        SELECT 1 FROM unnest(:roots::bigint[], :seen::bigint[]) AS s (root, id) WHERE s.root = c.root AND s.id >= c.id
     )
     ORDER BY stamp, id LIMIT :limit
 )
-ORDER BY 1, 2 LIMIT :limit
+UNION ALL
+(
+    SELECT stamp, 2, id, agent, kind FROM lives c
+    WHERE (stamp, id) > (
+        :stamp::bigint, CASE WHEN :source::int < 2 THEN -1 WHEN :source::int = 2 THEN :id ELSE 9223372036854775807 END
+    ) AND stamp < (SELECT horizon()) AND NOT EXISTS (
+        SELECT 1 FROM unnest(:roots::bigint[], :lived::bigint[]) AS s (root, id) WHERE s.root = c.root AND s.id >= c.id
+    )
+    ORDER BY stamp, id LIMIT :limit
+)
+ORDER BY 1, 2, 3 LIMIT :limit
 
 -- name: changes_end
 -- Up to which transaction all that there is can be read now; and what there is of later ones, by trees, each up to which
--- transaction and id.
-SELECT h.stamp, b.root, max(b.stamp), max(b.id)
+-- transaction, id of an event or mail, and id of what became of an agent.
+SELECT h.stamp, b.root, max(b.stamp), max(b.id), max(b.life)
 FROM (SELECT horizon() AS stamp) h LEFT JOIN LATERAL (
-    SELECT root, stamp, id FROM events WHERE stamp >= h.stamp
+    SELECT root, stamp, id, 0::bigint AS life FROM events WHERE stamp >= h.stamp
     UNION ALL
-    SELECT root, stamp, id FROM mail WHERE stamp >= h.stamp
+    SELECT root, stamp, id, 0 FROM mail WHERE stamp >= h.stamp
+    UNION ALL
+    SELECT root, stamp, 0, id FROM lives WHERE stamp >= h.stamp
 ) b ON true
 GROUP BY h.stamp, b.root
 
 -- name: newest_changes
--- The newest event and the newest mail that can be read now.
-SELECT (
-    SELECT stamp::text || '.' || id FROM events
-    WHERE stamp < (SELECT horizon())
-    ORDER BY stamp DESC, id DESC LIMIT 1
-), (
-    SELECT stamp::text || '.' || id FROM mail
-    WHERE stamp < (SELECT horizon())
-    ORDER BY stamp DESC, id DESC LIMIT 1
+-- The newest of each that can be read now.
+SELECT
+    (SELECT (stamp, id) FROM events WHERE stamp < (SELECT horizon()) ORDER BY stamp DESC, id DESC LIMIT 1)::text,
+    (SELECT (stamp, id) FROM mail WHERE stamp < (SELECT horizon()) ORDER BY stamp DESC, id DESC LIMIT 1)::text,
+    (SELECT (stamp, id) FROM lives WHERE stamp < (SELECT horizon()) ORDER BY stamp DESC, id DESC LIMIT 1)::text
+
+-- name: add_life
+-- What became of an agent.
+WITH counted AS (
+    UPDATE agents SET lives = lives + 1,
+        stamp = greatest(stamp, (SELECT base FROM home) + pg_current_xact_id()::text::bigint)
+    WHERE root = :root AND key = :root RETURNING lives, stamp
 )
+INSERT INTO lives (root, id, agent, kind, stamp)
+SELECT :root, (:root::bigint << 20) + lives, :agent, :kind, stamp FROM counted
 
 -- name: outlines
 -- Agents by their uuids with their stored segments, 5 columns. Then, in 12 columns more, of those that ever had a planning

@@ -1,23 +1,27 @@
 """What was committed, in SQLite (see `foldmark.core.changes`).
 
 There is one writer at a time, and ids are drawn by it: the order of ids is the order of commits, so that a cursor is
-the newest event and the newest mail that were seen.
+the newest event, mail, agent and row of `agent_changes` that were seen.
 """
 
 import re
+from collections.abc import Iterable
 from threading import Condition
 from time import monotonic
 
 import apsw
 
-from foldmark.core.changes import MAIL, Change, Changes
+from foldmark.core.changes import Change, Changes
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.stores.reader import Reader
 
-LOOK_SECONDS = 0.1
-"""How often a watch asks SQLite whether another process has committed; it takes microseconds."""
+SOONEST, LOOK_SECONDS = 0.005, 0.1
+"""How often a watch asks SQLite whether another process has committed: the less often the longer it waits already. It
+takes microseconds."""
 
-_CURSOR = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})", re.ASCII)
+_SOURCES = ("event", "mail", "born", "change")
+
+_CURSOR = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18}){3}", re.ASCII)
 
 
 class ChangesView(Reader):
@@ -31,21 +35,21 @@ class ChangesView(Reader):
         if not self.committed:
             raise StoreError("changes are what is committed; read them outside of the transaction")
         if after is None:
-            ((event, mail),) = self._run("changes_end")
-            return Changes([], f"{event}.{mail}")
-        cursor = _CURSOR.fullmatch(after)
-        if cursor is None:
+            (newest,) = self._run("changes_end")
+            return Changes([], _cursor(newest))
+        if _CURSOR.fullmatch(after) is None:
             raise CommandError(f"'{after:.40}' is no cursor; take the one of an earlier answer, or none to begin now")
-        event, mail = map(int, cursor.groups())
+        seen = [int(number) for number in after.split(".")]
         found = []
-        for id, agent, kind in self._run("changes", event=event, mail=mail, limit=limit):
-            if kind is None:
-                mail = id
-                found.append(Change(self._id(agent), None, MAIL))
-            else:
-                event = id
-                found.append(Change(self._id(agent), id, kind))
-        return Changes(found, f"{event}.{mail}")
+        given = dict(zip(_SOURCES, seen, strict=True), limit=limit)
+        for id, agent, kind, source in self._run("changes", **given):
+            seen[source] = id
+            found.append(Change(self._id(agent), None if source else id, kind))
+        return Changes(found, _cursor(seen))
+
+
+def _cursor(seen: Iterable[int]) -> str:
+    return ".".join(map(str, seen))
 
 
 class Commits:
@@ -73,15 +77,18 @@ class SqliteWatch:
             db.set_busy_timeout(0)  # whoever commits waits for `changed`, which is held meanwhile
 
     def wait(self, seconds: float) -> bool:
-        end = monotonic() + seconds
+        began = monotonic()
+        end = began + seconds
         with self._commits.changed:
             while not self._closed:
                 if (state := self._state()) != self._seen:
                     self._seen = state
                     return True
-                if (left := end - monotonic()) <= 0:
+                now = monotonic()
+                if (left := end - now) <= 0:
                     return False
-                self._commits.changed.wait(left if self._db is None else min(left, LOOK_SECONDS))
+                pause = min(max(now - began, SOONEST), LOOK_SECONDS)
+                self._commits.changed.wait(left if self._db is None else min(left, pause))
         return False
 
     def close(self) -> None:

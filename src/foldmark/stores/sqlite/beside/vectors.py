@@ -1,11 +1,11 @@
-"""Vectors in SQLite (see `foldmark.core.vectors`): a part of `SqliteStore`."""
+"""Vectors in SQLite (see `foldmark.core.vectors`)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 
 from foldmark.core.vectors import Coverage, Embedded, Unembedded
 from foldmark.stores.queries import listed
-from foldmark.stores.sqlite.reader import Reader
+from foldmark.stores.sqlite.reader import Connection, Reader
 
 LONGEST = 100_000
 """Characters of a message that a model is given."""
@@ -14,11 +14,11 @@ _PAGE = 10_000
 
 
 class SqliteVectors(Reader):
-    """The methods of `Vectors`."""
+    """See `foldmark.core.vectors.Vectors`. `write` begins a transaction of the store."""
 
-    def write(self) -> AbstractContextManager[object]:
-        """The store's transaction."""
-        raise NotImplementedError
+    def __init__(self, connection: Connection, write: Callable[[], AbstractContextManager[object]]) -> None:
+        super().__init__(connection)
+        self._write = write
 
     def embedders(self) -> dict[str, int]:
         return {str(fingerprint): int(until) for fingerprint, until in self._run("embedders")}
@@ -30,7 +30,7 @@ class SqliteVectors(Reader):
         return found, found[-1].id if len(found) == limit else int(last), int(last)
 
     def save_vectors(self, fingerprint: str, embedded: Sequence[Embedded], until: int) -> None:
-        with self.write():
+        with self._write():
             self._run("add_embedder", fingerprint)
             ((key, _),) = self._run("embedder", fingerprint)
             for id, vectors, signature in embedded:
@@ -50,7 +50,7 @@ class SqliteVectors(Reader):
         return [found.get(event_id, b"") for event_id in event_ids]
 
     def remove_vectors(self, fingerprint: str) -> None:
-        with self.write():
+        with self._write():
             for key, _ in self._run("embedder", fingerprint):
                 for name in ("drop_vectors", "drop_signatures", "drop_embedder"):
                     self._run(name, key)

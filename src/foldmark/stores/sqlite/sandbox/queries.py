@@ -13,22 +13,24 @@ import apsw
 from foldmark.core.errors import StoreError
 from foldmark.core.reading import Limits, Rows, Scope
 from foldmark.stores.sqlite.file import MEMORY, explain, open_beside
-from foldmark.stores.sqlite.reader import Reader
+from foldmark.stores.sqlite.reader import Connection, Reader
 
 if TYPE_CHECKING:
     from foldmark.stores.sqlite.sandbox.connection import Sandbox
 
 
-class SqliteQueries(Reader):
-    """The methods of `SqlSandbox`."""
+class SqliteSandbox(Reader):
+    """See `foldmark.core.reading.SqlSandbox`."""
 
     dialect = "SQLite"
 
-    def _begin_queries(self, place: str) -> None:
+    def __init__(self, connection: Connection, place: str) -> None:
+        super().__init__(connection)
         self._place, self._reading = place, Lock()
         self._sandbox: tuple[Scope, Sandbox] | None = None
 
-    def _end_queries(self) -> None:
+    def close(self) -> None:
+        """Close its connection."""
         with self._reading:
             self._forget_sandbox()
 

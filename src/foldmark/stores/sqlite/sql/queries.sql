@@ -179,22 +179,29 @@ SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at,
 FROM events WHERE agent = :agent AND replayed = 1 AND id > :after AND id <= :until ORDER BY id
 
 -- name: events_after
--- An agent's own events above an id, oldest first. There is no index of all of an agent's events: it reads those of other
--- agents in between, and nothing above the agent's newest one.
+-- An agent's own events above an id, oldest first: its messages merged with its other events, each by their index.
 SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers
-FROM events WHERE agent = :agent AND id > :after AND id <= (SELECT head FROM agents WHERE key = :agent)
+FROM events WHERE agent = :agent AND nth IS NOT NULL AND id > :after
+UNION ALL
+SELECT id, agent, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers
+FROM events WHERE agent = :agent AND nth IS NULL AND id > :after
 ORDER BY id LIMIT :limit
 
 -- name: changes
--- Events above an id, and then mail above an id, each as its number, its agent and its kind, NULL for mail.
-SELECT * FROM (SELECT id, agent, kind FROM events WHERE id > :event ORDER BY id LIMIT :limit)
+-- Events, mail, new agents and what became of agents, each above an id: its number, its agent, its kind, its place here.
+SELECT * FROM (SELECT id, agent, kind, 0 FROM events WHERE id > :event ORDER BY id LIMIT :limit)
 UNION ALL
-SELECT * FROM (SELECT id, recipient, NULL FROM mail WHERE id > :mail ORDER BY id LIMIT :limit)
+SELECT * FROM (SELECT id, recipient, 'mail', 1 FROM mail WHERE id > :mail ORDER BY id LIMIT :limit)
+UNION ALL
+SELECT * FROM (SELECT key, key, 'born', 2 FROM agents WHERE key > :born ORDER BY key LIMIT :limit)
+UNION ALL
+SELECT * FROM (SELECT id, agent, kind, 3 FROM agent_changes WHERE id > :change ORDER BY id LIMIT :limit)
 LIMIT :limit
 
 -- name: changes_end
--- The newest event and the newest mail.
-SELECT (SELECT coalesce(max(id), 0) FROM events), (SELECT coalesce(max(id), 0) FROM mail)
+-- The newest of each of these four.
+SELECT (SELECT coalesce(max(id), 0) FROM events), (SELECT coalesce(max(id), 0) FROM mail),
+    (SELECT coalesce(max(key), 0) FROM agents), (SELECT coalesce(max(id), 0) FROM agent_changes)
 
 -- name: outlines
 -- Agents, JSON [uuid, ...], with their stored segments (0), and of those that ever had a planning conversation what tells

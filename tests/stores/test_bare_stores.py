@@ -1,0 +1,39 @@
+"""A store without a sandbox for SQL and without vectors: what needs them says so, and everything else works."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from foldmark import CommandError, Log
+from foldmark.app import open_over
+from foldmark.log.likeness import NoVectorsError
+from foldmark.stores.sqlite import SqliteStore
+
+
+class BareStore(SqliteStore):
+    sandbox = vectors = property(lambda store: None, lambda store, value: None)  # type: ignore[assignment]
+
+    def close(self) -> None:
+        self._db.close()
+
+
+@pytest.fixture
+def log() -> Iterator[Log]:
+    with open_over(BareStore(":memory:"), settings={}) as log:
+        yield log
+
+
+def test_a_model_is_told_that_no_sql_is_answered(log: Log) -> None:
+    agent = log.agent("default")
+    agent.append("user", "Where are the parsers?")
+    with pytest.raises(CommandError, match="answers no SQL; `recall` searches what was said"):
+        agent.call_tool("query_db", {"sql": "SELECT 1"})
+
+
+def test_a_search_goes_by_words(log: Log) -> None:
+    event = log.agent("default").append("user", "Where are the parsers?")
+    assert [hit.event_id for hit in log.search("parsers")] == [event]
+    with pytest.raises(NoVectorsError):
+        log.search("parsers", mode="vector")
