@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 UV_VERSION := 0.13.9
 
-.PHONY: run test pytest lint docs bench deep clean
+.PHONY: run test pytest lint docs bench deep torture clean
 
 run: $(READY)
 	@$(BIN)/foldmark demo --chat
@@ -29,6 +29,11 @@ lint: $(READY)
 # an hour or two instead of minutes.
 deep: $(READY)
 	@FOLDMARK_DEEP=1 $(BIN)/pytest -n auto
+	@$(MAKE) --no-print-directory torture
+
+# Kills 500 writers of each store, and more; writes docs/reliability.md with what was found. Takes about half an hour.
+torture: $(READY)
+	@$(BIN)/python tests/torture/run.py
 
 # The pages of docs/ that are made from the code.
 docs: $(READY)

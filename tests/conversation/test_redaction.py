@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -31,8 +32,8 @@ from stored import stored
 
 ERASER = Path(__file__).parent / "eraser.py"
 UNTIL_ALL_CLOSE = (
-    "Another program has the database open: traces may stay in its write-ahead log until all have closed it, "
-    "or until `foldmark doctor --repair`."
+    "Another program has the database open, or the disk is full: traces may stay in its write-ahead log until all have "
+    "closed it, or until `foldmark doctor --repair`."
 )
 
 _LETTERS = re.compile(rb"[bcdfghjklmnpqrstvwxz]{12,}")
@@ -351,6 +352,32 @@ def test_another_program_is_reading(path: Path) -> None:
     nothing_left(log, path, secrets)
     reader.close()
     log.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_FSIZE")
+@pytest.mark.parametrize("line", ["/message remove {turn} --yes", "/session delete other --yes"])
+def test_what_is_erased_on_a_full_disk_is_erased(path: Path, line: str) -> None:
+    """The erasure was recorded; that its traces could not be overwritten is no reason to say that it was not."""
+    secrets = Secrets()
+    with foldmark.open(path) as log:
+        agent = log.agent("default")
+        agent.append("user", "x" * 2_000_000)
+        agent.end_turn()
+        erased = secrets(600)  # so long that it stands at the end of the file
+        turn = agent.append("user", erased if "message" in line else "public")
+        log.agent("other").append("user", erased if "session" in line else "public")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with foldmark.open(path) as log:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, limits[1]))  # room in the log beside it, not in the file
+        try:
+            result = log.agent("default").do(line.format(turn=turn))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert result.data["traces"] is True
+        assert UNTIL_ALL_CLOSE in result.text
+        assert in_files(path, secrets)
+        assert log.store.forget_erased()
+        assert in_files(path, secrets) == {}
 
 
 @pytest.mark.parametrize("last", ["reader", "foldmark"])

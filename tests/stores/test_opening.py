@@ -376,7 +376,7 @@ def together(path: Path, names: list[str]) -> list[list[str]]:
     """Start a writer for each name at the same time; what each says."""
     processes = [
         subprocess.Popen(
-            [sys.executable, str(WRITER), str(path), name, "each", "5"],
+            [sys.executable, str(WRITER), str(path), name, "5"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -1,8 +1,7 @@
-"""A process that appends, for tests that kill it or run several: writer.py DATABASE CONVERSATION MODE COUNT.
+"""A process that appends, for tests that kill it or run several: writer.py DATABASE CONVERSATION COUNT.
 
 It says "ready" once the conversation is open, waits for a line on its standard input, and prints "ID CONTENT" of every
-append after the append has returned. Modes: `each` appends one by one, `mixed` also sets marks, clears and forks. A
-Foldmark error ends it with "error CLASS MESSAGE".
+append after the append has returned. A Foldmark error ends it with "error CLASS MESSAGE".
 """
 
 import sys
@@ -10,7 +9,7 @@ import sys
 import foldmark
 
 
-def main(path: str, name: str, mode: str, count: int) -> None:
+def main(path: str, name: str, count: int) -> None:
     with foldmark.open(path) as log:
         agent = log.agent(name)
         print("ready", flush=True)
@@ -19,12 +18,9 @@ def main(path: str, name: str, mode: str, count: int) -> None:
             text = f"{name}/{run}/{n}"
             event_id = agent.append("user", text)
             print(event_id, text, flush=True)
-            if mode == "mixed" and n % 3 == 0:
-                agent.do("/mark M")
-                agent.do("/clear M" if n % 2 else "/fork M")
 
 
 try:
-    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
 except foldmark.FoldmarkError as error:
     print("error", type(error).__name__, error, flush=True)

@@ -359,7 +359,8 @@ class Maintenance(Protocol):
     """Whether others could read the database until it was opened, and cannot any more."""
 
     def forget_erased(self) -> bool:
-        """Leave no trace of erased content in the files beside the database; False if somebody is still reading one."""
+        """Leave no trace of erased content in the files beside the database; False if somebody is still reading one, or
+        the disk is full."""
 
     def damage(self) -> Iterator[str]:
         """What is wrong with the database, its events or its stored sums, one line each; nothing if it is sound.

@@ -358,7 +358,8 @@ def doctor(setup: Setup, named: str | None, repair: bool, out: Path | None, as_j
         agents, unchecked = _amounts(log)
         if repair and not log.store.forget_erased():
             print(
-                "somebody else is reading: what was erased may still have traces in the write-ahead log",
+                "another program is reading, or the disk is full: what was erased may still have traces in the "
+                "write-ahead log; repeat this later",
                 file=sys.stderr,
             )
     left = sum(1 for _, repaired in findings if not repaired)

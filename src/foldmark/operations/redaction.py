@@ -11,8 +11,8 @@ from foldmark.request.exchanges import ranges_of
 from foldmark.request.standing import Standing, birth_of
 
 TRACES_MAY_STAY = (
-    "Another program has the database open: traces may stay in its write-ahead log until all have closed it, "
-    "or until `foldmark doctor --repair`."
+    "Another program has the database open, or the disk is full: traces may stay in its write-ahead log until all have "
+    "closed it, or until `foldmark doctor --repair`."
 )
 
 

@@ -113,7 +113,13 @@ class SqliteStore(Reader):
     # Maintenance
 
     def forget_erased(self) -> bool:
-        ((busy, *_),) = self._all("PRAGMA wal_checkpoint(TRUNCATE)")
+        try:
+            ((busy, *_),) = self._all("PRAGMA wal_checkpoint(TRUNCATE)")
+        except StoreError as error:
+            # The erasure is committed; only its traces could not be overwritten.
+            if isinstance(error.__cause__, apsw.FullError | apsw.IOError):
+                return False
+            raise
         return not busy
 
     def damage(self) -> Iterator[str]:

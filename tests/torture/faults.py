@@ -1,0 +1,241 @@
+"""What may happen to the machine under a database: a full disk, files that nobody may write, a clock that goes back.
+
+Each of these is done to a database that eight writers work on, or have worked on. Afterwards the fault is over, work
+goes on, and nothing that was acknowledged may be missing.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import resource
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+
+from evidence import Evidence, go_on
+from kills import Toll
+from looking import open_log
+from swarm import WRITERS, Swarm, kill_some
+from writers import DONE, UNKNOWN, Said, Writer, name_of, prepare
+
+from foldmark import FoldmarkError, Log
+from foldmark.core.codec import timestamp, utc
+from foldmark.runtime.lease import take
+
+FULL = 1_600_000
+"""Bytes that a full disk holds: the database with what it begins with, and some turns."""
+
+FULL_TEXT = r"the disk is full: nothing was recorded|Is the disk full or gone\? Nothing was recorded"
+LENT_TEXT = r"is being run by process \d+ on .*; wait until it is idle"
+READ_ONLY_TEXT = r"is read-only: nothing was recorded\. Allow writing to it, or work on a copy"
+
+
+@dataclass
+class Fault:
+    """What was done, which errors people saw (and how often), and what was missing afterwards."""
+
+    name: str
+    errors: Counter[str] = field(default_factory=Counter)
+    toll: Toll = field(default_factory=Toll)
+
+    def hear(self, said: list[Said], clear: str) -> None:
+        """Count the errors of a store; what does not say `clear`ly what happened is a fault."""
+        for each in said:
+            if re.search(clear, each.text):
+                self.errors[plain(each.text)] += 1
+            elif each.state == UNKNOWN:
+                self.toll.faults.append(f"unclear: {each.text}")
+
+    def attempt(self, act: Callable[[], object], clear: str) -> bool:
+        """Do something; note its error and return False if it fails."""
+        try:
+            act()
+        except FoldmarkError as error:
+            self.hear([Said(UNKNOWN, "", "expected", (), str(error))], clear)
+            return False
+        return True
+
+    def expect(self, act: Callable[[], object], clear: str) -> None:
+        """Note the error of something that has to fail."""
+        if self.attempt(act, clear):
+            self.toll.faults.append(f"{self.name}: nothing failed")
+
+
+def plain(text: str) -> str:
+    """An error without what differs from run to run."""
+    for pattern, instead in (
+        (r"postgresql://\S*/\w+", "postgresql://server/chat"),
+        (r'(file|socket) "[^"]*"', r'\1 "…"'),
+        (r"\S*/\S+\.db", "chat.db"),
+    ):
+        text = re.sub(pattern, instead, text)
+    return re.sub(r"process \d+ on \S+ \(since .*? UTC\)", "process 4711 on host (since …)", text)
+
+
+# A full disk
+
+
+@contextmanager
+def small_disk(folder: Path, size: int) -> Iterator[bool]:
+    """Mount a disk of `size` bytes at `folder` for the block. Yield False where this user may not mount any."""
+    folder.mkdir()
+    mounted = _run("mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(folder))
+    try:
+        yield mounted
+    finally:
+        if mounted:
+            _run("umount", "--lazy", str(folder))
+
+
+def grow(folder: Path) -> None:
+    """Make room on a small disk."""
+    _run("mount", "-o", "remount,size=1g", str(folder))
+
+
+def _run(*command: str) -> bool:
+    try:
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+def small_files(size: int) -> None:
+    """Let no file of this process grow over `size` bytes."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+def full_disk(folder: Path, times: int, seed: str) -> Fault | None:
+    """Work on a disk until it is full and `times` things have failed; kill two; make room. None where none is to be
+    had."""
+    with small_disk(folder / "disk", FULL) as mounted:
+        if not mounted:
+            return None
+        fault, address = Fault("full disk"), str(folder / "disk" / "log.db")
+        with Swarm(address, seed) as swarm:
+            _fail(fault, swarm, times, seed)
+            grow(folder / "disk")
+            done_again(swarm)
+        fault.toll.look(address, swarm)
+    return fault
+
+
+def full_files(folder: Path, times: int, seed: str) -> Fault:
+    """The same where a limit of each process (RLIMIT_FSIZE) stands for the disk."""
+    fault, address = Fault("full disk (RLIMIT_FSIZE)"), str(folder / "limited.db")
+    with Swarm(address, seed, limits=partial(small_files, FULL // 2)) as swarm:
+        _fail(fault, swarm, times, seed)
+    fault.toll.look(address, swarm)
+    return fault
+
+
+def _fail(fault: Fault, swarm: Swarm, times: int, seed: str) -> None:
+    failed = re.compile(FULL_TEXT)
+    swarm.listen(lambda: sum(bool(failed.search(each.text)) for each in swarm.said) >= times)
+    fault.toll.kills = 2
+    fault.toll.struck = kill_some(swarm, 2, random.Random(seed))
+    fault.hear(swarm.said, FULL_TEXT)
+
+
+def done_again(swarm: Swarm) -> None:
+    """Wait until every writer has done something more: after a fault they go on by themselves."""
+    before = {life: life.count(DONE) for life in swarm.lives.values()}
+    swarm.listen(lambda: all(life.count(DONE) > done for life, done in before.items()))
+
+
+# Read-only
+
+
+def read_only(folder: Path, seed: str) -> Fault:
+    """Kill all writers, let nobody write the file and, where a disk can be mounted, its folder; then allow it again."""
+    with small_disk(folder / "protected", 100_000_000) as mounted:
+        place = folder / "protected"
+        fault, address = Fault("read-only folder" if mounted else "read-only file"), str(place / "log.db")
+        with Swarm(address, seed) as swarm:
+            fault.toll.kills, fault.toll.struck = 3, kill_some(swarm, 3, random.Random(seed))
+        Path(address).chmod(0o400)
+        if mounted:
+            _run("mount", "-o", "remount,ro", str(place))
+        with open_log(address) as log:
+            agents = log.agents()
+            before = {agent.id: [message.id for message in agent.context().messages] for agent in agents}
+            for act in (
+                lambda: agents[0].append("user", "no"),
+                lambda: agents[0].do("/mark"),
+                lambda: agents[0].do(f"/send {agents[1].id} no"),
+            ):
+                fault.expect(act, READ_ONLY_TEXT)
+        if mounted:
+            _run("mount", "-o", "remount,rw", str(place))
+        Path(address).chmod(0o600)
+        with open_log(address) as log:
+            after = {agent.id: [message.id for message in agent.context().messages] for agent in log.agents()}
+        if before != after:
+            fault.toll.faults.append("what was shown of the read-only database is not what is shown afterwards")
+        fault.toll.look(address, swarm)
+    return fault
+
+
+# The clock
+
+
+def clock_back(address: str, deeds: int, seed: str) -> Fault:
+    """Work with a clock that goes back an hour, and forward again, between one deed and the next."""
+    fault, said, chance = Fault("clock of a program back an hour"), Heard(), random.Random(seed)
+    prepare(address, WRITERS)
+    with open_log(address) as log:
+        right = log.clock
+        for run, hours in enumerate((0, -1, 0)):
+            log.clock = partial(moved, right, hours)
+            work(log, run, deeds, said, chance)
+            for agent in log.agents():
+                ids = [message.id for message in agent.context().messages]
+                if ids != sorted(ids):
+                    fault.toll.faults.append(f"{agent.name}: the messages of its context are not in their order")
+                agent.request(provider="openai", model="gpt-5")
+    _lend(fault, address)
+    with open_log(address) as log:
+        go_on(log)
+        evidence = Evidence(log, said)
+        fault.toll.add(evidence, said)
+        times = [event.created_at for events in evidence.events.values() for event in events]
+        if times == sorted(times):
+            fault.toll.faults.append("the clock did not go back")
+    return fault
+
+
+def _lend(fault: Fault, address: str) -> None:
+    """A program whose clock is wrong takes no agent over from one that runs it."""
+    with open_log(address) as one, open_log(address) as two:
+        for hours in (-1, 1):
+            two.clock = partial(moved, one.clock, hours)
+            held = take(one.agent(name_of(0)), "one")
+            fault.expect(lambda: take(two.agent(name_of(0)), "two"), LENT_TEXT)
+            held.check()
+            held.give_back()
+            take(two.agent(name_of(0)), "two").give_back()
+
+
+def moved(clock: Callable[[], str], hours: int) -> str:
+    """The time of a clock that is so many hours wrong."""
+    return timestamp(utc(clock()) + timedelta(hours=hours))
+
+
+class Heard(list[Said]):
+    """Stands for the connection of a writer that is no process."""
+
+    send = list.append
+
+
+def work(log: Log, run: int, deeds: int, heard: Heard, chance: random.Random) -> None:
+    """Do what the writers do in this process, one writer after the other."""
+    for number in range(WRITERS):
+        writer = Writer(log.store.address, heard, number, run, chance)
+        writer.begin(log)
+        for _ in range(deeds):
+            writer.go_on()

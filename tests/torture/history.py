@@ -1,0 +1,212 @@
+"""Clients that work on the same agents at the same time and note when each call began, when it ended and what it
+answered; what they noted is checked for linearizability, agent by agent."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from time import monotonic
+from typing import Any, NamedTuple
+
+from linearizability import Call, check, explain, settled
+from looking import events_of, open_log
+from swarm import CONTEXT, SILENCE
+
+from foldmark import Agent, CommandError, ConflictError, Log, StoreError
+
+CLIENTS = 8
+
+AGENTS = ("one", "two", "three")
+
+
+class Noted(NamedTuple):
+    """One record of a client: that call `key` on `agent` begins, or with `ended` how it went."""
+
+    key: str
+    agent: str
+    call: Call
+    ended: bool
+
+
+def record(address: str, there: Connection, client: int, run: int, calls: int, seed: str) -> None:
+    """Work as a client for so many calls."""
+    with open_log(address) as log:
+        there.send("ready")
+        clients = Client(log, there.send, client, run, random.Random(f"{seed}/{client}/{run}"))
+        for _ in range(calls):
+            clients.call()
+
+
+class Client:
+    """Calls random methods of shared agents and notes what they answer."""
+
+    def __init__(self, log: Log, note: Callable[[Noted], Any], number: int, run: int, chance: random.Random) -> None:
+        self._log, self._note, self._number, self._run, self._chance = log, note, number, run, chance
+        self._agents = {name: log.agent(name) for name in AGENTS}  # a client knows a head until it learns a newer one
+        self._done = 0
+
+    def call(self) -> None:
+        """Make one call and note it."""
+        chance, name = self._chance, self._chance.choice(AGENTS)
+        agent = self._agents[name]
+        what = chance.choices(("append", "read", "mark", "rewind", "clear", "undo", "drop"), (8, 6, 2, 2, 1, 2, 2))[0]
+        argument = ""
+        if what in ("mark", "rewind"):
+            argument = chance.choice("MN")
+        elif what == "drop":
+            turns = sorted({message.turn_id for message in agent.context().messages if message.turn_id})
+            argument = str(chance.choice(turns or [1]))
+        self._done += 1
+        key = f"{self._number}.{self._run}.{self._done}"
+        begun = Call(self._number, monotonic(), 0.0, what, "unknown", argument, agent._head)
+        self._note(Noted(key, name, begun, False))
+        answer = self._answer(agent, begun, key)
+        if answer is not None:
+            self._note(Noted(key, name, answer._replace(end=monotonic()), True))
+
+    def _answer(self, agent: Agent, call: Call, key: str) -> Call | None:
+        """Make a call; None if it is not known what came of it."""
+        try:
+            if call.what == "read":
+                events, visible = seen(agent)
+                return call._replace(answer="done", ids=events, visible=visible)
+            if call.what == "append":
+                with agent.batch():
+                    ids = [agent.append("user", f"{key} said"), agent.append("assistant", "answered")]
+                    ids.append(agent.end_turn() or 0)
+                return call._replace(answer="done", ids=tuple(ids))
+            line = {"drop": "context drop"}.get(call.what, call.what)
+            event_id = agent.do(f"/{line} {call.argument} -- {key}").event_id
+            assert event_id is not None
+            return call._replace(answer="done", ids=(event_id,))
+        except ConflictError as error:
+            if self._chance.random() < 0.8:  # otherwise it stays behind
+                agent.context()
+            return call._replace(answer="conflict", expected=error.expected, found=error.found)
+        except CommandError:
+            return call._replace(answer="refused")
+        except StoreError:
+            return None
+
+
+def seen(agent: Agent) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The ids of all events of an agent and of the messages of its context, of one moment."""
+    with agent.log.store.read() as moment:
+        visible = tuple(message.id for message in agent.context().messages)
+        return tuple(event.id for event in events_of(moment, agent.id)), visible
+
+
+@dataclass
+class Recorded:
+    """A history, and what the checker said of it."""
+
+    calls: int = 0
+    answers: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    kills: int = 0
+    together: int = 0
+    looked: int = 0
+    faults: list[str] = field(default_factory=list)
+
+    def judge(self, log: Log, noted: list[Noted]) -> None:
+        """Check what was noted of each agent, with a last look at it."""
+        for name in AGENTS:
+            agent = log.agent(name)
+            begun = {each.key: each.call for each in noted if each.agent == name and not each.ended}
+            calls = begun | {each.key: each.call for each in noted if each.agent == name and each.ended}
+            recorded = _recorded(agent, list(calls))
+            events, visible = seen(agent)
+            now = monotonic()
+            last = Call(-1, now, now, "read", "done", ids=events, visible=visible)
+            history = [*settled(list(calls.values()), recorded), last]
+            verdict = check(history)
+            self.calls += len(calls)
+            self.looked += verdict.looked
+            self.together = max(self.together, _together(history))
+            for call in calls.values():
+                self.answers[call.answer] += 1
+            if not verdict.linearizable:
+                self.faults.append(f"{name}: {explain(history, verdict)}")
+
+    @property
+    def told(self) -> str:
+        """Everything in one line."""
+        answers = ", ".join(f"{number} {answer}" for answer, number in sorted(self.answers.items()))
+        return (
+            f"{self.calls} calls ({answers}), up to {self.together} at the same time, {self.kills} clients killed; "
+            f"{self.looked} states looked at, {len(self.faults)} histories without an order"
+        )
+
+
+def _recorded(agent: Agent, keys: list[str]) -> dict[int, tuple[int, ...]]:
+    """The events that are there of each key, by its place among `keys`."""
+    places, found = {key: number for number, key in enumerate(keys)}, dict[int, tuple[int, ...]]()
+    with agent.log.store.read() as moment:
+        events = events_of(moment, agent.id)
+    for at, event in enumerate(events):
+        if event.kind == "user" and (number := places.get(event.content.split()[0])) is not None:
+            found[number] = tuple(each.id for each in events[at : at + 3])
+        elif (number := places.get((event.data or {}).get("reason", ""))) is not None:
+            found[number] = (event.id,)
+    return found
+
+
+def _together(calls: list[Call]) -> int:
+    """The most calls that were under way at one moment."""
+    times = sorted([(call.begin, 1) for call in calls] + [(call.end, -1) for call in calls])
+    most = now = 0
+    for _, change in times:
+        now += change
+        most = max(most, now)
+    return most
+
+
+def histories(address: str, calls: int, kills: int, seed: str) -> Recorded:
+    """Let 8 clients make `calls` calls each in a new database, kill and replace `kills` of them meanwhile, and check
+    what they noted."""
+    found, noted = Recorded(), list[Noted]()
+    with open_log(address, create=True) as log:
+        for name in AGENTS:
+            log.agent(name)
+    chance = random.Random(seed)
+    clients = {}
+
+    def start(number: int, run: int) -> None:
+        here, there = CONTEXT.Pipe(duplex=False)
+        process = CONTEXT.Process(target=record, args=(address, there, number, run, calls, seed), daemon=True)
+        process.start()
+        there.close()
+        clients[here] = number, run, process
+
+    for number in range(CLIENTS):
+        start(number, 0)
+    at = sorted(chance.sample(range(CLIENTS * calls), kills))
+    while clients:
+        ready = wait(list(clients), timeout=SILENCE)
+        assert ready, "the clients say nothing any more"
+        for each in ready:
+            assert isinstance(each, Connection)
+            number, run, process = clients[each]
+            try:
+                message = each.recv()
+            except (EOFError, ConnectionResetError):
+                process.join()
+                each.close()
+                del clients[each]
+                if process.exitcode != 0 and found.kills < kills:
+                    found.kills += 1
+                    start(number, run + 1)
+                else:
+                    assert process.exitcode == 0, f"client {number} ended with {process.exitcode}: {noted[-1:]}"
+                continue
+            if message == "ready":
+                continue
+            noted.append(message)
+            if at and len(noted) > 2 * at[0]:
+                at.pop(0)
+                process.kill()
+    with open_log(address) as log:
+        found.judge(log, noted)
+    return found

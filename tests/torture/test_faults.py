@@ -1,0 +1,33 @@
+"""A fault of the machine ends in a clear message, and nothing that was acknowledged is lost."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from faults import Fault, clock_back, full_disk, full_files, read_only
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="mounts a disk or limits files as Linux does")
+
+
+def found(fault: Fault) -> None:
+    """Something failed, always with a clear message, and nothing was missing."""
+    assert fault.toll.faults == []
+    assert fault.errors.total() > 0
+
+
+@linux
+def test_a_full_disk(tmp_path: Path) -> None:
+    """Where this user may not mount a disk, a limit of files stands for it."""
+    found(full_disk(tmp_path, 4, "sample") or full_files(tmp_path, 4, "sample"))
+
+
+@linux
+def test_a_read_only_folder(tmp_path: Path) -> None:
+    found(read_only(tmp_path, "sample"))
+
+
+def test_a_clock_that_goes_back(fresh: Callable[[], str]) -> None:
+    found(clock_back(fresh(), 3, "sample"))

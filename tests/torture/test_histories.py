@@ -1,0 +1,76 @@
+"""What concurrent clients see of an agent is what one thing after the other gives; `make torture` records more."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from history import Client, Noted, Recorded, histories
+
+import foldmark
+from foldmark.stores.sqlite.snapshot import SqliteSnapshot
+from foldmark.stores.sqlite.transaction import SqliteTransaction
+
+
+def test_concurrent_clients(fresh: Callable[[], str]) -> None:
+    recorded = histories(fresh(), 15, 2, "sample")
+    assert recorded.faults == []
+    assert recorded.kills == 2
+    assert recorded.answers["done"] > 50
+    assert recorded.answers["conflict"] > 0
+
+
+def side_by_side(path: Path) -> Recorded:
+    """Two clients of one process in turn, each with a connection of its own."""
+    recorded, noted = Recorded(), list[Noted]()
+    with foldmark.open(path, settings={}) as one, foldmark.open(path, settings={}) as two:
+        clients = [Client(log, noted.append, number, 0, random.Random(number)) for number, log in enumerate((one, two))]
+        for _ in range(40):
+            for client in clients:
+                client.call()
+        recorded.judge(one, noted)
+    return recorded
+
+
+def test_a_store_that_breaks_nothing(tmp_path: Path) -> None:
+    recorded = side_by_side(tmp_path / "log.db")
+    assert recorded.faults == []
+    assert {"done", "conflict", "refused"} == recorded.answers.keys()
+
+
+def _ignores_expected(append: Any) -> Any:
+    return lambda self, agent_id, expected, drafts, **more: append(self, agent_id, None, drafts, **more)
+
+
+def _always_refuses(append: Any) -> Any:
+    return lambda self, agent_id, expected, *rest, **more: append(
+        self, agent_id, expected and expected - 1, *rest, **more
+    )
+
+
+def _forgets_the_newest(read: Any) -> Any:
+    return lambda self, *given: read(self, *given)[:-1]
+
+
+def _shows_every_other_time(read: Any) -> Any:
+    times = iter(range(1_000_000))
+    return lambda self, *given: read(self, *given) if next(times) % 3 else []
+
+
+@pytest.mark.parametrize(
+    ("where", "method", "broken"),
+    [
+        (SqliteTransaction, "append", _ignores_expected),
+        (SqliteTransaction, "append", _always_refuses),
+        (SqliteSnapshot, "events_after", _forgets_the_newest),
+        (SqliteSnapshot, "events_after", _shows_every_other_time),
+    ],
+)
+def test_a_broken_store_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: type, method: str, broken: Callable[[Any], Any]
+) -> None:
+    monkeypatch.setattr(where, method, broken(getattr(where, method)))
+    assert side_by_side(tmp_path / "log.db").faults != []
