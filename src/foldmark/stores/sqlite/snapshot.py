@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from foldmark.core.ports import Clock, LogIndex
+from foldmark.core.ports import ANCHORS, Clock, LogIndex
 from foldmark.core.recall import Scope
+from foldmark.stores.queries import listed
 from foldmark.stores.rows import Row
 from foldmark.stores.snapshot import LogSnapshot
 from foldmark.stores.sqlite.beside.changes import ChangesView
@@ -14,6 +15,8 @@ from foldmark.stores.sqlite.reader import Connection, Reader
 
 class SqliteSnapshot(Reader, LogSnapshot, ChangesView, MemosView):
     """What the database holds as long as one transaction lasts, which `SqliteStore` begins and ends."""
+
+    _kinds = listed(ANCHORS)
 
     def __init__(self, connection: Connection, clock: Clock | None = None) -> None:
         super().__init__(connection)
