@@ -61,6 +61,11 @@ class PostgresTransaction(LogTransaction, Erasing, Lineage, Memos, PostgresSnaps
         self._statements += 1
         self._session.later(STATEMENTS[name], bindings)
 
+    def identify(self) -> None:
+        """Learn the number of the transaction, unless that is known already."""
+        if self.id is None:
+            ((*_, self.id),) = self._run("transaction")
+
     @property
     def has_written(self) -> bool:
         """Whether there is anything to commit."""
