@@ -281,3 +281,14 @@ def test_the_way_out_saves_what_can_be_read(path: Path, tmp_path: Path) -> None:
         texts = [[each.content for each in one.agent("work").context().messages] for one in (log, rescued)]
         assert texts[0] == texts[1] != []
         assert not any(each.text.startswith("event") for each in examine(rescued))
+
+
+def test_what_another_program_has_written_is_not_damage(path: Path) -> None:
+    """The index of memos is checked by a connection that knows what it was like before."""
+    with foldmark.open(path, settings={}) as log, foldmark.open(path, settings={}) as other:
+        assert list(other.store.damage()) == []
+        for number in range(3):
+            log.agent("work").do(f"/memo add {number} #place")
+            assert list(other.store.damage()) == []
+        log.agent("work").do("/memo remove 1 --yes")
+        assert list(other.store.damage()) == []

@@ -20,6 +20,7 @@ from postgres_harness import PostgresHarness
 import foldmark
 from foldmark.core.changes import MAIL
 from foldmark.core.errors import StoreError
+from foldmark.core.lineage import CodingSession
 from foldmark.stores.postgres.connection import STATEMENTS, Address, Pool, Session
 from foldmark.stores.postgres.store import PostgresStore
 from foldmark.stores.postgres.texts import escaped, unescaped
@@ -206,6 +207,35 @@ def test_a_connection_lost_inside_a_transaction_leaves_nothing(store: PostgresSt
         writing.lease(agent)
     with store.read() as moment:
         assert moment.head(agent).record.messages == 0
+
+
+def test_what_was_committed_on_a_lost_connection_is_not_sent_again(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a transaction has only a statement or two, which go together."""
+    agent, sent = root(store), Session._sent
+    sender = root(store)
+    with store.write() as writing:
+        writing.send(sender, agent, "mail", "human", NOW)
+
+    def losing(session: Session, connection: Any, queue: Any) -> Any:
+        found = sent(session, connection, queue)
+        if any(sql == "COMMIT" for sql, *_ in queue):
+            connection.close()
+            raise psycopg.OperationalError("server closed the connection unexpectedly")
+        return found
+
+    _, cursor = changes(store)
+    monkeypatch.setattr(Session, "_sent", losing)
+    with store.write() as writing:
+        writing.archive(agent, NOW)
+    with store.write() as writing:
+        writing.save_coding_session(CodingSession("claude", "one", "/s"))
+    monkeypatch.undo()
+    with store.read() as moment:
+        assert [each.kind for each in moment.changes(cursor, 10).changes] == ["archived"]
+        assert moment.archived(agent) == NOW
+        assert len(moment.coding_sessions()) == 1
 
 
 @pytest.mark.parametrize("committed", [True, False])

@@ -11,6 +11,7 @@ from foldmark.stores.sqlite.transaction import SqliteTransaction
 from foldmark.testing import Harness, StoreContract
 from foldmark.testing.parts.blocks import Blocks
 from foldmark.testing.parts.brute_force import BruteForce
+from foldmark.testing.parts.copying import Copying
 from foldmark.testing.parts.listening import Listening
 from foldmark.testing.parts.round_trips import RoundTrips
 from foldmark.testing.parts.searching import Searching
@@ -35,7 +36,7 @@ class TestSqliteFile(StoreContract):
         return SqliteHarness(folder)
 
 
-class TestSqliteMemory(RoundTrips, Transactions, Blocks, Listening, BruteForce, Searching):
+class TestSqliteMemory(RoundTrips, Transactions, Blocks, Listening, BruteForce, Searching, Copying):
     """A database in memory, as far as one connection can show; its ids have gaps, as those of other stores."""
 
     @pytest.fixture

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from foldmark.core.answer import Piece
 from foldmark.core.changes import ChangesView, Watch
+from foldmark.core.copying import Copying, CopyingView
 from foldmark.core.events import Draft, Event
 from foldmark.core.inbox import Inbox, InboxView
 from foldmark.core.leases import Leases, LeasesView
@@ -169,7 +170,7 @@ class Outline(NamedTuple):
     planning: Sequence[Event] = ()
 
 
-class Snapshot(ChangesView, InboxView, LeasesView, MemosView, SentView, LineageView, Protocol):
+class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, SentView, LineageView, Protocol):
     """What can be read of one moment [SPEC 9]. Every method raises StoreError when the database fails.
 
     It is used inside the block of `Store.read` only. Ids increase along a conversation and its forks, in the order of
@@ -306,7 +307,7 @@ class Snapshot(ChangesView, InboxView, LeasesView, MemosView, SentView, LineageV
         """The ids of the turns that were opened inside `segments`, in order."""
 
 
-class Transaction(Snapshot, Inbox, Leases, Memos, Sent, Lineage, Protocol):
+class Transaction(Snapshot, Copying, Inbox, Leases, Memos, Sent, Lineage, Protocol):
     """What is recorded in one go: all of it or, if the block of `Store.write` raises, nothing [SPEC 2].
 
     Transactions on one conversation and its forks take place one after another, whichever process they are of; in

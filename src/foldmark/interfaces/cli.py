@@ -10,12 +10,12 @@ import click
 
 import foldmark
 from foldmark.app import embedding, known_keys, provider
-from foldmark.core.errors import ConflictError, FoldmarkError, StoreError
-from foldmark.core.wording import count, one_line
+from foldmark.core.errors import ConflictError, FoldmarkError
+from foldmark.core.wording import one_line
 from foldmark.interfaces.completion import chat_commands, conversations, conversations_and_files
-from foldmark.interfaces.render import harmless, json_text, result_json, result_text
+from foldmark.interfaces.render import json_text, result_json, result_text
 from foldmark.interfaces.setup import Setup
-from foldmark.log import Log, Result
+from foldmark.log import Result
 from foldmark.log.asking import Asking
 from foldmark.log.names import check_name
 from foldmark.stores.addresses import shown
@@ -89,6 +89,8 @@ def _fail(text: str, code: int) -> int:
 
 
 _LATE = {
+    "backup": "backup_command:backup",
+    "copy": "copy_command:copy",
     "eval": "eval_command:evaluate",
     "export": "export_command:export",
     "hook": "hook_commands:hook",
@@ -350,38 +352,10 @@ def doctor(setup: Setup, named: str | None, repair: bool, out: Path | None, as_j
         return session(named, repair, out, as_json)
     if out is not None:
         raise click.UsageError("--out goes with --session and --repair")
-    from foldmark.log.doctor import examine
-    from foldmark.log.doctor import repair as rebuild
+    from foldmark.interfaces.database_doctor import examine as database
 
     with setup.log(create=False) as log:
-        findings = [(finding, repair and rebuild(log, finding)) for finding in examine(log)]
-        agents, unchecked = _amounts(log)
-        if repair and not log.store.forget_erased():
-            print(
-                "another program is reading, or the disk is full: what was erased may still have traces in the "
-                "write-ahead log; repeat this later",
-                file=sys.stderr,
-            )
-    left = sum(1 for _, repaired in findings if not repaired)
-    if as_json:
-        found: list[dict[str, Any]] = [{"text": finding.text, "repaired": done} for finding, done in findings]
-        print(json_text({"database": shown(setup.db), "agents": agents, "unchecked": unchecked, "findings": found}))
-    else:
-        for finding, repaired in findings:
-            print(harmless(f"{finding.text}{' (repaired)' if repaired else ''}"))
-        if unchecked:
-            print(f"{count(unchecked, 'event')} from before there were checksums: a changed byte in these is not found")
-        verdict = f"{left} wrong" if left else "all is well"
-        print(harmless(f"{shown(setup.db)}: {count(agents, 'agent')}, {verdict}"))
-    return 1 if left else 0
-
-
-def _amounts(log: Log) -> tuple[int, int]:
-    """The agents there are, and the events without a checksum; 0 for what cannot be read any more."""
-    try:
-        return len(log.agents()), log.store.unchecked()
-    except StoreError:
-        return 0, 0
+        return database(log, shown(setup.db), repair, as_json)
 
 
 @cli.command()

@@ -16,7 +16,7 @@ from foldmark.core.segments import Segments, subtract, until
 from foldmark.log.readable import Readable
 from foldmark.operations import decide
 from foldmark.operations.receipts import Outcome, Receipt, Thoughts, cached_prefix, change, results_changed
-from foldmark.operations.redaction import Erasure, erasable, heirs
+from foldmark.operations.redaction import erasable, erase
 from foldmark.request.planning import passed
 from foldmark.request.standing import AGREED_AT, Standing
 from foldmark.settings.machine import machine
@@ -149,7 +149,7 @@ class Operable(Readable):
                 self.end_turn(interrupted=True)
             erasure = erasable(transaction, self.standing_in(transaction), turn_id)
             receipt = self.operate(lambda *_: Redact(turn_id), actor=actor, erasing=erasure.ranges, reason=reason)
-            self._erase(transaction, erasure, receipt.event_id)
+            erase(transaction, erasure.owner, erasure.turn, erasure.last, receipt.event_id)
             return receipt.after(self.standing_in(transaction).size)
 
     def redact_all(self, *, actor: str = "human") -> None:
@@ -159,15 +159,6 @@ class Operable(Readable):
             by = self._append("redact", "", codec.operation_data(Redact(0)), None, actor=actor)
             transaction.erase(self.id, 0, by, by)
             transaction.save_fold(self.standing_in(transaction).fold, Size(0, 0))
-
-    def _erase(self, transaction: Transaction, erasure: Erasure, by: int) -> None:
-        """Erase, and bring what is stored beside the segments of everybody who inherited from the owner up to date."""
-        transaction.erase(erasure.owner, erasure.turn, erasure.last, by)
-        for agent_id in heirs(transaction, erasure.owner):
-            record, cache, *_ = transaction.head(agent_id)
-            if cache is not None:
-                visible = transaction.size(until(cache[0].segments, max(record.newest, by)))
-                transaction.save_fold(cache[0], visible.less(record.own))
 
     def configure(self, key: str, value: Any, *, actor: str = "human") -> int:
         """Set one of this agent's own settings, checked already (`core.config.checked`), and return the event's id.

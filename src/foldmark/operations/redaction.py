@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from foldmark.core.errors import CommandError
-from foldmark.core.ports import Snapshot
-from foldmark.core.segments import END, Segments, contains, intersect
+from foldmark.core.ports import Snapshot, Transaction
+from foldmark.core.segments import END, Segments, contains, intersect, until
 from foldmark.request.exchanges import ranges_of
 from foldmark.request.standing import Standing, birth_of
 
@@ -55,6 +55,17 @@ def heirs(moment: Snapshot, owner: str) -> Iterator[str]:
     while waiting:
         yield (agent_id := waiting.pop(0))
         waiting += [child.id for child in moment.children(agent_id)]
+
+
+def erase(transaction: Transaction, owner: str, turn: int, last: int, by: int) -> None:
+    """Erase (see `Transaction.erase`), and bring what is stored beside the segments of everybody who inherited from
+    the owner up to date."""
+    transaction.erase(owner, turn, last, by)
+    for agent_id in heirs(transaction, owner):
+        record, cache, *_ = transaction.head(agent_id)
+        if cache is not None:
+            visible = transaction.size(until(cache[0].segments, max(record.newest, by)))
+            transaction.save_fold(cache[0], visible.less(record.own))
 
 
 def losing(moment: Snapshot, erasure: Erasure) -> list[str]:

@@ -4,7 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from foldmark.core.checksum import checksum
-from foldmark.core.codec import count_tokens, encode_data
+from foldmark.core.codec import count_tokens, decode_data, encode_data
+from foldmark.core.copying import CopiedEvent
+from foldmark.core.errors import ConflictError
 from foldmark.core.events import ROLES, Draft, is_replayed
 from foldmark.core.inbox import End
 from foldmark.core.ports import Size
@@ -42,38 +44,67 @@ class Appender:
 
     def add(self, draft: Draft) -> int:
         """Append one event and return its id."""
-        kind, content = draft.kind, draft.content
-        data = encode_data(kind, draft.data)
-        tokens = count_tokens(content, data)
-        text, raw = content.encode(), None if data is None else data.encode()
-        id = self.next_id
+        kind, id = draft.kind, self.next_id
+        call_id = draft.data["call_id"] if draft.data and kind in ("tool_call", "tool_result") else None
         turn, open_turn = place(kind, id, self.open_turn)
-        messages, sum = self._messages, self._tokens
-        nth = total = call_id = None
-        if is_message := kind in ROLES:
-            messages, sum = messages + 1, sum + tokens
-            # Sums that are stored include what was erased; `own` does not.
-            _, erased_messages, erased_tokens = self._sums
-            nth, total = messages + erased_messages, sum + erased_tokens
-            if draft.data and kind in ("tool_call", "tool_result"):
-                call_id = draft.data["call_id"]
+        self._append(id, turn, draft, encode_data(kind, draft.data), call_id)
+        self._follow(id, turn, draft, open_turn)
+        self._reserved = None
+        return id
+
+    def take(self, event: CopiedEvent) -> None:
+        """Append an event that was recorded in another store. Raises ConflictError if it does not come behind."""
+        if event.id <= self.head:
+            raise ConflictError(event.agent, event.id - 1, self.head)
+        draft = Draft(
+            kind=event.kind,
+            created_at=event.created_at,
+            content=event.content,
+            data=decode_data(event.kind, event.data),
+            dialect=event.dialect,
+            actor=event.actor,
+            interrupted=event.interrupted,
+            answers=event.answers,
+            apart=event.apart,
+        )
+        self._append(event.id, event.turn, draft, event.data, event.call_id, event.redacted)
+        _, open_turn = place(event.kind, event.id, self.open_turn)
+        self._follow(event.id, event.turn, draft, open_turn, there=event.redacted is None)
+
+    def _append(
+        self, id: int, turn: int | None, draft: Draft, data: str | None, call_id: str | None, by: int | None = None
+    ) -> None:
+        """Write an event; `by` is the operation that has erased it."""
+        kind, content = draft.kind, draft.content
         fixed = (id, self._key, turn, kind, draft.dialect, draft.actor, draft.created_at, int(draft.interrupted))
         checked = (*fixed, call_id, draft.answers)
-        check = checksum(checked, text, raw)
-        apart = 1 if draft.apart else None
-        replayed = int(is_replayed(kind, data))
-        weight = self._weight(id, draft) if is_message else None
+        apart, replayed = 1 if draft.apart else None, int(is_replayed(kind, data))
+        if by is not None:
+            self._record((*checked, apart, replayed, 0, None, None, content, data, None), draft, None)
+            self._bury(id, by)
+            return
+        tokens = count_tokens(content, data)
+        nth = total = weight = None
+        if kind in ROLES:
+            self._messages, self._tokens = self._messages + 1, self._tokens + tokens
+            # Sums that are stored include what was erased; `own` does not.
+            _, erased_messages, erased_tokens = self._sums
+            nth, total = self._messages + erased_messages, self._tokens + erased_tokens
+        check = checksum(checked, content.encode(), None if data is None else data.encode())
+        weight = self._weight(id, draft) if kind in ROLES else None
         self._record((*checked, apart, replayed, tokens, nth, total, content, data, check), draft, weight)
-        if kind == "tool_call":
+
+    def _follow(self, id: int, turn: int | None, draft: Draft, open_turn: int | None, *, there: bool = True) -> None:
+        """Stand behind an event that was recorded; it is not `there` if it was erased meanwhile."""
+        kind = draft.kind
+        if kind == "tool_call" and there:
             self._wait(id)
         elif draft.answers is not None:
             self._answered(draft.answers)
         elif kind == "turn_ended":
             self._end_waiting()
         self._run = self._run_after(id, kind, turn)
-        self.head, self._reserved, self.open_turn = id, None, open_turn
-        self._messages, self._tokens, self._is_ahead = messages, sum, True
-        return id
+        self.head, self.open_turn, self._is_ahead = id, open_turn, True
 
     def _run_after(self, id: int, kind: str, turn: int | None) -> int | None:
         """The first call of the newest run of calls, if nothing but results stands behind that run."""
@@ -107,6 +138,10 @@ class Appender:
         """Write an event: its id, agent, turn, kind, dialect, actor, time, whether it was interrupted, call id, what it
         answers, whether apart, whether replayed, tokens, running count and sum, content, data, checksum. `weight` is a
         message's, up to which `_sums` count."""
+        raise NotImplementedError
+
+    def _bury(self, id: int, by: int) -> None:
+        """Note that an event, which was recorded just now, has been erased by an operation."""
         raise NotImplementedError
 
     def _newest_message(self) -> tuple[Any, ...] | None:

@@ -4,14 +4,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from operator import attrgetter, itemgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from foldmark.core.errors import DamagedError, StoreError
 from foldmark.core.events import Event
 from foldmark.core.ports import (
-    ANCHORS,
     BESIDE,
     AgentRecord,
     Head,
@@ -45,6 +44,9 @@ _BROKEN = "this transaction has failed and was rolled back: nothing of it was re
 class LogSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
     """What the database holds as long as one transaction lasts, which the store begins and ends."""
 
+    _kinds: Any
+    """`ANCHORS`, for a statement."""
+
     _over = ""
     """Why it cannot be used any more."""
 
@@ -75,7 +77,7 @@ class LogSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
 
     def _head(self, agent_id: str) -> Iterable[tuple[Row, bool]]:
         """The rows of an agent's head."""
-        return self._rows("head", agent=agent_id, kinds=self._list(ANCHORS))
+        return self._rows("head", agent=agent_id, kinds=self._kinds)
 
     # Agents
 
@@ -121,11 +123,11 @@ class LogSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
         return Head(record, cache, {event.kind: event for event in events}, beside)
 
     def anchors(self, agent_id: str, until: int) -> Mapping[str, Event]:
-        found = self._events("anchors", **self._of(agent_id), kinds=self._list(ANCHORS), until=until)
+        found = self._events("anchors", **self._of(agent_id), kinds=self._kinds, until=until)
         return {event.kind: event for event in found}
 
     def since(self, agent_id: str, after: int) -> Since:
-        asked = self._rows("since", **self._of(agent_id), kinds=self._list(ANCHORS), after=after)
+        asked = self._rows("since", **self._of(agent_id), kinds=self._kinds, after=after)
         rows = [(row[0], self._event(row[1:], damaged)) for row, damaged in asked]
         events = sorted((event for behind, event in rows if behind), key=lambda event: event.id)
         return Since(after, {event.kind: event for behind, event in rows if not behind}, events)

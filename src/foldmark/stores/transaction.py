@@ -101,6 +101,6 @@ class LogTransaction(Inbox, Leases, Lineage, Memos, Sent, LogSnapshot):
         """What appends to an agent in this transaction."""
         raise NotImplementedError
 
-    def _create(self, record: AgentRecord) -> None:
+    def _create(self, record: AgentRecord, place: int | None = None) -> None:
         """Add an agent. Raises StoreError if its name is taken."""
         raise NotImplementedError

@@ -3,7 +3,8 @@
 It needs pytest and Hypothesis: `pip install 'foldmark[testing]'`. Nothing else of Foldmark imports this package.
 
 Read `harness.py` first (what a store gives to the suite), then `contract.py`, `suite.py` (what its parts have in
-common) and the `parts/`. `histories.py` is the brute force, `elsewhere.py` the second process.
+common) and the `parts/`. `histories.py` is the brute force, `copies.py` what is copied, `elsewhere.py` the second
+process.
 """
 
 try:
@@ -18,10 +19,12 @@ except ModuleNotFoundError as error:
 
 _PARTS = (
     *("transactions", "blocks", "round_trips", "connections", "listening", "brute_force"),
-    *("towards", "memos", "searching", "damaged", "budgets"),
+    *("towards", "memos", "searching", "damaged", "budgets", "copying"),
 )
 # A failed `assert` in these says what the values were, as in a test of your own.
-pytest.register_assert_rewrite(f"{__name__}.suite", *(f"{__name__}.parts.{part}" for part in _PARTS))
+pytest.register_assert_rewrite(
+    f"{__name__}.suite", f"{__name__}.copies", *(f"{__name__}.parts.{part}" for part in _PARTS)
+)
 
 from foldmark.testing.contract import StoreContract as StoreContract  # noqa: E402
 from foldmark.testing.harness import Damage as Damage  # noqa: E402

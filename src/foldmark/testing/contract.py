@@ -4,6 +4,7 @@ from foldmark.testing.parts.blocks import Blocks
 from foldmark.testing.parts.brute_force import BruteForce
 from foldmark.testing.parts.budgets import Budgets
 from foldmark.testing.parts.connections import Connections
+from foldmark.testing.parts.copying import Copying
 from foldmark.testing.parts.damaged import Damaged
 from foldmark.testing.parts.listening import Listening
 from foldmark.testing.parts.memos import MemoTests
@@ -25,5 +26,6 @@ class StoreContract(
     Searching,
     Damaged,
     Budgets,
+    Copying,
 ):
     """What `foldmark.core.ports.Store` promises. Derive a class of tests from it and override the fixture `harness`."""

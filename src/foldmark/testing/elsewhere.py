@@ -1,12 +1,13 @@
 """Work that a second process does over a store, for the tests that kill it or race with it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
 from foldmark.core.errors import ConflictError
-from foldmark.core.ports import Size, Store
+from foldmark.core.ports import Size, Store, Transaction
 from foldmark.core.replay import birth
 from foldmark.testing.suite import NOW, add_fork, append, draft
 
@@ -104,3 +105,22 @@ def append_in_turn(store: Store, there: Connection, agent: str, own: str, times:
                 continue
             there.send((head, id))
             break
+
+
+def copy_into(store: Store, there: Connection, open: Callable[[str], Store], address: str) -> None:
+    """Copy everything into the database at `address` in small steps; say each time that one is done."""
+    from foldmark.copying import copy, copying
+
+    copying._EVENTS, copying._AT_ONCE = 4, 2
+    target = open(address)
+    write = target.write
+
+    @contextmanager
+    def told() -> Iterator[Transaction]:
+        with write() as writing:
+            yield writing
+        there.send("done")
+
+    target.write = told  # type: ignore[method-assign]
+    copy(store, target)
+    target.close()

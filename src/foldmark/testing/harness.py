@@ -29,7 +29,7 @@ class Harness(Protocol):
     """What `StoreContract` needs to know of a store. Give it by overriding the fixture `harness`."""
 
     def fresh(self) -> Store:
-        """Open a store over a new, empty database. The suite closes it."""
+        """Open a store over a new, empty database, another one each time. The suite closes it."""
 
     def open(self, address: str) -> Store:
         """Open the database at a `Store.address` once more, with a connection of its own.

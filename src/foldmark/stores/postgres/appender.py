@@ -33,7 +33,7 @@ class Tree:
 
     def __init__(self, root: int) -> None:
         self.root = root
-        self.next_id, self.last_id, self.stamp, self.requests, self.memos = 0, -1, 0, 0, 0
+        self.next_id, self.last_id, self.stamp, self.memos = 0, -1, 0, 0
         self.newest_memo = 0
         """The newest memo that there is."""
         self.position: Row | None = None
@@ -43,6 +43,7 @@ class Tree:
         """Messages that are not in the index of words yet."""
         self._recorded = 0
         self._rows: list[Row] = []
+        self._buried: dict[int, int] = {}
         self._waiting: dict[int, list[int]] = {}
         self._answered: dict[int, list[int]] = {}
         self._ended: set[int] = set()
@@ -51,7 +52,7 @@ class Tree:
         """The root agent's row is locked, and this is what it says."""
         for row in rows:
             self.position = row[:11]
-            self.next_id, self.last_id, self.stamp, self.requests, self.memos, self.newest_memo, _ = row[11:]
+            self.next_id, self.last_id, self.stamp, self.memos, self.newest_memo, _ = row[11:]
 
     @property
     def recorded(self) -> int:
@@ -71,6 +72,10 @@ class Tree:
         self._recorded += 1
         if row[_NTH] is not None and draft.content:
             self.unindexed.append((row[0], draft))
+
+    def bury(self, id: int, by: int) -> None:
+        """An event that is to be written was erased already, by an operation."""
+        self._buried[id] = by
 
     def wait(self, agent: int, call: int) -> None:
         """A call waits for its result."""
@@ -100,6 +105,10 @@ class Tree:
                 session.later(STATEMENTS["mark_memos"], mark)
                 self.memos, self.is_ahead = self.newest_memo, True
             self._rows = []
+        if self._buried:
+            bound = {"ids": Ints(self._buried), "by": Ints(self._buried.values())}
+            session.later(STATEMENTS["bury"], {**bound, "root": self.root})
+            self._buried.clear()
         for agent in self._ended:
             session.later(STATEMENTS["end_waiting"], {"root": self.root, "agent": agent})
         for name, each in (("answered", self._answered), ("wait", self._waiting)):
@@ -119,7 +128,7 @@ class Tree:
     def counts(self) -> dict[str, int]:
         """What the tree counts, as the row of its root agent has it."""
         counted = {"next_id": self.next_id, "last_id": self.last_id, "stamp": self.stamp}
-        return {**counted, "requests": self.requests, "memos": self.memos}
+        return {**counted, "memos": self.memos}
 
 
 class PostgresAppender(Appender):
@@ -136,6 +145,9 @@ class PostgresAppender(Appender):
         tool, planning, stateful = facts(draft.kind, draft.data)
         weights = None if weight is None else self._sums[0]
         self._tree.record((*row, weight, weights, tool, int(planning), int(stateful)), draft)
+
+    def _bury(self, id: int, by: int) -> None:
+        self._tree.bury(id, by)
 
     def _newest_message(self) -> Any:
         return self._read_newest(self.head)

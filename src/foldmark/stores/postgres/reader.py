@@ -22,15 +22,23 @@ BLOCK = 4096
 _NOBODYS = -1
 """The root of ids that no tree has."""
 
+SHARED = 0
+"""The root of a block of which several trees have ids, which were copied from another database."""
+
+_SEEN = 10_000
+"""Events of which it is kept whose they are."""
+
 
 class Known:
-    """What a store knows of agents, which never changes: keys, uuids, and whose tree a key or a block of ids is of."""
+    """What a store knows of agents, which never changes: keys, uuids, and whose tree a key, a block of ids or an event
+    that was `seen` is of."""
 
     def __init__(self) -> None:
         self.keys: dict[str, int] = {}
         self.ids: dict[int, str] = {}
         self.roots: dict[int, int] = {}
         self.blocks: dict[int, int] = {}
+        self.seen: dict[int, int] = {}
         self.fold = lru_cache(maxsize=64)(msgspec.json.Decoder(Fold).decode)
 
     def forget(self, agent_id: str) -> None:
@@ -46,7 +54,7 @@ class Reader(reader.Reader):
     def __init__(self, session: Session, known: Known) -> None:
         self._session, self._known = session, known
         self._keys, self._ids, self._fold = known.keys, known.ids, known.fold
-        self._roots, self._blocks = known.roots, known.blocks
+        self._roots, self._blocks, self._seen = known.roots, known.blocks, known.seen
 
     def _check(self) -> None:
         """Raise StoreError if nothing may be read or written any more."""
@@ -80,11 +88,14 @@ class Reader(reader.Reader):
 
     def _roots_of(self, event_ids: Collection[int | None]) -> Ints:
         """The roots of the trees that events are of."""
-        blocks = [-1 if id is None else id // BLOCK for id in event_ids]
-        unknown = {block for block in blocks if block >= 0 and block not in self._blocks}
-        if unknown:
+        found = {id: self._seen[id] for id in event_ids if id is not None and id in self._seen}
+        left = {id: id // BLOCK for id in event_ids if id is not None and id >= 0 and id not in found}
+        if unknown := set(left.values()).difference(self._blocks):
             self._blocks.update(self._run("block_roots", blocks=Ints(unknown)))
-        return Ints(self._blocks.get(block, _NOBODYS) for block in blocks)
+        found |= {id: self._blocks[block] for id, block in left.items() if block in self._blocks}
+        if among := [id for id, root in found.items() if root == SHARED]:
+            found |= {**dict.fromkeys(among, _NOBODYS), **dict(self._run("event_roots", ids=Ints(among)))}
+        return Ints(_NOBODYS if id is None else found.get(id, _NOBODYS) for id in event_ids)
 
     def _places(self, places: Sequence[Message]) -> Bindings:
         agents = Ints(self._key(each.agent_id) for each in places)
@@ -113,7 +124,8 @@ class Reader(reader.Reader):
         return super()._message(row)
 
     def _see(self, event_id: int, key: int) -> None:
-        """Keep whose tree the block of an event is of."""
-        block = event_id // BLOCK
-        if block not in self._blocks and key in self._roots:
-            self._blocks[block] = self._roots[key]
+        """Keep whose tree an event is of, unless its block says so."""
+        if self._blocks.get(event_id // BLOCK, SHARED) == SHARED and key in self._roots:
+            if len(self._seen) >= _SEEN:
+                self._seen.clear()
+            self._seen[event_id] = self._roots[key]

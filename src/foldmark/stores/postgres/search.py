@@ -32,7 +32,7 @@ _BITS = 12
 
 _EDGES = f"""(
     SELECT (SELECT coalesce(min(block), 0) << {_BITS} FROM blocks) AS first, coalesce(max(head), 0) AS last FROM agents
-    WHERE root = (SELECT root FROM blocks ORDER BY block DESC LIMIT 1)
+    WHERE root IN (SELECT root FROM blocks WHERE block = (SELECT max(block) FROM blocks))
 )"""
 """From which id to which there are messages."""
 

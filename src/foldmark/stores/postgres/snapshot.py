@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from foldmark.core.ports import LogIndex
+from foldmark.core.ports import ANCHORS, LogIndex
 from foldmark.core.recall import Scope
 from foldmark.stores.postgres.changes import ChangesView
-from foldmark.stores.postgres.connection import Session, statement
+from foldmark.stores.postgres.connection import Session, Texts, statement
+from foldmark.stores.postgres.copying import CopyingView
 from foldmark.stores.postgres.lineage import LineageView
 from foldmark.stores.postgres.memos import MemosView
 from foldmark.stores.postgres.reader import BLOCK, Known, Reader
@@ -17,8 +18,10 @@ Ahead = Callable[[], float]
 """Seconds that the clock of leases is ahead of the database's; for tests."""
 
 
-class PostgresSnapshot(Reader, LineageView, MemosView, LogSnapshot, ChangesView):
+class PostgresSnapshot(Reader, LineageView, MemosView, CopyingView, ChangesView):
     """What the database holds as long as one transaction lasts, which `PostgresStore` begins and ends."""
+
+    _kinds = Texts(ANCHORS)
 
     def __init__(self, session: Session, known: Known, ahead: Ahead) -> None:
         super().__init__(session, known)

@@ -123,6 +123,10 @@ class PostgresStore:
             with explained(self._place):
                 session.end("COMMIT")
             return
+        # On another connection nothing is sent again that may have been committed; what became of that can be asked.
+        if not session.begun:
+            session.flush()
+        transaction.identify()
         try:
             session.end("COMMIT", *self._commits.telling())
         except psycopg.Error as error:
@@ -134,7 +138,7 @@ class PostgresStore:
     def _learn(self, transaction: PostgresTransaction, error: psycopg.Error) -> None:
         """Ask what became of a transaction whose connection was lost. Raises StoreError unless it was committed."""
         until, fate = monotonic() + FATE_SECONDS, None
-        while transaction.id is not None:
+        while True:
             try:
                 ((fate,),) = self.pool.beside("fate", transaction=transaction.id)
             except StoreError:
@@ -145,7 +149,7 @@ class PostgresStore:
         if fate == "committed":
             return
         said = self._place.hidden(" ".join(str(error).split()))
-        if fate == "aborted" or transaction.id is None:
+        if fate == "aborted":
             raise StoreError(
                 f"the connection to {self.shown} was lost before the transaction was committed ({said}). "
                 "Nothing was recorded; repeat it."

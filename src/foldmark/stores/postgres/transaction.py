@@ -17,6 +17,7 @@ from foldmark.core.segments import Segments
 from foldmark.core.sent import Makings
 from foldmark.stores.postgres.appender import PostgresAppender, Tree
 from foldmark.stores.postgres.connection import STATEMENTS, Ints, Pool, Session, Texts
+from foldmark.stores.postgres.copying import Copying
 from foldmark.stores.postgres.erasing import Erasing
 from foldmark.stores.postgres.lineage import Lineage
 from foldmark.stores.postgres.memos import Memos
@@ -25,10 +26,9 @@ from foldmark.stores.postgres.snapshot import Ahead, PostgresSnapshot
 from foldmark.stores.postgres.words import index_words
 from foldmark.stores.reader import Bindings
 from foldmark.stores.rows import Row
-from foldmark.stores.transaction import LogTransaction
 
 
-class PostgresTransaction(LogTransaction, Erasing, Lineage, Memos, PostgresSnapshot):
+class PostgresTransaction(Copying, Erasing, Lineage, Memos, PostgresSnapshot):
     """What is written in one transaction, which `PostgresStore` begins and ends.
 
     What is appended is written before something is read; agents' rows late: once, when `settle` is called.
@@ -60,6 +60,11 @@ class PostgresTransaction(LogTransaction, Erasing, Lineage, Memos, PostgresSnaps
                 each.encode()  # what cannot be recorded fails here, not with the next statement
         self._statements += 1
         self._session.later(STATEMENTS[name], bindings)
+
+    def identify(self) -> None:
+        """Learn the number of the transaction, unless that is known already."""
+        if self.id is None:
+            ((*_, self.id),) = self._run("transaction")
 
     @property
     def has_written(self) -> bool:
@@ -155,8 +160,8 @@ class PostgresTransaction(LogTransaction, Erasing, Lineage, Memos, PostgresSnaps
         found = self._run("newest_message", **named, until=until)
         return tuple(found[0]) if found else None
 
-    def _create(self, record: AgentRecord) -> None:
-        ((key,),) = self._pool.beside("draw", name="agents")
+    def _create(self, record: AgentRecord, place: int | None = None) -> None:
+        key = self._place(place)
         if record.parent is None:
             root, parent = key, None
             tree = self._trees[root] = Tree(root)
@@ -173,6 +178,15 @@ class PostgresTransaction(LogTransaction, Erasing, Lineage, Memos, PostgresSnaps
         self._write("add_to_directory", id=record.id, key=key, root=root)
         self._write("add_life", root=root, agent=key, kind="born")
 
+    def _place(self, place: int | None) -> int:
+        """The key of a new agent: the keys give the order of agents, so one of another database gets its place there as
+        long as nobody has it."""
+        if place is None or self._run("agent_id", key=place):
+            ((key,),) = self._pool.beside("draw", name="agents")
+            return int(key)
+        self._pool.beside("raise_number", name="agents", value=place)
+        return place
+
     # Beside the log
 
     def send(self, sender: str, recipient: str, content: str, actor: str, sent_at: str) -> int:
@@ -185,7 +199,7 @@ class PostgresTransaction(LogTransaction, Erasing, Lineage, Memos, PostgresSnaps
         return mail_id
 
     def carried(self, mail_id: int, event_id: int) -> None:
-        (root,) = self._roots_of([mail_id])
+        (root,) = self._roots_of([event_id])  # mail lies with its recipient
         self._write("carried", root=root, mail=mail_id, event=event_id)
 
     def kill(self, agent_id: str, killer: str, actor: str, died_at: str) -> None:
@@ -221,10 +235,10 @@ class PostgresTransaction(LogTransaction, Erasing, Lineage, Memos, PostgresSnaps
         return False
 
     def _record_sent(self, row: Bindings) -> int:
-        tree = self._counted(row["root"])
-        tree.requests, tree.is_ahead = tree.requests + 1, True
-        self._write("record_sent", **row, id=tree.requests)
-        return tree.requests
+        # The tree's ids: so a request has one in the whole database, which it keeps in a copy.
+        sent_id = self._draw(self._counted(row["root"]))
+        self._write("record_sent", **row, id=sent_id)
+        return sent_id
 
     def _made(self, makings: Makings) -> Bindings:
         memos = [int(name.removeprefix("memo ")) for name in makings.hashes if name.startswith("memo ")]

@@ -8,6 +8,7 @@ import apsw
 from foldmark.core.events import Draft
 from foldmark.core.ports import Size
 from foldmark.stores.appender import Appender
+from foldmark.stores.queries import listed
 from foldmark.stores.rows import Row
 
 _INDEXED_AT_ONCE = 1000
@@ -56,6 +57,24 @@ class Words:
         self._first, self._last, self._parts, self._indexed = None, 0, False, max(self._indexed, self._last)
 
 
+class TakenWords(Words):
+    """The same for messages between which there may be others that are in the index already."""
+
+    def __init__(self, db: apsw.Connection, sql: dict[str, str]) -> None:
+        super().__init__(db, sql)
+        self._ids: list[int] = []
+
+    def note(self, id: int, draft: Draft) -> None:
+        if draft.content:
+            self._ids.append(id)
+
+    def index(self) -> None:
+        if self._ids:
+            self._db.execute(self._sql["index_those_parts"], (listed(self._ids),))
+            self._db.execute(self._sql["index_those"], (listed(self._ids),))
+            self._ids.clear()
+
+
 class SqliteAppender(Appender):
     """Appends to one agent; its row is brought up to date once, by `finish`. Raises apsw.Error."""
 
@@ -71,6 +90,9 @@ class SqliteAppender(Appender):
         if weight is not None:
             self._write(self._sql["weigh"], (self._key, row[0], weight, self._sums[0]))
             self._words.note(row[0], draft)
+
+    def _bury(self, id: int, by: int) -> None:
+        self._write(self._sql["bury"], (by, id))
 
     def _newest_message(self) -> tuple[Any, ...] | None:
         found = self._db.execute(self._sql["message_before"], {"agent": self._key, "id": self.head}).fetchone()

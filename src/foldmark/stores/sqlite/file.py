@@ -29,16 +29,16 @@ def place_of(path: str) -> str:
     return f"file:/foldmark-{os.urandom(16).hex()}?vfs=memdb" if path == MEMORY else path
 
 
-def open_file(path: str, create: bool, place: str) -> apsw.Connection:
+def open_file(path: str, create: bool, place: str, *, read_only: bool = False) -> apsw.Connection:
     """Open the database at `path` with its tables up to date; raises StoreError.
 
-    A file that nobody may write is opened for reading. An existing, current database is not written to. `place` is
-    `place_of(path)`.
+    With `read_only`, and where nobody may write to the file, it is opened for reading. An existing, current database is
+    not written to. `place` is `place_of(path)`.
     """
     if not path or "\0" in path:
         raise StoreError("a database needs a file name; `:memory:` keeps one in memory")
     try:
-        db = _connect(path, create, place)
+        db = _connect(path, create, place, read_only=read_only)
         try:
             _prepare(db, path, create)
         except BaseException:
@@ -129,7 +129,7 @@ def open_beside(db: apsw.Connection, path: str, place: str) -> apsw.Connection:
     return beside
 
 
-def _connect(path: str, create: bool, place: str) -> apsw.Connection:
+def _connect(path: str, create: bool, place: str, *, read_only: bool) -> apsw.Connection:
     if path == MEMORY:
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
         return apsw.Connection(place, flags=flags)
@@ -141,7 +141,7 @@ def _connect(path: str, create: bool, place: str) -> apsw.Connection:
             raise StoreError(f"there is no folder {file.parent} to put the database in. Create it, or name another.")
         path.encode()  # SQLite takes names in UTF-8 only; nothing is made for another
         _create(file)
-    if is_only_read(path):
+    if read_only or is_only_read(path):
         return connect_read_only(path)
     return apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
 
@@ -266,6 +266,16 @@ def _migrate(db: apsw.Connection, path: str, steps: list[tuple[int, str]]) -> No
             db.execute("ROLLBACK")
     for function, arguments in FUNCTIONS:
         db.create_scalar_function(function.__name__, None, arguments)
+
+
+def schema_of(db: apsw.Connection, path: str) -> tuple[int, int]:
+    """The number of migrations that a database has had, and of all there are. Raises StoreError if it is not
+    Foldmark's, was written by a newer one, or is empty."""
+    newest = len(migrations("sqlite"))
+    version = _version(db, path, newest)
+    if not version:
+        raise StoreError(f"{path} is an empty file and no database yet")
+    return version, newest
 
 
 def _version(db: apsw.Connection, path: str, newest: int) -> int:

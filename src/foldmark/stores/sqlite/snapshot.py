@@ -3,17 +3,21 @@
 from collections.abc import Mapping
 from typing import Any
 
-from foldmark.core.ports import Clock, LogIndex
+from foldmark.core.ports import ANCHORS, Clock, LogIndex
 from foldmark.core.recall import Scope
+from foldmark.stores.queries import listed
 from foldmark.stores.rows import Row
 from foldmark.stores.snapshot import LogSnapshot
 from foldmark.stores.sqlite.beside.changes import ChangesView
 from foldmark.stores.sqlite.beside.memos import MemosView
+from foldmark.stores.sqlite.copying import CopyingView
 from foldmark.stores.sqlite.reader import Connection, Reader
 
 
-class SqliteSnapshot(Reader, LogSnapshot, ChangesView, MemosView):
+class SqliteSnapshot(Reader, CopyingView, ChangesView, MemosView):
     """What the database holds as long as one transaction lasts, which `SqliteStore` begins and ends."""
+
+    _kinds = listed(ANCHORS)
 
     def __init__(self, connection: Connection, clock: Clock | None = None) -> None:
         super().__init__(connection)

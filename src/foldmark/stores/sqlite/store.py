@@ -29,13 +29,13 @@ from foldmark.stores.sqlite.transaction import SqliteTransaction
 class SqliteStore(Reader):
     """A `Store` over one SQLite database (see `foldmark.core.ports.Store` for the methods)."""
 
-    def __init__(self, path: str, *, create: bool = True, clock: Clock | None = None) -> None:
-        """Open `path`, creating the file and its tables if `create`. Raises StoreError.
+    def __init__(self, path: str, *, create: bool = True, read_only: bool = False, clock: Clock | None = None) -> None:
+        """Open `path`, creating the file and its tables if `create`, or only for reading. Raises StoreError.
 
         `clock` is what `Snapshot.now` gives, by default SQLite's own clock.
         """
         place = place_of(path)
-        super().__init__(Connection(open_file(path, create, place), queries("sqlite"), path))
+        super().__init__(Connection(open_file(path, create, place, read_only=read_only), queries("sqlite"), path))
         self.path, self.address = path, path if path == MEMORY else str(Path(path).absolute())
         # A file that nobody may write to was made so to be shared.
         mine = path != MEMORY and os.name == "posix" and not self._db.readonly("main")

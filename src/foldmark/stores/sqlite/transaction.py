@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from threading import get_ident
 
-from foldmark.core.ports import AgentRecord, Clock
+from foldmark.core.ports import Clock
 from foldmark.stores.sqlite.appender import SqliteAppender, Words
+from foldmark.stores.sqlite.copying import Copying
 from foldmark.stores.sqlite.erasing import Eraser
 from foldmark.stores.sqlite.reader import Connection, Writer
 from foldmark.stores.sqlite.snapshot import SqliteSnapshot
-from foldmark.stores.transaction import LogTransaction
 
 
-class SqliteTransaction(Writer, LogTransaction, SqliteSnapshot):
+class SqliteTransaction(Writer, Copying, SqliteSnapshot):
     """What is written in one transaction, which `SqliteStore` begins and ends.
 
     Agents' rows and the index of words are written late: once, when `settle` is called, instead of with every event.
@@ -33,11 +33,6 @@ class SqliteTransaction(Writer, LogTransaction, SqliteSnapshot):
             gone = Eraser(self._db, self._sql).erase(key, turn, last, by)
             if owner in self._appenders:
                 self._appenders[owner].lose(gone)
-
-    def _create(self, record: AgentRecord) -> None:
-        parent = None if record.parent is None else self._key(record.parent)
-        each = {"id": record.id, "name": record.name, "fork_event": record.fork_event, "created_at": record.created_at}
-        self._write("create_agent", **each, parent=parent)
 
     # What is written late
 

@@ -44,10 +44,12 @@ CREATE TABLE names (
     root bigint NOT NULL
 );
 
--- Each tree takes blocks of ids and counts up inside of them: ids follow the commits of a tree, and no two trees share one.
+-- Each tree takes blocks of ids and counts up inside of them: ids follow the commits of a tree. No two trees take the same
+-- block; events that were copied from another database have the ids that they had, and there several may have some of one.
 CREATE TABLE blocks (
-    block bigint PRIMARY KEY,
-    root bigint NOT NULL
+    block bigint NOT NULL,
+    root bigint NOT NULL,
+    PRIMARY KEY (block, root)
 );
 
 -- Every text once, by its SHA-256.
@@ -102,8 +104,8 @@ CREATE TABLE sessions (
 -- What belongs to a conversation. -----------------------------------------------------------------------------------
 
 -- The row of a root agent is the lock of its tree, and holds what the tree counts: the next id and the last of its block,
--- the number of its last transaction, of its last request and of the newest memo that there was at its last event.
--- `lives` counts what became of the tree's agents. `run` is the first call of the newest run of calls; `weights` the running sum of weights; `gone_messages` and
+-- the number of its last transaction and of the newest memo that there was at its last event. `lives` counts what became of
+-- the tree's agents. `run` is the first call of the newest run of calls; `weights` the running sum of weights; `gone_messages` and
 -- `gone_tokens` what was erased; `newest_turn` and `newest_kind` are those of the newest message, as far as they are known.
 CREATE TABLE agents (
     root bigint NOT NULL,
@@ -127,7 +129,6 @@ CREATE TABLE agents (
     next_id bigint NOT NULL DEFAULT 0,
     last_id bigint NOT NULL DEFAULT -1,
     stamp bigint NOT NULL DEFAULT 0,
-    requests bigint NOT NULL DEFAULT 0,
     memos bigint NOT NULL DEFAULT 0,
     lives bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (root, key)
@@ -250,6 +251,8 @@ CREATE INDEX unread_mail ON mail (root, recipient, id) WHERE event IS NULL;
 
 CREATE INDEX mail_by_stamp ON mail (stamp, id);
 
+CREATE INDEX mail_by_id ON mail (id);
+
 -- What became of agents, for those who listen; ids hold the root in their upper bits.
 CREATE TABLE lives (
     root bigint NOT NULL,
@@ -328,3 +331,5 @@ CREATE INDEX sent_by_turn ON sent (root, turn) WHERE turn IS NOT NULL;
 CREATE INDEX sent_by_hash ON sent USING gin (hashes);
 
 CREATE INDEX sent_by_memo ON sent USING gin (memos);
+
+CREATE INDEX sent_by_id ON sent (id);

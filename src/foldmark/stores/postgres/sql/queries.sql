@@ -1,7 +1,7 @@
 -- name: lock
 -- The row of a root agent, which locks its tree: where it stands, what the tree counts, this transaction, the newest memo.
 SELECT head, open_turn, messages, tokens, run, ended, weights, gone_messages, gone_tokens, newest_turn, newest_kind,
-    next_id, last_id, greatest(stamp, (SELECT base FROM home) + pg_current_xact_id()::text::bigint), requests, memos,
+    next_id, last_id, greatest(stamp, (SELECT base FROM home) + pg_current_xact_id()::text::bigint), memos,
     (SELECT value FROM numbers WHERE name = 'memos'), pg_current_xact_id()::text
 FROM agents WHERE root = :root AND key = :root FOR UPDATE
 
@@ -13,7 +13,7 @@ FROM agents WHERE root = :root AND key = :agent
 -- name: transaction
 -- What a new tree begins with, in the columns of `lock`.
 SELECT 0, NULL, 0, 0, NULL, false, 0, 0, 0, NULL, NULL,
-    0, -1, (SELECT base FROM home) + pg_current_xact_id()::text::bigint, 0, 0,
+    0, -1, (SELECT base FROM home) + pg_current_xact_id()::text::bigint, 0,
     (SELECT value FROM numbers WHERE name = 'memos'), pg_current_xact_id()::text
 
 -- name: draw
@@ -25,8 +25,8 @@ UPDATE numbers SET value = value + 1 WHERE name = :name RETURNING value
 INSERT INTO blocks (block, root) VALUES (:block, :root)
 
 -- name: block_roots
--- The trees that have some blocks.
-SELECT block, root FROM blocks WHERE block = ANY(:blocks::bigint[])
+-- The trees that have some blocks; 0 for one that several have.
+SELECT block, CASE count(*) WHEN 1 THEN min(root) ELSE 0 END FROM blocks WHERE block = ANY(:blocks::bigint[]) GROUP BY block
 
 -- name: now
 -- The present, so many seconds ahead, as `events.created_at` is written.
@@ -144,12 +144,12 @@ WHERE root = :root AND key = :agent
 -- Where appending to a root agent continues from now on, and what its tree counts.
 UPDATE agents SET head = :head, open_turn = :open_turn::bigint, messages = :messages, tokens = :tokens, run = :run::bigint,
     weights = :weights, newest_turn = :newest_turn::bigint, newest_kind = :newest_kind,
-    next_id = :next_id, last_id = :last_id, stamp = :stamp, requests = :requests, memos = :memos
+    next_id = :next_id, last_id = :last_id, stamp = :stamp, memos = :memos
 WHERE root = :root AND key = :root
 
 -- name: advance_tree
 -- What a tree counts.
-UPDATE agents SET next_id = :next_id, last_id = :last_id, stamp = :stamp, requests = :requests, memos = :memos
+UPDATE agents SET next_id = :next_id, last_id = :last_id, stamp = :stamp, memos = :memos
 WHERE root = :root AND key = :root
 
 -- name: mark_memos
@@ -1110,3 +1110,134 @@ SELECT NOT EXISTS (
     SELECT 1 FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_xmin IS NOT NULL
 )
+
+-- name: event_roots
+-- The trees that some events are of, whose blocks several trees have.
+SELECT e.id, e.root FROM unnest(:ids::bigint[]) AS i (id)
+JOIN blocks b ON b.block = i.id >> 12 JOIN events e ON e.root = b.root AND e.id = i.id
+
+-- name: copied_events
+-- The next events of a tree behind an id with their checksums.
+SELECT id, agent, turn, kind, dialect, actor, created_at, interrupted, call_id, answers, apart, redacted, content, data,
+    checksum
+FROM events WHERE root = :root AND id > :after ORDER BY id LIMIT :limit
+
+-- name: copied_ends
+-- The agents that were killed, deleted or archived, some or all.
+SELECT a.id, k.id, d.actor, d.died_at, x.actor, x.deleted_at, r.archived_at
+FROM agents a LEFT JOIN deaths d ON d.root = a.root AND d.agent = a.key LEFT JOIN directory k ON k.key = d.killer
+LEFT JOIN deletions x ON x.root = a.root AND x.agent = a.key LEFT JOIN archived r ON r.root = a.root AND r.agent = a.key
+WHERE (:whole::boolean OR a.key = ANY(:agents::bigint[])) AND coalesce(d.agent, x.agent, r.agent) IS NOT NULL
+
+-- name: copied_mail
+-- The next mail behind an id to some agents, or to all.
+SELECT m.id, s.id, r.id, m.actor, m.sent_at, m.content, m.event
+FROM mail m JOIN directory s ON s.key = m.sender JOIN directory r ON r.key = m.recipient
+WHERE m.id > :after AND (:whole::boolean OR m.recipient = ANY(:agents::bigint[])) ORDER BY m.id LIMIT :limit
+
+-- name: copied_sent
+-- The next requests behind an id of some agents, or of all.
+SELECT s.id, a.id, s.event, s.turn, s.created_at, s.provider, s.model, s.sha256, s.bytes, s.tokens, s.data, s.question
+FROM sent s JOIN directory a ON a.key = s.agent
+WHERE s.id > :after AND (:whole::boolean OR s.agent = ANY(:agents::bigint[])) ORDER BY s.id LIMIT :limit
+
+-- name: copied_memos
+-- The next memos behind an id with their tags. Each with the newest event that did not know of it, whose tree it may be of.
+WITH spans AS (
+    SELECT root, memos, event, lead(event) OVER (PARTITION BY root ORDER BY event) AS next
+    FROM (
+        SELECT root, memos, event FROM memo_marks
+        UNION ALL SELECT root, 0, 0 FROM agents WHERE key = root
+    ) marks
+), known AS (
+    SELECT s.memos, max((
+        SELECT id FROM events WHERE root = s.root AND id >= s.event AND (s.next IS NULL OR id < s.next)
+        ORDER BY id DESC LIMIT 1
+    )) AS event
+    FROM spans s GROUP BY s.memos
+)
+SELECT m.id, coalesce((SELECT max(event) FROM known WHERE memos < m.id), 0), a.id, m.actor, m.created_at, m.content,
+    ARRAY(SELECT tag FROM memo_tags WHERE memo = m.id ORDER BY tag)
+FROM memos m LEFT JOIN directory a ON a.key = m.agent WHERE m.id > :after ORDER BY m.id LIMIT :limit
+
+-- name: copied_sessions
+-- The next sessions of coding agents behind an id.
+SELECT id, kind, session_id, file, parent, session_number, worker_id, issue,
+    started_at, ended_at, end_reason, context_at_end, summary
+FROM sessions WHERE id > :after ORDER BY id LIMIT :limit
+
+-- name: erased
+-- The events that were erased of some agents.
+SELECT e.id, e.agent, e.redacted FROM directory i JOIN events e ON e.root = i.root AND e.agent = i.key
+WHERE i.key = ANY(:agents::bigint[]) AND e.redacted IS NOT NULL
+
+-- name: kept_texts
+-- The texts behind some hashes.
+SELECT hash, text FROM texts WHERE hash = ANY(:hashes::text[])
+
+-- name: numbers
+-- The highest ids that mail, requests and memos may have had: mail and requests have ids of their trees.
+SELECT CASE WHEN (SELECT value > 0 FROM numbers WHERE name = 'mail') THEN b.value * 4096 - 1 ELSE 0 END,
+    CASE WHEN EXISTS (SELECT 1 FROM sent) THEN b.value * 4096 - 1 ELSE 0 END, m.value
+FROM numbers b, numbers m WHERE b.name = 'blocks' AND m.name = 'memos'
+
+-- name: raise_number
+-- The newest number of a name, if it was lower.
+UPDATE numbers SET value = greatest(value, :value) WHERE name = :name RETURNING value
+
+-- name: take_blocks
+-- Blocks in which trees have ids of copied events.
+INSERT INTO blocks (block, root) SELECT block, root FROM unnest(:blocks::bigint[], :roots::bigint[]) AS b (block, root)
+ON CONFLICT DO NOTHING
+
+-- name: drawing
+-- The trees that would draw more ids in some blocks.
+SELECT a.root FROM blocks b JOIN agents a ON a.root = b.root AND a.key = b.root
+WHERE b.block = ANY(:blocks::bigint[]) AND a.next_id <= a.last_id AND a.last_id >> 12 = b.block
+
+-- name: bury
+-- Events that were erased in another database.
+UPDATE events e SET redacted = b.redacted, planning = e.planning, tool = NULL, stateful = false
+FROM unnest(:ids::bigint[], :by::bigint[]) AS b (id, redacted) WHERE e.root = :root AND e.id = b.id
+
+-- name: forget_fold
+-- The stored segments of an agent that others were recorded behind.
+DELETE FROM folds WHERE root = :root AND agent = :agent
+
+-- name: take_mail
+-- Mail of another database, or what became of it since.
+INSERT INTO mail (root, id, recipient, sender, actor, sent_at, content, event, stamp)
+VALUES (:root, :id, :agent, :sender, :actor, :sent_at, :content, :event::bigint, :stamp)
+ON CONFLICT (root, id) DO UPDATE SET content = excluded.content, event = excluded.event
+
+-- name: take_sent
+-- A request that another database knows of, or what was left of it when something was erased.
+INSERT INTO sent (root, agent, id, event, turn, created_at, provider, model, sha256, bytes, tokens, purpose, question,
+    hashes, memos, data)
+VALUES (:root, :agent, :id, :event, :turn::bigint, :created_at, :provider, :model, :sha256, :bytes, :tokens, :purpose,
+    :question, :hashes::text[], :memos::bigint[], :data)
+ON CONFLICT (root, agent, id) DO UPDATE SET question = excluded.question, hashes = excluded.hashes,
+    memos = excluded.memos, data = excluded.data
+
+-- name: take_memo_marks
+-- From which event on each tree knows of a memo of another database, which was saved behind an event.
+INSERT INTO memo_marks (root, event, memos)
+SELECT a.root, (SELECT id FROM events WHERE root = a.root AND id > :event ORDER BY id LIMIT 1), :memo
+FROM agents a WHERE a.key = a.root AND EXISTS (SELECT 1 FROM events WHERE root = a.root AND id > :event)
+ON CONFLICT (root, event) DO UPDATE SET memos = greatest(memo_marks.memos, excluded.memos)
+
+-- name: take_session
+-- A session of a coding agent that another database knows of, or what is known of it since.
+INSERT INTO sessions (id, kind, session_id, file, parent, session_number, worker_id, issue,
+    started_at, ended_at, end_reason, context_at_end, summary)
+OVERRIDING SYSTEM VALUE
+VALUES (:id, :kind, :session_id, :file, :parent, :session_number, :worker_id, :issue,
+    :started_at, :ended_at, :end_reason, :context_at_end::bigint, :summary)
+ON CONFLICT (id) DO UPDATE SET file = excluded.file, parent = excluded.parent,
+    session_number = excluded.session_number, worker_id = excluded.worker_id, issue = excluded.issue,
+    started_at = excluded.started_at, ended_at = excluded.ended_at, end_reason = excluded.end_reason,
+    context_at_end = excluded.context_at_end, summary = excluded.summary
+
+-- name: number_sessions
+-- The next session of a coding agent gets an id above all there are.
+SELECT setval(pg_get_serial_sequence('sessions', 'id'), greatest((SELECT max(id) FROM sessions), 1))

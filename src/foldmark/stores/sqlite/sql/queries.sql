@@ -56,8 +56,11 @@ SELECT id FROM agents WHERE key = :key
 SELECT key FROM agents WHERE id = :id
 
 -- name: create_agent
--- A new agent.
-INSERT INTO agents (id, name, parent, fork_event, created_at) VALUES (:id, :name, :parent, :fork_event, :created_at)
+-- A new agent. The keys give the order of agents: one of another database gets its place there, as long as nobody has it.
+INSERT INTO agents (key, id, name, parent, fork_event, created_at) VALUES (
+    (SELECT :place WHERE NOT EXISTS (SELECT 1 FROM agents WHERE key = :place)),
+    :id, :name, :parent, :fork_event, :created_at
+)
 
 -- name: position
 -- Where appending to an agent continues, whether the agent has ended, the newest id in the database.
@@ -1012,3 +1015,120 @@ RETURNING id
 -- Sessions whose number is not one more than their parent's, as far as that is known.
 SELECT s.kind, s.session_id, s.session_number FROM sessions s JOIN sessions p ON p.kind = s.kind AND p.session_id = s.parent
 WHERE s.session_number <> p.session_number + 1
+
+-- name: newest_head
+-- The newest event of the agents with these keys, JSON [key, ...].
+SELECT coalesce(max(head), 0) FROM agents WHERE key IN (SELECT value FROM json_each(:agents))
+
+-- name: copied_events
+-- The next events behind an id and up to another, whosever they are, with their texts as bytes and their checksums.
+SELECT id, agent, turn, kind, dialect, actor, created_at, interrupted, call_id, answers, apart, redacted,
+    CAST(content AS BLOB), CAST(data AS BLOB), checksum
+FROM events WHERE id > :after AND id <= :end ORDER BY id LIMIT :limit
+
+-- name: copied_ends
+-- The agents that were killed, deleted or archived; of these keys, JSON [key, ...], or all.
+SELECT a.id, k.id, d.actor, d.died_at, x.actor, x.deleted_at, r.archived_at
+FROM agents a LEFT JOIN deaths d ON d.agent = a.key LEFT JOIN agents k ON k.key = d.killer
+LEFT JOIN deletions x ON x.agent = a.key LEFT JOIN archived r ON r.agent = a.key
+WHERE (:whole OR a.key IN (SELECT value FROM json_each(:agents))) AND coalesce(d.agent, x.agent, r.agent) IS NOT NULL
+
+-- name: copied_mail
+-- The next mail behind an id to the agents with these keys, JSON [key, ...], or to all.
+SELECT m.id, s.id, r.id, m.actor, m.sent_at, m.content, m.event
+FROM mail m JOIN agents s ON s.key = m.sender JOIN agents r ON r.key = m.recipient
+WHERE m.id > :after AND (:whole OR m.recipient IN (SELECT value FROM json_each(:agents)))
+ORDER BY m.id LIMIT :limit
+
+-- name: copied_sent
+-- The next requests behind an id of the agents with these keys, JSON [key, ...], or of all.
+SELECT s.id, a.id, s.event, s.turn, s.created_at, s.provider, s.model, s.sha256, s.bytes, s.tokens, s.data, NULL
+FROM sent s JOIN agents a ON a.key = s.agent
+WHERE s.id > :after AND (:whole OR s.agent IN (SELECT value FROM json_each(:agents)))
+ORDER BY s.id LIMIT :limit
+
+-- name: copied_memos
+-- The next memos behind an id with their tags, a JSON array.
+SELECT m.id, m.event, a.id, m.actor, m.created_at, m.content,
+    (SELECT json_group_array(tag) FROM memo_tags WHERE memo = m.id)
+FROM memos m LEFT JOIN agents a ON a.key = m.agent WHERE m.id > :after ORDER BY m.id LIMIT :limit
+
+-- name: copied_sessions
+-- The next sessions of coding agents behind an id.
+SELECT id, kind, session_id, file, parent, session_number, worker_id, issue,
+    started_at, ended_at, end_reason, context_at_end, summary
+FROM sessions WHERE id > :after ORDER BY id LIMIT :limit
+
+-- name: erased
+-- The events that were erased of the agents with these keys, JSON [key, ...].
+SELECT e.id, e.agent, e.redacted FROM json_each(:agents) i CROSS JOIN events e
+WHERE e.agent = i.value AND e.redacted IS NOT NULL
+
+-- name: kept_texts
+-- The texts behind some hashes, JSON [hash, ...].
+SELECT hash, text FROM texts WHERE hash IN (SELECT value FROM json_each(:hashes))
+
+-- name: numbers
+-- The highest ids that mail, requests and memos ever had.
+SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'mail'), 0),
+    coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'sent'), 0),
+    coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'memos'), 0)
+
+-- name: bury
+-- An event that was erased in another database.
+UPDATE events SET redacted = ? WHERE id = ?
+
+-- name: forget_fold
+-- The stored segments of an agent that others were recorded behind.
+DELETE FROM folds WHERE agent = :agent
+
+-- name: embed_again
+-- Messages behind an id have no vectors, whatever has been made of those that come later.
+UPDATE embedders SET until = min(until, :until)
+
+-- name: index_those_parts
+-- As `index_parts`, of messages, ids as JSON, between which others stand.
+WITH made AS MATERIALIZED (
+    SELECT id, parts_of(text) AS words FROM searchable WHERE id IN (SELECT value FROM json_each(?))
+)
+INSERT INTO parts (event, words) SELECT id, words FROM made WHERE words <> ''
+
+-- name: index_those
+-- As `index`, of messages, ids as JSON, between which others stand.
+INSERT INTO search (rowid, text, parts)
+SELECT id, text, parts FROM searchable WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id
+
+-- name: take_mail
+-- Mail of another database, or what became of it since.
+INSERT INTO mail (id, sender, recipient, actor, sent_at, content, event) VALUES (:id, :sender, :agent, :actor, :sent_at, :content, :event)
+ON CONFLICT (id) DO UPDATE SET content = excluded.content, event = excluded.event
+
+-- name: take_sent
+-- A request that another database knows of, or what was left of it when something was erased.
+INSERT INTO sent (id, agent, event, turn, created_at, provider, model, sha256, bytes, tokens, data)
+VALUES (:id, :agent, :event, :turn, :created_at, :provider, :model, :sha256, :bytes, :tokens, :data)
+ON CONFLICT (id) DO UPDATE SET data = excluded.data
+
+-- name: take_memo
+-- A memo of another database.
+INSERT INTO memos (id, event, agent, actor, created_at, content) VALUES (:id, :event, :agent, :actor, :created_at, :content)
+
+-- name: take_session
+-- A session of a coding agent that another database knows of, or what is known of it since.
+INSERT INTO sessions (id, kind, session_id, file, parent, session_number, worker_id, issue,
+    started_at, ended_at, end_reason, context_at_end, summary)
+VALUES (:id, :kind, :session_id, :file, :parent, :session_number, :worker_id, :issue,
+    :started_at, :ended_at, :end_reason, :context_at_end, :summary)
+ON CONFLICT (id) DO UPDATE SET file = excluded.file, parent = excluded.parent,
+    session_number = excluded.session_number, worker_id = excluded.worker_id, issue = excluded.issue,
+    started_at = excluded.started_at, ended_at = excluded.ended_at, end_reason = excluded.end_reason,
+    context_at_end = excluded.context_at_end, summary = excluded.summary
+
+-- name: raise_number
+-- The highest id that something has had, if it was lower.
+UPDATE sqlite_sequence SET seq = max(seq, :number) WHERE name = :name
+
+-- name: begin_number
+-- The highest id that something has had, if there was none.
+INSERT INTO sqlite_sequence (name, seq) SELECT :name, :number
+WHERE :number > 0 AND NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = :name)

@@ -1,0 +1,132 @@
+"""A backup of an SQLite database: one moment of it in a new file, while others go on writing [SPEC 2]."""
+
+import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory, mkstemp
+
+import apsw
+
+from foldmark.core.errors import StoreError
+from foldmark.core.ports import Progress
+from foldmark.stores.sqlite.file import MEMORY, connect_read_only, explain, is_only_read, schema_of
+from foldmark.stores.sqlite.store import SqliteStore
+
+_PAGES = 1000
+"""Pages of a step: 4 MB. Progress is told, and an interruption heard, in between."""
+
+
+def back_up(path: str, file: Path, progress: Progress, *, replace: bool = False) -> int:
+    """Write the database at `path` to `file` and return the bytes.
+
+    The backup shows one moment and takes no lock that a writer waits for. It is written beside `file` and renamed when
+    it is whole, so that `file` is never half a database. Only this user may read it. An existing file is kept unless
+    `replace`. `progress` is told pages. A database of an earlier schema stays one, in the backup as well. Raises
+    StoreError; nothing has changed then.
+    """
+    _check(path, file, replace=replace)
+    try:
+        descriptor, name = mkstemp(prefix=f".{file.name}.", suffix=".part", dir=file.parent)
+    except OSError as error:
+        raise StoreError(f"{file} cannot be written: {error.strerror}. Name a file in another folder.") from None
+    part = Path(name)
+    try:
+        os.close(descriptor)
+        _write(path, file, part, progress)
+        _check(path, file, replace=replace)  # it took a while
+        part.replace(file)
+        _flush_folder(file.parent)
+    finally:
+        for left in (part, Path(f"{part}-journal")):
+            left.unlink(missing_ok=True)
+    return file.stat().st_size
+
+
+@contextmanager
+def opened(file: Path) -> Iterator[tuple[SqliteStore, int]]:
+    """A backup as a store for reading, and its schema. One of an earlier schema is copied into a folder of its own and
+    brought up to date there. Raises StoreError; `file` is never written to."""
+    if not file.is_file():
+        raise StoreError(f"there is no file {file}")
+    try:
+        with closing(connect_read_only(str(file))) as db:
+            schema, newest = schema_of(db, str(file))
+    except apsw.Error as error:
+        raise explain(error, str(file)) from error
+    if schema == newest:
+        with closing(SqliteStore(str(file), create=False, read_only=True)) as store:
+            yield store, schema
+        return
+    with TemporaryDirectory() as folder:
+        copy = Path(folder) / "backup.db"
+        back_up(str(file), copy, lambda *_: None)
+        with closing(SqliteStore(str(copy), create=False)) as store:
+            yield store, schema
+
+
+def _write(path: str, file: Path, part: Path, progress: Progress) -> None:
+    try:
+        source = connect_read_only(path) if is_only_read(path) else _connect(path)
+    except apsw.Error as error:
+        raise explain(error, path) from error
+    with closing(source):
+        try:
+            schema_of(source, path)
+            # A moment that is open: whoever writes meanwhile would otherwise make the backup begin anew.
+            source.execute("BEGIN")
+            source.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+        except apsw.Error as error:
+            raise explain(error, path) from error
+        try:
+            with closing(apsw.Connection(str(part), flags=apsw.SQLITE_OPEN_READWRITE)) as target:
+                target.execute("PRAGMA fullfsync = ON")
+                with target.backup("main", source, "main") as backup:
+                    while not backup.done:
+                        backup.step(_PAGES)
+                        progress(backup.page_count - backup.remaining, backup.page_count)
+        except (apsw.CorruptError, apsw.NotADBError) as error:
+            raise explain(error, path) from error
+        except apsw.Error as error:
+            raise StoreError(
+                f"the backup could not be written to {file} ({error}). Is the disk full or gone?"
+            ) from error
+
+
+def _connect(path: str) -> apsw.Connection:
+    source = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
+    source.set_busy_timeout(10_000)
+    return source
+
+
+def _check(path: str, file: Path, *, replace: bool) -> None:
+    """Raise StoreError where nothing may be written, or there is nothing to back up."""
+    if path == MEMORY:
+        raise StoreError("a database in memory has no backup; `foldmark copy` needs a file as well")
+    if not Path(path).exists():
+        raise StoreError(f"there is no database at {path}. `foldmark chat` starts one; --db names another.")
+    if not file.parent.is_dir():
+        raise StoreError(f"there is no folder {file.parent} to put the backup in. Create it, or name another.")
+    if file.is_dir():
+        raise StoreError(f"{file} is a folder; name a file in it")
+    if file.exists() and file.samefile(path):
+        raise StoreError(f"{file} is the database itself; name another file")
+    if file.exists() and not replace:
+        raise StoreError(f"{file} is there already and was not changed. Name another file, or replace it with --force.")
+    for ending in ("-wal", "-journal"):
+        if Path(f"{file}{ending}").exists():
+            # SQLite would take what is in there for a part of the new file.
+            raise StoreError(
+                f"{file}{ending} is there: a program has a database {file} open, or was killed while it had. "
+                "Name another file."
+            )
+
+
+def _flush_folder(folder: Path) -> None:
+    """Have the disk keep the new name as well, where folders can be flushed."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,193 @@
+"""What a copy is made of and compared with: something of everything, and what a store answers about it."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from hashlib import sha256
+from typing import Any
+
+from foldmark.app import open_over
+from foldmark.core.copying import CopiedEnd, CopiedEvent, CopiedMail, CopiedMemo, CopiedSent
+from foldmark.core.lineage import CodingSession
+from foldmark.core.ports import Snapshot, Store, Transaction
+from foldmark.core.request import Edge
+from foldmark.core.segments import END, Segment
+from foldmark.core.sent import Makings, SentRequest
+from foldmark.log.doctor import examine
+from foldmark.testing.suite import (
+    NOW,
+    add_fork,
+    append,
+    call,
+    draft,
+    fork,
+    result,
+    root,
+)
+
+HARD = "a\0b\x10 é 😀 \uffff'\"\\ \r\n\t %s ? :x $1 {} \\u0000"
+"""What databases and drivers stumble over."""
+
+KINDS = ("state", "scratchpad", "system", "usage")
+
+
+def answers(moment: Snapshot, agents: Sequence[str]) -> list[Any]:
+    """What a store answers about agents, but for stored segments."""
+    found: list[Any] = []
+    for agent in agents:
+        own = (Segment(agent, 1, END),)
+        head = moment.head(agent)
+        messages = list(moment.messages(own))
+        calls = [each for each in moment.lookup([event.id for event in messages]) if each.kind == "tool_call"]
+        found += [head.record, head.newest, messages, moment.events_after(agent, 0, 1000), moment.operations(agent)]
+        found += [moment.size(own), moment.weight(own), list(moment.weights(own)), moment.opened(own)]
+        found += [moment.waiting(agent), moment.results(calls, erased=True)]
+        found += [moment.apart_results(agent, each.id) for each in calls]
+        found += [moment.tombstones(own), [moment.erased_by(event.id) for event in moment.tombstones(own)]]
+        found += [moment.of_kind(kind, own) for kind in KINDS]
+        found += [moment.calls(agent, call_id) for call_id in ("c0", "c1")]
+        found += [moment.end(agent), moment.archived(agent), moment.unread(agent), moment.newest_sent(agent, 100)]
+        found += [moment.children(agent), moment.killed_children(agent), moment.root_of(agent)]
+    return found
+
+
+def shared(moment: Snapshot) -> list[Any]:
+    """What a store answers about what belongs to no conversation."""
+    tagged = moment.memos_tagged(["x"], 10)
+    return [moment.memos(100), moment.memo_tags(100), tagged, moment.coding_sessions()]
+
+
+def same(store: Store, other: Store) -> None:
+    """Assert that two stores answer alike, and that nothing is wrong with the second."""
+    with store.read() as ours, other.read() as theirs:
+        agents = [record.id for record in ours.agents()]
+        assert [record.id for record in theirs.agents()] == agents
+        assert answers(ours, agents) == answers(theirs, agents)
+        assert shared(ours) == shared(theirs)
+        assert all(had <= has for had, has in zip(ours.numbers(), theirs.numbers(), strict=True))
+        assert sorted(ours.copied(CopiedEnd), key=_agent) == sorted(theirs.copied(CopiedEnd), key=_agent)
+        kinds: tuple[type[Any], ...] = (CopiedMail, CopiedSent, CopiedMemo, CodingSession)
+        for kind in kinds:
+            assert list(ours.copied(kind)) == list(theirs.copied(kind))
+        heads = dict.fromkeys(agents, 0)
+        assert sorted(ours.copied_events(heads), key=_id) == sorted(theirs.copied_events(heads), key=_id)
+        assert sorted(ours.erased(agents)) == sorted(theirs.erased(agents))
+    sound(other)
+
+
+def sound(store: Store) -> None:
+    """Assert that nothing is wrong with a store."""
+    with closing(open_over(store)) as log:
+        log.store = _Kept(store)
+        assert list(examine(log)) == []
+
+
+def _id(event: CopiedEvent) -> int:
+    return event.id
+
+
+def _agent(end: CopiedEnd) -> str:
+    return end.agent
+
+
+class _Kept:
+    """A store that stays open when its log is closed."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def close(self) -> None:
+        """Stay open."""
+
+
+def request(agent: str, event: int, texts: dict[str, str], question: str | None = None) -> SentRequest:
+    """A request that needs these texts."""
+    makings = Makings("openai", 7, Edge(event, "budget", 3), texts, {}, question=question)
+    return SentRequest(agent, event, event, NOW, "openai", "gpt-5", "f" * 64, 2**40, 7, makings)
+
+
+def hashed(*texts: str) -> dict[str, str]:
+    """Texts by their hashes."""
+    return {sha256(text.encode()).hexdigest(): text for text in texts}
+
+
+def fill(store: Store) -> dict[str, str]:
+    """Something of everything; the agents by what became of them."""
+    work, gone, quiet = root(store, f"work {HARD}"), root(store, "gone"), root(store, "quiet")
+    first, asked = append(store, work, draft(content=HARD, data={HARD: [2**70, 0.1]}), call("c0"))
+    append(store, work, draft("assistant"), result("c0", asked, interrupted=True, apart=True), draft("turn_ended", ""))
+    append(store, work, draft(content="secret"))
+    child = fork(store, work)
+    append(store, child, draft(content="quartz"), call("c1"))
+    append(store, gone, draft(content="gone"), draft("turn_ended", ""))
+    texts = hashed(HARD, "memo")
+    named = dict(zip(("config", "memo 2"), texts, strict=True))
+    with store.write() as writing:
+        for name in ("x", "y", "z"):
+            writing.save_memo(f"{name} {HARD}", ("x", name), work if name == "y" else None, "human", NOW)
+        for text in (HARD, "carried"):
+            writing.send(work, child, text, "human", NOW)
+        (event,) = writing.append(child, None, [draft(content="carried")])
+        writing.carried(writing.unread(child)[1].id, event)
+        sent = writing.add_sent(request(work, first, named, question="secret"), texts)
+        writing.add_sent(request(gone, first, named), texts)
+        writing.add_sent(request(child, sent, named), texts)
+        writing.save_coding_session(CodingSession("claude", "s1", "/s1", worker_id=7, summary=HARD))
+        writing.save_coding_session(CodingSession("codex", "s1", "/s2", "s0", 2, "seven", ended_at=NOW))
+        writing.archive(quiet, NOW)
+    return {"work": work, "child": child, "gone": gone, "quiet": quiet}
+
+
+def change(store: Store, agents: dict[str, str]) -> None:
+    """Do to what `fill` made whatever can still be done to it."""
+    work, child, gone, quiet = agents.values()
+    with store.write() as writing:
+        head = writing.head(work).record
+        turn = head.open_turn
+        assert turn is not None
+        writing.append(work, None, [draft("turn_ended", "")])
+        (by,) = writing.append(child, None, [draft("redact", "", data={"turn": turn})])
+        writing.erase(work, turn, head.head, by)
+        (by,) = writing.append(gone, None, [draft("redact", "", data={"turn": 0})])
+        writing.erase(gone, 0, by, by)
+        writing.delete(gone, "human", NOW)
+        writing.kill(child, quiet, "human", NOW)
+        writing.rename(work, "gone")
+        writing.rename(quiet, f"work {HARD}")
+        writing.archive(quiet, None)
+        writing.archive(work, NOW)
+        writing.remove_memo(2)
+        writing.remove_memo(writing.save_memo("never copied", (), None, "human", NOW))
+        writing.save_coding_session(CodingSession("claude", "s1", "/s1", worker_id=8, ended_at=NOW, context_at_end=7))
+        texts = hashed("later")
+        sent = request(work, head.head, dict(zip(("config",), texts, strict=True)))
+        writing.add_sent(sent, texts)
+        writing.append(add_fork(writing, work), None, [draft(content="quartz", actor="model")])
+
+
+class Stopped(Exception):  # noqa: N818 - nothing went wrong
+    """The program is ended here."""
+
+
+class Stopping:
+    """A store whose program ends at the end of a transaction, before it is committed or afterwards."""
+
+    def __init__(self, store: Store, transactions: int, *, committed: bool) -> None:
+        self.address = store.address
+        self._store, self._left, self._committed = store, transactions, committed
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    @contextmanager
+    def write(self) -> Iterator[Transaction]:
+        """The store's transaction."""
+        self._left -= 1
+        with self._store.write() as writing:
+            yield writing
+            if self._left < 0 and not self._committed:
+                raise Stopped
+        if self._left < 0:
+            raise Stopped

@@ -1,0 +1,296 @@
+"""Copies: everything with its ids, in any number of steps, and nothing of it in a store that has ids of its own."""
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from foldmark.copying import copy, copying
+from foldmark.core.copying import CopiedAgent, CopiedEvent, CopiedMail, Numbers
+from foldmark.core.errors import CommandError, DamagedError, StoreError
+from foldmark.core.lineage import CodingSession
+from foldmark.core.ports import Store
+from foldmark.core.recall import Scope
+from foldmark.core.segments import END, Segment
+from foldmark.testing.copies import HARD, Stopped, Stopping, answers, change, fill, hashed, request, same, shared, sound
+from foldmark.testing.elsewhere import Elsewhere, copy_into
+from foldmark.testing.harness import Damage, Harness
+from foldmark.testing.histories import STEPS, History, Step
+from foldmark.testing.parts.searching import terms_of
+from foldmark.testing.parts.towards import send
+from foldmark.testing.suite import (
+    NOW,
+    Suite,
+    append,
+    call,
+    draft,
+    examples,
+    root,
+)
+
+
+class Copying(Suite):
+    """What a copy holds, and what it refuses."""
+
+    @pytest.fixture
+    def target(self, harness: Harness) -> Iterator[Store]:
+        """A second, empty database, with which nothing is wrong when the test has ended."""
+        target = harness.fresh()
+        yield target
+        assert list(target.damage()) == []
+        target.close()
+
+    @pytest.fixture(autouse=True)
+    def _small_pages(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(copying, "_EVENTS", 4)
+        monkeypatch.setattr(copying, "_AT_ONCE", 2)
+
+    @settings(examples, max_examples=25)
+    @given(steps=st.lists(STEPS, max_size=16), more=st.lists(STEPS, max_size=8))
+    def test_a_copy_answers_as_the_original(
+        self, store: Store, target: Store, steps: list[Step], more: list[Step]
+    ) -> None:
+        """Also one that was made in two steps, between which turns were erased."""
+        history = History(store)
+        names = (history.agents[0], history.agents[2])
+        for part in (steps, more):
+            history.play(store, part)
+            copy(store, target, names)
+            with store.read() as ours, target.read() as theirs:
+                assert answers(ours, history.agents) == answers(theirs, history.agents)
+
+    def test_everything_is_copied_and_what_became_of_it(self, store: Store, target: Store) -> None:
+        agents = fill(store)
+        first = copy(store, target)
+        same(store, target)
+        assert (first.conversations, first.agents, first.events, first.compared) == (3, 4, 12, 12)
+        assert (first.mail, first.requests, first.memos, first.sessions, first.erased) == (2, 3, 3, 2, 0)
+        with target.read() as moment:
+            assert moment.leases() == []
+            assert [moment.kept_text(key) for key in hashed(HARD, "memo")] == [HARD, "memo"]
+            assert moment.kept_texts([*hashed(HARD), "0" * 64]) == hashed(HARD)
+        change(store, agents)
+        second = copy(store, target)
+        same(store, target)
+        assert (second.erased, second.requests, second.sessions) == (3, 1, 1)
+        with target.read() as moment:
+            assert moment.kept_texts(hashed("memo")) == {}
+            assert {agent for _, agent, _ in moment.erased(agents.values())} == {agents["work"], agents["gone"]}
+        again = copy(store, target)
+        assert (again.events, again.requests, again.mail, again.memos, again.sessions, again.erased) == (0,) * 6
+        assert again.hash == second.hash != first.hash
+
+    def test_what_is_copied_is_found(self, store: Store, target: Store) -> None:
+        """Also between messages that were copied before."""
+        first, second = root(store, "first"), root(store, "second")
+        for number in range(4):
+            for agent in (first, second):
+                append(store, agent, draft(content=f"quartz {number}"), call(f"{number}", "quartz"))
+        turn, last = append(store, second, draft("turn_ended", ""), draft(content="fjord"), draft("turn_ended", ""))[1:]
+        for names, found in ((["second"], [8, 1]), (["first"], [16, 1])):
+            copy(store, target, names)
+            with target.read() as moment:
+                assert moment.index(Scope()).counted([*terms_of("quartz"), *terms_of("fjord")])[1] == found
+        with store.write() as writing:
+            (by,) = writing.append(second, None, [draft("redact", "", data={"turn": turn})])
+            writing.erase(second, turn, last, by)
+        copy(store, target)
+        with target.read() as moment:
+            assert moment.index(Scope()).counted([*terms_of("quartz"), *terms_of("fjord")])[1] == [16, 0]
+
+    def test_a_copy_goes_back(self, store: Store, target: Store) -> None:
+        """What goes on in the copy is brought to the original, which has nothing of its own since."""
+        agents = fill(store)
+        copy(store, target)
+        change(target, agents)
+        copy(target, store)
+        same(target, store)
+
+    def test_ids_go_on_behind_a_copy(self, store: Store, target: Store) -> None:
+        agents = fill(store)
+        change(store, agents)
+        copy(store, target)
+        with store.read() as moment:
+            numbers, heads = moment.numbers(), [record.head for record in moment.agents()]
+            assert numbers.memos == 4
+        (event,) = append(target, agents["work"], draft())
+        assert event > max(heads)
+        other = root(target)
+        assert append(target, other, draft())[0] > max(heads)
+        with target.write() as writing:
+            assert writing.save_memo("new", (), None, "human", NOW) > numbers.memos
+            assert writing.send(other, other, "new", "human", NOW) > numbers.mail
+            assert writing.add_sent(request(other, event, {}), {}) > numbers.sent
+            writing.take_numbers(Numbers(0, 0, 0))
+            assert writing.numbers() >= numbers
+        with store.write() as writing:
+            writing.remove_memo(writing.save_memo("new", (), None, "human", NOW))
+
+    @pytest.mark.parametrize("committed", [False, True])
+    def test_a_copy_that_was_ended_goes_on(self, store: Store, harness: Harness, committed: bool) -> None:
+        agents = fill(store)
+        with closing(harness.fresh()) as target:
+            stops = self._stopping(store, target, committed)
+            assert stops > 6
+            change(store, agents)
+            assert self._stopping(store, target, committed) > 6
+            same(store, target)
+
+    @staticmethod
+    def _stopping(store: Store, target: Store, committed: bool) -> int:
+        """Copy in runs each of which ends one transaction later than the one before; how many ended early."""
+        for number in range(100):
+            try:
+                copy(store, Stopping(target, number % 3, committed=committed))
+            except Stopped:
+                sound(target)
+            else:
+                return number
+        pytest.fail("it never comes to its end")
+
+    def test_a_copy_that_is_killed_goes_on(self, store: Store, target: Store, other: Store, harness: Harness) -> None:
+        agents = fill(store)
+        for number in range(40):
+            append(store, agents["work"], draft(content=f"quartz {number}"))
+        for heard in (3, 9, 5):
+            with closing(Elsewhere(harness.open, store.address, copy_into, harness.open, target.address)) as process:
+                process.begin()
+                for _ in range(heard):
+                    process.heard()
+                process.kill()
+            sound(target)
+        copy(other, target)
+        same(store, target)
+
+    def test_conversations_are_copied_one_by_one(self, store: Store, target: Store) -> None:
+        """Also those whose events stand between others that are there already."""
+        first, second, third = (root(store, name) for name in ("first", "second", "third"))
+        for number in range(4):
+            for agent in (first, second, third):
+                append(store, agent, draft(content=f"quartz {number} {agent}"), call(f"{number}"))
+        send(store, second, third, "mail")
+        with store.write() as writing:
+            writing.save_memo("a memo", (), second, "human", NOW)
+        report = copy(store, target, ["second"])
+        assert (report.conversations, report.events, report.memos) == (1, 8, 0)
+        with pytest.raises(CommandError, match="Copy them along: --conversation second"):
+            copy(store, target, ["third"])
+        copy(store, target, ["first"])
+        copy(store, target, ["third", second.upper()])
+        with store.read() as ours, target.read() as theirs:
+            everyone = [record.id for record in ours.agents()]
+            assert answers(ours, everyone) == answers(theirs, everyone)
+            assert theirs.memos(5) == []
+        copy(store, target)
+        same(store, target)
+
+    def test_a_name_that_is_not_there(self, store: Store, target: Store) -> None:
+        with pytest.raises(CommandError, match="no conversation 'x' to copy; it has no conversation"):
+            copy(store, target, ["x"])
+        root(store, "there")
+        with pytest.raises(CommandError, match="no conversation 'x' to copy; conversations: there"):
+            copy(store, target, ["x"])
+        with pytest.raises(CommandError, match="is what is to be copied itself"):
+            copy(store, store)
+
+    def test_what_has_anything_of_its_own_is_no_target(self, store: Store, harness: Harness) -> None:
+        agents = fill(store)
+
+        def own(target: Store) -> None:
+            root(target, "own")
+
+        def went_on(target: Store) -> None:
+            append(target, agents["work"], draft(content="there"))
+            append(store, agents["work"], draft(content="here"))
+
+        def mail(target: Store) -> None:
+            send(target, agents["work"], agents["child"], "there")
+
+        def memo(target: Store) -> None:
+            with target.write() as writing:
+                writing.save_memo("there", (), None, "human", NOW)
+
+        def sent(target: Store) -> None:
+            with target.write() as writing:
+                writing.add_sent(request(agents["work"], 1, {}), {})
+
+        def session(target: Store) -> None:
+            with target.write() as writing:
+                writing.save_coding_session(CodingSession("claude", "own", "/own"))
+
+        def erased(target: Store) -> None:
+            with target.write() as writing:
+                (message, *_) = writing.messages((Segment(agents["quiet"], 1, END),))
+                writing.erase(agents["quiet"], message.turn_id or 0, message.id, message.id)
+
+        append(store, agents["quiet"], draft(content="quiet"), draft("turn_ended", ""))
+        for spoil, says in (
+            (own, "conversations that .* does not have: 'own'"),
+            (went_on, "conversations that went on differently"),
+            (mail, "mail of its own"),
+            (memo, "memos of its own: memo 4"),
+            (sent, "requests of its own"),
+            (session, "sessions of coding agents of its own: own"),
+            (erased, "erased events that were not erased here"),
+        ):
+            with closing(harness.fresh()) as target:
+                copy(store, target)
+                spoil(target)
+                append(store, agents["quiet"], draft(content="new"))
+                with target.read() as moment:
+                    before = [answers(moment, list(agents.values())), shared(moment)]
+                with pytest.raises(CommandError, match=says):
+                    copy(store, target)
+                with target.read() as moment:
+                    assert [answers(moment, list(agents.values())), shared(moment)] == before
+
+    def test_a_damaged_event_is_not_copied(self, store: Store, target: Store, harness: Harness) -> None:
+        damaged = harness.fresh()
+        agent = root(damaged)
+        ids = append(damaged, agent, *(draft(content=f"quartz {number}") for number in range(9)))
+        harness.plant(damaged, Damage.CONTENT, ids[6])
+        with pytest.raises(DamagedError, match=f"event {ids[6]} .* is not as it was recorded"):
+            copy(damaged, target)
+        with target.read() as moment:
+            assert [event.id for event in moment.events_after(agent, 0, 100)] == ids[:4]
+        damaged.close()
+
+    def test_what_is_taken_is_taken_whole(self, store: Store, target: Store) -> None:
+        agent = root(store)
+        append(store, agent, draft(content="one"), draft(content="two"))
+        with store.read() as moment:
+            one, two = moment.copied_events({agent: 0})
+            assert list(moment.copied_events({agent: one.id})) == [two]
+            assert list(moment.copied_events({agent: two.id})) == list(moment.copied_events({})) == []
+        record = CopiedAgent(5, agent, "name", None, 0, NOW)
+
+        def take(events: list[CopiedEvent]) -> None:
+            with target.write() as writing:
+                writing.take_agents([record])
+                writing.take_events(events)
+
+        for wrong in ([two, one], [one, one], [one, replace(two, agent="nobody")]):
+            with pytest.raises(StoreError):
+                take(wrong)
+            with target.read() as moment:
+                assert moment.agents() == []
+        take([one])
+        with target.write() as writing:
+            assert writing.waiting(agent) == []
+            writing.take_events([two])
+            assert [event.content for event in writing.messages((Segment(agent, 1, END),))] == ["one", "two"]
+            (three,) = writing.append(agent, two.id, [draft(content="three")])
+        assert three > two.id
+        with pytest.raises(StoreError), target.write() as writing:
+            writing.take_events([replace(two, id=three)])
+        with pytest.raises(StoreError), target.write() as writing:
+            writing.take_agents([CopiedAgent(6, "another", "name", None, 0, NOW)])
+        with target.write() as writing:
+            mail = CopiedMail(7, agent, agent, "human", NOW, "text", None)
+            writing.take([mail])
+            writing.take([replace(mail, content="", event=three)])
+            assert list(writing.copied(CopiedMail)) == [replace(mail, content="", event=three)]
+            assert list(writing.copied(CopiedMail, [agent], 7)) == list(writing.copied(CopiedMail, [])) == []
