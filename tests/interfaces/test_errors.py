@@ -433,6 +433,7 @@ def test_a_read_only_database_can_be_read(cli: Cli, folder: Path) -> None:
 
 LIMITED = """
 import os, resource, sys
+os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # Python would cut the files short that it compiles modules into
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
 os.execv(sys.argv[2], sys.argv[2:])
 """

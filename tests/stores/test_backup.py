@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import stat
+import sys
 from pathlib import Path
 
 import apsw
@@ -105,6 +106,7 @@ def test_a_full_disk_leaves_nothing(db: str, tmp_path: Path) -> None:
     child = os.fork()
     if child == 0:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        sys.dont_write_bytecode = True  # Python would cut the files short that it compiles modules into
         resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
         code = 1
         try:

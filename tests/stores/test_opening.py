@@ -342,6 +342,7 @@ FILE_LIMIT = textwrap.dedent("""
     with foldmark.open(sys.argv[1]) as log:
         agent = log.agent("default")
         ids = [agent.append("user", "before")]
+        sys.dont_write_bytecode = True  # Python would cut the files short that it compiles modules into
         resource.setrlimit(resource.RLIMIT_FSIZE, (900_000, resource.RLIM_INFINITY))
         try:
             while True:

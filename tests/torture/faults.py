@@ -10,6 +10,7 @@ import random
 import re
 import resource
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -107,6 +108,7 @@ def _run(*command: str) -> bool:
 
 def small_files(size: int) -> None:
     """Let no file of this process grow over `size` bytes."""
+    sys.dont_write_bytecode = True  # Python would cut the files short that it compiles modules into
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 

@@ -14,12 +14,7 @@ def open_store(address: str, *, create: bool = True) -> Store:
     try:
         from foldmark.stores.postgres.store import PostgresStore  # 60 ms
     except ImportError as error:
-        if (error.name or "psycopg").partition(".")[0] not in (
-            "psycopg",
-            "psycopg_binary",
-            "psycopg_c",
-            "psycopg_pool",
-        ):
+        if (error.name or "psycopg").partition(".")[0] not in ("psycopg", "psycopg_binary", "psycopg_c"):
             raise
         raise StoreError(
             f"a database at {shown(address)} needs PostgreSQL's driver, which is not installed; "

@@ -121,6 +121,7 @@ def test_a_write_that_fails_half_way_takes_the_others_back(home: Path) -> None:
     before = tree(home)
 
     def full() -> None:
+        sys.dont_write_bytecode = True  # Python would cut the files short that it compiles modules into
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_001, 100_001))  # the backup fits, what is written does not
         install(places(home), WANTED, environment(home))
 
