@@ -200,13 +200,35 @@ def test_a_connection_lost_between_blocks_is_made_anew(store: PostgresStore) -> 
 
 def test_a_connection_lost_inside_a_transaction_leaves_nothing(store: PostgresStore) -> None:
     agent = root(store)
-    with pytest.raises(StoreError, match="the connection to "), store.write() as writing:  # noqa: PT012
+    lost = r"the connection to .* was lost \(.*\)\. Nothing was recorded; repeat it\.$"
+    with pytest.raises(StoreError, match=lost), store.write() as writing:  # noqa: PT012
         writing.append(agent, None, [draft(content="lost")])
         assert writing.lease(agent) is None
         cut(store)
         writing.lease(agent)
     with store.read() as moment:
         assert moment.head(agent).record.messages == 0
+
+
+def test_nothing_but_the_error_is_said_of_a_lost_connection(harness: PostgresHarness) -> None:
+    """The driver's own warnings go to no terminal."""
+    losing = """
+        import sys, psycopg, foldmark
+        with foldmark.open(sys.argv[1]) as log:
+            agent = log.agent("default")
+            try:
+                with agent.batch():
+                    agent.append("user", "lost")
+                    other = psycopg.connect(sys.argv[1], autocommit=True)
+                    other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                                  "WHERE datname = current_database() AND pid <> pg_backend_pid()")
+            except foldmark.StoreError as error:
+                print(error)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(losing), harness.fresh().address]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "the connection to " in done.stdout
+    assert done.stderr == ""
 
 
 def test_what_was_committed_on_a_lost_connection_is_not_sent_again(

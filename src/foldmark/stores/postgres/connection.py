@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from logging import NullHandler, getLogger
 from threading import Condition, Lock
 from typing import Any, NamedTuple
 from weakref import WeakSet
@@ -19,6 +20,9 @@ from foldmark.stores.addresses import passwords, shown
 from foldmark.stores.postgres.texts import escaped, unescaped
 from foldmark.stores.queries import queries
 from foldmark.stores.rows import Row
+
+# What goes wrong is said by the errors; psycopg warns besides, on the terminal of whoever has set up no logging.
+getLogger("psycopg").addHandler(NullHandler())
 
 MOST = 20
 """Connections that a store opens for blocks at the most; further threads wait for one of these."""
@@ -149,6 +153,7 @@ class Address:
     def explain(self, error: psycopg.Error) -> StoreError:
         """What an error means for a person, in one line."""
         said = self.hidden(" ".join(str(error.diag.message_primary or error).split())) or type(error).__name__
+        to_connect = said.startswith("connection failed: ")
         said = said.removeprefix("connection failed: ")
         match error:
             case errors.LockNotAvailable():
@@ -166,15 +171,24 @@ class Address:
             case errors.DiskFull():
                 what = f"the disk of {self.shown} is full ({said}): nothing was recorded. Free some space, then repeat."
             case errors.ReadOnlySqlTransaction():
-                what = f"{self.shown} is read-only: nothing was recorded. Is it a standby?"
+                what = (
+                    f"{self.shown} is read-only: nothing was recorded. Is it a standby, or is "
+                    "default_transaction_read_only set for this user?"
+                )
             case errors.InsufficientPrivilege():
-                what = f"{self.shown} does not allow that to this user ({said})."
+                what = (
+                    f"{self.shown} does not allow that to this user ({said}). Nothing was recorded; use the login that "
+                    "owns the tables, or have an administrator grant it."
+                )
             case errors.TooManyConnections():
                 what = (
                     f"{self.shown} takes no more connections ({said}). Raise max_connections, or close some programs."
                 )
-            case psycopg.OperationalError() if error.sqlstate is None or lost(error):
+            case psycopg.OperationalError() if to_connect:
                 what = f"the connection to {self.shown} failed: {said}"
+            case psycopg.OperationalError() if lost(error):
+                # Of what was lost in a COMMIT, `PostgresStore` asks what became.
+                what = f"the connection to {self.shown} was lost ({said}). Nothing was recorded; repeat it."
             case _:
                 what = f"{self.shown}: {said}"
         return StoreError(what)

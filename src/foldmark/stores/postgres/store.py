@@ -24,7 +24,7 @@ from foldmark.stores.postgres.transaction import PostgresTransaction
 from foldmark.stores.postgres.vectors import PostgresVectors
 
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
 FATE_SECONDS = 10.0
 """How long a server is asked what became of a transaction while it says that it is still under way."""
