@@ -130,7 +130,9 @@ def harness(postgres: Databases) -> Iterator[PostgresHarness]:
 BESIDE_THEM = st.lists(st.tuples(st.just("beside"), st.integers(0, 60), st.integers(0, 2)), max_size=6)
 
 
-@settings(settings(), max_examples=settings().max_examples // 2, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    settings(), max_examples=settings().max_examples // 2, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @example([("say", 0, 0), ("summarize", 0, 0), ("say", 1, 0)], [], Random(1))
 @given(DEEDS, BESIDE_THEM, st.randoms(use_true_random=False))
 def test_random_histories_are_equal_in_every_step(
