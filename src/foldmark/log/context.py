@@ -11,6 +11,9 @@ from foldmark.core.turns import Turn, newest_turns
 from foldmark.request.once import once
 from foldmark.request.standing import Standing, state_of
 
+_PAGE = 512
+"""Messages read in one moment at the most."""
+
 
 class Messages(Sequence[Event]):
     """The visible messages in order, read from the store as they are consumed.
@@ -22,14 +25,15 @@ class Messages(Sequence[Event]):
         self._store, self._segments, self._length = store, segments, length
 
     def __iter__(self) -> Iterator[Event]:
-        return self._read(newest_first=False)
+        return self._read(_PAGE)  # whoever begins with the oldest wants all
 
     def __reversed__(self) -> Iterator[Event]:
-        return self._read(newest_first=True)
+        return self._read(8, newest_first=True)
 
-    def _read(self, *, newest_first: bool) -> Iterator[Event]:
-        """The messages page by page, each a moment of its own: what is visible does not change meanwhile."""
-        left, count = self._segments, 8 if newest_first else 64
+    def _read(self, count: int, *, newest_first: bool = False) -> Iterator[Event]:
+        """The messages page by page, `count` at first; each page is a moment of its own, for what is visible does not
+        change meanwhile."""
+        left = self._segments
         while left:
             with self._store.read() as moment:
                 read = moment.messages(left, newest_first=newest_first, expected=count)
@@ -39,7 +43,7 @@ class Messages(Sequence[Event]):
                 break
             last = page[-1].id
             left = until(left, last - 1) if newest_first else subtract(left, until(left, last))
-            count = min(8 * count, 512)
+            count = min(8 * count, _PAGE)
 
     def __len__(self) -> int:
         return self._length
@@ -67,7 +71,7 @@ class Messages(Sequence[Event]):
     def _between(self, first: int, end: int) -> list[Event]:
         length = len(self)
         if first <= length - end:
-            return list(islice(self, first, end))
+            return list(islice(self._read(min(end, _PAGE)), first, end))
         return list(islice(reversed(self), length - end, length - first))[::-1]
 
 
