@@ -4,9 +4,10 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
-from functools import partial
+from functools import lru_cache, partial
 from os import PathLike, fspath
 from pathlib import Path
+from time import time_ns
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -283,7 +284,13 @@ def _name(request: Request) -> str:
 
 
 def _now() -> str:
-    return timestamp(datetime.now(UTC))
+    seconds, microseconds = divmod(time_ns() // 1000, 1_000_000)
+    return f"{_second(seconds)}.{microseconds:06}Z"
+
+
+@lru_cache(maxsize=1)
+def _second(seconds: int) -> str:
+    return timestamp(datetime.fromtimestamp(seconds, UTC), "seconds")[:-1]  # each event is stamped, many in a second
 
 
 def _new_id() -> str:

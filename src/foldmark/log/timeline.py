@@ -322,7 +322,7 @@ class Timeline:
         apart: bool = False,
         key: str | None = None,
     ) -> int:
-        if kind in TEXTS and dialect is None and not (isinstance(data, Mapping) and data.get("blocks")):
+        if kind in TEXTS and dialect is None and not (data and isinstance(data, Mapping) and data.get("blocks")):
             dialect = self._active_dialect()
         elif kind == "config":
             self._speaks = None
@@ -337,7 +337,7 @@ class Timeline:
         try:
             if secrets:
                 content, data = secrets.hidden(content), secrets.hidden_in(data)
-            if isinstance(data, Mapping) and data.get("blocks"):
+            if data and isinstance(data, Mapping) and data.get("blocks"):
                 from foldmark.core.media import counted  # few messages hold any
 
                 data = counted(data)
