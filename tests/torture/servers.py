@@ -70,7 +70,9 @@ class Server:
 
     def kill(self) -> None:
         """End all of its processes at once, as `kill -9` does."""
-        main, socket = psutil.Process(self._server.get_pid()), self.socket
+        # The server's own file says which process it is: the package goes by what it has last waited for.
+        number = int((self._server.pgdata / "postmaster.pid").read_text().split()[0])
+        main, socket = psutil.Process(number), self.socket
         main.suspend()  # or else it would restart what it sees die, and they would end themselves without it
         processes = [*main.children(recursive=True), main]
         for each in processes:
