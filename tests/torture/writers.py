@@ -189,11 +189,17 @@ class Writer:
 
     def erase(self) -> None:
         """Erase a turn for good; none that carries mail, because the mail would go with it."""
-        own = [
-            turn
-            for turn, messages in self.turns().items()
-            if all(each.agent_id == self.agent.id and "[Mail from" not in each.content for each in messages)
-        ]
+        with self.log.store.read() as moment:
+            # All of their messages: one that carries mail may be forgotten while its turn is still seen.
+            whole = moment.turns(list(self.turns()))
+            own = [
+                turn
+                for turn, messages in whole.items()
+                if all(
+                    each.agent_id == self.agent.id and "[Mail from" not in each.content
+                    for each in moment.events([message.id for message in messages])
+                )
+            ]
         if own:
             turn = self.chance.choice(own)
             with self.trying("erase", turn) as trial:
