@@ -15,6 +15,7 @@ from typing import IO
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
 from foldmark.sessions.file_lock import locked
+from foldmark.stores.folders import flush_folder
 
 PREFIX, SUFFIX = ".foldmark-", ".tmp"
 """Of a file that is being written: no program takes one for a session."""
@@ -63,7 +64,7 @@ def replaced_file(path: Path, mode: int = 0o600) -> Iterator[IO[bytes]]:
         os.fsync(file.fileno())
         file.close()
         Path(name).replace(path)
-        _flush_folder(path.parent)
+        flush_folder(path.parent)
 
 
 @contextmanager
@@ -122,13 +123,3 @@ def _claim(path: Path) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError:
         raise WriteError(f"{one_line(str(path))} exists already, and is left as it is") from None
-
-
-def _flush_folder(folder: Path) -> None:
-    """The rename itself reaches the disk, where the system can say so."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -21,9 +21,9 @@ from typing import Any
 import psycopg
 
 from foldmark.core.changes import Change, Changes
-from foldmark.core.errors import CommandError, StoreError
+from foldmark.core.errors import StoreError
+from foldmark.stores.beside.changes import ChangesView
 from foldmark.stores.postgres.connection import STATEMENTS, Ints, Pool
-from foldmark.stores.reader import Reader
 from foldmark.stores.rows import Row
 
 LOOK_SECONDS = 1.0
@@ -37,27 +37,20 @@ CHANNEL = "foldmark"
 
 _PLACE = r"[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}"
 
-_CURSOR = re.compile(f"{_PLACE}(:{_PLACE})*", re.ASCII)
 
-
-class ChangesView(Reader):
+class PostgresChanges(ChangesView):
     """Reads what came since."""
 
-    @property
-    def committed(self) -> bool:
-        raise NotImplementedError
+    _cursor_form = re.compile(f"{_PLACE}(:{_PLACE})*", re.ASCII)
 
-    def changes(self, after: str | None, limit: int) -> Changes:
-        if not self.committed:
-            raise StoreError("changes are what is committed; read them outside of the transaction")
-        if after is None:
-            rows = self._run("changes_end")
-            ((begin, *_), *_) = rows
-            ahead = [(last, root, *ids) for _, root, last, *ids in rows if root is not None]
-            until = max(ahead)[0] if ahead else 0
-            return Changes([], _cursor((begin, 0, 0), until, [each[1:] for each in ahead]))
-        if _CURSOR.fullmatch(after) is None:
-            raise CommandError(f"'{after:.40}' is no cursor; take the one of an earlier answer, or none to begin now")
+    def _from_now(self) -> Changes:
+        rows = self._run("changes_end")
+        ((begin, *_), *_) = rows
+        ahead = [(last, root, *ids) for _, root, last, *ids in rows if root is not None]
+        until = max(ahead)[0] if ahead else 0
+        return Changes([], _cursor((begin, 0, 0), until, [each[1:] for each in ahead]))
+
+    def _behind(self, after: str, limit: int) -> Changes:
         (stamp, source, id), *seen = [tuple(map(int, each.split("."))) for each in after.split(":")]
         (until, *_), *trees = seen or [(0,)]
         names = zip(("roots", "seen", "lived"), zip(*trees, strict=True) if trees else ((), (), ()), strict=True)

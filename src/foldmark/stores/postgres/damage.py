@@ -13,10 +13,11 @@ import msgspec
 
 from foldmark.core.checksum import checksum
 from foldmark.core.codec import count_tokens, decode_data
-from foldmark.core.errors import DamagedError, StoreError
+from foldmark.core.errors import DamagedError
 from foldmark.core.events import is_replayed
 from foldmark.core.weight import weight
 from foldmark.stores.beside import inbox, lineage, sent
+from foldmark.stores.damage import found_by
 from foldmark.stores.postgres import search
 from foldmark.stores.postgres.appender import facts
 from foldmark.stores.postgres.memos import words_of
@@ -62,14 +63,7 @@ class Damage:
             self._damaged_memos,
             partial(lineage.damage, self._run),
         )
-        failed = set()
-        for check in checks:
-            try:
-                yield from check()
-            except StoreError as error:  # the other checks go on
-                if str(error) not in failed:
-                    failed.add(str(error))
-                    yield f"database: {error}"
+        return found_by(checks)
 
     def _damaged_events(self) -> Iterator[str]:
         tree = None

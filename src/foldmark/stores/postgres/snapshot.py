@@ -5,7 +5,7 @@ from typing import Any
 
 from foldmark.core.ports import ANCHORS, LogIndex
 from foldmark.core.recall import Scope
-from foldmark.stores.postgres.changes import ChangesView
+from foldmark.stores.postgres.changes import PostgresChanges
 from foldmark.stores.postgres.connection import Session, Texts, statement
 from foldmark.stores.postgres.copying import CopyingView
 from foldmark.stores.postgres.lineage import LineageView
@@ -18,7 +18,7 @@ Ahead = Callable[[], float]
 """Seconds that the clock of leases is ahead of the database's; for tests."""
 
 
-class PostgresSnapshot(Reader, LineageView, MemosView, CopyingView, ChangesView):
+class PostgresSnapshot(Reader, LineageView, MemosView, CopyingView, PostgresChanges):
     """What the database holds as long as one transaction lasts, which `PostgresStore` begins and ends."""
 
     _kinds = Texts(ANCHORS)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkstemp
 
@@ -10,6 +10,7 @@ import apsw
 
 from foldmark.core.errors import StoreError
 from foldmark.core.ports import Progress
+from foldmark.stores.folders import flush_folder
 from foldmark.stores.sqlite.file import MEMORY, connect_read_only, explain, is_only_read, schema_of
 from foldmark.stores.sqlite.store import SqliteStore
 
@@ -36,7 +37,7 @@ def back_up(path: str, file: Path, progress: Progress, *, replace: bool = False)
         _write(path, file, part, progress)
         _check(path, file, replace=replace)  # it took a while
         part.replace(file)
-        _flush_folder(file.parent)
+        flush_folder(file.parent)
     finally:
         for left in (part, Path(f"{part}-journal")):
             left.unlink(missing_ok=True)
@@ -120,13 +121,3 @@ def _check(path: str, file: Path, *, replace: bool) -> None:
                 f"{file}{ending} is there: a program has a database {file} open, or was killed while it had. "
                 "Name another file."
             )
-
-
-def _flush_folder(folder: Path) -> None:
-    """Have the disk keep the new name as well, where folders can be flushed."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -10,6 +10,7 @@ from foldmark.core.errors import StoreError
 from foldmark.core.events import OPERATION_KINDS
 from foldmark.core.wording import one_line
 from foldmark.stores.beside import inbox, lineage, sent
+from foldmark.stores.damage import found_by
 from foldmark.stores.queries import listed
 from foldmark.stores.rows import fault
 from foldmark.stores.sqlite import search
@@ -40,14 +41,7 @@ class Damage(Reader):
             partial(lineage.damage, self._run),
             self._damaged_rows,
         )
-        failed = set()
-        for check in checks:
-            try:
-                yield from check()
-            except StoreError as error:  # the other checks go on
-                if str(error) not in failed:
-                    failed.add(str(error))
-                    yield f"database: {error}"
+        return found_by(checks)
 
     def _damaged_pages(self) -> Iterator[str]:
         # FTS5 keeps parts of an index in memory. After somebody else's commit it drops them when it is asked for rows,

@@ -8,13 +8,13 @@ from foldmark.core.recall import Scope
 from foldmark.stores.queries import listed
 from foldmark.stores.rows import Row
 from foldmark.stores.snapshot import LogSnapshot
-from foldmark.stores.sqlite.beside.changes import ChangesView
+from foldmark.stores.sqlite.beside.changes import SqliteChanges
 from foldmark.stores.sqlite.beside.memos import MemosView
 from foldmark.stores.sqlite.copying import CopyingView
 from foldmark.stores.sqlite.reader import Connection, Reader
 
 
-class SqliteSnapshot(Reader, CopyingView, ChangesView, MemosView):
+class SqliteSnapshot(Reader, CopyingView, SqliteChanges, MemosView):
     """What the database holds as long as one transaction lasts, which `SqliteStore` begins and ends."""
 
     _kinds = listed(ANCHORS)

@@ -12,8 +12,7 @@ from time import monotonic
 import apsw
 
 from foldmark.core.changes import Change, Changes
-from foldmark.core.errors import CommandError, StoreError
-from foldmark.stores.reader import Reader
+from foldmark.stores.beside.changes import ChangesView
 
 SOONEST, LOOK_SECONDS = 0.005, 0.1
 """How often a watch asks SQLite whether another process has committed: the less often the longer it waits already. It
@@ -21,24 +20,17 @@ takes microseconds."""
 
 _SOURCES = ("event", "mail", "born", "change")
 
-_CURSOR = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18}){3}", re.ASCII)
 
-
-class ChangesView(Reader):
+class SqliteChanges(ChangesView):
     """Reads what came since."""
 
-    @property
-    def committed(self) -> bool:
-        raise NotImplementedError
+    _cursor_form = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18}){3}", re.ASCII)
 
-    def changes(self, after: str | None, limit: int) -> Changes:
-        if not self.committed:
-            raise StoreError("changes are what is committed; read them outside of the transaction")
-        if after is None:
-            (newest,) = self._run("changes_end")
-            return Changes([], _cursor(newest))
-        if _CURSOR.fullmatch(after) is None:
-            raise CommandError(f"'{after:.40}' is no cursor; take the one of an earlier answer, or none to begin now")
+    def _from_now(self) -> Changes:
+        (newest,) = self._run("changes_end")
+        return Changes([], _cursor(newest))
+
+    def _behind(self, after: str, limit: int) -> Changes:
         seen = [int(number) for number in after.split(".")]
         found = []
         given = dict(zip(_SOURCES, seen, strict=True), limit=limit)
