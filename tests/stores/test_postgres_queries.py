@@ -4,7 +4,6 @@ login, which protects the log even where nobody looks at the statement."""
 import json
 import re
 from collections.abc import Iterator
-from time import monotonic
 from typing import Any
 
 import psycopg
@@ -13,7 +12,7 @@ from hostile_postgres import DOING, ENDING, HARMLESS, READING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foldmark import Agent, CommandError, Log
+from foldmark import Agent, Log
 from foldmark.app import open_over
 from foldmark.core.errors import StoreError
 from foldmark.core.reading import VIEWS, Limits, Scope
@@ -24,29 +23,13 @@ from foldmark.stores.postgres.store import PostgresStore
 from foldmark.tools import query_db
 from patience import LIMIT
 from postgres_server import Databases
-
-FOREIGN = "f0re1gn"
+from querying import FOREIGN, ask, column, refused, tried
 
 
 def turn(agent: Agent, *texts: str) -> list[int]:
     ids = [agent.append("assistant" if at else "user", text) for at, text in enumerate(texts)]
     agent.end_turn()
     return ids
-
-
-def ask(agent: Agent, sql: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(agent.call_tool("query_db", {"sql": sql}))
-    return found
-
-
-def column(agent: Agent, sql: str) -> list[Any]:
-    return [next(iter(row.values())) for row in ask(agent, sql)["rows"]]
-
-
-def refused(agent: Agent, sql: str) -> str:
-    with pytest.raises(CommandError) as caught:
-        agent.call_tool("query_db", {"sql": sql})
-    return str(caught.value)
 
 
 class Place:
@@ -138,16 +121,7 @@ def log(postgres: Databases) -> Iterator[Log]:
 
 def attempt(place: Place, sql: str) -> tuple[str, bool]:
     """What a model is told, and whether it was refused; nothing foreign, nothing changed, and not for long."""
-    begun, was_refused = monotonic(), False
-    try:
-        said = place.agent.call_tool("query_db", {"sql": place.statement(sql)})
-        json.loads(said)
-    except CommandError as error:
-        said, was_refused = str(error), True
-        assert "\n" not in said
-        assert len(said) < 1000
-    assert monotonic() - begun < LIMIT
-    assert FOREIGN not in said.replace(sql, "")
+    said, was_refused = tried(place.agent, sql, place.statement(sql))
     assert place.login.secret not in said
     assert place.login.password not in said
     return said, was_refused

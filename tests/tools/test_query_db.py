@@ -6,7 +6,6 @@ import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import apsw
@@ -22,39 +21,13 @@ from foldmark.log.memos import save
 from foldmark.sending.interruption import CURRENT, Interruption
 from foldmark.stores.sqlite.sandbox import connection as sandbox
 from foldmark.tools import query_db
-from patience import LIMIT
-
-FOREIGN = "f0re1gn"
+from querying import FOREIGN, ask, column, refused, rows, tried
 
 
 @pytest.fixture(params=["file", "memory"])
 def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Log]:
     with foldmark.open(tmp_path / "log.db" if request.param == "file" else ":memory:", settings={}) as log:
         yield log
-
-
-def ask(agent: Agent, sql: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(agent.call_tool("query_db", {"sql": sql}))
-    assert found["row_count"] == len(found["rows"])
-    return found
-
-
-def rows(agent: Agent, sql: str) -> list[list[Any]]:
-    return [list(row.values()) for row in ask(agent, sql)["rows"]]
-
-
-def column(agent: Agent, sql: str) -> list[Any]:
-    return [row[0] for row in rows(agent, sql)]
-
-
-def refused(agent: Agent, sql: str) -> str:
-    with pytest.raises(CommandError) as caught:
-        agent.call_tool("query_db", {"sql": sql})
-    message = str(caught.value)
-    assert "\n" not in message
-    assert 10 < len(message) < 1000
-    message.encode()
-    return message
 
 
 def turn(agent: Agent, *texts: str) -> list[int]:
@@ -606,16 +579,7 @@ def short(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 def attempt(place: Place, sql: str) -> tuple[str, bool]:
     """What a model is told, and whether it was refused; nothing foreign, nothing changed, and not for long."""
     before, files, memory = place.dump(), place.files(), apsw.memory_used()
-    begun, was_refused = monotonic(), False
-    try:
-        said = place.agent.call_tool("query_db", {"sql": place.statement(sql)})
-        json.loads(said)
-    except CommandError as error:
-        said, was_refused = str(error), True
-        assert "\n" not in said
-        assert len(said) < 1000
-    assert monotonic() - begun < LIMIT
-    assert FOREIGN not in said.replace(sql, "")
+    said, was_refused = tried(place.agent, sql, place.statement(sql))
     assert len(said) < query_db.ANSWER + 20_000
     assert place.dump() == before
     assert place.files() == files
