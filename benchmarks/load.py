@@ -128,7 +128,8 @@ def sqlite_made(folder: Path, processes: int, agents: int) -> dict[str, str]:
 def postgres_bare(place: Place) -> Iterator[Append]:
     import psycopg
 
-    from foldmark.stores.postgres.connection import STATEMENTS, Address, Ints, Pool, Texts
+    from foldmark.stores.postgres.address import Address
+    from foldmark.stores.postgres.connection import STATEMENTS, Ints, Pool, Texts
     from foldmark.stores.postgres.words import words_of
 
     db = Pool(Address(place.address)).connect()  # with the same settings and the same form of values

@@ -21,7 +21,8 @@ import foldmark
 from foldmark.core.changes import MAIL
 from foldmark.core.errors import StoreError
 from foldmark.core.lineage import CodingSession
-from foldmark.stores.postgres.connection import STATEMENTS, Address, Pool, Session
+from foldmark.stores.postgres.address import Address
+from foldmark.stores.postgres.connection import STATEMENTS, Pool, Session
 from foldmark.stores.postgres.store import PostgresStore
 from foldmark.stores.postgres.texts import escaped, unescaped
 from foldmark.testing.suite import NOW, append, draft, fork, read, root

@@ -13,6 +13,7 @@ from foldmark.core.events import Draft, Event
 from foldmark.core.inbox import Inbox, InboxView
 from foldmark.core.leases import Leases, LeasesView
 from foldmark.core.lineage import Lineage, LineageView
+from foldmark.core.maintenance import Maintenance
 from foldmark.core.memos import Memos, MemosView
 from foldmark.core.reading import SqlSandbox
 from foldmark.core.recall import Index, Scope
@@ -351,26 +352,6 @@ class Transaction(Snapshot, Copying, Inbox, Leases, Memos, Sent, Lineage, Protoc
 
         `beside` is the size of what is visible less that of all the agent's own messages; both grow alike.
         """
-
-
-class Maintenance(Protocol):
-    """What looks after a database."""
-
-    narrowed: bool
-    """Whether others could read the database until it was opened, and cannot any more."""
-
-    def forget_erased(self) -> bool:
-        """Leave no trace of erased content in the files beside the database; False if somebody is still reading one, or
-        the disk is full."""
-
-    def damage(self) -> Iterator[str]:
-        """What is wrong with the database, its events or its stored sums, one line each; nothing if it is sound.
-
-        What cannot be read is one of these lines, and the rest is checked all the same.
-        """
-
-    def unchecked(self) -> int:
-        """How many events were recorded before there were checksums: a changed byte in these is not found."""
 
 
 class Store(Maintenance, Protocol):

@@ -4,7 +4,6 @@ Each function reads what it needs and returns the operation to record, or raises
 instead. Nothing is written here. Cost follows the turns and ids named, never the history.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
@@ -37,6 +36,7 @@ from foldmark.request.exchanges import (
     closure,
     exchanges,
     ranges_of,
+    reaching,
     still_open,
     summaries_before,
     until_next,
@@ -155,7 +155,7 @@ def summary(moment: Snapshot, at: Standing, name: str | None) -> Summary:
     if not moment.size(ranges).messages:
         raise CommandError(f"there is nothing {f'after mark {name!r} ' if name else ''}to summarize")
     state = state_of(moment, at)
-    ranges = _reaching(moment, at, ranges)
+    ranges = reaching(moment, at, ranges)
     return Summary(ranges, name, state.content if state else None)
 
 
@@ -246,7 +246,7 @@ def filter(
         added = closure(moment, at, named)
         system = moment.lookup(of_kind(moment, at, "system", at.visible))
         kept = ranges_of(moment, at, [*named, *added, *system])
-        gone = _reaching(moment, at, subtract(at.visible, kept))
+        gone = reaching(moment, at, subtract(at.visible, kept))
         ranges = normal((*gone, *ranges_of(moment, at, closure(moment, at, inside)), *talk))
     before = moment.size(subtract(at.visible, talk)).messages if talk else at.size.messages
     after = moment.size(subtract(at.visible, ranges)).messages
@@ -257,24 +257,6 @@ def ended_before(moment: Snapshot, at: Standing, first: int, message_id: int) ->
     """The end of the planning conversation that began with event `first`, before a message; nothing is forgotten."""
     last = moment.message_before(at.record.id, message_id - 1)
     return filter(moment, at, "forget", (), (first, last.id if last is not None else first), None)
-
-
-def _reaching(moment: Snapshot, at: Standing, ranges: Segments) -> Segments:
-    """`ranges` of what is visible, each to just before its agent's next message: something behind the last message may
-    be hidden now and not later, and belongs to it [SPEC 3]."""
-    # One statement for what is in each and what follows it; of those that hold no message there are no bounds.
-    asked = (part for each in ranges for part in (each, Segment(each.agent, each.last + 1, END)))
-    found = deque(moment.bounds(tuple(asked)))
-    reached: list[Segment] = []
-    for agent, first, last in ranges:
-        inside = bool(found) and found[0].agent == agent and first <= found[0].first <= last
-        if inside:
-            found.popleft()
-        follows = found.popleft() if found and found[0].agent == agent and found[0].first > last else None
-        if inside:
-            end = follows.first - 1 if follows else at.record.head if agent == at.record.id else END
-            reached.append(Segment(agent, first, end))
-    return normal((*ranges, *reached))
 
 
 def _marked(moment: Snapshot, at: Standing, name: str | None) -> tuple[str, int, int]:

@@ -4,6 +4,7 @@ Each look-up costs its own exchange, never the turn or the history.
 """
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
@@ -133,3 +134,21 @@ def until_next(moment: Snapshot, at: Standing, places: Sequence[tuple[str, int]]
         else:
             found.append(Segment(agent, event, at.record.head if agent == at.record.id else END))
     return found
+
+
+def reaching(moment: Snapshot, at: Standing, ranges: Segments) -> Segments:
+    """`ranges` of what is visible, each to just before its agent's next message: something behind the last message may
+    be hidden now and not later, and belongs to it [SPEC 3]."""
+    # One statement for what is in each and what follows it; of those that hold no message there are no bounds.
+    asked = (part for each in ranges for part in (each, Segment(each.agent, each.last + 1, END)))
+    found = deque(moment.bounds(tuple(asked)))
+    reached: list[Segment] = []
+    for agent, first, last in ranges:
+        inside = bool(found) and found[0].agent == agent and first <= found[0].first <= last
+        if inside:
+            found.popleft()
+        follows = found.popleft() if found and found[0].agent == agent and found[0].first > last else None
+        if inside:
+            end = follows.first - 1 if follows else at.record.head if agent == at.record.id else END
+            reached.append(Segment(agent, first, end))
+    return normal((*ranges, *reached))

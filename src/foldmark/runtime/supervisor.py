@@ -110,8 +110,7 @@ class Supervisor:
         self._tasks: dict[str, Task[None]] = {}
         self._hosted: dict[str, Agent] = {}
         self._waiting: dict[str, Task[Any]] = {}
-        self._started: set[str] = set()
-        self._leased: set[str] = set()
+        self._started, self._leased = set[str](), set[str]()
         self._changing: dict[str, int] = {}
         self._watch: Task[None] | None = None
         self._telling, self._summing = Telling(), Summing()

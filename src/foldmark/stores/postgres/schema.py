@@ -3,7 +3,7 @@
 import psycopg
 
 from foldmark.core.errors import StoreError
-from foldmark.stores.postgres.connection import Address
+from foldmark.stores.postgres.address import Address
 from foldmark.stores.queries import migrations
 from foldmark.stores.rows import Row
 

@@ -14,8 +14,9 @@ from weakref import WeakSet
 import psycopg
 
 from foldmark.core.errors import StoreError
+from foldmark.stores.postgres.address import Address, explained, lost
 from foldmark.stores.postgres.changes import Commits, PostgresWatch
-from foldmark.stores.postgres.connection import Address, Pool, Session, explained, lost
+from foldmark.stores.postgres.connection import Pool, Session
 from foldmark.stores.postgres.reader import Known
 from foldmark.stores.postgres.sandbox.queries import PostgresSandbox
 from foldmark.stores.postgres.schema import prepare

@@ -19,6 +19,7 @@ from sqlglot.errors import SqlglotError
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.reading import VIEWS
+from foldmark.stores.postgres.sandbox.allowed import COLUMNS, NAMED, NUMBER, PARTS, PLAIN, SEARCHED, TYPES, WORD
 
 MOST_BYTES, MOST_DEPTH, MOST_TABLES, MOST_COLUMNS, MOST_NAME = 10_000, 60, 12, 100, 50
 """Bytes of a statement, depth of its tree, tables that it reads, columns of one SELECT; bytes of a name."""
@@ -31,166 +32,9 @@ ONLY = f"query_db reads the views {', '.join(VIEWS)} and nothing else; describe_
 # It writes what it could not parse to the log, which a terminal shows; such a statement is refused in any case.
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
 
-_QUERY = "with_ order limit offset"
-
-_NODES: dict[type[exp.Expression], str] = {
-    exp.Select: f"{_QUERY} expressions distinct from_ joins where group having windows",
-    exp.Union: f"{_QUERY} this expression distinct",
-    exp.Intersect: f"{_QUERY} this expression distinct",
-    exp.Except: f"{_QUERY} this expression distinct",
-    exp.Subquery: f"{_QUERY} this alias joins",
-    exp.With: "expressions",
-    exp.CTE: "this alias materialized",
-    exp.TableAlias: "this columns",
-    exp.From: "this",
-    exp.Table: "this alias joins",
-    exp.Join: "this on using side kind method",
-    exp.Where: "this",
-    exp.Group: "expressions",
-    exp.Having: "this",
-    exp.Order: "this expressions",
-    exp.Ordered: "this desc nulls_first",
-    exp.Limit: "expression",
-    exp.Offset: "expression",
-    exp.Distinct: "expressions on",
-    exp.Window: "this partition_by order spec alias over",
-    exp.WindowSpec: "kind start start_side end end_side",
-    exp.Filter: "this expression",
-    exp.Alias: "this alias",
-    exp.Column: "this table",
-    exp.Identifier: "this quoted",
-    exp.Star: "",
-    exp.Literal: "this is_string",
-    exp.Boolean: "this",
-    exp.Null: "",
-    exp.Var: "this",
-    exp.Paren: "this",
-    exp.Tuple: "expressions",
-    exp.Case: "this ifs default",
-    exp.If: "this true false",
-    exp.And: "this expression",
-    exp.Or: "this expression",
-    exp.Not: "this",
-    exp.EQ: "this expression",
-    exp.NEQ: "this expression",
-    exp.GT: "this expression",
-    exp.GTE: "this expression",
-    exp.LT: "this expression",
-    exp.LTE: "this expression",
-    exp.NullSafeEQ: "this expression",
-    exp.NullSafeNEQ: "this expression",
-    exp.Is: "this expression negate",
-    exp.In: "this expressions query",
-    exp.Between: "this low high",
-    exp.Exists: "this",
-    exp.Like: "this expression negate",
-    exp.ILike: "this expression negate",
-    exp.Escape: "this expression",
-    exp.Add: "this expression",
-    exp.Sub: "this expression",
-    exp.Mul: "this expression",
-    exp.Div: "this expression typed safe",
-    exp.Mod: "this expression",
-    exp.Neg: "this",
-    exp.DPipe: "this expression safe",
-    exp.Cast: "this to",
-    exp.DataType: "this expressions nested",
-    exp.DataTypeParam: "this",
-    exp.Interval: "this unit",
-    exp.AtTimeZone: "this zone",
-    exp.JSONExtract: "this expression only_json_types",
-    exp.JSONExtractScalar: "this expression only_json_types",
-    exp.JSONPath: "expressions",
-    exp.JSONPathRoot: "",
-    exp.JSONPathKey: "this",
-    exp.JSONPathSubscript: "this",
-}
-"""What a tree may be made of: the node, and the parts that it may have."""
-
-_FUNCTIONS: dict[type[exp.Expression], tuple[str, str]] = {
-    exp.Abs: ("abs", "this"),
-    exp.Avg: ("avg", "this"),
-    exp.Ceil: ("ceil", "this"),
-    exp.Coalesce: ("coalesce", "this expressions"),
-    exp.Concat: ("concat", "expressions safe coalesce"),
-    exp.ConcatWs: ("concat_ws", "expressions safe coalesce flatten"),
-    exp.Count: ("count", "this expressions big_int"),
-    exp.CumeDist: ("cume_dist", ""),
-    exp.CurrentDate: ("current_date", ""),
-    exp.CurrentTimestamp: ("now", ""),
-    exp.DenseRank: ("dense_rank", ""),
-    exp.Extract: ("extract", "this expression"),
-    exp.FirstValue: ("first_value", "this"),
-    exp.Floor: ("floor", "this"),
-    exp.Greatest: ("greatest", "this expressions ignore_nulls"),
-    exp.GroupConcat: ("string_agg", "this separator"),
-    exp.Lag: ("lag", "this offset default"),
-    exp.LastValue: ("last_value", "this"),
-    exp.Lead: ("lead", "this offset default"),
-    exp.Least: ("least", "this expressions ignore_nulls"),
-    exp.Left: ("left", "this expression"),
-    exp.Length: ("length", "this"),
-    exp.LogicalAnd: ("bool_and", "this"),
-    exp.LogicalOr: ("bool_or", "this"),
-    exp.Lower: ("lower", "this"),
-    exp.Max: ("max", "this"),
-    exp.Min: ("min", "this"),
-    exp.NthValue: ("nth_value", "this offset"),
-    exp.Ntile: ("ntile", "this"),
-    exp.Nullif: ("nullif", "this expression"),
-    exp.PercentRank: ("percent_rank", ""),
-    exp.Rank: ("rank", ""),
-    exp.Replace: ("replace", "this expression replacement"),
-    exp.Reverse: ("reverse", "this"),
-    exp.Right: ("right", "this expression"),
-    exp.Round: ("round", "this decimals"),
-    exp.RowNumber: ("row_number", ""),
-    exp.Sign: ("sign", "this"),
-    exp.SplitPart: ("split_part", "this delimiter part_index"),
-    exp.StartsWith: ("starts_with", "this expression"),
-    exp.StrPosition: ("strpos", "this substr"),
-    exp.Substring: ("substr", "this start length"),
-    exp.Sum: ("sum", "this"),
-    exp.TimestampTrunc: ("date_trunc", "this unit"),
-    exp.Trim: ("trim", "this expression position"),
-    exp.Upper: ("upper", "this"),
-}
-"""What may be called, with its name and the parts that it may have."""
-
-_PLAIN = frozenset({"json_array_length", "json_typeof", "jsonb_array_length", "jsonb_typeof", "octet_length"})
-"""What may be called besides, which the parser has no node for."""
-
-_TYPES = frozenset(
-    (
-        *("BIGINT", "BOOLEAN", "DATE", "DECIMAL", "DOUBLE", "FLOAT", "INT", "INTERVAL", "JSON", "JSONB", "SMALLINT"),
-        *("TEXT", "TIME", "TIMESTAMP", "TIMESTAMPTZ", "VARCHAR"),
-    )
-)
-"""The types that a value may be cast to; none that looks a name up (`regclass`) or pads (`char`)."""
-
-_NAMED = (exp.Identifier, exp.Literal, exp.Anonymous, exp.JSONPathKey)
-"""Those that hold any text; what they hold is looked at one by one."""
-
-_SEARCHED: dict[type[Any], str] = {
-    exp.Replace: "expression",
-    exp.SplitPart: "delimiter",
-    exp.StrPosition: "substr",
-    exp.StartsWith: "expression",
-    exp.Trim: "expression",
-}
-
-FUNCTIONS = frozenset({name for name, _ in _FUNCTIONS.values()} | _PLAIN)
-_PARTS = {
-    node: frozenset(parts.split())
-    for node, parts in (*_NODES.items(), *((node, parts) for node, (_, parts) in _FUNCTIONS.items()))
-}
-_COLUMNS = frozenset({column for columns in VIEWS.values() for column in columns}) | FUNCTIONS | {"case"}
-_NUMBER = re.compile(r"\d{1,1000}(?:\.\d{0,1000})?(?:[eE][+-]?\d{1,4})?|\.\d{1,1000}")
-_WORD = re.compile(r"[A-Za-z_]{1,40}(?: [A-Za-z_]{1,40})?")
-
 
 def rewritten(sql: str, schema: str) -> str:
-    """The statement to send in place of a model's; `schema` holds the views and the functions of the sandbox. Raises
+    """Return the statement that is sent in place of a model's. `schema` holds the sandbox's views and functions. Raises
     CommandError for what is not allowed."""
     sql = well_formed(sql)
     if "\0" in sql:
@@ -245,15 +89,15 @@ def _refused(what: str) -> CommandError:
 def _check(tree: exp.Expression) -> None:
     """Raise CommandError unless all of a tree is on the lists."""
     tables = 0
-    names = set(_COLUMNS)
+    names = set(COLUMNS)
     columns: list[str] = []
     for node, depth in _walk(tree, 0):
         if depth > MOST_DEPTH:
             raise CommandError(_DEEP)
-        parts = _PARTS.get(type(node))
+        parts = PARTS.get(type(node))
         if isinstance(node, exp.Anonymous):
             name = node.this if isinstance(node.this, str) else ""
-            if name.lower() not in _PLAIN:
+            if name.lower() not in PLAIN:
                 raise _refused(f"the function {_shown(name)} cannot be used")
             parts = frozenset({"this", "expressions"})
         elif parts is None:
@@ -277,11 +121,11 @@ def _check(tree: exp.Expression) -> None:
                 columns.append(_name(node.this))
             case exp.Identifier():
                 _name(node)
-            case exp.Literal() if not node.is_string and not _NUMBER.fullmatch(str(node.this)):
+            case exp.Literal() if not node.is_string and not NUMBER.fullmatch(str(node.this)):
                 raise _refused(f"{_shown(str(node.this))} is no number")
-            case exp.Var() if not _WORD.fullmatch(str(node.this)):
+            case exp.Var() if not WORD.fullmatch(str(node.this)):
                 raise _refused(f"{_shown(str(node.this))} cannot be used")
-            case exp.DataType() if not isinstance(node.this, Enum) or node.this.name not in _TYPES:
+            case exp.DataType() if not isinstance(node.this, Enum) or node.this.name not in TYPES:
                 raise _refused(f"a cast to {_shown(node.sql(dialect='postgres'))} is not possible")
             case exp.JSONPath():
                 _json_key(node)
@@ -300,7 +144,7 @@ def _walk(node: exp.Expression, depth: int) -> Iterator[tuple[exp.Expression, in
             if isinstance(each, exp.Expression):
                 yield from _walk(each, depth + 1)
             elif isinstance(each, str):
-                if not isinstance(node, _NAMED) and not _WORD.fullmatch(each):
+                if not isinstance(node, NAMED) and not WORD.fullmatch(each):
                     raise _refused(f"{_shown(each)} cannot be used")
             elif not isinstance(each, bool | Enum | int | None):
                 raise _refused(f"{_called(node)} cannot be used")
@@ -413,7 +257,7 @@ def _bounded(node: exp.Expression, schema: str) -> exp.Expression:
     def own(name: str, *given: exp.Expression) -> exp.Expression:
         return exp.Anonymous(this=f'"{schema}".{name}', expressions=[each.copy() for each in given])
 
-    part = _SEARCHED.get(type(node), "")
+    part = SEARCHED.get(type(node), "")
     sought = node.args.get(part)
     if isinstance(sought, exp.Expression) and not (isinstance(sought, exp.Literal) and len(sought.name) <= SHORT):
         node.set(part, own("short", sought))

@@ -1,0 +1,110 @@
+"""Where a PostgreSQL database is, and what its errors mean for a person."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from foldmark.core.errors import StoreError
+from foldmark.stores.addresses import passwords, shown
+
+LOCK_SECONDS = 10
+"""How long a transaction waits for another one of its conversation."""
+
+_OPTIONS = {
+    "application_name": "foldmark",
+    "client_encoding": "UTF8",
+    "connect_timeout": "10",
+}
+_SETTINGS = {
+    "search_path": "foldmark, public",
+    # Plans do not look at bound values: planning takes longer than running.
+    "plan_cache_mode": "force_generic_plan",
+    "jit": "off",
+    "lock_timeout": f"{LOCK_SECONDS}s",
+}
+
+
+class Address:
+    """Where a database is. `shown` is the address without its password, for people."""
+
+    def __init__(self, address: str) -> None:
+        try:
+            parts = conninfo_to_dict(address)
+        except psycopg.Error:  # its message may quote the password
+            raise StoreError(
+                "that is no address of a PostgreSQL database; write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, "
+                "with %40 for an @ in the password"
+            ) from None
+        self.address = address
+        self.shown = shown(address)
+        settings = " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in _SETTINGS.items())
+        given = {**_OPTIONS, **parts, "options": f"{settings} {parts.get('options') or ''}".strip()}
+        self.conninfo = make_conninfo("", **given)
+
+    def hidden(self, text: str) -> str:
+        """A text of the driver or the server without the password."""
+        for word in passwords(self.address):
+            text = text.replace(word, "***")
+        return text
+
+    def explain(self, error: psycopg.Error) -> StoreError:
+        """What an error means for a person, in one line."""
+        said = self.hidden(" ".join(str(error.diag.message_primary or error).split())) or type(error).__name__
+        to_connect = said.startswith("connection failed: ")
+        said = said.removeprefix("connection failed: ")
+        match error:
+            case errors.LockNotAvailable():
+                what = (
+                    f"another program has been writing to this conversation in {self.shown} for {LOCK_SECONDS} s. "
+                    "Wait for it to finish, then repeat; nothing was recorded."
+                )
+            case errors.DeadlockDetected() | errors.SerializationFailure():
+                what = (
+                    f"another program wrote to the same conversations in {self.shown} in another order ({said}). "
+                    "Nothing was recorded; repeat it."
+                )
+            case errors.QueryCanceled():
+                what = f"{self.shown} ended a statement ({said}). Nothing of it was recorded; repeat it."
+            case errors.DiskFull():
+                what = f"the disk of {self.shown} is full ({said}): nothing was recorded. Free some space, then repeat."
+            case errors.ReadOnlySqlTransaction():
+                what = (
+                    f"{self.shown} is read-only: nothing was recorded. Is it a standby, or is "
+                    "default_transaction_read_only set for this user?"
+                )
+            case errors.InsufficientPrivilege():
+                what = (
+                    f"{self.shown} does not allow that to this user ({said}). Nothing was recorded; use the login that "
+                    "owns the tables, or have an administrator grant it."
+                )
+            case errors.TooManyConnections():
+                what = (
+                    f"{self.shown} takes no more connections ({said}). Raise max_connections, or close some programs."
+                )
+            case psycopg.OperationalError() if to_connect:
+                what = f"the connection to {self.shown} failed: {said}"
+            case psycopg.OperationalError() if lost(error):
+                # Of what was lost in a COMMIT, `PostgresStore` asks what became.
+                what = f"the connection to {self.shown} was lost ({said}). Nothing was recorded; repeat it."
+            case _:
+                what = f"{self.shown}: {said}"
+        return StoreError(what)
+
+
+def lost(error: psycopg.Error) -> bool:
+    """Whether the connection is gone, so that nobody has said what became of the statement."""
+    if not isinstance(error, psycopg.OperationalError):
+        return False
+    return error.sqlstate is None or error.sqlstate.startswith(("08", "57P"))
+
+
+@contextmanager
+def explained(address: Address) -> Iterator[None]:
+    """What fails inside is said in words."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise address.explain(error) from error
