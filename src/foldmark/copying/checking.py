@@ -1,5 +1,4 @@
-"""Whether the other store can take a copy: it is empty, or all that it has comes from earlier copies. Nothing here
-writes."""
+"""Checks, without writing, that a store can receive a copy: it is empty, or holds only what earlier copies brought."""
 
 from collections.abc import Collection, Iterable, Mapping
 from itertools import islice

@@ -40,8 +40,8 @@ def beside(wanted: Scope) -> list[type[Any]]:
 
 
 class Hashes:
-    """Hashes of what a store holds of a scope: `parts` by agent and by kind, `whole` of all of them; and how many
-    `events` that is. `told` is called for each."""
+    """Hashes of what a store holds within a scope: `parts` maps each agent and kind to a hash, `whole` is the hash of
+    all parts, `events` counts the events. `told` is called for each event."""
 
     def __init__(self, moment: Snapshot, wanted: Scope, told: Callable[[CopiedEvent], object]) -> None:
         self.events = 0

@@ -40,7 +40,7 @@ class Changes(NamedTuple):
 
 
 class ChangesView(Protocol):
-    """What a `Snapshot` shows of what was committed since an earlier one."""
+    """Reads what was committed since an earlier `Snapshot`."""
 
     def changes(self, after: str | None, limit: int) -> Changes:
         """Return up to `limit` changes behind cursor `after`; without one no change, and the cursor of this moment.

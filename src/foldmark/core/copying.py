@@ -13,7 +13,7 @@ from foldmark.core.lineage import CodingSession
 
 
 class CopiedAgent(Struct, frozen=True):
-    """An agent as it was made, and its `place` among all of its store, from 1."""
+    """An agent as it was created. `place` is its number among all agents of its store, from 1."""
 
     place: int
     id: str
@@ -24,8 +24,7 @@ class CopiedAgent(Struct, frozen=True):
 
 
 class CopiedEvent(Struct, frozen=True):
-    """An event as it is stored. `data` is its JSON as text; one that was erased has the operation that did so in
-    `redacted`."""
+    """An event as it is stored. `data` is its JSON text; `redacted` is the operation that erased it, if one did."""
 
     id: int
     agent: str
@@ -44,8 +43,8 @@ class CopiedEvent(Struct, frozen=True):
 
 
 class CopiedEnd(Struct, frozen=True):
-    """What became of an agent: by which agent and actor it was killed and when, by whom and when it was deleted, since
-    when it is archived; each None if it was not."""
+    """How an agent ended: who killed it and when, who deleted it and when, and since when it is archived. Each is None
+    if that did not happen."""
 
     agent: str
     killed: tuple[str, str, str] | None
@@ -66,8 +65,7 @@ class CopiedMail(Struct, frozen=True):
 
 
 class CopiedSent(Struct, frozen=True):
-    """A request that was sent; `data` is the JSON of what it was made of, as text, without the `question` in a person's
-    words."""
+    """A recorded request. `data` is the JSON text of its `Makings`, without `question`, which is a person's words."""
 
     id: int
     agent: str
@@ -102,7 +100,7 @@ Copied = TypeVar("Copied", CopiedMail, CopiedSent, CopiedMemo, CodingSession, Co
 
 
 class Numbers(NamedTuple):
-    """The highest ids that mail, requests and memos ever had; what was removed is never numbered again."""
+    """The highest ids ever given to mail, requests and memos. Ids of removed ones are not given again."""
 
     mail: int
     sent: int
@@ -110,7 +108,7 @@ class Numbers(NamedTuple):
 
 
 class CopyingView(Protocol):
-    """What a `Snapshot` gives to be copied. Whatever changed on the disk raises DamagedError."""
+    """Reads what is to be copied. Every method raises DamagedError for bytes that changed on the disk."""
 
     def copied_events(self, after: Mapping[str, int]) -> Iterator[CopiedEvent]:
         """The events of these agents, each with the id behind which they begin; those of a conversation and its forks
@@ -146,4 +144,4 @@ class Copying(CopyingView, Protocol):
         """Record what stands beside the log, in place of what has the same id, and these texts by their hashes."""
 
     def take_numbers(self, numbers: Numbers) -> None:
-        """Give none of the ids up to these to anything new."""
+        """Never give these ids, or lower ones, to anything new."""

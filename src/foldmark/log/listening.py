@@ -1,4 +1,4 @@
-"""Reading changes as they are committed, and waiting for them, whichever process commits them [SPEC 9]."""
+"""Reads committed changes, and waits for the next ones, from any process [SPEC 9]."""
 
 from collections.abc import Callable
 from contextlib import closing

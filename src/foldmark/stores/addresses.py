@@ -1,4 +1,4 @@
-"""Where a database is: PostgreSQL's begin with a scheme, everything else is the path of an SQLite file."""
+"""Addresses of databases. One with the scheme of PostgreSQL names a server; any other is the path of an SQLite file."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,12 +8,12 @@ _SCHEMES = ("postgresql://", "postgres://")
 
 
 def is_server(address: str) -> bool:
-    """Whether a database is on a server, so that there is no file of it here."""
+    """Whether an address names a database on a server, not a file."""
     return address.startswith(_SCHEMES)
 
 
 def may_exist(address: str) -> bool:
-    """Whether there is a file; of a database on a server nobody knows before it is opened."""
+    """Whether the file exists. For a server this is always true: only opening the database can tell."""
     return is_server(address) or Path(address).exists()
 
 

@@ -45,19 +45,19 @@ class Reader:
         raise NotImplementedError
 
     def _of(self, agent_id: str) -> Bindings:
-        """What names an agent in a statement."""
+        """Bindings for an agent."""
         raise NotImplementedError
 
     def _within(self, segments: Segments) -> Bindings:
-        """What names segments, of one conversation and its forks."""
+        """Bindings for segments of one conversation and its forks."""
         raise NotImplementedError
 
     def _these(self, event_ids: Iterable[int]) -> Bindings:
-        """What names events, whosever they are."""
+        """Bindings for events of any agent."""
         raise NotImplementedError
 
     def _places(self, places: Sequence[Message]) -> Bindings:
-        """What names events together with their agents."""
+        """Bindings for events together with their agents."""
         raise NotImplementedError
 
     # What is the same for all

@@ -1,4 +1,4 @@
-"""Rows of a database that may be damaged."""
+"""Checks rows that a damaged database may return."""
 
 from collections.abc import Sequence
 from itertools import product

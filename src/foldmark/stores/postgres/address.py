@@ -45,7 +45,7 @@ class Address:
         self.conninfo = make_conninfo("", **given)
 
     def hidden(self, text: str) -> str:
-        """A text of the driver or the server without the password."""
+        """Return a message of the driver or the server without the password."""
         for word in passwords(self.address):
             text = text.replace(word, "***")
         return text
@@ -103,7 +103,7 @@ def lost(error: psycopg.Error) -> bool:
 
 @contextmanager
 def explained(address: Address) -> Iterator[None]:
-    """What fails inside is said in words."""
+    """Turn a psycopg error raised inside the block into a StoreError."""
     try:
         yield
     except psycopg.Error as error:

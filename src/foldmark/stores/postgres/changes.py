@@ -67,7 +67,7 @@ def _cursor(place: Sequence[int], until: int, trees: Iterable[Sequence[int]]) ->
 
 
 class Commits:
-    """The commits of one store: their number, and who waits for the next. Other programs are told of them."""
+    """Counts the commits of one store, wakes who waits for the next one, and tells other programs."""
 
     def __init__(self, pool: Pool) -> None:
         self.number, self.changed = 0, Condition()

@@ -1,4 +1,4 @@
-"""One moment of the log in PostgreSQL (see `foldmark.stores.snapshot`)."""
+"""A `Snapshot` of a PostgreSQL database (see `foldmark.stores.snapshot`)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any

@@ -223,8 +223,8 @@ class Budgets(Suite):
     def test_a_request_whatever_came_since_its_boundary(
         self, store: Store, harness: Harness, policy: str, beside: str, most: int
     ) -> None:
-        """A state in every turn among it. What there is beside the agent costs more, where there is some: the same for
-        any number of memos, letters and children."""
+        """Each turn records a state. Memos, mail and children add statements, but the number does not grow with
+        theirs."""
         log, found = open_over(store), []
         sender = root(store)
         if beside == "memos":
