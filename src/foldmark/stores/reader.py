@@ -5,9 +5,12 @@ segments or ids take, the database says (`_of`, `_within`, `_these`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from itertools import starmap
 from typing import Any, Self
+
+from msgspec import ValidationError
+from msgspec.structs import replace
 
 from foldmark.core.codec import decode_data
 from foldmark.core.errors import DamagedError
@@ -16,7 +19,7 @@ from foldmark.core.ports import AgentRecord
 from foldmark.core.replay import Fold
 from foldmark.core.segments import Segments
 from foldmark.core.turns import Message
-from foldmark.stores.rows import Row, unknown_agent, well_typed
+from foldmark.stores.rows import Row, made_well_typed, unknown_agent, well_typed
 
 Run = Callable[..., list[Row]]
 """Runs the statement of a name with what is bound to it."""
@@ -94,31 +97,51 @@ class Reader:
 
     def _events(self, name: str, /, **bindings: Any) -> list[Event]:
         """The events of a query; one that holds what cannot be text is marked as damaged."""
-        return list(starmap(self._event, self._rows(name, **bindings)))
+        found = list(self._rows(name, **bindings))
+        if not found:
+            return []
+        rows, damaged = zip(*found, strict=True)
+        if not any(damaged):
+            with suppress(DamagedError, ValidationError):
+                return self._sound(rows)
+        return list(starmap(self._event, found))
 
     def _event(self, row: Sequence[Any], damaged: bool = False) -> Event:
-        row, mistyped = well_typed(row)
-        damaged = damaged or mistyped
-        id, key, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers = row
         try:
-            read = decode_data(kind, data)
-        except DamagedError:
-            read, damaged = None, True  # of an operation, whoever replays it finds that it is not there
-        return Event(
-            id,
-            self._id(key),
-            turn,
-            kind,
-            content,
-            read,
-            dialect,
-            actor,
-            tokens,
-            created_at,
-            bool(interrupted),
-            answers,
-            damaged,
-        )
+            (event,) = self._sound([row])
+        except (DamagedError, ValidationError):
+            row, damaged = made_well_typed(row), True
+            try:
+                (event,) = self._sound([row])
+            except DamagedError:  # without its data; of an operation, whoever replays it finds that it is not there
+                (event,) = self._sound([(*row[:5], None, *row[6:])])
+        return replace(event, damaged=True) if damaged else event
+
+    def _sound(self, rows: Sequence[Sequence[Any]]) -> list[Event]:
+        """The events of rows in which nothing is damaged. Raises DamagedError and ValidationError.
+
+        Most of what is read passes here, and a call for each row or column would double its time.
+        """
+        known = self._ids
+        return [
+            Event(
+                id,
+                known.get(key) or self._id(key),
+                turn,
+                kind,
+                content,
+                None if data is None else decode_data(kind, data),
+                dialect,
+                actor,
+                tokens,
+                created_at,
+                interrupted != 0,
+                answers,
+            )
+            for id, key, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers in (
+                well_typed(rows)
+            )
+        ]
 
     def _message(self, row: Sequence[Any]) -> Message:
         id, key, turn, kind, answers = row

@@ -1,42 +1,43 @@
 """Checks rows that a damaged database may return."""
 
 from collections.abc import Sequence
-from itertools import product
 from typing import Any
+
+import msgspec
 
 from foldmark.core.checksum import checksum_of
 from foldmark.core.errors import DamagedError
 
 Row = tuple[Any, ...]
 
-_TEXTS = frozenset({"kind", "content", "actor", "created_at"})
 _EVENT = (
-    *("id", "agent", "turn", "kind", "content", "data", "dialect"),
-    *("actor", "tokens", "created_at", "interrupted", "answers"),
+    *(int, int, int | None, str, str, str | None, str | None),
+    *(str, int, str, int, int | None),
 )
-_TYPES = {
-    "turn": (int, type(None)),
-    "data": (str, type(None)),
-    "dialect": (str, type(None)),
-    "answers": (int, type(None)),
-}
-_SHAPES = frozenset(product(*(_TYPES.get(name, (str,) if name in _TEXTS else (int,)) for name in _EVENT)))
-"""The types that the columns of an event may have."""
+"""The types of an event's columns: its id, agent, turn, kind, content, data and dialect; its actor, tokens, time,
+whether it was interrupted, and what it answers."""
+
+_ROWS: Any = list[tuple[_EVENT]]  # type: ignore[valid-type]
 
 
-def well_typed(row: Sequence[Any]) -> tuple[Sequence[Any], bool]:
-    """Return an event's columns with the types that they should have, and whether one had another: a bit that flips can
-    make a null or a number of a text."""
-    if tuple(map(type, row)) in _SHAPES:
-        return row, False
-    return [_typed(name, value) for name, value in zip(_EVENT, row, strict=True)], True
+def well_typed(rows: Sequence[Sequence[Any]]) -> list[Row]:
+    """Return rows of events whose columns have the types that they should have. Raises ValidationError if one has
+    another."""
+    found: list[Row] = msgspec.convert(rows, _ROWS)
+    return found
 
 
-def _typed(name: str, value: Any) -> Any:
-    types = _TYPES.get(name, (str,) if name in _TEXTS else (int,))
-    if isinstance(value, types):
-        return value
-    return None if len(types) > 1 else types[0]()
+def made_well_typed(row: Sequence[Any]) -> Row:
+    """Return an event's row with None, an empty text or 0 where a column has another type than it should have: a bit
+    that flips can make a null or a number of a text."""
+    return tuple(_typed(value, type) for value, type in zip(row, _EVENT, strict=True))
+
+
+def _typed(value: Any, type: Any) -> Any:
+    try:
+        return msgspec.convert(value, type)
+    except msgspec.ValidationError:
+        return type() if type in (int, str) else None
 
 
 def unknown_agent(agent_id: str) -> DamagedError:

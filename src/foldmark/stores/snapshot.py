@@ -63,9 +63,8 @@ class LogSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
 
     def _check(self) -> None:
         """Raise StoreError if nothing may be read or written any more."""
-        if not self._over and self._is_broken():
-            self._over = _BROKEN
-        if self._over:
+        if self._over or self._is_broken():
+            self._over = self._over or _BROKEN
             raise StoreError(self._over)
 
     def _is_broken(self) -> bool:

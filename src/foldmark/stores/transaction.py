@@ -47,6 +47,8 @@ class LogTransaction(Inbox, Leases, Lineage, Memos, Sent, LogSnapshot):
                 return msgspec.json.decode(before, type=list[int])
         if expected is not None and appender.head != expected:
             raise ConflictError(agent_id, expected, appender.head)
+        if not drafts:
+            return []
         with self.whole():
             ids = [self._add(appender, draft) for draft in drafts]
             if key is not None:

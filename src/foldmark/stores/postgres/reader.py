@@ -114,10 +114,10 @@ class Reader(reader.Reader):
                 self._know(agent_id, (key, root))
         return self._ids.get(key) or f"unknown agent {key}"
 
-    def _event(self, row: Sequence[Any], damaged: bool = False) -> Event:
-        event = super()._event(row, damaged)
-        self._see(event.id, row[1])
-        return event
+    def _sound(self, rows: Sequence[Sequence[Any]]) -> list[Event]:
+        for row in rows:
+            self._see(row[0], row[1])
+        return super()._sound(rows)
 
     def _message(self, row: Sequence[Any]) -> Message:
         self._see(row[0], row[1])

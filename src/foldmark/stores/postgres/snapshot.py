@@ -30,8 +30,7 @@ class PostgresSnapshot(Reader, LineageView, MemosView, CopyingView, PostgresChan
     def now(self) -> str:
         return str(self._run("now", ahead=float(self._ahead()))[0][0])
 
-    def _check(self) -> None:
-        LogSnapshot._check(self)
+    _check = LogSnapshot._check
 
     def _is_broken(self) -> bool:
         return self._session.broken

@@ -26,8 +26,7 @@ class SqliteSnapshot(Reader, CopyingView, SqliteChanges, MemosView):
     def now(self) -> str:
         return str(self._run("now")[0][0]) if self._clock is None else self._clock()
 
-    def _check(self) -> None:
-        LogSnapshot._check(self)
+    _check = LogSnapshot._check
 
     def _is_broken(self) -> bool:
         return not self._db.in_transaction  # SQLite has rolled back, and would now record each statement by itself
