@@ -12,6 +12,7 @@ from foldmark import Agent, Log
 from foldmark.sending.questions import ask
 from foldmark.sending.rebuilding import rebuilt
 from foldmark.sending.sent import record_sent
+from foldmark.stores.snapshot import LogSnapshot
 
 GOAL = "Count the tables of the schema. Report by /send."
 
@@ -157,6 +158,43 @@ def test_the_words_of_a_model_that_forked(parent: Agent) -> None:
     parent.append_tool_result("c1", parent.do("/fork M", actor="model").text, dialect="openai")
     parent.end_turn()
     told(parent, "20000000, given “Count the tables. Report by slash send.”, waits to be run")
+
+
+def test_each_child_is_told_of_with_the_task_that_it_was_given_itself(parent: Agent) -> None:
+    for task in ("Count the tables.", "Name the columns."):
+        parent.append("user", task)
+        parent.do("/fork")
+    told(
+        parent,
+        "20000000, given “Count the tables.”, waits to be run; 30000000, given “Name the columns.”, waits to be run",
+    )
+
+
+def test_a_start_of_many_segments_is_not_searched_whole(parent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked() -> int:
+        sizes = []
+        bounds = LogSnapshot.bounds
+        with monkeypatch.context() as patched:
+            patched.setattr(
+                LogSnapshot, "bounds", lambda moment, asked: sizes.append(len(asked)) or bounds(moment, asked)
+            )
+            assert GOAL in line(parent)
+        return sum(sizes)
+
+    found = []
+    for _ in range(3):
+        for _ in range(30):
+            turn = parent.append("user", "And this?")
+            parent.end_turn()
+            parent.append("user", "And that?")
+            parent.end_turn()
+            parent.do(f"/context drop {turn}")
+        parent.append("user", GOAL)
+        parent.do("/fork")
+        found.append(asked())
+        parent.end_turn()
+    assert len(parent.context().segments) > 80
+    assert found[2] - found[1] <= found[1] - found[0] <= 8
 
 
 def test_many_children_are_counted(parent: Agent) -> None:

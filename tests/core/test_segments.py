@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal, subtract, until
+from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal, since, subtract, until
 
 MANY = settings(max_examples=settings().max_examples * 4)
 TOP = 25
@@ -85,6 +85,14 @@ def test_intersect_is_the_intersection_of_sets(a: Segments, b: list[Segment]) ->
 def test_until_keeps_the_ids_up_to_one(a: Segments, last: int) -> None:
     result = until(a, last)
     assert members(result) == {(agent, id) for agent, id in members(a) if wide(id) <= last}
+    assert_normal(result)
+
+
+@given(NORMAL, IDS)
+@MANY
+def test_since_keeps_the_ids_from_one_on(a: Segments, first: int) -> None:
+    result = since(a, first)
+    assert members(result) == {(agent, id) for agent, id in members(a) if wide(id) >= first}
     assert_normal(result)
 
 

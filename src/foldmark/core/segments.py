@@ -84,6 +84,12 @@ def until(segments: Segments, last: int) -> Segments:
     return tuple(s if s.last <= last else Segment(s.agent, s.first, last) for s in segments if s.first <= last)
 
 
+def since(segments: Segments, first: int) -> Segments:
+    """What of `segments` lies at ids from `first` on."""
+    left = (s if s.first >= first else Segment(s.agent, first, s.last) for s in segments if s.last >= first)
+    return tuple(sorted(left, key=_position))
+
+
 def contains(segments: Segments, agent: str, event_id: int) -> bool:
     """Whether the event of `agent` with id `event_id` lies in `segments`."""
     index = bisect_right(segments, (event_id, END), key=_position) - 1

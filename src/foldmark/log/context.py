@@ -6,7 +6,7 @@ from typing import overload
 
 from foldmark.core.events import Event
 from foldmark.core.ports import Store
-from foldmark.core.segments import Segments, subtract, until
+from foldmark.core.segments import Segments, since, until
 from foldmark.core.turns import Turn, newest_turns
 from foldmark.request.once import once
 from foldmark.request.standing import Standing, state_of
@@ -28,7 +28,11 @@ class Messages(Sequence[Event]):
         return self._read(_PAGE)  # whoever begins with the oldest wants all
 
     def __reversed__(self) -> Iterator[Event]:
-        return self._read(8, newest_first=True)
+        return self.newest_first(8)
+
+    def newest_first(self, expected: int) -> Iterator[Event]:
+        """The messages from the newest, of which the reader will want about as many as `expected`."""
+        return self._read(expected, newest_first=True)
 
     def _read(self, count: int, *, newest_first: bool = False) -> Iterator[Event]:
         """The messages page by page, `count` at first; each page is a moment of its own, for what is visible does not
@@ -42,8 +46,8 @@ class Messages(Sequence[Event]):
             if len(page) < count:
                 break
             last = page[-1].id
-            left = until(left, last - 1) if newest_first else subtract(left, until(left, last))
-            count = min(8 * count, _PAGE)
+            left = until(left, last - 1) if newest_first else since(left, last + 1)
+            count = min(2 * count, _PAGE)
 
     def __len__(self) -> int:
         return self._length
@@ -111,4 +115,4 @@ class Context:
 
     def turns(self, newest: int) -> list[Turn]:
         """The newest visible turns, oldest first; reads no message before them."""
-        return newest_turns(reversed(self.messages), newest)
+        return newest_turns(self.messages.newest_first(min(4 * newest + 4, _PAGE)), newest)  # a turn has a few

@@ -4,6 +4,7 @@ What is told follows from the log and its tables alone. Within a turn it stays a
 only grows; a person's message or fork brings it up to date.
 """
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 
@@ -86,15 +87,21 @@ def _said(moment: Snapshot, forks: Sequence[Event]) -> dict[int, int]:
 
 
 def _asked(moment: Snapshot, forks: Mapping[int, Fork]) -> dict[int, int]:
-    """For each of these forks the message with which its child's start ends, if there is one."""
-    starts = [(fork, segment) for fork, operation in forks.items() for segment in operation.start]
-    bounds = moment.bounds(tuple(segment for _, segment in starts))
-    found = dict[int, int]()
-    for fork, segment in starts:
-        inside = [
-            each.last for each in bounds if each.agent == segment.agent and segment.first <= each.first <= segment.last
-        ]
-        found[fork] = max([found.get(fork, 0), *inside])
+    """For each of these forks the message with which its child's start ends, if there is one.
+
+    A start may have thousands of segments, and nearly always the last of them holds a message.
+    """
+    found, count = dict[int, int](), 4
+    left = {fork: operation.start for fork, operation in forks.items()}
+    while left := {fork: start for fork, start in left.items() if start and fork not in found}:
+        ends = [(fork, segment) for fork, start in left.items() for segment in start[-count:]]
+        bounds = deque(moment.bounds(tuple(segment for _, segment in ends)))
+        for fork, (agent, first, last) in ends:
+            # Of those that hold no message there are no bounds.
+            if bounds and bounds[0].agent == agent and first <= bounds[0].first <= last:
+                found[fork] = bounds.popleft().last
+        left = {fork: start[:-count] for fork, start in left.items()}
+        count *= 8
     return found
 
 

@@ -170,16 +170,18 @@ class LogSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
         segments: Segments,
         read: Callable[[Segments, int], list[T]],
         id_of: Callable[[T], int],
-        page: int,
+        expected: int,
         *,
         newest_first: bool,
     ) -> Iterator[T]:
         """What `read` finds of segments, at most a page of each, in order of its ids.
 
         Pages instead of an open cursor: a reader may stop half-way. Of short segments there are as many in one
-        statement as a page may hold.
+        statement as a page may hold. Until as many as `expected` were found only the rest of them is read, then twice
+        as many each time.
         """
         left = list(segments if newest_first else reversed(segments))
+        page, count = expected, 0
         while left:
             some, ids = list[Segment](), 0
             while left and ids < page:
@@ -194,7 +196,8 @@ class LogSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
                 left.append(
                     Segment(agent, first, inside[-1] - 1) if newest_first else Segment(agent, inside[-1] + 1, last)
                 )
-            page = min(8 * page, _PAGE)
+            count += len(found)
+            page = max(_FIRST_PAGE, expected - count if count < expected else min(2 * count, _PAGE))
 
     def newest(self, kind: str, segments: Segments) -> Event | None:
         return next(iter(self._events("newest", **self._within(segments), kind=kind)), None) if segments else None
