@@ -87,7 +87,7 @@ def sqlite_bare(place: Place) -> Iterator[Append]:
     def append() -> None:
         key = next(keys)
         run("BEGIN IMMEDIATE")
-        _, turn, messages, tokens, calls, _, newest, weights, *_ = run(sql["position"], (key,)).fetchone()
+        _, turn, messages, tokens, calls, _, newest, weights, *_ = next(run(sql["position"], (key,)))
         row = event(id := (newest or 0) + 1, key, messages, tokens, turn)
         added = weight("user", TEXT, None, False, id)
         run(sql["append"], row)
@@ -141,6 +141,7 @@ def postgres_bare(place: Place) -> Iterator[Append]:
         return db.execute(STATEMENTS[name].sql, STATEMENTS[name].bound(bindings))
 
     words = words_of("user", TEXT, None)
+    assert words is not None
     index = {"lengths": Ints([words.length]), "words": Texts([words.words])}
 
     def append() -> None:
@@ -148,7 +149,7 @@ def postgres_bare(place: Place) -> Iterator[Append]:
         with db.pipeline():
             db.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
             lock = run("lock", {"root": root})
-        _, turn, messages, tokens, calls, _, weights, *_ = row = lock.fetchone()
+        _, turn, messages, tokens, calls, _, weights, *_ = row = next(lock)
         id, last, stamp, requests, memos = row[11:16]
         made = dict(zip(COLUMNS, event(id, root, messages, tokens, turn), strict=True))
         added = weight("user", TEXT, None, False, id)

@@ -121,7 +121,7 @@ def add_turn(agent: foldmark.Agent, chance: random.Random, at: datetime) -> int:
 
 def build(path: str, messages: int, conversations: int) -> list[float]:
     """Make a log, in batches; returns the seconds of each tenth."""
-    chance, done, began, tenths = random.Random(2026), 0, time.perf_counter(), []
+    chance, done, began, tenths = random.Random(2026), 0, time.perf_counter(), list[float]()
     with foldmark.open(path, settings={}) as log:
         while done < messages:
             agent, until = log.agent(f"talk-{chance.randrange(conversations)}"), done + BATCH
@@ -278,7 +278,7 @@ def embedding(path: str) -> Iterator[bool]:
 
     def work() -> None:
         with foldmark.open(path, settings={}) as log:
-            Meanings(log.store, model).bring_up(lambda *_: begun.set(), enough.is_set)
+            Meanings(log.store.vectors, model).bring_up(lambda *_: begun.set(), enough.is_set)
 
     thread = Thread(target=work)
     thread.start()

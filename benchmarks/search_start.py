@@ -34,7 +34,7 @@ QUERIES = {
 
 def session(path: Path, chance: random.Random, size: int) -> int:
     """Write a session of about so many bytes; how many."""
-    lines = []
+    lines = list[tuple[str, str]]()
     written = 0
 
     def add(type: str, content: object, **more: object) -> None:

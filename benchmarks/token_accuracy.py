@@ -116,7 +116,7 @@ def claude(path: Path) -> list[Sent]:
         import_session(log, path, "session")
         config = Config(sliding_context_tokens=0, truncation=False)
         first: dict[str, int] = {}
-        sent = []
+        sent = list[Sent]()
         with log.agent("session").reading() as (moment, at):
             for event in moment.messages(at.visible):
                 if response := (event.data or {}).get("response"):

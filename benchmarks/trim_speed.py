@@ -135,7 +135,7 @@ def against_a_copy(source: Path, rounds: int) -> tuple[float, float, float]:
         own = seconds(lambda made=made: made.append(trimmed(source)))  # type: ignore[misc]
         made[0].unlink()
         times.append((copy, own, own / copy))
-    return tuple(statistics.median(column) for column in zip(*times[1:], strict=True))  # type: ignore[return-value]
+    return tuple(statistics.median(column) for column in zip(*times[1:], strict=True))
 
 
 def child(*command: object) -> float:

@@ -37,17 +37,18 @@ class Messages(Sequence[Event]):
     def _read(self, count: int, *, newest_first: bool = False) -> Iterator[Event]:
         """The messages page by page, `count` at first; each page is a moment of its own, for what is visible does not
         change meanwhile."""
-        left = self._segments
+        left, done = self._segments, 0
         while left:
             with self._store.read() as moment:
                 read = moment.messages(left, newest_first=newest_first, expected=count)
                 page = list(islice(read, count))
             yield from page
+            done += len(page)
             if len(page) < count:
                 break
             last = page[-1].id
             left = until(left, last - 1) if newest_first else since(left, last + 1)
-            count = min(2 * count, _PAGE)
+            count = min(max(32, done // 2), _PAGE)  # at most a third of what is read may be more than is wanted
 
     def __len__(self) -> int:
         return self._length
