@@ -1,6 +1,6 @@
 """What the library asks of the outside: a place to store events, a model to answer, a clock."""
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
@@ -100,8 +100,8 @@ class Head(NamedTuple):
 
 
 class Since(NamedTuple):
-    """What an agent recorded behind event `after` that is no message: operations, and events of `ANCHORS` that nobody
-    erased, in order; and its newest ones of `ANCHORS` up to `after`."""
+    """What an agent recorded behind event `after` that is no message: operations, and events of some of `ANCHORS` that
+    nobody erased, in order; and its newest ones of these kinds up to `after`."""
 
     after: int
     anchors: Mapping[str, Event]
@@ -196,8 +196,8 @@ class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, SentV
     def anchors(self, agent_id: str, until: int) -> Mapping[str, Event]:
         """The newest event up to id `until` of each of `ANCHORS` that an agent recorded itself and nobody erased."""
 
-    def since(self, agent_id: str, after: int) -> Since:
-        """What an agent recorded behind an event, but for messages."""
+    def since(self, agent_id: str, after: int, kinds: Collection[str] = ANCHORS) -> Since:
+        """What an agent recorded behind an event, but for messages: operations, and events of these of `ANCHORS`."""
 
     def agents(self) -> list[AgentRecord]:
         """All agents, oldest first."""

@@ -23,7 +23,7 @@ from foldmark.core.window import Steps, Unit, Units, in_steps
 from foldmark.cost.history import Group, Item, Pieces, Span, Visible
 from foldmark.request.sources import Sources
 from foldmark.request.standing import Standing, as_of
-from foldmark.request.steady import boundary
+from foldmark.request.steady import SHAPING, boundary
 from foldmark.request.windowing import RESERVE
 
 
@@ -186,7 +186,7 @@ class Steady(Sender):
             self._quiet, self._reserved = False, 0
         opened = (now.turn or 0) if self.ends else self._opened(now) if now.opened or not same else 0
         if not same or opened > self._settled:
-            settled = boundary(self.moment, now.at, self.moment.since(now.at.record.id, opened))
+            settled = boundary(self.moment, now.at, self.moment.since(now.at.record.id, opened, SHAPING))
             if settled != self._settled or not now.old:
                 self._begin(now, settled)
                 return self._items

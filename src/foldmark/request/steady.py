@@ -35,6 +35,10 @@ from foldmark.tokens.counting import BytesRuler, ruler
 Room = Callable[[int], float]
 
 
+SHAPING = ("config", "summary", "system")
+"""Those of `ANCHORS` that `boundary` looks at."""
+
+
 def boundary(moment: Snapshot, at: Standing, since: Since) -> int:
     """The newest boundary that the log names: the event behind which `since` begins, or an operation, a setting or a
     `system` message in it. A mark and a fork change nothing that is sent. An operation that is only thought of counts

@@ -19,7 +19,7 @@ from foldmark.core.ports import AgentRecord
 from foldmark.core.replay import Fold
 from foldmark.core.segments import Segments
 from foldmark.core.turns import Message
-from foldmark.stores.rows import Row, made_well_typed, unknown_agent, well_typed
+from foldmark.stores.rows import Row, check_types, unknown_agent, well_typed
 
 Run = Callable[..., list[Row]]
 """Runs the statement of a name with what is bound to it."""
@@ -110,7 +110,7 @@ class Reader:
         try:
             (event,) = self._sound([row])
         except (DamagedError, ValidationError):
-            row, damaged = made_well_typed(row), True
+            row, damaged = well_typed(row), True
             try:
                 (event,) = self._sound([row])
             except DamagedError:  # without its data; of an operation, whoever replays it finds that it is not there
@@ -122,6 +122,7 @@ class Reader:
 
         Most of what is read passes here, and a call for each row or column would double its time.
         """
+        check_types(rows)
         known = self._ids
         return [
             Event(
@@ -138,9 +139,7 @@ class Reader:
                 interrupted != 0,
                 answers,
             )
-            for id, key, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers in (
-                well_typed(rows)
-            )
+            for id, key, turn, kind, content, data, dialect, actor, tokens, created_at, interrupted, answers in rows
         ]
 
     def _message(self, row: Sequence[Any]) -> Message:

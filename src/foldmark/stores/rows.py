@@ -3,40 +3,50 @@
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
+from msgspec import Struct, ValidationError, convert
 
 from foldmark.core.checksum import checksum_of
 from foldmark.core.errors import DamagedError
 
 Row = tuple[Any, ...]
 
-_EVENT = (
-    *(int, int, int | None, str, str, str | None, str | None),
-    *(str, int, str, int, int | None),
-)
-"""The types of an event's columns: its id, agent, turn, kind, content, data and dialect; its actor, tokens, time,
-whether it was interrupted, and what it answers."""
 
-_ROWS: Any = list[tuple[_EVENT]]  # type: ignore[valid-type]
+class EventRow(Struct, array_like=True, frozen=True, gc=False):
+    """The types of an event's columns."""
+
+    id: int
+    agent: int
+    turn: int | None
+    kind: str
+    content: str
+    data: str | None
+    dialect: str | None
+    actor: str
+    tokens: int
+    created_at: str
+    interrupted: int
+    answers: int | None
 
 
-def well_typed(rows: Sequence[Sequence[Any]]) -> list[Row]:
-    """Return rows of events whose columns have the types that they should have. Raises ValidationError if one has
-    another."""
-    found: list[Row] = msgspec.convert(rows, _ROWS)
-    return found
+class _Page(Struct, array_like=True, gc=False):
+    rows: list[EventRow]
 
 
-def made_well_typed(row: Sequence[Any]) -> Row:
+def check_types(rows: Sequence[Sequence[Any]]) -> None:
+    """Raise ValidationError if a column of an event has another type than it should have."""
+    convert((rows,), _Page)  # a type that is no struct would be looked through with every call
+
+
+def well_typed(row: Sequence[Any]) -> Row:
     """Return an event's row with None, an empty text or 0 where a column has another type than it should have: a bit
     that flips can make a null or a number of a text."""
-    return tuple(_typed(value, type) for value, type in zip(row, _EVENT, strict=True))
+    return tuple(_typed(value, type) for value, type in zip(row, EventRow.__annotations__.values(), strict=True))
 
 
 def _typed(value: Any, type: Any) -> Any:
     try:
-        return msgspec.convert(value, type)
-    except msgspec.ValidationError:
+        return convert(value, type)
+    except ValidationError:
         return type() if type in (int, str) else None
 
 

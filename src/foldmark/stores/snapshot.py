@@ -1,7 +1,7 @@
 """One moment of the log in any database (see `foldmark.core.ports.Snapshot`)."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from operator import attrgetter, itemgetter
 from typing import Any, TypeVar
@@ -11,6 +11,7 @@ import msgspec
 from foldmark.core.errors import DamagedError, StoreError
 from foldmark.core.events import Event
 from foldmark.core.ports import (
+    ANCHORS,
     BESIDE,
     AgentRecord,
     Head,
@@ -125,8 +126,8 @@ class LogSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
         found = self._events("anchors", **self._of(agent_id), kinds=self._kinds, until=until)
         return {event.kind: event for event in found}
 
-    def since(self, agent_id: str, after: int) -> Since:
-        asked = self._rows("since", **self._of(agent_id), kinds=self._kinds, after=after)
+    def since(self, agent_id: str, after: int, kinds: Collection[str] = ANCHORS) -> Since:
+        asked = self._rows("since", **self._of(agent_id), kinds=self._list(kinds), after=after)
         rows = [(row[0], self._event(row[1:], damaged)) for row, damaged in asked]
         events = sorted((event for behind, event in rows if behind), key=lambda event: event.id)
         return Since(after, {event.kind: event for behind, event in rows if not behind}, events)

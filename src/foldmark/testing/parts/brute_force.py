@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldmark.core.ports import ANCHORS, Store
+from foldmark.core.ports import ANCHORS, Since, Store
 from foldmark.core.recall import Scope
 from foldmark.core.segments import END, Segment, Segments
 from foldmark.testing.histories import (
@@ -97,6 +97,12 @@ class BruteForce(Suite):
             assert (since.after, since.anchors) == (until, moment.anchors(agent, until))
             assert list(since.events) == sorted(
                 {each.id: each for each in [*known, *done]}.values(), key=lambda e: e.id
+            )
+            some = data.draw(st.lists(st.sampled_from(ANCHORS), unique=True))
+            assert moment.since(agent, until, some) == Since(
+                until,
+                {kind: event for kind, event in since.anchors.items() if kind in some},
+                [event for event in since.events if event.kind not in ANCHORS or event.kind in some or event in done],
             )
             turns = data.draw(st.lists(ids, max_size=4))
             assert moment.turns(turns) == {turn: [m for m in messages if m.turn_id == turn] for turn in turns}
