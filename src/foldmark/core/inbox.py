@@ -5,7 +5,7 @@ A dead agent's log stays readable and its open turn can still be closed; nothing
 nothing at all.
 """
 
-from typing import Protocol
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
@@ -77,6 +77,10 @@ def _who(actor: str) -> str:
     return {"human": "a person", "model": "a model"}.get(actor, "the system")
 
 
+Fate = Literal["waits", "begun", "killed"]
+"""An agent waits to be run, or it has begun (it has a message of its own, or its model was asked), or it was killed."""
+
+
 class InboxView(Protocol):
     """What a `Snapshot` shows of what others wrote towards agents."""
 
@@ -89,8 +93,8 @@ class InboxView(Protocol):
     def end(self, agent_id: str) -> End | None:
         """How the agent ended; None if it goes on. That it was deleted counts before that it was killed."""
 
-    def killed_children(self, agent_id: str) -> list[str]:
-        """The uuids of the agents forked from this one that were killed."""
+    def fates(self, agent_id: str) -> dict[str, Fate]:
+        """What became of each agent that was forked from this one, by its uuid."""
 
     def archived(self, agent_id: str) -> str | None:
         """Since when a conversation is in the archive."""

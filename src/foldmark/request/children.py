@@ -13,6 +13,7 @@ from msgspec import structs
 from foldmark.core.birth import AT_WORK, IDLE, WAITS, Child, Family, family_told
 from foldmark.core.codec import operation_of
 from foldmark.core.events import Event, Fork
+from foldmark.core.inbox import Fate
 from foldmark.core.ports import AgentRecord, Snapshot
 from foldmark.core.segments import Segment, contains
 from foldmark.core.turns import Message
@@ -33,11 +34,18 @@ def family_of(moment: Snapshot, at: Standing) -> Family:
         return Family()
     sent = _sent(moment, at)
     if sent is None:
-        return _now(moment, at)
+        return _now(moment, at, children_of(moment, at))
     return _again(moment, at, {0: sent})[0]
 
 
-def told_at(moment: Snapshot, at: Standing, settled: int, newest: int) -> dict[int, Family]:
+def children_of(moment: Snapshot, at: Standing) -> list[AgentRecord]:
+    """The agents forked from this one, oldest first."""
+    return moment.children(at.record.id) if "children" in at.beside else []
+
+
+def told_at(
+    moment: Snapshot, at: Standing, settled: int, newest: int, children: Sequence[AgentRecord]
+) -> dict[int, Family]:
     """What is told of children and mail, by the message in front of which it stands: what was sent since the boundary
     `settled` stays as it was, and the turn that message `newest` opened (0: the boundary's own) is told how things are.
     """
@@ -48,7 +56,7 @@ def told_at(moment: Snapshot, at: Standing, settled: int, newest: int) -> dict[i
     before = sent.makings.told if sent is not None and same else {}
     found = _again(moment, at, before)
     if sent is None or (newest not in before and (not same or sent.event < newest)):
-        found[newest] = _now(moment, at)
+        found[newest] = _now(moment, at, children)
     return found
 
 
@@ -119,13 +127,13 @@ def _sent(moment: Snapshot, at: Standing) -> Family | None:
     return newest.makings.told.get(0, Family())
 
 
-def _now(moment: Snapshot, at: Standing) -> Family:
-    mail = tuple(dict.fromkeys(each.sender for each in moment.unread(at.record.id)))
-    children = moment.children(at.record.id)
-    dead = set(moment.killed_children(at.record.id)) if children else set()
-    living = [record for record in children if record.id not in dead]
-    killed = tuple(record.id for record in children if record.id in dead)
-    shown = _living(moment, at, living[-SHOWN:])
+def _now(moment: Snapshot, at: Standing, children: Sequence[AgentRecord]) -> Family:
+    unread = moment.unread(at.record.id) if "mail" in at.beside else []
+    mail = tuple(dict.fromkeys(each.sender for each in unread))
+    fates = moment.fates(at.record.id) if children else {}
+    living = [record for record in children if fates[record.id] != "killed"]
+    killed = tuple(record.id for record in children if fates[record.id] == "killed")
+    shown = _living(moment, at, living[-SHOWN:], fates)
     return Family(shown, max(0, len(living) - SHOWN), killed[-KILLED:], mail)
 
 
@@ -139,7 +147,9 @@ def _again(moment: Snapshot, at: Standing, families: Mapping[int, Family]) -> di
     }
 
 
-def _living(moment: Snapshot, at: Standing, records: Sequence[AgentRecord]) -> tuple[Child, ...]:
+def _living(
+    moment: Snapshot, at: Standing, records: Sequence[AgentRecord], fates: Mapping[str, Fate]
+) -> tuple[Child, ...]:
     forks = {event.id: event for event in moment.events([record.fork_event for record in records])}
     decided = ((id, operation_of(event)) for id, event in forks.items())
     operations = {id: operation for id, operation in decided if isinstance(operation, Fork)}
@@ -148,8 +158,7 @@ def _living(moment: Snapshot, at: Standing, records: Sequence[AgentRecord]) -> t
     goals = {event.id: event for event in moment.events([*said.values(), *filter(None, asked.values())])}
     found = []
     for record in records:
-        begun = record.messages or moment.newest_sent(record.id, 1)
-        state = AT_WORK if record.open_turn is not None else IDLE if begun else WAITS
+        state = AT_WORK if record.open_turn is not None else WAITS if fates[record.id] == "waits" else IDLE
         goal, by_person = said.get(record.fork_event, 0), asked.get(record.fork_event, 0)
         if by_person in goals and goals[by_person].kind == "user":  # of a person; it is the child's goal
             goal = by_person

@@ -18,14 +18,15 @@ from foldmark.core.events import BESIDE_KINDS, RECORD_KINDS, Event, Pin, Summary
 from foldmark.core.eviction import evicted_as_sent
 from foldmark.core.growth import Reach, Sizes, followed, lowered, put_in, room_for
 from foldmark.core.native import blocks_of
-from foldmark.core.ports import Since, Snapshot
+from foldmark.core.ports import AgentRecord, Since, Snapshot
 from foldmark.core.prompt import Layer, Prompt
 from foldmark.core.request import Edge
 from foldmark.core.segments import END, Segment, Segments, contains
 from foldmark.core.view import active_from, view
 from foldmark.core.window import Units
-from foldmark.request.children import room_told, told_at
+from foldmark.request.children import children_of, room_told, told_at
 from foldmark.request.natives import without
+from foldmark.request.once import once
 from foldmark.request.sources import Sources, children_layer
 from foldmark.request.standing import Standing, as_of, of_kind
 from foldmark.request.visible import Visible
@@ -135,6 +136,10 @@ class Steady:
     def units(self) -> Units:
         """The visible turns, newest first."""
         return self._now.units
+
+    @once
+    def _forked(self) -> list[AgentRecord]:
+        return children_of(self._moment, self._at)
 
     def _boundary(self, at: Standing) -> tuple[int, Since]:
         sources = self._sources(at)
@@ -287,11 +292,7 @@ class Steady:
         What is told of children follows from what was sent, on which no step may hang: for it there is room for as many
         as there were by then.
         """
-        born = (
-            [child.fork_event for child in self._moment.children(self._at.record.id)]
-            if self._answers and "children" in self._at.beside
-            else []
-        )
+        born = [child.fork_event for child in self._forked] if self._answers else []
         news, found = self._news(self._then.now, events, settled, first_of(events)), dict[int, int]()
         for opener in _openers(events, settled):
             found[opener.id] = put_in(news.get(opener.id, ()))
@@ -340,7 +341,8 @@ class Steady:
     def _children(self, events: Sequence[Event], settled: int) -> dict[int, list[Layer]]:
         """What was told of children and mail since the boundary, by the message in front of which it stands."""
         openers = _openers(events, settled)
-        self.told = told_at(self._moment, self._at, settled, openers[-1].id if openers else 0) if self._answers else {}
+        newest = openers[-1].id if openers else 0
+        self.told = told_at(self._moment, self._at, settled, newest, self._forked) if self._answers else {}
         content = self._then.text(self.told.values())
         return {at: children_layer(each, content, self._tools, self._config) for at, each in self.told.items()}
 

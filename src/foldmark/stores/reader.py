@@ -63,6 +63,9 @@ class Reader:
         """Bindings for events together with their agents."""
         raise NotImplementedError
 
+    def _settle(self) -> None:
+        """Bring tables up to date that a transaction writes late."""
+
     # What is the same for all
 
     def _key(self, agent_id: str) -> int:

@@ -72,9 +72,6 @@ class LogSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
         """Whether the database has rolled back already."""
         raise NotImplementedError
 
-    def _settle(self) -> None:
-        """Bring tables up to date that a transaction writes late."""
-
     def _head(self, agent_id: str) -> Iterable[tuple[Row, bool]]:
         """The rows of an agent's head."""
         return self._rows("head", agent=agent_id, kinds=self._kinds)

@@ -46,7 +46,7 @@ def answers(moment: Snapshot, agents: Sequence[str]) -> list[Any]:
         found += [moment.of_kind(kind, own) for kind in KINDS]
         found += [moment.calls(agent, call_id) for call_id in ("c0", "c1")]
         found += [moment.end(agent), moment.archived(agent), moment.unread(agent), moment.newest_sent(agent, 100)]
-        found += [moment.children(agent), moment.killed_children(agent), moment.root_of(agent)]
+        found += [moment.children(agent), moment.fates(agent), moment.root_of(agent)]
     return found
 
 

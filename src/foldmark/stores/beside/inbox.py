@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from foldmark.core.inbox import End, Mail
+from foldmark.core.inbox import End, Fate, Mail
 from foldmark.stores.reader import Reader, Run, Writer
 
 
@@ -19,8 +19,9 @@ class InboxView(Reader):
     def end(self, agent_id: str) -> End | None:
         return next((End(agent_id, *row) for row in self._run("end_of_agent", **self._of(agent_id))), None)
 
-    def killed_children(self, agent_id: str) -> list[str]:
-        return [str(child) for (child,) in self._run("killed_children", **self._of(agent_id))]
+    def fates(self, agent_id: str) -> dict[str, Fate]:
+        self._settle()
+        return dict(self._run("fates", **self._of(agent_id)))
 
     def archived(self, agent_id: str) -> str | None:
         return next((str(at) for (at,) in self._run("archived", **self._of(agent_id))), None)

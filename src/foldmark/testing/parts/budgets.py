@@ -94,10 +94,12 @@ SIZES = ((1, 2), (3, 40), (30, 6))
 """Few and many conversations, short and long ones."""
 
 REQUESTS = (
-    *(("steady", "nothing", 5), ("steady", "memos", 7), ("steady", "children", 13), ("steady", "mail", 8)),
-    *(("eager", "nothing", 2), ("eager", "memos", 3), ("eager", "children", 9), ("eager", "mail", 5)),
+    *(("steady", "nothing", 5), ("steady", "memos", 7), ("steady", "mail", 7)),
+    *(("steady", "children", 11), ("steady", "waiting children", 11)),
+    *(("eager", "nothing", 2), ("eager", "memos", 3), ("eager", "mail", 5)),
+    *(("eager", "children", 8), ("eager", "waiting children", 8)),
 )
-"""How many statements a request takes by its policy, with one of `ports.BESIDE` or nothing."""
+"""How many statements a request takes by its policy, with what stands beside the agent's own events."""
 
 SEARCHES = (
     (Filters(), 5),
@@ -234,10 +236,11 @@ class Budgets(Suite):
         for turns in (4, 30, 60):
             agent, _ = grown(log, turns, name=f"{turns}")
             agent.configure("context_policy", policy)
-            if beside == "children":
+            if "children" in beside:
                 for number in range(turns // 7 + 1):
                     child = log.agent(agent.do("/fork").data["child"])
-                    child.append("user", f"Begin with question {number}")
+                    if beside == "children":
+                        child.append("user", f"Begin with question {number}")
             elif beside == "mail":
                 with store.write() as writing:
                     for number in range(turns):

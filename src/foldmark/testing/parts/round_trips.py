@@ -130,6 +130,17 @@ class RoundTrips(Suite):
         append(store, speaking, draft())
         with store.read() as moment:
             assert [each.id for each in moment.unstarted()] == [silent]
+            assert moment.fates(first) == {silent: "waits", speaking: "begun"}
+
+    def test_an_agent_whose_model_was_asked_has_started(self, store: Store) -> None:
+        first = root(store)
+        child = fork(store, first)
+        makings = Makings("openai", 1, Edge(None, None, 0), {}, {}, question="What is this?")
+        with store.write() as writing:
+            writing.add_sent(SentRequest(child, 0, None, NOW, "openai", "gpt-5", "f" * 64, 1, 1, makings), {})
+        with store.read() as moment:
+            assert moment.unstarted() == []
+            assert moment.fates(first) == {child: "begun"}
 
     def test_where_an_agent_stands(self, store: Store) -> None:
         agent = root(store)

@@ -201,15 +201,15 @@ class Towards(Suite):
 
     def test_a_killed_agent_takes_nothing_new(self, store: Store, other: Store) -> None:
         parent = root(store)
-        child = fork(store, parent)
+        child, waits = fork(store, parent), fork(store, parent)
         (opener, asked) = append(store, child, draft(), call("c1"))
         with store.write() as writing:
             writing.kill(child, parent, "model", NOW)
         with other.read() as moment:
             assert moment.end(child) == End(child, "model", NOW, parent)
             assert moment.end(parent) is None
-            assert moment.killed_children(parent) == [child]
-            assert moment.killed_children(child) == []
+            assert moment.fates(parent) == {child: "killed", waits: "waits"}
+            assert moment.fates(child) == {}
         # Its open turn can still be closed, with what had been said.
         said = append(store, child, draft("assistant", "so far"), draft("turn_ended", ""))
         for refused in (draft(), draft("assistant"), draft("mark", "", data={"name": "M"})):

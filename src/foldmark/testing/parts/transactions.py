@@ -185,8 +185,10 @@ class Transactions(Suite):
             writing.create_agent(AgentRecord(child, None, agent, at, NOW), birth(child, at), Size(0, 0))
         with store.write() as writing:
             assert [each.id for each in writing.unstarted()] == [child]
+            assert writing.fates(agent) == {child: "waits"}
             (first,) = writing.append(child, 0, [spoken])
             assert writing.unstarted() == []
+            assert writing.fates(agent) == {child: "begun"}
             (second,) = writing.append(agent, at, [spoken])
             assert [(each.record.head, each.last_used) for each in writing.overview()] == [
                 *((second, later), (first, later)),

@@ -672,9 +672,13 @@ FROM agents a LEFT JOIN deletions x ON x.root = a.root AND x.agent = a.key
 LEFT JOIN deaths d ON d.root = a.root AND d.agent = a.key LEFT JOIN directory k ON k.key = d.killer
 WHERE a.root = :root AND a.key = :agent AND (x.agent IS NOT NULL OR d.agent IS NOT NULL)
 
--- name: killed_children
--- The uuids of an agent's children that were killed.
-SELECT a.id FROM agents a JOIN deaths d ON d.root = a.root AND d.agent = a.key WHERE a.root = :root AND a.parent = :agent
+-- name: fates
+-- What became of each of an agent's children: see `foldmark.core.inbox.Fate`.
+SELECT a.id, CASE
+    WHEN EXISTS (SELECT 1 FROM deaths d WHERE d.root = a.root AND d.agent = a.key) THEN 'killed'
+    WHEN a.messages > 0 OR EXISTS (SELECT 1 FROM sent s WHERE s.root = a.root AND s.agent = a.key) THEN 'begun'
+    ELSE 'waits'
+END FROM agents a WHERE a.root = :root AND a.parent = :agent
 
 -- name: delete_agent
 -- An agent that is not found any more.

@@ -780,9 +780,13 @@ FROM agents a
 LEFT JOIN deletions x ON x.agent = a.key LEFT JOIN deaths d ON d.agent = a.key LEFT JOIN agents k ON k.key = d.killer
 WHERE a.key = :agent AND (x.agent IS NOT NULL OR d.agent IS NOT NULL)
 
--- name: killed_children
--- The uuids of an agent's children that were killed.
-SELECT a.id FROM agents a JOIN deaths d ON d.agent = a.key WHERE a.parent = :agent
+-- name: fates
+-- What became of each of an agent's children: see `foldmark.core.inbox.Fate`.
+SELECT a.id, CASE
+    WHEN EXISTS (SELECT 1 FROM deaths WHERE agent = a.key) THEN 'killed'
+    WHEN a.messages > 0 OR EXISTS (SELECT 1 FROM sent WHERE agent = a.key) THEN 'begun'
+    ELSE 'waits'
+END FROM agents a WHERE a.parent = :agent
 
 -- name: delete_agent
 -- An agent that is not found any more.
