@@ -20,7 +20,7 @@ from foldmark.core.request import Request, ToolSpec
 from foldmark.core.secrets import Secrets
 from foldmark.log import Agent, Log, Result
 from foldmark.log.asking import Asking
-from foldmark.settings import Settings, Value
+from foldmark.settings.given import Settings, Value
 from foldmark.stores.addresses import is_server, passwords
 from foldmark.stores.opening import open_store
 

@@ -11,7 +11,7 @@ import foldmark
 from foldmark import Agent, CommandError, FoldmarkError, Log
 from foldmark.core.config import KEYS, Config
 from foldmark.core.errors import ProviderError
-from foldmark.settings import Settings, Value
+from foldmark.settings.given import Settings, Value
 from stored import stored
 
 

@@ -30,8 +30,7 @@ from foldmark.runtime.asking import Answer, ask
 from foldmark.runtime.loop import Shown, turn
 from foldmark.sending.rebuilding import REDACTED, Rebuilt, rebuilt
 from foldmark.sending.sent import record_sent
-from foldmark.settings import Settings
-from foldmark.settings.given import Server
+from foldmark.settings.given import Server, Settings
 from foldmark.stores.sqlite.transaction import SqliteTransaction
 from stored import stored
 

@@ -21,7 +21,7 @@ from foldmark import app
 from foldmark.core.vectors import Vectors
 from foldmark.recall.embeddings import model as models
 from foldmark.searching import embedding
-from foldmark.settings import Settings
+from foldmark.settings.given import Settings
 from foldmark.settings.loading import given
 from foldmark.stores.sqlite import SqliteStore
 from patience import LIMIT

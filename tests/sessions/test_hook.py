@@ -23,10 +23,10 @@ from session_records import REAL, REAL_FILES, jsonl, user
 
 import foldmark
 from foldmark.core.config import Config
-from foldmark.sessions import user_folders
 from foldmark.sessions.hook import answering
 from foldmark.sessions.hook import state as hook_state
 from foldmark.sessions.hook.settings import DEFAULTS, MOST_BYTES, reminder_settings
+from foldmark.settings import user_folders
 from foldmark.settings.loading import load
 from stored import stored
 

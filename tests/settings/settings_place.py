@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from foldmark.settings import Settings
+from foldmark.settings.given import Settings
 from foldmark.settings.loading import load
 
 

@@ -19,9 +19,8 @@ from foldmark import CommandError
 from foldmark.app import provider
 from foldmark.core.errors import ProviderError
 from foldmark.providers.wires import WIRES, check_model, wire_of
-from foldmark.settings import Settings
 from foldmark.settings.access import BUILT_IN, NO_KEY, access, ollama_address
-from foldmark.settings.given import Server
+from foldmark.settings.given import Server, Settings
 
 TEAM = '[providers.team]\nbase_url = "https://models.example.com/v1/"\n'
 BAD_NAME = "a provider's name is letters, digits, - and _, and not offline or google, unlike"

@@ -24,7 +24,7 @@ from foldmark.log.names import check_name, is_uuid
 from foldmark.log.operable import Operable
 from foldmark.log.timeline import Happening
 from foldmark.operations.effects import Result
-from foldmark.settings import Settings
+from foldmark.settings.given import Settings
 
 if TYPE_CHECKING:
     from foldmark.log.meanings import Meanings

@@ -19,7 +19,7 @@ from foldmark.core.segments import until
 from foldmark.operations.answering import awaiting, shown
 from foldmark.operations.notices import notice
 from foldmark.request.standing import Birth, Standing, birth_of
-from foldmark.settings import Settings
+from foldmark.settings.given import Settings
 
 if TYPE_CHECKING:
     from foldmark.tokens.models import Model

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import listing, one_line
-from foldmark.sessions.user_folders import home
+from foldmark.settings.user_folders import home
 
 Kind = Literal["claude", "codex"]
 

@@ -1,7 +1,10 @@
 """Where Foldmark's own database is, and how fast the offline model talks [SPEC 9]."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
+
+from foldmark.settings.user_folders import config_folder, data_folder
 
 
 def database(environment: Mapping[str, str], configured: str | None = None) -> str:
@@ -9,9 +12,7 @@ def database(environment: Mapping[str, str], configured: str | None = None) -> s
     named = environment.get("FOLDMARK_DB") or configured
     if named:
         return named
-    from platformdirs import user_data_path
-
-    return str(user_data_path("foldmark", appauthor=False) / "foldmark.db")
+    return str(Path(data_folder(environment), "foldmark.db"))
 
 
 def is_default(path: str, environment: Mapping[str, str], configured: str | None = None) -> bool:
@@ -31,13 +32,9 @@ def offline_delay(environment: Mapping[str, str], terminal: bool, configured: fl
 
 def user_folder() -> Path:
     """The platform's folder for this user's settings; `XDG_CONFIG_HOME` is honoured."""
-    from platformdirs import user_config_path
-
-    return user_config_path("foldmark", appauthor=False)
+    return Path(config_folder(os.environ))
 
 
 def input_history() -> Path:
     """The file that holds what was typed at the chat's prompt, in the platform's data folder for this user."""
-    from platformdirs import user_data_path
-
-    return user_data_path("foldmark", appauthor=False) / "history.jsonl"
+    return Path(data_folder(os.environ), "history.jsonl")

@@ -11,7 +11,7 @@ from pathlib import Path
 from mcp.server.auth.provider import AccessToken
 
 from foldmark.core.errors import CommandError, FoldmarkError
-from foldmark.sessions.user_folders import state_folder
+from foldmark.settings.user_folders import state_folder
 
 VARIABLE = "FOLDMARK_MCP_TOKEN"
 _FORM = re.compile("[!-~]{16,512}")

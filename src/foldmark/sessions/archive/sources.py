@@ -21,7 +21,7 @@ from foldmark.sessions.places import (
 )
 from foldmark.sessions.recognition import kind_in
 from foldmark.sessions.session_file import Record, SessionFile, SessionFileError
-from foldmark.sessions.user_folders import home
+from foldmark.settings.user_folders import home
 
 _HEAD_LINES = 200
 

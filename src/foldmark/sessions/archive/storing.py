@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Literal, NamedTuple
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
 from foldmark.sessions.file_lock import locked
-from foldmark.sessions.user_folders import data_folder
+from foldmark.settings.user_folders import data_folder
 
 if TYPE_CHECKING:
     from foldmark.sessions.places import Kind

@@ -11,7 +11,7 @@ from foldmark.sessions.archive.storing import archive_folder, put
 from foldmark.sessions.hook import tail
 from foldmark.sessions.hook.settings import read
 from foldmark.sessions.hook.state import SessionState
-from foldmark.sessions.user_folders import config_folder
+from foldmark.settings.user_folders import config_folder
 
 if TYPE_CHECKING:
     from foldmark.log import Log

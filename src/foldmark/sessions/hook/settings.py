@@ -8,7 +8,7 @@ import os
 import stat
 
 from foldmark.sessions.hook.state import note_once
-from foldmark.sessions.user_folders import config_folder, home
+from foldmark.settings.user_folders import config_folder, home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

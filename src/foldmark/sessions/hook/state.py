@@ -8,7 +8,7 @@ import os
 import time
 
 from foldmark.sessions.file_lock import locked
-from foldmark.sessions.user_folders import state_folder
+from foldmark.settings.user_folders import state_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import one_line
-from foldmark.sessions import user_folders
 from foldmark.sessions.places import claude_folder
+from foldmark.settings import user_folders
 
 Scope = Literal["user", "project"]
 

@@ -1,4 +1,4 @@
-"""The folders of this user as `platformdirs` has them, whose import takes longer than a hook may: a test compares.
+"""The folders of this user as `platformdirs` has them, whose import takes a fifth of a hook's time: a test compares.
 
 Paths are plain text here and in whatever else a hook imports, for the same reason.
 """
