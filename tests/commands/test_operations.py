@@ -14,6 +14,7 @@ from foldmark.core.events import Clear, Drop
 from foldmark.editing.preview import Next, preview, priced
 from foldmark.interfaces.render import result_text
 from foldmark.operations import decide
+from steps import work
 from stored import stored
 
 CACHING = "anthropic/claude-sonnet-4-5"
@@ -100,6 +101,15 @@ def test_every_operation_takes_a_reason(log: Log, agent: Agent, line: str) -> No
     assert agent.do(f"/context diff {event.id - 1}").data["operations"][-1]["reason"] == event.reason
     assert f" · reason: {event.reason}" in agent.do("/operations").text
     assert agent.do("/operations").data["operations"][-1]["reason"] == event.reason
+
+
+def test_a_list_of_operations_costs_as_much_as_there_are(agent: Agent) -> None:
+    taken = []
+    for _ in range(3):
+        for _ in range(20):
+            agent.do("/mark M")
+        taken.append(work(lambda: agent.do("/operations")))
+    assert taken[2] - taken[1] < 1.2 * (taken[1] - taken[0])
 
 
 def test_what_went_says_why(agent: Agent) -> None:

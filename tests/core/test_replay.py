@@ -4,9 +4,7 @@ The naive fold below works on single message ids. Messages have odd ids, operati
 operations lies a message of the agent's own; what it inherited from "parent" lies below id 40 too.
 """
 
-import inspect
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foldmark.core import history as history_module
-from foldmark.core import replay as replay_module
 from foldmark.core.events import (
     Clear,
     Drop,
@@ -33,6 +30,7 @@ from foldmark.core.events import (
 from foldmark.core.history import History
 from foldmark.core.replay import Fold, Recorded, advance, birth, replay, taken_back
 from foldmark.core.segments import END, Segment, contains, normal, subtract
+from steps import work
 
 MANY = settings(max_examples=settings().max_examples * 2)
 
@@ -317,29 +315,6 @@ def test_a_summary_taken_back_takes_its_own_text_along() -> None:
 def test_birth_without_ancestors() -> None:
     assert birth("me").segments == (Segment("me", 1, END),)
     assert replay(birth("me"), []) == birth("me")
-
-
-def work(run: Callable[[], object]) -> int:
-    """Lines of Foldmark's own code that `run` executes: its cost in steps, the same on every machine."""
-    lines = 0
-    here = inspect.getsourcefile(replay_module)
-    assert here is not None
-    folder = here.rpartition("/")[0]
-
-    def trace(frame: Any, event: str, _: object) -> Any:
-        nonlocal lines
-        if not frame.f_code.co_filename.startswith(folder):
-            return None
-        lines += event == "line"
-        return trace
-
-    previous = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        run()
-    finally:
-        sys.settrace(previous)
-    return lines
 
 
 def filters(count: int) -> list[Recorded]:

@@ -98,7 +98,8 @@ class Marked(Struct, frozen=True):
 def operations(moment: Snapshot, at: Standing) -> list[Done]:
     """All operations of the agent, oldest first. Cost follows the operations."""
     events = [event for event in moment.operations(at.record.id) if event.kind != "turn_ended"]
-    return [done(event, _restores(events)) for event in events]
+    restores = _restores(events)
+    return [done(event, restores) for event in events]
 
 
 def done(event: Event, restores: dict[int, int]) -> Done:
