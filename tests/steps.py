@@ -1,4 +1,4 @@
-"""How much work is done, which no machine's speed changes: steps of SQLite's virtual machine, lines of Foldmark's code."""
+"""How much work is done, whatever the machine: steps of SQLite's virtual machine, lines of Foldmark's code."""
 
 from __future__ import annotations
 
