@@ -40,6 +40,7 @@ Deed = tuple[str, int, int]
 BESIDE = (
     *("/memo add deploy {0} #ops", "/memo add file-{0} is large"),
     *("/config set context_policy=eager", "/context explain 1"),
+    *("/send {to} Report {0}", "/check-mail", "/send {to} Done with {0}.", "/kill {to}"),
 )
 
 
@@ -113,7 +114,11 @@ def done(log: Log, deed: str, number: int, who: int) -> Any:
     agents = family(log.agent("root"))
     agent = agents[who % len(agents)]
     try:
-        result = agent.do(BESIDE[number % len(BESIDE)].format(number)) if deed == "beside" else do(agent, deed, number)
+        if deed == "beside":
+            line = BESIDE[number % len(BESIDE)].format(number, to=agents[number % len(agents)].id)
+            result = agent.do(line)
+        else:
+            result = do(agent, deed, number)
     except CommandError as error:
         result = str(error)
     return msgspec.to_builtins(result, enc_hook=repr), shown(agent.context()), asked(agent, number)
