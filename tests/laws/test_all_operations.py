@@ -402,7 +402,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
 
     @rule(who=WHO, mode=MODE, topic=st.sampled_from(TOPICS), data=st.data(), turns=st.integers(0, 3), done=MOSTLY)
     def whole_dialogue(self, who: int, mode: str, topic: str, data: st.DataObject, turns: int, done: bool) -> None:
-        """The flow of seed 1, in one turn or in several."""
+        """The flow of [S1], in one turn or in several."""
         pair = self.pair(who)
         if pair.model.planning or pair.model.settling() or pair.model.open_exchanges():
             return

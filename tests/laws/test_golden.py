@@ -1,4 +1,4 @@
-"""The golden examples of SPEC 3 and the timelines of seeds 0 and 1, through the public library (SPEC 9)."""
+"""The golden examples of SPEC 3 and the timelines of [S0] and [S1], through the public library (SPEC 9)."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_2_rewind_is_truncation_and_not_a_snapshot(agent: Any) -> None:
 
 
 def test_2_timeline_of_seed_1(agent: Any) -> None:
-    """Seed 1 writes `/mark` and `/rewind` without a name, and applies each step to the result of the one before."""
+    """[S1] writes `/mark` and `/rewind` without a name, and applies each step to the result of the one before."""
     m = [0, *messages(agent, 1, 100)]
     mark = agent.do("/mark").event_id
     assert dict(agent.context().marks) == {"mark-1": mark}

@@ -1,4 +1,4 @@
-"""The whole flow of seed 4, on the command line as it is installed: reminder, trim, reminder, rollover, retrieval."""
+"""The whole flow of [S4], on the command line as it is installed: reminder, trim, reminder, rollover, retrieval."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -44,6 +45,15 @@ def test_the_model_wrote_it_and_it_is_sent(agent: Agent) -> None:
     *_, told, asked = agent.request("openai", "gpt-5").body["messages"]
     assert (told["content"], asked["content"]) == ("### SCRATCHPAD\n1. plan", "Go on.")
     assert agent.do("/scratchpad").text == "1. plan"
+
+
+def test_it_outlasts_a_change_of_model_and_a_restart(tmp_path: Path) -> None:
+    with foldmark.open(tmp_path / "log.db", settings={}) as log:
+        manage(log.agent("root"), "update", "1. plan")
+        log.agent("root").do("/model gemini/gemini-2.5-pro")
+    with foldmark.open(tmp_path / "log.db", settings={}) as log:
+        assert manage(log.agent("root"), "read") == "1. plan"
+        assert manage(log.agent("other"), "read") == "The scratchpad is empty."
 
 
 def test_a_person_and_the_model_write_the_same_one(agent: Agent) -> None:

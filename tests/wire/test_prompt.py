@@ -101,8 +101,22 @@ def test_guidelines_come_with_tools(agent: Agent) -> None:
     # What there is no tool for is not asked of a model.
     few = system_of(made(agent, tools=[READ])) or ""
     assert [word in few for word in ("query_db", "memos", "### STATE")] == [False, False, True]
-    for said in ("TRUNCATED", "ORDER BY id DESC", "status != 'dropped'", "### STATE", "memos"):
+    memos = ("look into the memos", "Save decisions and their reasons as memos, not what the code itself shows")
+    for said in ("TRUNCATED", "ORDER BY id DESC", "status != 'dropped'", "### STATE", *memos):
         assert said in GUIDELINES
+
+
+def test_what_is_no_message_is_never_sent(agent: Agent) -> None:
+    agent.append("user", "Hello.")
+    before = made(agent).body
+    agent.do("/mark NAME")
+    agent.do("/context window 9")
+    agent.do("/fork")
+    for kind in ("command", "usage", "record"):
+        agent.record(kind, "not for a model")
+    assert made(agent).body == before
+    agent.end_turn()
+    assert made(agent).body == before
 
 
 def test_a_state_that_has_its_heading_keeps_it(agent: Agent) -> None:

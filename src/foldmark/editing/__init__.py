@@ -1,4 +1,4 @@
-"""Changes to a context that are looked at before they are made [SPEC 4.2, 4.3].
+"""Changes to a context that are looked at before they are made [SPEC 4, 4.2].
 
 `matching.py` finds what a person wants forgotten, `offers.py` shows it and applies what is agreed to, `preview.py` says
 what an operation would change and cost, `evicting.py` is about tool results.

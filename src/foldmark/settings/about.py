@@ -1,4 +1,4 @@
-"""What each setting means, for the documentation, and where it comes from: a seed's number or `+` [SPEC 10]."""
+"""What each setting means, for the documentation, and the requirement it comes from, or `+` [SPEC 10]."""
 
 from typing import Any, NamedTuple
 

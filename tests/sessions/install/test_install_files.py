@@ -257,6 +257,16 @@ def test_a_record_that_cannot_be_read_counts_as_none(home: Path, record: bytes) 
     assert not (home / ".claude/foldmark-install.json").exists()
 
 
+def test_what_the_paragraph_tells_the_model(tmp_path: Path) -> None:
+    """[S4]: the thresholds, what to do at each, and in which order."""
+    put_in(tmp_path)
+    told = (tmp_path / ".claude/CLAUDE.md").read_text()
+    assert "Reminders reach you at 60%, 75% and 85%." in told
+    assert "at 95% it is compacted automatically" in told
+    order = told.partition("### Priority Order")[2]
+    assert order.index("/trim") < order.index("/rollover") < order.index("Automatic compaction")
+
+
 def test_parts_that_are_not_wanted(tmp_path: Path) -> None:
     put_in(tmp_path, Wanted(PROGRAM, prompt=False))
     assert not (tmp_path / ".claude/CLAUDE.md").exists()
