@@ -1,4 +1,4 @@
-"""Citations lead to the documents in docs/: `[SPEC 5.2]`, `[S3]` to a heading, a requirement to the test that proves it."""
+"""Citations such as `[SPEC 5.2]` and `[S3]` lead to a heading in docs/, each requirement to the test that proves it."""
 
 import ast
 import re

@@ -56,7 +56,7 @@ def delivered(log: Log, agent: Agent) -> list[tuple[int, str]]:
 
 
 class Research:
-    """The example of [S0], played: a parent that hands on two tasks, one call an answer, and fetches what is reported."""
+    """The example of [S0], played: a parent hands on two tasks, one call an answer, and fetches what is reported."""
 
     def __init__(self, wire: Wire, *, at_once: bool = False) -> None:
         self.wire, self.at_once = wire, at_once

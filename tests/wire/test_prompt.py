@@ -111,7 +111,6 @@ def test_what_is_no_message_is_never_sent(agent: Agent) -> None:
     before = made(agent).body
     agent.do("/mark NAME")
     agent.do("/context window 9")
-    agent.do("/fork")
     for kind in ("command", "usage", "record"):
         agent.record(kind, "not for a model")
     assert made(agent).body == before
