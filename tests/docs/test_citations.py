@@ -45,12 +45,13 @@ def anchors(page: Path) -> set[str]:
 
 
 def unproved(page: str) -> list[str]:
-    """Return the requirements of a page that name no test, or one that does not exist."""
+    """Return the requirements of a page that name no test, or one that does not exist, with what they name."""
     wrong = []
     for number, row in ROW.findall(page):
-        found = PROOF.match(row.rpartition("|")[2].strip())
+        proof = row.rpartition("|")[2].strip()
+        found = PROOF.match(proof)
         if found is None or found["name"] not in names_in(ROOT / found["path"]):
-            wrong.append(number)
+            wrong.append(f"{number}: {proof}")
     return wrong
 
 
@@ -111,7 +112,7 @@ def test_what_is_missing_is_found() -> None:
         "| S1.5 | no such file | [tests/nowhere.py::test_it](../tests/nowhere.py) |",
         f"| S1.6 | a link to another file | [{here}::test_what_is_missing_is_found](../tests/conftest.py) |",
     ]
-    assert unproved("\n".join(rows)) == ["S1.2", "S1.3", "S1.4", "S1.5", "S1.6"]
+    assert [wrong[:5] for wrong in unproved("\n".join(rows))] == ["S1.2:", "S1.3:", "S1.4:", "S1.5:", "S1.6:"]
     assert [*cited("Laws [S4, SPEC 2, 5.7, and 99; L9], not SPEC's 1.0, [S7] as SPEC 3, 40% of it")] == [
         *("2", "5.7", "99", "L9", "3", "S4", "S7"),
     ]
