@@ -28,7 +28,7 @@ from sampled import DEEP
 from stored import stored
 
 YES = Asking(lambda question: True)
-RECORDED = Path("/work/shared/data/claude/episodic-memory-large.jsonl")
+RECORDED = Path(__file__).resolve().parents[3] / "shared" / "data" / "claude" / "episodic-memory-large.jsonl"
 _QUESTION = re.compile(r"Question (\d+): ")
 
 

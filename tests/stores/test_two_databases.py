@@ -45,7 +45,7 @@ BESIDE = (
 
 
 class WithGaps(SqliteTransaction):
-    """Takes an id of its conversation for each recorded request, as PostgreSQL does."""
+    """Takes an id of its conversation for each recorded request and each mail, as PostgreSQL does."""
 
     def _appender(self, agent_id: str) -> SqliteAppender:
         appender = super()._appender(agent_id)
@@ -57,10 +57,19 @@ class WithGaps(SqliteTransaction):
         return self._drawn
 
     def _record_sent(self, row: Bindings) -> int:
+        self._leave_out()
+        return super()._record_sent(row)
+
+    def send(self, sender: str, recipient: str, content: str, actor: str, sent_at: str) -> int:
+        self._leave_out()
+        self._all("DELETE FROM sqlite_sequence WHERE name = 'mail'")
+        self._all("INSERT INTO sqlite_sequence (name, seq) VALUES ('mail', ?)", (self._drawn - 1,))
+        return super().send(sender, recipient, content, actor, sent_at)
+
+    def _leave_out(self) -> None:
         ((newest,),) = self._all("SELECT coalesce(max(id), 0) FROM events")
         self._drawn = self._next = max(self._next - 1, self._drawn, newest) + 1
         self._next += 1
-        return super()._record_sent(row)
 
     @property
     def _drawn(self) -> int:
