@@ -1,8 +1,10 @@
 """Writes the parts of the documentation that are made from the code: `make docs`. A test checks that they are current.
 
 `commands.md`: the table of the registry, and the schema of the `slash` tool. `settings.md`: its table of keys.
+`context.svg`: the picture on the front page, from a run.
 """
 
+import runpy
 from pathlib import Path
 
 import msgspec
@@ -75,7 +77,13 @@ def settings() -> str:
     return "\n".join([before + begin.rstrip(), *head, *rows, "", end + after])
 
 
-PAGES = {"commands.md": commands, "settings.md": settings}
+def picture() -> str:
+    """The picture on the front page, from a run."""
+    text: str = runpy.run_path(str(HERE / "picture.py"))["picture"]()
+    return text
+
+
+PAGES = {"commands.md": commands, "settings.md": settings, "context.svg": picture}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():
