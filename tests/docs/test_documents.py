@@ -16,7 +16,7 @@ import pytest
 from foldmark.interfaces.cli import run
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 RUN = [page for page in PAGES if re.search(r"^```(console|python)$", page.read_text(encoding="utf-8"), re.MULTILINE)]
 
 SHELL = re.compile(r"[|<>&;$*`\\]|^(?!foldmark )")

@@ -1,0 +1,108 @@
+"""The pages about the house agree with the house: front page, index, map of rooms, glossary, changelog."""
+
+import re
+import tomllib
+from collections import Counter
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_documents import ROOT
+
+PACKAGE = ROOT / "src" / "foldmark"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def text(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def rows(page: str) -> list[list[str]]:
+    """The cells of every row of every table of a page, without the heads."""
+    lines = re.findall(r"^\| (?!---)(.*) \|$(?!\n\| ---)", text(page), re.MULTILINE)
+    return [[cell.strip() for cell in line.split(" | ")] for line in lines]
+
+
+def code(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def test_the_front_page_is_short() -> None:
+    assert len(text("README.md").splitlines()) < 120
+
+
+def test_the_front_page_names_every_extra() -> None:
+    table = text("README.md").partition("| extra |")[2].partition("\n\n")[0]
+    named = [name for line in table.splitlines() for name in code(line.partition(" | ")[0])]
+    assert sorted(named) == sorted(PROJECT["project"]["optional-dependencies"])
+
+
+def test_the_index_has_every_page() -> None:
+    linked = re.findall(r"\]\(([\w-]+\.md)\)", text("docs/README.md"))
+    assert sorted(linked) == sorted({page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"})
+
+
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files(page: Path) -> None:
+    links = re.findall(r"\]\((?!\w+:|#)([^)#]+)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_map_has_every_folder_and_no_other() -> None:
+    there = {f"{each.relative_to(PACKAGE).as_posix()}/" for each in PACKAGE.rglob("*") if each.is_dir()}
+    mapped = [code(row[0])[0] for row in rows("docs/architecture.md")]
+    assert Counter(mapped) == Counter(each for each in there if "__pycache__" not in each)
+
+
+def test_the_map_goes_from_high_to_low() -> None:
+    contract = PROJECT["tool"]["importlinter"]["contracts"][0]
+    layer = {room: height for height, line in enumerate(contract["layers"]) for room in re.split(r" [|:] ", line)}
+    rooms = [code(row[0])[0].partition("/")[0] for row in rows("docs/architecture.md")]
+    heights = [layer[room] for room in rooms if room in layer]
+    assert len(set(heights)) > 10
+    assert heights == sorted(heights)
+
+
+def test_a_term_of_the_glossary_stands_once() -> None:
+    terms = Counter(row[0].lower() for row in rows("docs/glossary.md"))
+    assert len(terms) > 50
+    assert [term for term, count in terms.items() if count > 1] == []
+
+
+def test_names_in_the_glossary_are_names_in_the_package() -> None:
+    named = [name for row in rows("docs/glossary.md") for name in code(row[-1])]
+    assert [name for name in named if not exists(f"foldmark.{name}")] == []
+
+
+def exists(name: str) -> bool:
+    """Return True if a dotted name leads to a module, or to what a module or a class of it has."""
+    module, _, rest = name.partition(".")
+    found: Any = import_module(module)
+    while rest:
+        part, _, rest = rest.partition(".")
+        module = f"{module}.{part}"
+        if hasattr(found, part):
+            found = getattr(found, part)
+        elif part in getattr(found, "__annotations__", {}):
+            return not rest
+        else:
+            try:
+                found = import_module(module)
+            except ModuleNotFoundError:
+                return False
+    return True
+
+
+def test_such_names_are_told_apart() -> None:
+    assert exists("foldmark.core.ports.Store.address")
+    assert not exists("foldmark.core.ports.Store.adress")
+    assert not exists("foldmark.core.harbours")
+
+
+def test_the_changelog_begins_with_the_version_of_the_package() -> None:
+    versions = re.findall(r"^## (\d+\.\d+\.\d+)", text("CHANGELOG.md"), re.MULTILINE)
+    assert versions[0] == PROJECT["project"]["version"]
