@@ -73,6 +73,17 @@ def test_a_term_of_the_glossary_stands_once() -> None:
     assert [term for term, count in terms.items() if count > 1] == []
 
 
+def test_the_glossary_has_the_vocabulary_of_the_specification() -> None:
+    vocabulary = text("docs/specification.md").partition("## 1. Vocabulary")[2].partition("\n## ")[0]
+    named = [
+        term
+        for cell in re.findall(r"^\| (?!---|term )(.+?) \|", vocabulary, re.MULTILINE)
+        for term in cell.split(" / ")
+    ]
+    assert len(named) > 15
+    assert set(named) - {row[0] for row in rows("docs/glossary.md")} == set()
+
+
 def test_names_in_the_glossary_are_names_in_the_package() -> None:
     named = [name for row in rows("docs/glossary.md") for name in code(row[-1])]
     assert [name for name in named if not exists(f"foldmark.{name}")] == []
