@@ -13,7 +13,7 @@ import foldmark
 from foldmark.core import events
 from foldmark.core.events import Draft
 from foldmark.log.doctor import examine
-from foldmark.stores.queries import queries
+from foldmark.stores.queries import migrations, queries
 from foldmark.stores.sqlite import damage as checks
 
 NOW = "2026-03-01T12:00:00.000000Z"
@@ -107,3 +107,8 @@ def test_the_format_describes_every_kind() -> None:
     table = page.split("\n## Operations\n")[1].split("\n\nAn operation's data")[0]
     described = {kind for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for kind in row.split("`")[1::2]}
     assert described == {*events.OPERATION_KINDS, "turn_ended"}
+
+
+def test_the_format_describes_the_newest_schema() -> None:
+    page = Path(__file__).parents[2].joinpath("docs", "format.md").read_text("utf-8")
+    assert f"This page describes schema {len(migrations('sqlite'))}." in page
