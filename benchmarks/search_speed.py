@@ -34,7 +34,7 @@ import foldmark
 from foldmark.core.recall import ANY, Filters
 from foldmark.recall.embeddings.embedder import EmbeddingError
 from foldmark.recall.embeddings.model import load
-from foldmark.stores.sqlite.appender import Words
+from foldmark.stores.sqlite.appender import WordIndex
 
 MEDIAN, GROWING = 0.050, 2.0
 """Seconds: the median over all queries, and any query while the log grows."""
@@ -138,15 +138,15 @@ def share_of_index(folder: Path, messages: int) -> float:
     """What part of the time of appending is the index's: two logs in turn, one of which has none."""
 
     def timed(number: int, indexed: bool) -> float:
-        whole = Words.index
+        whole = WordIndex.index
         if not indexed:
-            Words.index = lambda *_: None  # type: ignore[method-assign]
+            WordIndex.index = lambda *_: None  # type: ignore[method-assign]
         try:
             began = time.perf_counter()
             build(str(folder / f"sample-{number}-{indexed}.db"), messages, 3)
             return time.perf_counter() - began
         finally:
-            Words.index = whole  # type: ignore[method-assign]
+            WordIndex.index = whole  # type: ignore[method-assign]
 
     shares = []
     for number in range(3):

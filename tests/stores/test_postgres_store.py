@@ -22,7 +22,7 @@ from foldmark.core.changes import MAIL
 from foldmark.core.errors import StoreError
 from foldmark.core.lineage import CodingSession
 from foldmark.stores.postgres.address import Address
-from foldmark.stores.postgres.connection import STATEMENTS, Pool, Session
+from foldmark.stores.postgres.connection import STATEMENTS, Pool, PostgresSession
 from foldmark.stores.postgres.store import PostgresStore
 from foldmark.stores.postgres.texts import escaped, unescaped
 from foldmark.testing.suite import NOW, append, draft, fork, read, root
@@ -236,12 +236,12 @@ def test_what_was_committed_on_a_lost_connection_is_not_sent_again(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where a transaction has only a statement or two, which go together."""
-    agent, sent = root(store), Session._sent
+    agent, sent = root(store), PostgresSession._sent
     sender = root(store)
     with store.write() as writing:
         writing.send(sender, agent, "mail", "human", NOW)
 
-    def losing(session: Session, connection: Any, queue: Any) -> Any:
+    def losing(session: PostgresSession, connection: Any, queue: Any) -> Any:
         found = sent(session, connection, queue)
         if any(sql == "COMMIT" for sql, *_ in queue):
             connection.close()
@@ -249,7 +249,7 @@ def test_what_was_committed_on_a_lost_connection_is_not_sent_again(
         return found
 
     _, cursor = changes(store)
-    monkeypatch.setattr(Session, "_sent", losing)
+    monkeypatch.setattr(PostgresSession, "_sent", losing)
     with store.write() as writing:
         writing.archive(agent, NOW)
     with store.write() as writing:
@@ -266,9 +266,9 @@ def test_a_connection_lost_while_it_commits(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch, committed: bool
 ) -> None:
     """The server is asked what became of the transaction."""
-    agent, sent = root(store), Session._sent
+    agent, sent = root(store), PostgresSession._sent
 
-    def losing(session: Session, connection: Any, queue: Any) -> Any:
+    def losing(session: PostgresSession, connection: Any, queue: Any) -> Any:
         if all(sql != "COMMIT" for sql, *_ in queue):
             return sent(session, connection, queue)
         if committed:
@@ -276,7 +276,7 @@ def test_a_connection_lost_while_it_commits(
         connection.close()
         raise psycopg.OperationalError("server closed the connection unexpectedly")
 
-    monkeypatch.setattr(Session, "_sent", losing)
+    monkeypatch.setattr(PostgresSession, "_sent", losing)
     with nullcontext() if committed else pytest.raises(StoreError, match="Nothing was recorded; repeat it"):
         append(store, agent, draft(content="text"))
     monkeypatch.undo()
@@ -287,9 +287,9 @@ def test_a_connection_lost_while_it_commits(
 def test_where_nobody_says_what_became_of_a_commit_an_append_is_repeated_with_its_key(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent, sent, beside = root(store), Session._sent, Pool.beside
+    agent, sent, beside = root(store), PostgresSession._sent, Pool.beside
 
-    def losing(session: Session, connection: Any, queue: Any) -> Any:
+    def losing(session: PostgresSession, connection: Any, queue: Any) -> Any:
         found = sent(session, connection, queue)
         if any(sql == "COMMIT" for sql, *_ in queue):
             raise psycopg.OperationalError("server closed the connection unexpectedly")
@@ -302,7 +302,7 @@ def test_where_nobody_says_what_became_of_a_commit_an_append_is_repeated_with_it
         with store.write() as writing:
             return writing.append(agent, 0, [draft(content="text")], key="mine")
 
-    monkeypatch.setattr(Session, "_sent", losing)
+    monkeypatch.setattr(PostgresSession, "_sent", losing)
     monkeypatch.setattr("foldmark.stores.postgres.store.FATE_SECONDS", 0)
     monkeypatch.setattr(Pool, "beside", silent)
     with pytest.raises(StoreError, match="it may have been recorded"):
@@ -427,9 +427,9 @@ def test_no_query_reads_all_events(store: PostgresStore) -> None:
 
 
 def test_a_head_takes_two_round_trips_and_an_append_two(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    agent, sent, trips = root(store), Session._sent, list[int]()
+    agent, sent, trips = root(store), PostgresSession._sent, list[int]()
     append(store, agent, draft())
-    monkeypatch.setattr(Session, "_sent", lambda *queue: trips.append(1) or sent(*queue))
+    monkeypatch.setattr(PostgresSession, "_sent", lambda *queue: trips.append(1) or sent(*queue))
     with store.read() as moment:
         moment.head(agent)
     assert len(trips) == 2

@@ -40,7 +40,7 @@ _NAMES: dict[type, str] = {
 """What the statement is called that reads a page."""
 
 
-class CopyingView(LogSnapshot):
+class SqlCopyingView(LogSnapshot):
     """Reads what is copied."""
 
     def copied_events(self, after: Mapping[str, int]) -> Iterator[CopiedEvent]:
@@ -138,7 +138,7 @@ def _sent(row: Row) -> CopiedSent:
     return CopiedSent(*fields, data, question)  # type: ignore[call-arg]
 
 
-class Copying(LogTransaction):
+class SqlCopying(LogTransaction):
     """Takes what is copied."""
 
     def settle(self) -> None:

@@ -1,6 +1,6 @@
 """What every database is read and written with: named statements, and the values that their rows stand for.
 
-Each database derives a `Reader` and a `Writer` of its own. A statement is given its bindings by name; which an agent,
+Each database derives a `SqlReader` and a `SqlWriter` of its own. A statement is given its bindings by name; which an agent,
 segments or ids take, the database says (`_of`, `_within`, `_these`).
 """
 
@@ -27,7 +27,7 @@ Run = Callable[..., list[Row]]
 Bindings = dict[str, Any]
 
 
-class Reader:
+class SqlReader:
     """Runs statements. `_keys` and `_ids` are those of agents that were seen."""
 
     _keys: dict[str, int]
@@ -150,7 +150,7 @@ class Reader:
         return Message(id, self._id(key), turn, kind, answers)
 
 
-class Writer(Reader):
+class SqlWriter(SqlReader):
     """Runs statements inside a transaction."""
 
     def _write(self, name: str, /, **bindings: Any) -> None:

@@ -17,7 +17,7 @@ _MORE = 4
 """How many times as many are read at first as are wanted: some are left out, as those of planning conversations are."""
 
 
-class _Message(NamedTuple):
+class _MessageRow(NamedTuple):
     """A message that was read, without its text."""
 
     at: str
@@ -42,7 +42,7 @@ class StoredIndex:
             "before": None if filters.before is None else timestamp(filters.before),
             "tool": None if filters.tool is None else filters.tool.lower(),
         }
-        self._read: dict[int, _Message] = {}
+        self._read: dict[int, _MessageRow] = {}
 
     # What each database has its own way for
 
@@ -57,7 +57,7 @@ class StoredIndex:
 
     def _around(self, ids: Sequence[int], reach: int) -> Iterable[Row]:
         """For each of some messages itself and its neighbours: the number of what was asked for, the message, its text,
-        perhaps cut, and what a `_Message` holds."""
+        perhaps cut, and what a `_MessageRow` holds."""
         raise NotImplementedError
 
     # What is the same for all
@@ -86,7 +86,7 @@ class StoredIndex:
         self._meet(row[4] for row in rows)
         found: dict[str, dict[int, list[Said]]] = defaultdict(lambda: defaultdict(list))
         for place, id, text, *columns in rows:
-            message = _Message(*columns)
+            message = _MessageRow(*columns)
             if self._is_findable(message.agent, id, message.tool):
                 self._read[id] = message
                 # Damage can change the types of columns.
@@ -114,7 +114,7 @@ class StoredIndex:
         judge = self._scope.judge
         return not is_unfound(tool) and (judge is None or not judge.plans(agent, id))
 
-    def _fits(self, id: int, message: _Message) -> bool:
+    def _fits(self, id: int, message: _MessageRow) -> bool:
         """Whether a message fits the filters, as `passing` has it."""
         if not self._narrowed:
             return True

@@ -27,11 +27,11 @@ from foldmark.core.recall import Scope
 from foldmark.core.replay import Fold
 from foldmark.core.segments import END, Segment, Segments
 from foldmark.core.turns import Message
-from foldmark.stores.beside.inbox import InboxView
-from foldmark.stores.beside.leases import LeasesView
-from foldmark.stores.beside.lineage import LineageView
-from foldmark.stores.beside.memos import MemosView
-from foldmark.stores.beside.sent import SentView
+from foldmark.stores.beside.inbox import SqlInboxView
+from foldmark.stores.beside.leases import SqlLeasesView
+from foldmark.stores.beside.lineage import SqlLineageView
+from foldmark.stores.beside.memos import SqlMemosView
+from foldmark.stores.beside.sent import SqlSentView
 from foldmark.stores.rows import Row, unknown_agent
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ _ENDED = "this moment has ended with the block of `read` or `write` that it belo
 _BROKEN = "this transaction has failed and was rolled back: nothing of it was recorded. Repeat it as a whole"
 
 
-class LogSnapshot(InboxView, LeasesView, LineageView, MemosView, SentView):
+class LogSnapshot(SqlInboxView, SqlLeasesView, SqlLineageView, SqlMemosView, SqlSentView):
     """What the database holds as long as one transaction lasts, which the store begins and ends."""
 
     _kinds: Any

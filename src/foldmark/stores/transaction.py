@@ -11,16 +11,16 @@ from foldmark.core.inbox import refused
 from foldmark.core.ports import AgentRecord, Size
 from foldmark.core.replay import Fold
 from foldmark.stores.appender import Appender
-from foldmark.stores.beside.inbox import Inbox
-from foldmark.stores.beside.leases import Leases
-from foldmark.stores.beside.lineage import Lineage
-from foldmark.stores.beside.memos import Memos
-from foldmark.stores.beside.sent import Sent
+from foldmark.stores.beside.inbox import SqlInbox
+from foldmark.stores.beside.leases import SqlLeases
+from foldmark.stores.beside.lineage import SqlLineage
+from foldmark.stores.beside.memos import SqlMemos
+from foldmark.stores.beside.sent import SqlSent
 from foldmark.stores.queries import listed
 from foldmark.stores.snapshot import LogSnapshot
 
 
-class LogTransaction(Inbox, Leases, Lineage, Memos, Sent, LogSnapshot):
+class LogTransaction(SqlInbox, SqlLeases, SqlLineage, SqlMemos, SqlSent, LogSnapshot):
     """What is written in one transaction, which the store begins and ends."""
 
     _appenders: dict[str, Any]

@@ -5,10 +5,10 @@ from typing import ClassVar
 
 from foldmark.core.changes import Changes
 from foldmark.core.errors import CommandError, StoreError
-from foldmark.stores.reader import Reader
+from foldmark.stores.reader import SqlReader
 
 
-class ChangesView(Reader):
+class SqlChangesView(SqlReader):
     """Reads changes. Each database has its own cursor."""
 
     _cursor_form: ClassVar[re.Pattern[str]]

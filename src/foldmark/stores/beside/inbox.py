@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from foldmark.core.inbox import End, Fate, Mail
-from foldmark.stores.reader import Reader, Run, Writer
+from foldmark.stores.reader import SqlReader, Run, SqlWriter
 
 
-class InboxView(Reader):
+class SqlInboxView(SqlReader):
     """Reads mail, ends and the archive."""
 
     def unread(self, agent_id: str) -> list[Mail]:
@@ -27,7 +27,7 @@ class InboxView(Reader):
         return next((str(at) for (at,) in self._run("archived", **self._of(agent_id))), None)
 
 
-class Inbox(InboxView, Writer):
+class SqlInbox(SqlInboxView, SqlWriter):
     """Writes mail, ends and the archive."""
 
     def send(self, sender: str, recipient: str, content: str, actor: str, sent_at: str) -> int:

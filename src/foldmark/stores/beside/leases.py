@@ -1,11 +1,11 @@
 """Leases (see `foldmark.core.leases`)."""
 
 from foldmark.core.leases import Lease
-from foldmark.stores.reader import Reader, Writer
+from foldmark.stores.reader import SqlReader, SqlWriter
 from foldmark.stores.rows import Row
 
 
-class LeasesView(Reader):
+class SqlLeasesView(SqlReader):
     """Reads leases."""
 
     def lease(self, agent_id: str) -> Lease | None:
@@ -15,7 +15,7 @@ class LeasesView(Reader):
         return list(map(_lease, self._run("leases")))
 
 
-class Leases(LeasesView, Writer):
+class SqlLeases(SqlLeasesView, SqlWriter):
     """Writes leases."""
 
     def lend(self, lease: Lease) -> None:

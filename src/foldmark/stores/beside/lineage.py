@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from msgspec import structs
 
 from foldmark.core.lineage import CodingSession
-from foldmark.stores.reader import Reader, Run, Writer
+from foldmark.stores.reader import SqlReader, Run, SqlWriter
 from foldmark.stores.rows import Row
 
 
-class LineageView(Reader):
+class SqlLineageView(SqlReader):
     """Reads the sessions of coding agents."""
 
     def coding_session(self, kind: str, session_id: str) -> CodingSession | None:
@@ -23,7 +23,7 @@ class LineageView(Reader):
         return CodingSession(*row)
 
 
-class Lineage(LineageView, Writer):
+class SqlLineage(SqlLineageView, SqlWriter):
     """Writes the sessions of coding agents."""
 
     def save_coding_session(self, session: CodingSession) -> int:

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 
 from foldmark.core.memos import Memo
-from foldmark.stores.reader import Reader, Writer
+from foldmark.stores.reader import SqlReader, SqlWriter
 from foldmark.stores.rows import Row
 
 
-class MemosView(Reader):
+class SqlMemosView(SqlReader):
     """Reads memos."""
 
     def memo(self, memo_id: int) -> Memo | None:
@@ -67,7 +67,7 @@ class MemosView(Reader):
         return [found[each] for each in ids if each in found]
 
 
-class Memos(MemosView, Writer):
+class SqlMemos(SqlMemosView, SqlWriter):
     """Writes memos."""
 
     def save_memo(self, content: str, tags: Sequence[str], agent_id: str | None, actor: str, created_at: str) -> int:

@@ -9,12 +9,12 @@ from foldmark.core.errors import DamagedError
 from foldmark.core.events import Event
 from foldmark.core.segments import END, Segments
 from foldmark.core.sent import Makings, SentRequest
-from foldmark.stores.reader import Bindings, Reader, Run, Writer
+from foldmark.stores.reader import Bindings, SqlReader, Run, SqlWriter
 
 _COLUMNS = ("event", "turn", "created_at", "provider", "model", "sha256", "bytes", "tokens")
 
 
-class SentView(Reader):
+class SqlSentView(SqlReader):
     """Reads what was sent."""
 
     def sent(self, agent_id: str, sent_id: int) -> SentRequest | None:
@@ -37,7 +37,7 @@ class SentView(Reader):
         return sorted(found, key=lambda event: event.id)
 
 
-class Sent(SentView, Writer):
+class SqlSent(SqlSentView, SqlWriter):
     """Records what is sent."""
 
     def add_sent(self, request: SentRequest, texts: Mapping[str, str]) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 from foldmark.core.events import Draft
 from foldmark.core.ports import Size
 from foldmark.stores.appender import Appender
-from foldmark.stores.postgres.connection import STATEMENTS, Ints, Session, Texts
+from foldmark.stores.postgres.connection import STATEMENTS, Ints, PostgresSession, Texts
 from foldmark.stores.rows import Row
 
 _COLUMNS = (
@@ -94,7 +94,7 @@ class Tree:
         self._answered.pop(agent, None)
         self._ended.add(agent)
 
-    def write(self, session: Session) -> None:
+    def write(self, session: PostgresSession) -> None:
         """Have the events written with the next statement."""
         if self._rows:
             columns = zip(_COLUMNS, zip(*self._rows, strict=True), strict=True)
@@ -118,7 +118,7 @@ class Tree:
             each.clear()
         self._ended.clear()
 
-    def finish(self, session: Session) -> None:
+    def finish(self, session: PostgresSession) -> None:
         """Have the root agent's row say what the tree counts."""
         if self.is_ahead:
             self.is_ahead = False
@@ -168,7 +168,7 @@ class PostgresAppender(Appender):
         weights, messages, tokens = self._sums
         self._sums = [0, 0, 0] if whole else [weights, messages + gone.messages, tokens + gone.tokens]
 
-    def finish(self, session: Session) -> None:
+    def finish(self, session: PostgresSession) -> None:
         """Have the agent's row say where it stands."""
         if not self._is_ahead:
             return

@@ -22,7 +22,7 @@ import psycopg
 
 from foldmark.core.changes import Change, Changes
 from foldmark.core.errors import StoreError
-from foldmark.stores.beside.changes import ChangesView
+from foldmark.stores.beside.changes import SqlChangesView
 from foldmark.stores.postgres.connection import STATEMENTS, Ints, Pool
 from foldmark.stores.rows import Row
 
@@ -38,7 +38,7 @@ CHANNEL = "foldmark"
 _PLACE = r"[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}"
 
 
-class PostgresChanges(ChangesView):
+class PostgresChanges(SqlChangesView):
     """Reads what came since."""
 
     _cursor_form = re.compile(f"{_PLACE}(:{_PLACE})*", re.ASCII)
@@ -66,7 +66,7 @@ def _cursor(place: Sequence[int], until: int, trees: Iterable[Sequence[int]]) ->
     return ":".join(".".join(map(str, each)) for each in (place, *seen))
 
 
-class Commits:
+class PostgresCommits:
     """Counts the commits of one store, wakes who waits for the next one, and tells other programs."""
 
     def __init__(self, pool: Pool) -> None:
@@ -118,7 +118,7 @@ class Commits:
 class PostgresWatch:
     """See `foldmark.core.changes.Watch`. It listens on a connection of its own."""
 
-    def __init__(self, commits: Commits, pool: Pool) -> None:
+    def __init__(self, commits: PostgresCommits, pool: Pool) -> None:
         self._commits, self._pool, self._closed = commits, pool, False
         self._lock = Lock()
         self._db: psycopg.Connection[Row] | None = self._listen()

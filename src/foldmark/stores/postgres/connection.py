@@ -209,7 +209,7 @@ class Pool:
                 each.close()
 
 
-class Session:
+class PostgresSession:
     """The statements of one block. What gives nothing back is sent with the next statement that does.
 
     The connection is taken when the first statement runs. If it turns out to be lost then, nothing was done yet, and

@@ -18,13 +18,13 @@ from foldmark.stores import copying
 from foldmark.stores.appender import Appender
 from foldmark.stores.copying import PAGE
 from foldmark.stores.postgres.appender import PostgresAppender, Tree
-from foldmark.stores.postgres.connection import Ints, Pool, Session
+from foldmark.stores.postgres.connection import Ints, Pool, PostgresSession
 from foldmark.stores.postgres.reader import BLOCK
 from foldmark.stores.reader import Bindings
 from foldmark.stores.rows import Row
 
 
-class CopyingView(copying.CopyingView):
+class PostgresCopyingView(copying.SqlCopyingView):
     """Reads what is copied."""
 
     _roots: dict[int, int]
@@ -45,11 +45,11 @@ class CopyingView(copying.CopyingView):
         return Ints(keys)
 
 
-class Copying(copying.Copying):
+class PostgresCopying(copying.SqlCopying):
     """Takes what is copied."""
 
     _pool: Pool
-    _session: Session
+    _session: PostgresSession
     _trees: dict[int, Tree]
     _blocks: dict[int, int]
 

@@ -45,7 +45,7 @@ class _Agent:
         return self.newest_turn if self.newest_turn is not None and self.newest_turn > self.newest_end else None
 
 
-class Damage:
+class PostgresChecks:
     """The checks of one database, as of one moment."""
 
     def __init__(self, moment: PostgresSnapshot) -> None:

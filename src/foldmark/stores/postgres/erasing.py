@@ -9,17 +9,17 @@ from itertools import groupby
 from foldmark.core.codec import without_content
 from foldmark.core.ports import Size
 from foldmark.stores.postgres.appender import PostgresAppender
-from foldmark.stores.postgres.connection import Ints, Session, Texts
-from foldmark.stores.postgres.memos import Memos
+from foldmark.stores.postgres.connection import Ints, PostgresSession, Texts
+from foldmark.stores.postgres.memos import PostgresMemos
 from foldmark.stores.postgres.words import unindex_words
 from foldmark.stores.reader import Bindings
 from foldmark.stores.rows import Row
 
 
-class Erasing(Memos):
+class Erasing(PostgresMemos):
     """Erases inside a transaction."""
 
-    _session: Session
+    _session: PostgresSession
 
     def _appender(self, agent_id: str) -> PostgresAppender:
         """What appends to an agent in this transaction."""

@@ -9,7 +9,7 @@ from foldmark.stores.beside import lineage
 from foldmark.stores.rows import Row
 
 
-class LineageView(lineage.LineageView):
+class PostgresLineageView(lineage.SqlLineageView):
     """Reads the sessions of coding agents."""
 
     def _session_of(self, row: Row) -> CodingSession:
@@ -17,7 +17,7 @@ class LineageView(lineage.LineageView):
         return super()._session_of((*row[:5], worker, *row[6:]))
 
 
-class Lineage(LineageView, lineage.Lineage):
+class PostgresLineage(PostgresLineageView, lineage.SqlLineage):
     """Writes the sessions of coding agents."""
 
     def _worker(self, worker: Any) -> Any:

@@ -24,7 +24,7 @@ def words_of(text: str) -> list[str]:
     return _WORD.findall(folded(text))
 
 
-class MemosView(memos.MemosView):
+class PostgresMemosView(memos.SqlMemosView):
     """Reads memos."""
 
     def _newest_before(self, events: Sequence[int]) -> list[Row]:
@@ -60,7 +60,7 @@ def _ranges(word: str) -> list[tuple[str, str, str]]:
     return ranges
 
 
-class Memos(MemosView, memos.Memos):
+class PostgresMemos(PostgresMemosView, memos.SqlMemos):
     """Writes memos."""
 
     def save_memo(self, content: str, tags: Sequence[str], agent_id: str | None, actor: str, created_at: str) -> int:

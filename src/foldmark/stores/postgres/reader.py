@@ -12,7 +12,7 @@ from foldmark.core.replay import Fold
 from foldmark.core.segments import Segments
 from foldmark.core.turns import Message
 from foldmark.stores import reader
-from foldmark.stores.postgres.connection import STATEMENTS, Ints, Session, Texts
+from foldmark.stores.postgres.connection import STATEMENTS, Ints, PostgresSession, Texts
 from foldmark.stores.reader import Bindings
 from foldmark.stores.rows import Row
 
@@ -48,10 +48,10 @@ class Known:
             self.roots.pop(key, None)
 
 
-class Reader(reader.Reader):
+class PostgresReader(reader.SqlReader):
     """Runs statements in a session."""
 
-    def __init__(self, session: Session, known: Known) -> None:
+    def __init__(self, session: PostgresSession, known: Known) -> None:
         self._session, self._known = session, known
         self._keys, self._ids, self._fold = known.keys, known.ids, known.fold
         self._roots, self._blocks, self._seen = known.roots, known.blocks, known.seen

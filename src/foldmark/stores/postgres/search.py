@@ -59,7 +59,7 @@ FROM (SELECT i.place, e.root, e.agent, e.id {_ASKED}) AS o CROSS JOIN LATERAL (
 WHERE e.content <> ''"""
 
 
-class _Stands:
+class _MessagePosition:
     """A phrase in a statement: what finds it, and how often it stands in the words of a message `w`."""
 
     def __init__(self, number: int, phrase: Phrase, words: tuple[str, ...]) -> None:
@@ -86,7 +86,7 @@ class PostgresIndex(StoredIndex):
         if keys is not None:
             self._bound.update(agents=Ints(key for key, _ in keys), roots=Ints({root for _, root in keys}))
         self._conditions = [condition for name, condition in _CONDITIONS.items() if self._bound.get(name) is not None]
-        self._stands: dict[Phrase, _Stands | None] = {}
+        self._stands: dict[Phrase, _MessagePosition | None] = {}
         self._held: dict[Phrase, int] = {}
         self._size = 0, 1.0
         """How many messages there are, and how many words one has on average, once something was counted."""
@@ -162,11 +162,11 @@ class PostgresIndex(StoredIndex):
 
     # Phrases in a statement
 
-    def _stood(self, phrase: Phrase) -> _Stands | None:
+    def _stood(self, phrase: Phrase) -> _MessagePosition | None:
         """A phrase as a statement has it; None if it has no word."""
         if phrase not in self._stands:
             words = sought(phrase)
-            self._stands[phrase] = _Stands(len(self._stands), phrase, words) if words else None
+            self._stands[phrase] = _MessagePosition(len(self._stands), phrase, words) if words else None
         return self._stands[phrase]
 
     def _finding(self, wanted: Wanted, bound: dict[str, Any]) -> str | None:
@@ -230,9 +230,9 @@ class PostgresIndex(StoredIndex):
             sums.append(f"{times} * {rarity} * w.{each.name} * {_K1 + 1} / (w.{each.name} + {damped})")
         return " + ".join(sums)
 
-    def _weighed(self, wanted: Wanted) -> dict[_Stands, tuple[int, int]]:
+    def _weighed(self, wanted: Wanted) -> dict[_MessagePosition, tuple[int, int]]:
         """The phrases that have a word: how often each is wanted, and how many messages hold it as far as is known."""
-        found: dict[_Stands, tuple[int, int]] = {}
+        found: dict[_MessagePosition, tuple[int, int]] = {}
         for phrase in (phrase for term in wanted.terms for phrase in term.phrases):
             if (stands := self._stood(phrase)) is not None:
                 times, _ = found.get(stands, (0, 0))

@@ -6,11 +6,11 @@ from typing import Any
 from foldmark.core.ports import ANCHORS, LogIndex
 from foldmark.core.recall import Scope
 from foldmark.stores.postgres.changes import PostgresChanges
-from foldmark.stores.postgres.connection import Session, Texts, statement
-from foldmark.stores.postgres.copying import CopyingView
-from foldmark.stores.postgres.lineage import LineageView
-from foldmark.stores.postgres.memos import MemosView
-from foldmark.stores.postgres.reader import BLOCK, Known, Reader
+from foldmark.stores.postgres.connection import PostgresSession, Texts, statement
+from foldmark.stores.postgres.copying import PostgresCopyingView
+from foldmark.stores.postgres.lineage import PostgresLineageView
+from foldmark.stores.postgres.memos import PostgresMemosView
+from foldmark.stores.postgres.reader import BLOCK, Known, PostgresReader
 from foldmark.stores.rows import Row
 from foldmark.stores.snapshot import LogSnapshot
 
@@ -18,12 +18,12 @@ Ahead = Callable[[], float]
 """Seconds that the clock of leases is ahead of the database's; for tests."""
 
 
-class PostgresSnapshot(Reader, LineageView, MemosView, CopyingView, PostgresChanges):
+class PostgresSnapshot(PostgresReader, PostgresLineageView, PostgresMemosView, PostgresCopyingView, PostgresChanges):
     """What the database holds as long as one transaction lasts, which `PostgresStore` begins and ends."""
 
     _kinds = Texts(ANCHORS)
 
-    def __init__(self, session: Session, known: Known, ahead: Ahead) -> None:
+    def __init__(self, session: PostgresSession, known: Known, ahead: Ahead) -> None:
         super().__init__(session, known)
         self._ahead = ahead
 

@@ -15,8 +15,8 @@ import psycopg
 
 from foldmark.core.errors import StoreError
 from foldmark.stores.postgres.address import Address, explained, lost
-from foldmark.stores.postgres.changes import Commits, PostgresWatch
-from foldmark.stores.postgres.connection import Pool, Session
+from foldmark.stores.postgres.changes import PostgresCommits, PostgresWatch
+from foldmark.stores.postgres.connection import Pool, PostgresSession
 from foldmark.stores.postgres.reader import Known
 from foldmark.stores.postgres.sandbox.queries import PostgresSandbox
 from foldmark.stores.postgres.schema import prepare
@@ -60,7 +60,7 @@ class PostgresStore:
             finally:
                 self.pool.give_back(connection)
         self._open = _Open()
-        self._commits, self._watches = Commits(self.pool), WeakSet[PostgresWatch]()
+        self._commits, self._watches = PostgresCommits(self.pool), WeakSet[PostgresWatch]()
         self.sandbox = PostgresSandbox(place.conninfo, self.read)
         self.vectors = PostgresVectors(self.read, self.write)
 
@@ -84,7 +84,7 @@ class PostgresStore:
             yield self._open.snapshot
             return
         self.pool.check()
-        session = Session(self.pool, _READ)
+        session = PostgresSession(self.pool, _READ)
         self._open.snapshot = snapshot = PostgresSnapshot(session, self._known, self._ahead)
         try:
             yield snapshot
@@ -104,7 +104,7 @@ class PostgresStore:
         if inside is not None:
             raise StoreError("a moment is for reading; write outside of its block")
         self.pool.check()
-        session = Session(self.pool, _WRITE)
+        session = PostgresSession(self.pool, _WRITE)
         self._open.snapshot = transaction = PostgresTransaction(session, self.pool, self._known, self._ahead)
         try:
             try:
@@ -119,7 +119,7 @@ class PostgresStore:
             self._open.snapshot = None
             session.drop()
 
-    def _commit(self, transaction: PostgresTransaction, session: Session) -> None:
+    def _commit(self, transaction: PostgresTransaction, session: PostgresSession) -> None:
         if not transaction.has_written:
             with explained(self._place):
                 session.end("COMMIT")
@@ -170,12 +170,12 @@ class PostgresStore:
         return bool(nobody)
 
     def damage(self) -> Iterator[str]:
-        from foldmark.stores.postgres.damage import Damage  # for whoever looks for any
+        from foldmark.stores.postgres.damage import PostgresChecks  # for whoever looks for any
 
         with self.read() as moment:
             if isinstance(moment, PostgresTransaction):
                 moment.settle()
-            return iter(list(Damage(moment).found()))
+            return iter(list(PostgresChecks(moment).found()))
 
     def unchecked(self) -> int:
         with self.read() as moment:

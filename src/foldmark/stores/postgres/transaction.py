@@ -16,11 +16,11 @@ from foldmark.core.ports import AgentRecord
 from foldmark.core.segments import Segments
 from foldmark.core.sent import Makings
 from foldmark.stores.postgres.appender import PostgresAppender, Tree
-from foldmark.stores.postgres.connection import STATEMENTS, Ints, Pool, Session, Texts
-from foldmark.stores.postgres.copying import Copying
+from foldmark.stores.postgres.connection import STATEMENTS, Ints, Pool, PostgresSession, Texts
+from foldmark.stores.postgres.copying import PostgresCopying
 from foldmark.stores.postgres.erasing import Erasing
-from foldmark.stores.postgres.lineage import Lineage
-from foldmark.stores.postgres.memos import Memos
+from foldmark.stores.postgres.lineage import PostgresLineage
+from foldmark.stores.postgres.memos import PostgresMemos
 from foldmark.stores.postgres.reader import BLOCK, Known
 from foldmark.stores.postgres.snapshot import Ahead, PostgresSnapshot
 from foldmark.stores.postgres.words import index_words
@@ -28,13 +28,13 @@ from foldmark.stores.reader import Bindings
 from foldmark.stores.rows import Row
 
 
-class PostgresTransaction(Copying, Erasing, Lineage, Memos, PostgresSnapshot):
+class PostgresTransaction(PostgresCopying, Erasing, PostgresLineage, PostgresMemos, PostgresSnapshot):
     """What is written in one transaction, which `PostgresStore` begins and ends.
 
     What is appended is written before something is read; agents' rows late: once, when `settle` is called.
     """
 
-    def __init__(self, session: Session, pool: Pool, known: Known, ahead: Ahead) -> None:
+    def __init__(self, session: PostgresSession, pool: Pool, known: Known, ahead: Ahead) -> None:
         super().__init__(session, known, ahead)
         self._pool = pool
         self._appenders: dict[str, PostgresAppender] = {}

@@ -9,7 +9,7 @@ from foldmark.core.recall import Phrase
 from foldmark.recall.parts import has_parts, parts_of
 from foldmark.recall.tokens import stems
 from foldmark.stores.postgres.appender import Tree
-from foldmark.stores.postgres.connection import STATEMENTS, Ints, Session, Texts
+from foldmark.stores.postgres.connection import STATEMENTS, Ints, PostgresSession, Texts
 
 LONG = 900_000
 """Bytes of words from which on a message's index entry is in pieces."""
@@ -24,7 +24,7 @@ BREAK = ""
 """Between the words of a text and the parts of its names stands an empty word, which no phrase has."""
 
 
-class Words(NamedTuple):
+class IndexedWords(NamedTuple):
     """What a message is found by: how many words, these in order, and the different ones in pieces if they are many."""
 
     length: int
@@ -32,7 +32,7 @@ class Words(NamedTuple):
     pieces: list[list[str]]
 
 
-def words_of(kind: str, content: str, tool: str | None) -> Words | None:
+def words_of(kind: str, content: str, tool: str | None) -> IndexedWords | None:
     """The words of a message; None if it has no text."""
     if not content:
         return None
@@ -42,13 +42,13 @@ def words_of(kind: str, content: str, tool: str | None) -> Words | None:
     tokens = [*own, *([BREAK, *parts] if parts else ())]
     words = "".join(f"<{token}>" for token in tokens)
     pieces = list(_pieces(tokens)) if len(words.encode()) >= LONG else []
-    return Words(len(own) + len(parts), words, pieces)
+    return IndexedWords(len(own) + len(parts), words, pieces)
 
 
-def index_words(session: Session, trees: Iterable[Tree]) -> None:
+def index_words(session: PostgresSession, trees: Iterable[Tree]) -> None:
     """Have the words of what was appended (`Tree.unindexed`) written with the next statement."""
     for tree in trees:
-        found: list[tuple[int, Words]] = []
+        found: list[tuple[int, IndexedWords]] = []
         for id, draft in tree.unindexed:
             name = draft.data.get("name") if draft.kind == "tool_call" and draft.data else None
             if (words := words_of(draft.kind, draft.content, name if isinstance(name, str) else None)) is not None:
@@ -64,7 +64,7 @@ def index_words(session: Session, trees: Iterable[Tree]) -> None:
                 session.later(STATEMENTS["index_long_words"], row)
 
 
-def unindex_words(session: Session, root: int, event_ids: Sequence[int]) -> None:
+def unindex_words(session: PostgresSession, root: int, event_ids: Sequence[int]) -> None:
     """Have what some messages of a tree are found by taken away with the next statement."""
     for name in ("unindex_words", "unindex_long_words", "erase_vectors", "erase_signatures"):
         session.later(STATEMENTS[name], {"root": root, "ids": Ints(event_ids)})

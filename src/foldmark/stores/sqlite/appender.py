@@ -15,7 +15,7 @@ _INDEXED_AT_ONCE = 1000
 """Events: their words fill the part of the index that SQLite keeps in memory about half."""
 
 
-class Words:
+class WordIndex:
     """The index of words, brought up to date before it is read and at the end of a transaction.
 
     SQLite writes a piece of it for each statement and merges them later, so that one statement for many messages takes
@@ -57,7 +57,7 @@ class Words:
         self._first, self._last, self._parts, self._indexed = None, 0, False, max(self._indexed, self._last)
 
 
-class TakenWords(Words):
+class ImportedWordIndex(WordIndex):
     """The same for messages between which there may be others that are in the index already."""
 
     def __init__(self, db: apsw.Connection, sql: dict[str, str]) -> None:
@@ -79,7 +79,7 @@ class SqliteAppender(Appender):
     """Appends to one agent; its row is brought up to date once, by `finish`. Raises apsw.Error."""
 
     def __init__(
-        self, db: apsw.Connection, sql: dict[str, str], key: int, draw: Callable[[], int], words: Words, row: Row
+        self, db: apsw.Connection, sql: dict[str, str], key: int, draw: Callable[[], int], words: WordIndex, row: Row
     ) -> None:
         super().__init__(key, draw, row)
         self._db, self._sql, self._words = db, sql, words

@@ -17,10 +17,10 @@ from foldmark.stores.copying import PAGE
 from foldmark.stores.queries import listed
 from foldmark.stores.reader import Bindings
 from foldmark.stores.rows import Row
-from foldmark.stores.sqlite.appender import SqliteAppender, TakenWords
+from foldmark.stores.sqlite.appender import SqliteAppender, ImportedWordIndex
 
 
-class CopyingView(copying.CopyingView):
+class SqliteCopyingView(copying.SqlCopyingView):
     """Reads what is copied."""
 
     def _copied_events(self, after: Mapping[int, int]) -> Iterator[tuple[Row, bool]]:
@@ -31,7 +31,7 @@ class CopyingView(copying.CopyingView):
             last = rows[-1][0][0]
 
 
-class Copying(copying.Copying):
+class SqliteCopying(copying.SqlCopying):
     """Takes what is copied."""
 
     _db: apsw.Connection
@@ -43,7 +43,7 @@ class Copying(copying.Copying):
         self._write("create_agent", **each, parent=parent, place=place)
 
     def take_events(self, events: Sequence[CopiedEvent]) -> None:
-        self._taken_words = TakenWords(self._db, self._sql)
+        self._taken_words = ImportedWordIndex(self._db, self._sql)
         super().take_events(events)
         self._appenders.clear()  # agents stand elsewhere now
 

@@ -16,12 +16,12 @@ from foldmark.stores.rows import fault
 from foldmark.stores.sqlite import search
 from foldmark.stores.sqlite.beside import memos
 from foldmark.stores.sqlite.file import explain, rescue
-from foldmark.stores.sqlite.reader import Reader
+from foldmark.stores.sqlite.reader import SqliteReader
 
 _PAGE = 256
 
 
-class Damage(Reader):
+class SqliteChecks(SqliteReader):
     """The checks of one database."""
 
     def found(self) -> Iterator[str]:

@@ -21,7 +21,7 @@ from foldmark.stores.sqlite.file import explain
 from foldmark.stores.sqlite.rows import fetch, mended
 
 
-class Connection:
+class SqliteConnection:
     """An open database: whoever reads or writes holds `lock`. `keys` and `ids` are those of agents that were seen."""
 
     def __init__(self, db: apsw.Connection, sql: dict[str, str], path: str) -> None:
@@ -43,10 +43,10 @@ class Connection:
         self.ids.clear()
 
 
-class Reader(reader.Reader):
+class SqliteReader(reader.SqlReader):
     """Runs statements on a connection."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: SqliteConnection) -> None:
         self._connection = connection
         self._db, self._sql, self._path, self._lock = connection.db, connection.sql, connection.path, connection.lock
         self._keys, self._ids, self._fold = connection.keys, connection.ids, connection.fold
@@ -92,7 +92,7 @@ class Reader(reader.Reader):
         return {"places": listed((self._key(each.agent_id), each.id) for each in places)}
 
 
-class Writer(Reader, reader.Writer):
+class SqliteWriter(SqliteReader, reader.SqlWriter):
     """Runs statements inside a transaction."""
 
     _late = 0
@@ -101,8 +101,8 @@ class Writer(Reader, reader.Writer):
     def _write(self, name: str, /, **bindings: Any) -> None:
         self._run(name, **bindings)
 
-    def whole(self) -> "Whole[Self]":
-        return Whole(self)
+    def whole(self) -> "AtomicBlock[Self]":
+        return AtomicBlock(self)
 
     @property
     def _written(self) -> int:
@@ -117,11 +117,11 @@ class Writer(Reader, reader.Writer):
             self._connection.roll_back()
 
 
-W = TypeVar("W", bound=Writer)
+W = TypeVar("W", bound=SqliteWriter)
 
 
-class Whole(AbstractContextManager[W, None]):
-    """See `Writer.whole`. Every append takes one, so it is no generator."""
+class AtomicBlock(AbstractContextManager[W, None]):
+    """See `SqliteWriter.whole`. Every append takes one, so it is no generator."""
 
     def __init__(self, writer: W) -> None:
         self._writer = writer

@@ -9,17 +9,17 @@ from foldmark.stores.queries import listed
 from foldmark.stores.rows import Row
 from foldmark.stores.snapshot import LogSnapshot
 from foldmark.stores.sqlite.beside.changes import SqliteChanges
-from foldmark.stores.sqlite.beside.memos import MemosView
-from foldmark.stores.sqlite.copying import CopyingView
-from foldmark.stores.sqlite.reader import Connection, Reader
+from foldmark.stores.sqlite.beside.memos import SqliteMemosView
+from foldmark.stores.sqlite.copying import SqliteCopyingView
+from foldmark.stores.sqlite.reader import SqliteConnection, SqliteReader
 
 
-class SqliteSnapshot(Reader, CopyingView, SqliteChanges, MemosView):
+class SqliteSnapshot(SqliteReader, SqliteCopyingView, SqliteChanges, SqliteMemosView):
     """What the database holds as long as one transaction lasts, which `SqliteStore` begins and ends."""
 
     _kinds = listed(ANCHORS)
 
-    def __init__(self, connection: Connection, clock: Clock | None = None) -> None:
+    def __init__(self, connection: SqliteConnection, clock: Clock | None = None) -> None:
         super().__init__(connection)
         self._clock = clock
 

@@ -17,16 +17,16 @@ import apsw
 from foldmark.core.errors import StoreError
 from foldmark.core.ports import Clock
 from foldmark.stores.queries import queries
-from foldmark.stores.sqlite.beside.changes import Commits, SqliteWatch
+from foldmark.stores.sqlite.beside.changes import SqliteCommits, SqliteWatch
 from foldmark.stores.sqlite.beside.vectors import SqliteVectors
 from foldmark.stores.sqlite.file import MEMORY, explain, narrow, open_beside, open_file, place_of
-from foldmark.stores.sqlite.reader import Connection, Reader
+from foldmark.stores.sqlite.reader import SqliteConnection, SqliteReader
 from foldmark.stores.sqlite.sandbox.queries import SqliteSandbox
 from foldmark.stores.sqlite.snapshot import SqliteSnapshot
 from foldmark.stores.sqlite.transaction import SqliteTransaction
 
 
-class SqliteStore(Reader):
+class SqliteStore(SqliteReader):
     """A `Store` over one SQLite database (see `foldmark.core.ports.Store` for the methods)."""
 
     def __init__(self, path: str, *, create: bool = True, read_only: bool = False, clock: Clock | None = None) -> None:
@@ -35,14 +35,14 @@ class SqliteStore(Reader):
         `clock` is what `Snapshot.now` gives, by default SQLite's own clock.
         """
         place = place_of(path)
-        super().__init__(Connection(open_file(path, create, place, read_only=read_only), queries("sqlite"), path))
+        super().__init__(SqliteConnection(open_file(path, create, place, read_only=read_only), queries("sqlite"), path))
         self.path, self.address = path, path if path == MEMORY else str(Path(path).absolute())
         # A file that nobody may write to was made so to be shared.
         mine = path != MEMORY and os.name == "posix" and not self._db.readonly("main")
         self.narrowed = mine and narrow(path)
         self._clock = clock
         self._open: SqliteSnapshot | None = None
-        self._commits, self._watches = Commits(), WeakSet[SqliteWatch]()
+        self._commits, self._watches = SqliteCommits(), WeakSet[SqliteWatch]()
         self._place = place
         self.sandbox = SqliteSandbox(self._connection, place)
         self.vectors = SqliteVectors(self._connection, self.write)
@@ -123,12 +123,12 @@ class SqliteStore(Reader):
         return not busy
 
     def damage(self) -> Iterator[str]:
-        from foldmark.stores.sqlite.damage import Damage  # for whoever looks for any
+        from foldmark.stores.sqlite.damage import SqliteChecks  # for whoever looks for any
 
         with self._lock:
             if isinstance(self._open, SqliteTransaction):
                 self._open.settle()
-        return Damage(self._connection).found()
+        return SqliteChecks(self._connection).found()
 
     def unchecked(self) -> int:
         ((number,),) = self._run("wrong_unchecked")

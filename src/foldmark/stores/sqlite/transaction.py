@@ -4,22 +4,22 @@ from collections.abc import Callable
 from threading import get_ident
 
 from foldmark.core.ports import Clock
-from foldmark.stores.sqlite.appender import SqliteAppender, Words
-from foldmark.stores.sqlite.copying import Copying
+from foldmark.stores.sqlite.appender import SqliteAppender, WordIndex
+from foldmark.stores.sqlite.copying import SqliteCopying
 from foldmark.stores.sqlite.erasing import Eraser
-from foldmark.stores.sqlite.reader import Connection, Writer
+from foldmark.stores.sqlite.reader import SqliteConnection, SqliteWriter
 from foldmark.stores.sqlite.snapshot import SqliteSnapshot
 
 
-class SqliteTransaction(Writer, Copying, SqliteSnapshot):
+class SqliteTransaction(SqliteWriter, SqliteCopying, SqliteSnapshot):
     """What is written in one transaction, which `SqliteStore` begins and ends.
 
     Agents' rows and the index of words are written late: once, when `settle` is called, instead of with every event.
     """
 
-    def __init__(self, connection: Connection, clock: Clock | None) -> None:
+    def __init__(self, connection: SqliteConnection, clock: Clock | None) -> None:
         super().__init__(connection, clock)
-        self._words = Words(self._db, self._sql)
+        self._words = WordIndex(self._db, self._sql)
         self._appenders: dict[str, SqliteAppender] = {}
         self.thread = get_ident()
         """The one that began it: its blocks of `write` are parts of this one, all others wait."""

@@ -43,7 +43,7 @@ SLOW = "the query took too long; narrow it, as by id, or read fewer rows with LI
 TOO_MUCH = "the query took too much memory, or is too complicated; read fewer rows, or parts: substr(content, 1, 4000)"
 
 
-class Reading:
+class SandboxConnection:
     """A connection that answers statements over the views of a scope."""
 
     def __init__(self, address: str, login: Login) -> None:

@@ -16,7 +16,7 @@ from foldmark.core.segments import END, Segment
 from foldmark.stores.postgres.snapshot import PostgresSnapshot
 
 if TYPE_CHECKING:
-    from foldmark.stores.postgres.sandbox.connection import Reading
+    from foldmark.stores.postgres.sandbox.connection import SandboxConnection
     from foldmark.stores.postgres.sandbox.login import Login
 
 Keys = Mapping[str, tuple[int, int]]
@@ -32,7 +32,7 @@ class PostgresSandbox:
         """`conninfo` connects the store's user; `read` gives the store's moments."""
         self.conninfo, self._read, self._lock, self._over = conninfo, read, Lock(), False
         self._login: Login | None = None
-        self._reading: Reading | None = None
+        self._reading: SandboxConnection | None = None
 
     def close(self) -> None:
         """Close its connection."""
@@ -61,9 +61,9 @@ class PostgresSandbox:
                     if not self._reading.closed:
                         raise
                     self._forget_reading()
-            from foldmark.stores.postgres.sandbox.connection import Reading
+            from foldmark.stores.postgres.sandbox.connection import SandboxConnection
 
-            self._reading = Reading(self.conninfo, self._login)
+            self._reading = SandboxConnection(self.conninfo, self._login)
             return self._reading.query(_scope(scope, keys), statement, limits)
 
     def _forget_reading(self) -> None:

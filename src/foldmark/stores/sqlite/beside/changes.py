@@ -12,7 +12,7 @@ from time import monotonic
 import apsw
 
 from foldmark.core.changes import Change, Changes
-from foldmark.stores.beside.changes import ChangesView
+from foldmark.stores.beside.changes import SqlChangesView
 
 SOONEST, LOOK_SECONDS = 0.005, 0.1
 """How often a watch asks SQLite whether another process has committed: the less often the longer it waits already. It
@@ -21,7 +21,7 @@ takes microseconds."""
 _SOURCES = ("event", "mail", "born", "change")
 
 
-class SqliteChanges(ChangesView):
+class SqliteChanges(SqlChangesView):
     """Reads what came since."""
 
     _cursor_form = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18}){3}", re.ASCII)
@@ -44,7 +44,7 @@ def _cursor(seen: Iterable[int]) -> str:
     return ".".join(map(str, seen))
 
 
-class Commits:
+class SqliteCommits:
     """The commits of one store: their number, and who waits for the next."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class SqliteWatch:
     """See `foldmark.core.changes.Watch`. `db` is a connection of its own; None for a database in memory, to which
     nobody else commits."""
 
-    def __init__(self, commits: Commits, db: apsw.Connection | None) -> None:
+    def __init__(self, commits: SqliteCommits, db: apsw.Connection | None) -> None:
         self._commits, self._db, self._closed = commits, db, False
         self._seen = 0
         self._seen = self._state()

@@ -11,7 +11,7 @@ from foldmark.stores.reader import Run
 from foldmark.stores.rows import Row
 
 
-class MemosView(memos.MemosView):
+class SqliteMemosView(memos.SqlMemosView):
     """Reads memos."""
 
     def _holding(self, words: Sequence[str], most: int) -> list[Row]:

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 
 from foldmark.core.vectors import Coverage, Embedded, Unembedded
 from foldmark.stores.queries import listed
-from foldmark.stores.sqlite.reader import Connection, Reader
+from foldmark.stores.sqlite.reader import SqliteConnection, SqliteReader
 
 LONGEST = 100_000
 """Characters of a message that a model is given."""
@@ -13,10 +13,10 @@ LONGEST = 100_000
 _PAGE = 10_000
 
 
-class SqliteVectors(Reader):
+class SqliteVectors(SqliteReader):
     """See `foldmark.core.vectors.Vectors`. `write` begins a transaction of the store."""
 
-    def __init__(self, connection: Connection, write: Callable[[], AbstractContextManager[object]]) -> None:
+    def __init__(self, connection: SqliteConnection, write: Callable[[], AbstractContextManager[object]]) -> None:
         super().__init__(connection)
         self._write = write
 

@@ -13,18 +13,18 @@ import apsw
 from foldmark.core.errors import StoreError
 from foldmark.core.reading import Limits, Rows, Scope
 from foldmark.stores.sqlite.file import MEMORY, explain, open_beside
-from foldmark.stores.sqlite.reader import Connection, Reader
+from foldmark.stores.sqlite.reader import SqliteConnection, SqliteReader
 
 if TYPE_CHECKING:
     from foldmark.stores.sqlite.sandbox.connection import Sandbox
 
 
-class SqliteSandbox(Reader):
+class SqliteSandbox(SqliteReader):
     """See `foldmark.core.reading.SqlSandbox`."""
 
     dialect = "SQLite"
 
-    def __init__(self, connection: Connection, place: str) -> None:
+    def __init__(self, connection: SqliteConnection, place: str) -> None:
         super().__init__(connection)
         self._place, self._reading = place, Lock()
         self._sandbox: tuple[Scope, Sandbox] | None = None
