@@ -167,7 +167,7 @@ def change(store: Store, agents: dict[str, str]) -> None:
         writing.append(add_fork(writing, work), None, [draft(content="quartz", actor="model")])
 
 
-class Stopped(Exception):  # noqa: N818 - nothing went wrong
+class SimulatedStop(Exception):  # noqa: N818 - nothing went wrong
     """The program is ended here."""
 
 
@@ -188,6 +188,6 @@ class Stopping:
         with self._store.write() as writing:
             yield writing
             if self._left < 0 and not self._committed:
-                raise Stopped
+                raise SimulatedStop
         if self._left < 0:
-            raise Stopped
+            raise SimulatedStop

@@ -25,7 +25,7 @@ KEPT = ("turn_ended", "agent_killed", "scratchpad", "config")
 """Kinds that erasing a turn leaves as they are."""
 
 
-class History:
+class RecordedHistory:
     """What was done to a root, a fork of it and an agent of another tree; `events` is the log, `gone` who was erased by
     which event."""
 
@@ -183,17 +183,17 @@ def weights_of(events: Sequence[Event]) -> list[tuple[int, int]]:
     return [(event.id, weigh(event)) for event in events]
 
 
-def ids_of(history: History) -> st.SearchStrategy[int]:
+def ids_of(history: RecordedHistory) -> st.SearchStrategy[int]:
     """Ids of events, and ids that no event has."""
     return st.sampled_from([0, 10**12, *(event.id for event in history.events)])
 
 
-def places_in(history: History) -> st.SearchStrategy[int]:
+def places_in(history: RecordedHistory) -> st.SearchStrategy[int]:
     """Ids of events and those beside them, which other histories may have."""
     return st.sampled_from([0, *(event.id + beside for event in history.events for beside in (-1, 0, 1))])
 
 
-def segments_of(history: History) -> st.SearchStrategy[Segments]:
+def segments_of(history: RecordedHistory) -> st.SearchStrategy[Segments]:
     """Segments of the agents of the tree."""
     places = places_in(history)
     each = st.builds(Segment, st.sampled_from(history.tree), places, places | st.just(END))

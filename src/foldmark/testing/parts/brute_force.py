@@ -9,7 +9,7 @@ from foldmark.core.recall import Scope
 from foldmark.core.segments import END, Segment, Segments
 from foldmark.testing.histories import (
     STEPS,
-    History,
+    RecordedHistory,
     Step,
     bare,
     ids_of,
@@ -30,7 +30,7 @@ class BruteForce(Suite):
     @examples
     @given(steps=st.lists(STEPS, max_size=30), data=st.data())
     def test_whole_contexts_equal_brute_force(self, store: Store, steps: list[Step], data: st.DataObject) -> None:
-        history = History(store)
+        history = RecordedHistory(store)
         history.play(store, steps)
         segments: Segments = data.draw(segments_of(history))
         shown = history.inside(segments)
@@ -68,7 +68,7 @@ class BruteForce(Suite):
     @examples
     @given(steps=st.lists(STEPS, min_size=5, max_size=30), data=st.data())
     def test_single_events_equal_brute_force(self, store: Store, steps: list[Step], data: st.DataObject) -> None:
-        history = History(store)
+        history = RecordedHistory(store)
         history.play(store, steps)
         ids, places = ids_of(history), places_in(history)
         agent, at, until = (

@@ -15,12 +15,12 @@ from foldmark.core.lineage import CodingSession
 from foldmark.core.ports import Store
 from foldmark.core.recall import Scope
 from foldmark.core.segments import END, Segment
-from foldmark.testing.copies import HARD, Stopped, Stopping, answers, change, fill, hashed, request, same, shared, sound
+from foldmark.testing.copies import HARD, SimulatedStop, Stopping, answers, change, fill, hashed, request, same, shared, sound
 from foldmark.testing.elsewhere import Elsewhere, copy_into
 from foldmark.testing.harness import Damage, Harness
-from foldmark.testing.histories import STEPS, History, Step
+from foldmark.testing.histories import STEPS, RecordedHistory, Step
 from foldmark.testing.parts.searching import terms_of
-from foldmark.testing.parts.towards import send
+from foldmark.testing.parts.inbox import send
 from foldmark.testing.suite import (
     NOW,
     Suite,
@@ -32,7 +32,7 @@ from foldmark.testing.suite import (
 )
 
 
-class Copying(Suite):
+class CopyingTests(Suite):
     """What a copy holds, and what it refuses."""
 
     @pytest.fixture
@@ -54,7 +54,7 @@ class Copying(Suite):
         self, store: Store, target: Store, steps: list[Step], more: list[Step]
     ) -> None:
         """Also one that was made in two steps, between which turns were erased."""
-        history = History(store)
+        history = RecordedHistory(store)
         names = (history.agents[0], history.agents[2])
         for part in (steps, more):
             history.play(store, part)
@@ -145,7 +145,7 @@ class Copying(Suite):
         for number in range(100):
             try:
                 copy(store, Stopping(target, number % 3, committed=committed))
-            except Stopped:
+            except SimulatedStop:
                 sound(target)
             else:
                 return number

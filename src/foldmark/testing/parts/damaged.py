@@ -10,7 +10,7 @@ from foldmark.core.ports import Store
 from foldmark.core.segments import END, Segment
 from foldmark.log.doctor import examine
 from foldmark.testing.harness import Damage, Harness
-from foldmark.testing.histories import STEPS, History, Step
+from foldmark.testing.histories import STEPS, RecordedHistory, Step
 from foldmark.testing.suite import NOW, Suite, append, draft, examples, root
 
 COUNTED = (Damage.SIZE, Damage.SUM, Damage.COUNT, Damage.WEIGHT, Damage.CONTENT)
@@ -72,7 +72,7 @@ class Damaged(Suite):
     ) -> None:
         """L3 rests on stored sums: whatever falsifies one is found, wherever it stands."""
         store = harness.fresh()
-        history = History(store)
+        history = RecordedHistory(store)
         history.play(store, [*steps, (0, "user", 1)])
         assert list(store.damage()) == []
         harness.plant(store, damage, history.messages[pick % len(history.messages)].id)

@@ -11,7 +11,7 @@ from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.ports import Store, Transaction
 from foldmark.testing.elsewhere import LIMIT, Elsewhere, append_in_turn
 from foldmark.testing.harness import Harness
-from foldmark.testing.parts.towards import send
+from foldmark.testing.parts.inbox import send
 from foldmark.testing.suite import NOW, Suite, append, draft, fork, read, roll_back, root
 
 
@@ -32,7 +32,7 @@ def pages(store: Store, after: str, limit: int) -> list[Change]:
     return found
 
 
-class Listening(Suite):
+class ListeningTests(Suite):
     """Cursors skip nothing; a watch wakes for every commit and for nothing else."""
 
     @pytest.fixture

@@ -74,7 +74,7 @@ def race(*acts: Callable[[], Answer]) -> list[Answer]:
         return list(pool.map(run, acts))
 
 
-class Towards(Suite):
+class InboxTests(Suite):
     """Mail, leases and ends: beside the log, in the same transactions."""
 
     # Mail
