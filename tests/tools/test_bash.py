@@ -15,7 +15,7 @@ import foldmark
 from foldmark.log.asking import Asking
 from foldmark.sending.interruption import Interruption
 from foldmark.tools.working import running
-from foldmark.tools.working.running import HEAD, TAIL, Output
+from foldmark.tools.working.running import HEAD, TAIL, CommandOutput
 from patience import LIMIT
 
 
@@ -177,7 +177,7 @@ def test_the_beginning_and_the_end_are_kept(place: Place) -> None:
 
 @pytest.mark.parametrize("shift", range(4))
 def test_no_character_is_cut_in_two(shift: int) -> None:
-    output = Output()
+    output = CommandOutput()
     text = "x" * shift + "€" * 100_000
     data = text.encode()
     for at in range(0, len(data), 65_537):
@@ -186,7 +186,7 @@ def test_no_character_is_cut_in_two(shift: int) -> None:
 
 
 def test_what_just_fits_is_whole(place: Place) -> None:
-    output = Output()
+    output = CommandOutput()
     for byte in (b"a", b"b"):
         output.add(byte * HEAD)
     assert output.text() == "a" * HEAD + "b" * TAIL

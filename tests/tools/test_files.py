@@ -12,7 +12,7 @@ from place import Place, in_turn, place_in
 
 from foldmark import CommandError
 from foldmark.sending.interruption import Interruption
-from foldmark.tools.working import files, opening, places, walking
+from foldmark.tools.working import files, opening, paths, walking
 from patience import LIMIT
 
 
@@ -351,12 +351,12 @@ def test_the_working_folder_is_removed(place: Place) -> None:
 
 def test_a_program_chooses_the_folder(place: Place) -> None:
     place.write("there.txt", "outside", place.outside)
-    places.work_in(place.log, place.outside)
+    paths.work_in(place.log, place.outside)
     assert place.call("read_file", path="there.txt") == "     1\toutside"
     assert place.call("bash", command="pwd") == f"{place.outside}\n[exit code 0]"
     assert place.asked == [f"run in {place.outside}:\n  pwd"]
     with pytest.raises(CommandError, match=r"^there is no folder .*; name one to work in$"):
-        places.work_in(place.log, place.outside / "nowhere")
+        paths.work_in(place.log, place.outside / "nowhere")
 
 
 # Exchanged between the check and the opening
@@ -394,7 +394,7 @@ def test_what_is_opened_is_what_was_resolved(place: Place, stepwise: bool, monke
     monkeypatch.setattr(opening, "STEPWISE", stepwise)
     place.write("sub/file.txt", "MINE")
     place.write("file.txt", "SECRET", place.outside)
-    real = places.resolved("sub/file.txt", str(place.folder))
+    real = paths.resolved("sub/file.txt", str(place.folder))
     with opening.opened_file(real) as file:
         assert file.read() == b"MINE"
     assert place.call("list_files", path="sub") == "sub/file.txt"

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from foldmark.core.secrets import Secrets
-from foldmark.tools.mcp.servers import Endpoint, Found, McpServer, Program, configured
+from foldmark.tools.mcp.servers import Endpoint, ConfiguredServers, McpServer, Program, configured
 
 ENVIRONMENT = {"HOME": "/home/me", "GITHUB_TOKEN": "ghp_0123456789", "MINE": "sk-abcdefghijk", "EMPTY": ""}
 SECRETS = Secrets({"MY_KEY": "sk-abcdefghijk"})
 
 
-def read(folder: Path, servers: Any) -> Found:
+def read(folder: Path, servers: Any) -> ConfiguredServers:
     (folder / ".mcp.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
     return configured(folder, ENVIRONMENT, SECRETS)
 
@@ -26,8 +26,8 @@ def one(folder: Path, **about: Any) -> McpServer:
 
 
 def test_no_file_no_servers(tmp_path: Path) -> None:
-    assert configured(tmp_path, {}, SECRETS) == Found()
-    assert configured(tmp_path / "nowhere", {}, SECRETS) == Found()
+    assert configured(tmp_path, {}, SECRETS) == ConfiguredServers()
+    assert configured(tmp_path / "nowhere", {}, SECRETS) == ConfiguredServers()
 
 
 def test_the_form_that_is_known(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_the_form_that_is_known(tmp_path: Path) -> None:
 
 def test_a_byte_order_mark(tmp_path: Path) -> None:
     (tmp_path / ".mcp.json").write_bytes(b'\xef\xbb\xbf{"mcpServers": {}}')
-    assert configured(tmp_path, {}, SECRETS) == Found()
+    assert configured(tmp_path, {}, SECRETS) == ConfiguredServers()
 
 
 @pytest.mark.parametrize(

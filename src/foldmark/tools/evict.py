@@ -13,12 +13,12 @@ LISTED = 50
 """Results that are listed, those that would save the most."""
 
 
-class _Arguments(Struct, frozen=True, forbid_unknown_fields=True):
+class EvictArguments(Struct, frozen=True, forbid_unknown_fields=True):
     ids: list[int] = []
     reason: str | None = None
 
 
-def _run(agent: Agent, arguments: _Arguments, asking: Asking) -> str:
+def _run(agent: Agent, arguments: EvictArguments, asking: Asking) -> str:
     if not arguments.ids:
         return _listed(agent)
     result = evict(agent, arguments.ids, actor="model", reason=arguments.reason)
@@ -49,6 +49,6 @@ EVICT = Tool(
             },
         },
     ),
-    _Arguments,
+    EvictArguments,
     _run,
 )

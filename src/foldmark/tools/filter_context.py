@@ -35,7 +35,7 @@ class NotAgreedError(CommandError):
     """There is a preview that could be applied, and no word of the person's yet."""
 
 
-class _Arguments(Struct, frozen=True, forbid_unknown_fields=True):
+class FilterContextArguments(Struct, frozen=True, forbid_unknown_fields=True):
     action: Literal["preview", "apply"]
     mode: Literal["forget", "remember"] | None = None
     criteria: str | None = None
@@ -43,7 +43,7 @@ class _Arguments(Struct, frozen=True, forbid_unknown_fields=True):
     planning_conversation_ids: list[_Id] | None = None
 
 
-def _run(agent: Agent, arguments: _Arguments, asking: Asking) -> str:
+def _run(agent: Agent, arguments: FilterContextArguments, asking: Asking) -> str:
     with agent.reading() as (moment, at):
         open_one = planning(moment, at)
     if open_one is None:
@@ -56,7 +56,7 @@ def _run(agent: Agent, arguments: _Arguments, asking: Asking) -> str:
     return msgspec.json.encode(answer).decode()
 
 
-def _preview(agent: Agent, open_one: Planning, arguments: _Arguments, asking: Asking) -> dict[str, Any]:
+def _preview(agent: Agent, open_one: Planning, arguments: FilterContextArguments, asking: Asking) -> dict[str, Any]:
     mode, criteria = open_one.mode, arguments.criteria
     if arguments.mode not in (None, mode):
         raise CommandError(f"the person asked to {mode}, not to {arguments.mode}; preview with mode {mode}")
@@ -90,7 +90,7 @@ def _shown(moment: Snapshot, at: Standing, mode: str, looked: Found) -> dict[str
     }
 
 
-def _apply(agent: Agent, open_one: Planning, arguments: _Arguments, asking: Asking) -> dict[str, Any]:
+def _apply(agent: Agent, open_one: Planning, arguments: FilterContextArguments, asking: Asking) -> dict[str, Any]:
     preview = open_one.preview
     if preview is None:
         raise CommandError("nothing was previewed yet; preview first, and show the person what it finds")
@@ -167,7 +167,7 @@ FILTER_CONTEXT = Tool(
             "required": ["action"],
         },
     ),
-    _Arguments,
+    FilterContextArguments,
     _run,
     quiet=True,
 )

@@ -23,21 +23,21 @@ TAGS = 40
 """Tags that are named where nothing was found."""
 
 
-class _Save(Struct, frozen=True, forbid_unknown_fields=True):
+class SaveMemoArguments(Struct, frozen=True, forbid_unknown_fields=True):
     content: str
     tags: list[str] | str = ""
 
 
-class _Retrieve(Struct, frozen=True, forbid_unknown_fields=True):
+class RetrieveMemoArguments(Struct, frozen=True, forbid_unknown_fields=True):
     tags: list[str] | str = ""
 
 
-def _save(agent: Agent, arguments: _Save, asking: Asking) -> str:
+def _save(agent: Agent, arguments: SaveMemoArguments, asking: Asking) -> str:
     memo = save(agent, arguments.content, _several(arguments.tags), "model")
     return f"Memo {memo.id} saved{memo.labels}."
 
 
-def _retrieve(agent: Agent, arguments: _Retrieve, asking: Asking) -> str:
+def _retrieve(agent: Agent, arguments: RetrieveMemoArguments, asking: Asking) -> str:
     tags = checked_tags(_several(arguments.tags))
     with agent.log.store.read() as moment:
         if not tags:
@@ -88,7 +88,7 @@ SAVE_MEMO = Tool(
             "required": ["content", "tags"],
         },
     ),
-    _Save,
+    SaveMemoArguments,
     _save,
 )
 
@@ -102,7 +102,7 @@ RETRIEVE_MEMOS = Tool(
             "required": ["tags"],
         },
     ),
-    _Retrieve,
+    RetrieveMemoArguments,
     _retrieve,
     together=True,
 )

@@ -46,11 +46,11 @@ Find = Callable[[str], Rows]
 """Runs a statement."""
 
 
-class _Sql(Struct, frozen=True, forbid_unknown_fields=True):
+class QueryArguments(Struct, frozen=True, forbid_unknown_fields=True):
     sql: str
 
 
-class _Nothing(Struct, frozen=True, forbid_unknown_fields=True):
+class NoArguments(Struct, frozen=True, forbid_unknown_fields=True):
     pass
 
 
@@ -62,7 +62,7 @@ class _Cut(NamedTuple):
     kept: int
 
 
-def _run(agent: Agent, arguments: _Sql, asking: Asking) -> str:
+def _run(agent: Agent, arguments: QueryArguments, asking: Asking) -> str:
     with watched() as flag:
         find = partial(_find, agent, flag)
         found = find(arguments.sql)
@@ -256,7 +256,7 @@ _MEANINGS = {
 }
 
 
-def _describe(agent: Agent, arguments: _Nothing, asking: Asking) -> str:
+def _describe(agent: Agent, arguments: NoArguments, asking: Asking) -> str:
     parts = [
         f"{name}: {about}\n" + "\n".join(f"  {column}: {columns[column]}" for column in VIEWS[name])
         for name, (about, columns) in _MEANINGS.items()
@@ -286,7 +286,7 @@ def spec(dialect: str) -> ToolSpec:
     )
 
 
-QUERY_DB = Tool(spec("SQLite"), _Sql, _run, together=True)
+QUERY_DB = Tool(spec("SQLite"), QueryArguments, _run, together=True)
 
 DESCRIBE_DB = Tool(
     ToolSpec(
@@ -294,7 +294,7 @@ DESCRIBE_DB = Tool(
         "What query_db can read: the views, what their columns mean, and an example",
         {"type": "object", "properties": {}},
     ),
-    _Nothing,
+    NoArguments,
     _describe,
     together=True,
 )

@@ -39,7 +39,7 @@ _ECHO = re.compile(r"recall|mcp__.*foldmark__(?:recall|search|read)")
 """Tools that answer with what was said before: Foldmark's own, also as a coding agent calls them."""
 
 
-class _Arguments(Struct, frozen=True, forbid_unknown_fields=True):
+class RecallArguments(Struct, frozen=True, forbid_unknown_fields=True):
     query: str = ""
     role: str | None = None
     since: str | None = None
@@ -51,14 +51,14 @@ class _Arguments(Struct, frozen=True, forbid_unknown_fields=True):
     around: str | int | None = None
 
 
-def _run(agent: Agent, arguments: _Arguments, asking: Asking) -> str:
+def _run(agent: Agent, arguments: RecallArguments, asking: Asking) -> str:
     place = str(arguments.around or "").strip()
     if bool(place) == bool(arguments.query.strip()):
         raise CommandError("recall takes an object with query, or else with around: an id, or SESSION:LINE")
     return _passage(agent.log, place) if place else _search(agent, arguments)
 
 
-def _search(agent: Agent, arguments: _Arguments) -> str:
+def _search(agent: Agent, arguments: RecallArguments) -> str:
     names = ("role", "since", "before", "agent", "tool")
     visible = None if arguments.forgotten is None else not arguments.forgotten
     wanted = filters({name: getattr(arguments, name) for name in names}, visible)
@@ -132,7 +132,7 @@ RECALL = Tool(
             },
         },
     ),
-    _Arguments,
+    RecallArguments,
     _run,
     together=True,
 )

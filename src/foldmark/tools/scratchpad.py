@@ -15,12 +15,12 @@ LONGEST = 20_000
 """Characters of a scratchpad that a model writes: all of it goes into every request."""
 
 
-class _Arguments(Struct, frozen=True, forbid_unknown_fields=True):
+class ScratchpadArguments(Struct, frozen=True, forbid_unknown_fields=True):
     action: Literal["read", "update", "append"]
     content: str | None = None
 
 
-def _run(agent: Agent, arguments: _Arguments, asking: Asking) -> str:
+def _run(agent: Agent, arguments: ScratchpadArguments, asking: Asking) -> str:
     if arguments.action == "read":
         return agent.standing().scratchpad or "The scratchpad is empty."
     with agent.log.store.write():
@@ -53,6 +53,6 @@ MANAGE_SCRATCHPAD = Tool(
             "required": ["action"],
         },
     ),
-    _Arguments,
+    ScratchpadArguments,
     _run,
 )

@@ -9,12 +9,12 @@ from foldmark.log.asking import Asking
 from foldmark.tools.tool import Tool
 
 
-class _Arguments(Struct, frozen=True, forbid_unknown_fields=True):
+class SlashArguments(Struct, frozen=True, forbid_unknown_fields=True):
     command: str
     args: str = ""
 
 
-def _run(agent: Agent, arguments: _Arguments, asking: Asking) -> str:
+def _run(agent: Agent, arguments: SlashArguments, asking: Asking) -> str:
     result = agent.do(f"/{arguments.command} {arguments.args}".rstrip(), actor="model", asking=asking)
     if result.event_id is not None:
         asking.operated(result)
@@ -38,6 +38,6 @@ SLASH = Tool(
             "required": ["command"],
         },
     ),
-    _Arguments,
+    SlashArguments,
     _run,
 )

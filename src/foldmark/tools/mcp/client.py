@@ -20,7 +20,7 @@ from foldmark.tools.mcp.servers import McpServer, Program, configured
 from foldmark.tools.mcp.tools import offered
 
 if TYPE_CHECKING:
-    from foldmark.tools.mcp.connection import Connection
+    from foldmark.tools.mcp.connection import McpConnection
 
 MOST_TOOLS = 100
 """Of all servers together; OpenAI takes 128 in a request, and Foldmark has its own."""
@@ -89,14 +89,14 @@ class Servers:
         try:
             from anyio.from_thread import start_blocking_portal
 
-            from foldmark.tools.mcp.connection import Connection
+            from foldmark.tools.mcp.connection import McpConnection
         except ImportError as error:
             return [_missing(servers, str(error))]  # an older one
         errors = self._opened.enter_context(TemporaryDirectory(prefix="foldmark-mcp-", ignore_cleanup_errors=True))
         portal = self._opened.enter_context(start_blocking_portal(name="foldmark-mcp"))
         self._opened.callback(portal.call, portal.stop, True)
         connections = [
-            Connection(each, self.folder, Path(errors, f"{each.name}.log"), portal, self._starting, self._calling)
+            McpConnection(each, self.folder, Path(errors, f"{each.name}.log"), portal, self._starting, self._calling)
             for each in servers
         ]
         end = time.monotonic() + self._starting
@@ -104,7 +104,7 @@ class Servers:
             connection.begin()
         return [text for connection in connections for text in self._take(connection, end - time.monotonic())]
 
-    def _take(self, connection: "Connection", seconds: float) -> list[str]:
+    def _take(self, connection: "McpConnection", seconds: float) -> list[str]:
         """Take a server's tools. Returns what is wrong."""
         name = connection.server.name
         try:

@@ -44,7 +44,7 @@ class Life:
             self.task.cancel()
 
 
-class Connection:
+class McpConnection:
     """The connection to `server`, whose program runs in `folder`; `call` may be used by several threads.
 
     `starting` and `calling` are the most seconds that the server may take to start and for a call. What a program

@@ -61,29 +61,29 @@ class McpServer(Struct, frozen=True):
     approval: str
 
 
-class Found(NamedTuple):
+class ConfiguredServers(NamedTuple):
     """The servers that can be used, in the file's order, and what is wrong with the others, one line each."""
 
     servers: tuple[McpServer, ...] = ()
     wrong: tuple[str, ...] = ()
 
 
-def configured(folder: Path, environment: Mapping[str, str], secrets: Secrets) -> Found:
+def configured(folder: Path, environment: Mapping[str, str], secrets: Secrets) -> ConfiguredServers:
     """The servers of the `.mcp.json` in `folder`; nothing if there is none. Starts none and raises nothing."""
     path = folder / FILE
     try:
         named = _named(path)
     except CommandError as error:
-        return Found(wrong=(str(error),))
+        return ConfiguredServers(wrong=(str(error),))
     servers, wrong = [], []
     for name, about in list(named.items())[:MOST_SERVERS]:
         try:
-            servers.append(_Reader(folder, environment, secrets).server(name, about))
+            servers.append(_ServerParser(folder, environment, secrets).server(name, about))
         except CommandError as error:
             wrong.append(f"{path}: mcpServers.{name[:40]}{error}")
     if len(named) > MOST_SERVERS:
         wrong.append(f"{path}: mcpServers has {len(named):,} servers; only the first {MOST_SERVERS} are used")
-    return Found(tuple(servers), tuple(one_line(each) for each in wrong))
+    return ConfiguredServers(tuple(servers), tuple(one_line(each) for each in wrong))
 
 
 def _named(path: Path) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def _named(path: Path) -> dict[str, Any]:
     return named
 
 
-class _Reader(NamedTuple):
+class _ServerParser(NamedTuple):
     """Reads one server; errors begin with the member that they are about, as in `.args[1] is ...`."""
 
     folder: Path

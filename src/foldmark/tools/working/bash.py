@@ -19,19 +19,19 @@ from foldmark.log import Agent
 from foldmark.log.asking import Asking
 from foldmark.settings.access import keys
 from foldmark.tools.tool import Tool
-from foldmark.tools.working.places import working
-from foldmark.tools.working.running import Ran, run
+from foldmark.tools.working.paths import working
+from foldmark.tools.working.running import CommandResult, run
 
 LONGEST = 100_000
 """Bytes of a command; systems take up to 128 KB."""
 
 
-class _Arguments(Struct, frozen=True, forbid_unknown_fields=True):
+class BashArguments(Struct, frozen=True, forbid_unknown_fields=True):
     command: str
     timeout: Annotated[int, Meta(ge=1, le=3600)] = 120
 
 
-def _question(agent: Agent, arguments: _Arguments) -> str:
+def _question(agent: Agent, arguments: BashArguments) -> str:
     """What a person is asked: the command as it is, line by line, with control characters made visible."""
     if sys.platform == "win32":
         raise CommandError("bash is not there on Windows; go on without it")
@@ -42,7 +42,7 @@ def _question(agent: Agent, arguments: _Arguments) -> str:
     return f"run in {one_line(working(agent.log))}:\n{lines}"
 
 
-def _run(agent: Agent, arguments: _Arguments, asking: Asking) -> str:
+def _run(agent: Agent, arguments: BashArguments, asking: Asking) -> str:
     shell = shutil.which("bash") or "/bin/sh"
     command = (shell, "-c", "--", arguments.command.encode())
     ran = run(command, working(agent.log), environment(agent), arguments.timeout)
@@ -58,7 +58,7 @@ def environment(agent: Agent) -> dict[str, str]:
     return {name: value for name, value in seen.items() if not any(key in value for key in told)}
 
 
-def _ended(ran: Ran, timeout: int) -> str:
+def _ended(ran: CommandResult, timeout: int) -> str:
     match ran.why:
         case "late":
             return f"ended after {timeout} s, before it was done; `timeout` takes up to 3600"
@@ -92,7 +92,7 @@ BASH = Tool(
             "required": ["command"],
         },
     ),
-    _Arguments,
+    BashArguments,
     _run,
     question=_question,
 )

@@ -21,8 +21,8 @@ from foldmark.sending.interruption import watched
 from foldmark.tools.tool import Tool
 from foldmark.tools.working import opening
 from foldmark.tools.working.kinds import binary
-from foldmark.tools.working.nearby import explained
-from foldmark.tools.working.places import agreed, shown, working
+from foldmark.tools.working.path_errors import explained
+from foldmark.tools.working.paths import agreed, shown, working
 from foldmark.tools.working.walking import Level, Pattern, Walk
 
 MOST_BYTES = 256 * 1024
@@ -36,13 +36,13 @@ _CHUNK = 1 << 20
 _Line = Annotated[int, Meta(ge=1, le=10**12)]
 
 
-class _Read(Struct, frozen=True, forbid_unknown_fields=True):
+class ReadFileArguments(Struct, frozen=True, forbid_unknown_fields=True):
     path: str
     offset: _Line = 1
     limit: _Line = 2000
 
 
-def _read(agent: Agent, arguments: _Read, asking: Asking) -> str:
+def _read(agent: Agent, arguments: ReadFileArguments, asking: Asking) -> str:
     real = agreed(agent, "read_file", "read", arguments.path, asking)
     with explained(real, working(agent.log)), watched() as cut, opening.opened_file(real) as file:
         beginning = file.read(8192) or b""
@@ -57,7 +57,7 @@ def _read(agent: Agent, arguments: _Read, asking: Asking) -> str:
         return _lines(file, arguments, size, cut)
 
 
-def _lines(file: BinaryIO, arguments: _Read, size: int, cut: Event) -> str:
+def _lines(file: BinaryIO, arguments: ReadFileArguments, size: int, cut: Event) -> str:
     """The lines that are wanted, numbered, and how to go on behind them."""
     before = _skip(file, arguments.offset - 1, cut)
     found, left, number = list[str](), MOST_BYTES, arguments.offset
@@ -115,13 +115,13 @@ def _check_going_on(cut: Event) -> None:
         raise CommandError("the turn was interrupted")
 
 
-class _List(Struct, frozen=True, forbid_unknown_fields=True):
+class ListFilesArguments(Struct, frozen=True, forbid_unknown_fields=True):
     path: str = "."
     pattern: Annotated[str, Meta(min_length=1, max_length=1000)] = "*"
     limit: Annotated[int, Meta(ge=1, le=5000)] = 500
 
 
-def _list(agent: Agent, arguments: _List, asking: Asking) -> str:
+def _list(agent: Agent, arguments: ListFilesArguments, asking: Asking) -> str:
     pattern = Pattern(arguments.pattern)
     real, folder = agreed(agent, "list_files", "list", arguments.path, asking), working(agent.log)
     until, found = monotonic() + SECONDS, list[str]()
@@ -158,7 +158,7 @@ def _target(level: Level, name: str) -> str:
         return "?"
 
 
-def _told(found: int, arguments: _List, walk: Walk) -> list[str]:
+def _told(found: int, arguments: ListFilesArguments, walk: Walk) -> list[str]:
     told = []
     if not found:
         told.append(f"nothing fits {one_line(arguments.pattern[:100])}")
@@ -186,7 +186,7 @@ READ_FILE = Tool(
             "required": ["path"],
         },
     ),
-    _Read,
+    ReadFileArguments,
     _read,
     together=True,
 )
@@ -205,7 +205,7 @@ LIST_FILES = Tool(
             },
         },
     ),
-    _List,
+    ListFilesArguments,
     _list,
     together=True,
 )

@@ -12,9 +12,9 @@ from foldmark.core.wording import count, remarks
 from foldmark.log import Agent
 from foldmark.log.asking import Asking
 from foldmark.tools.tool import Tool
-from foldmark.tools.working.nearby import explained
-from foldmark.tools.working.places import agreed, working
-from foldmark.tools.working.searching import MOST_FILE, Files, Found, search
+from foldmark.tools.working.path_errors import explained
+from foldmark.tools.working.paths import agreed, working
+from foldmark.tools.working.matcher_process import MOST_FILE, MatcherInput, MatcherOutput, search
 from foldmark.tools.working.walking import Pattern, Walk
 
 SECONDS = 10.0
@@ -23,7 +23,7 @@ MOST_CHARACTERS = 256 * 1024
 """Of one answer."""
 
 
-class _Arguments(Struct, frozen=True, forbid_unknown_fields=True):
+class GrepArguments(Struct, frozen=True, forbid_unknown_fields=True):
     pattern: Annotated[str, Meta(min_length=1, max_length=10_000)]
     path: str = "."
     glob: Annotated[str, Meta(min_length=1, max_length=1000)] | None = None
@@ -32,12 +32,12 @@ class _Arguments(Struct, frozen=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
 
 
-def _run(agent: Agent, arguments: _Arguments, asking: Asking) -> str:
+def _run(agent: Agent, arguments: GrepArguments, asking: Asking) -> str:
     glob = Pattern(arguments.glob, anywhere=True) if arguments.glob else None
     real, folder = agreed(agent, "grep", "search", arguments.path, asking), working(agent.log)
-    cut, late, found = Event(), Event(), Found([], [], [])
+    cut, late, found = Event(), Event(), MatcherOutput([], [], [])
     walk = Walk(real, lambda: cut.is_set() or late.is_set(), glob.deepest if glob else None)
-    files, asked = Files(real, folder, glob, walk), {**structs.asdict(arguments), "most": MOST_CHARACTERS}
+    files, asked = MatcherInput(real, folder, glob, walk), {**structs.asdict(arguments), "most": MOST_CHARACTERS}
     with explained(real, folder):
         failed = search(files, asked, found, SECONDS, cut, late)
     if cut.is_set():
@@ -60,7 +60,7 @@ def _shown(lines: list[tuple[str, int, bool, str]], context: int) -> Iterator[st
         before = name, number
 
 
-def _told(files: Files, found: Found, late: bool) -> list[str]:
+def _told(files: MatcherInput, found: MatcherOutput, late: bool) -> list[str]:
     """What was not shown or not searched."""
     told = [] if found.lines else [f"no match in {count(files.searched, 'file')}"]
     if found.full:
@@ -96,7 +96,7 @@ GREP = Tool(
             "required": ["pattern"],
         },
     ),
-    _Arguments,
+    GrepArguments,
     _run,
     together=True,
 )

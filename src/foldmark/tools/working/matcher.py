@@ -26,7 +26,7 @@ def main() -> None:
     asked = json.loads(source.readline())
     try:
         expression = re.compile(asked["pattern"], re.IGNORECASE if asked["ignore_case"] else 0)
-        search = Search(expression, asked["context"], asked["limit"], asked["most"])
+        search = TextSearch(expression, asked["context"], asked["limit"], asked["most"])
         while not search.full and (header := source.readline()):
             name, size = json.loads(header)
             search.text(name, source.read(size).decode("utf-8", "replace"))
@@ -34,7 +34,7 @@ def main() -> None:
         tell({"wrong": str(error) or f"it takes too much memory ({type(error).__name__})"})
 
 
-class Search:
+class TextSearch:
     """One search, through one text after another."""
 
     def __init__(self, expression: "re.Pattern[str]", context: int, limit: int, most: int) -> None:

@@ -14,7 +14,7 @@ from pathlib import PurePath
 from typing import BinaryIO, NamedTuple
 
 from foldmark.core.errors import CommandError
-from foldmark.tools.working.places import shown
+from foldmark.tools.working.paths import shown
 
 STEPWISE = {os.open, os.stat, os.readlink} <= os.supports_dir_fd and os.scandir in os.supports_fd
 """Whether the system opens below an open folder (Windows does not)."""

@@ -32,7 +32,7 @@ Why = Literal["done", "background", "late", "interrupted"]
 """How a run ended: by itself; by itself, but what it left running was ended; after its time; with the turn."""
 
 
-class Ran(NamedTuple):
+class CommandResult(NamedTuple):
     """How a command ended; `code` as of `subprocess`, negative for a signal."""
 
     output: str
@@ -40,7 +40,7 @@ class Ran(NamedTuple):
     code: int
 
 
-class Output:
+class CommandOutput:
     """The beginning and the end of what was written, and how much there was."""
 
     def __init__(self) -> None:
@@ -70,9 +70,9 @@ _INSIDE = bytes(range(0x80, 0xC0))
 """Bytes that no character begins with."""
 
 
-def run(command: Sequence[str | bytes], folder: str, environment: Mapping[str, str], timeout: float) -> Ran:
+def run(command: Sequence[str | bytes], folder: str, environment: Mapping[str, str], timeout: float) -> CommandResult:
     """Run a command without input; `timeout` in seconds. Raises CommandError if it cannot be started."""
-    output = Output()
+    output = CommandOutput()
     with watched() as cut:
         if cut.is_set():
             raise CommandError("the turn was interrupted; nothing was run")
@@ -90,10 +90,10 @@ def run(command: Sequence[str | bytes], folder: str, environment: Mapping[str, s
                 _end(process)
             _drain(source.fileno(), output)
     code = process.returncode
-    return Ran(output.text(), why, -signal.SIGKILL if code is None else code)
+    return CommandResult(output.text(), why, -signal.SIGKILL if code is None else code)
 
 
-def _follow(process: "Popen[bytes]", source: int, output: Output, until: float, cut: Event) -> Why:
+def _follow(process: "Popen[bytes]", source: int, output: CommandOutput, until: float, cut: Event) -> Why:
     """Take what is written until the command and all that it started are at their end, or have to be brought there."""
     ended, opened = None, True
     with DefaultSelector() as selector:
@@ -119,7 +119,7 @@ def _follow(process: "Popen[bytes]", source: int, output: Output, until: float, 
                 opened = bool(data)
 
 
-def _drain(source: int, output: Output) -> None:
+def _drain(source: int, output: CommandOutput) -> None:
     """Take what was written before the end; whoever left the session may write on, and is not waited for."""
     os.set_blocking(source, False)
     until = monotonic() + GRACE

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import listing
 from foldmark.tools.working.opening import opened_folder, why
-from foldmark.tools.working.places import inside, shown
+from foldmark.tools.working.paths import inside, shown
 
 MOST_NAMES = 1000
 """Names of a folder that are compared."""

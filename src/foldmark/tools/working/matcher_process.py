@@ -16,14 +16,14 @@ from foldmark.core.errors import CommandError
 from foldmark.sending.interruption import CURRENT
 from foldmark.tools.working import matcher, opening
 from foldmark.tools.working.kinds import binary
-from foldmark.tools.working.places import secret, shown
+from foldmark.tools.working.paths import secret, shown
 from foldmark.tools.working.walking import Pattern, Walk
 
 MOST_FILE = 16 << 20
 """Bytes of a file that is searched."""
 
 
-class Files:
+class MatcherInput:
     """The files to search, opened one after another; how many there were, and which were passed over."""
 
     def __init__(self, real: str, folder: str, glob: Pattern | None, walk: Walk) -> None:
@@ -71,7 +71,7 @@ class Files:
         return text
 
 
-class Found(NamedTuple):
+class MatcherOutput(NamedTuple):
     """What the matcher told: lines, why the pattern is none, whether it went on to the end of what it was given."""
 
     lines: list[tuple[str, int, bool, str]]
@@ -91,11 +91,11 @@ class Found(NamedTuple):
                         self.lines.append((name, number, fits, text))
 
 
-def search(files: Files, asked: Mapping[str, Any], found: Found, seconds: float, cut: Event, late: Event) -> bool:
+def search(files: MatcherInput, asked: Mapping[str, Any], found: MatcherOutput, seconds: float, cut: Event, late: Event) -> bool:
     """Hand the files to a matcher, until it has enough or time is over; whether it ended otherwise than it should.
 
     `asked` is the first line that it reads. `cut` is set when the turn is interrupted, `late` when time is over. Raises
-    as `Files`.
+    as `MatcherInput`.
     """
     try:
         # Not of the terminal's group: a Ctrl-C there interrupts the turn, which ends it.
@@ -128,7 +128,7 @@ def search(files: Files, asked: Mapping[str, Any], found: Found, seconds: float,
         process.wait()
 
 
-def _send(matcher: Any, asked: Mapping[str, Any], files: Files) -> None:
+def _send(matcher: Any, asked: Mapping[str, Any], files: MatcherInput) -> None:
     matcher.write(json.dumps(asked).encode() + b"\n")
     for name, text in files:
         matcher.write(json.dumps([name, len(text)]).encode() + b"\n")
