@@ -17,10 +17,10 @@ from foldmark.core.codec import utc
 from foldmark.core.recall import Filters, Said
 from foldmark.recall import searching
 from foldmark.recall.parts import has_parts, parts_of
-from foldmark.recall.places import holds, snippet, spans
+from foldmark.recall.highlights import holds, snippet, spans
 from foldmark.recall.query import read
 from foldmark.recall.ranking import asking
-from foldmark.recall.runs import joined
+from foldmark.recall.merging import joined
 from foldmark.searching.recalling import search_everything
 
 Found = Callable[..., list[int] | None]

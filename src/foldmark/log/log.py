@@ -315,7 +315,7 @@ class Log:
 
     def hits(self, index: LogIndex, query: "Query", places: Sequence[Place]) -> list[Hit]:
         """What was found at these places of an index, in their order."""
-        from foldmark.recall.places import snippet, spans
+        from foldmark.recall.highlights import snippet, spans
 
         return [
             replace(

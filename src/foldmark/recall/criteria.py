@@ -40,14 +40,14 @@ class Clause(NamedTuple):
     terms: tuple[Term, ...]
 
 
-class Wanted(NamedTuple):
+class Criteria(NamedTuple):
     """What a criterion asks for: any of `clauses` (all messages if there is none), but none of `unwanted`."""
 
     clauses: tuple[Clause, ...]
     unwanted: tuple[Clause, ...]
 
 
-def wanted(criteria: str) -> Wanted:
+def parse_criteria(criteria: str) -> Criteria:
     """What `criteria` asks for. Clauses are joined by commas, "and" or "or"; what follows "except" or "but not" is
     unwanted. A number is an id only where ids are written: "messages 45 and 67", "#12", "12-20"; a word with digits
     ("ticket7") never is.
@@ -62,7 +62,7 @@ def wanted(criteria: str) -> Wanted:
             f"'{one_line(criteria.strip()[:60])}' holds no word to look for; say what the messages are about, "
             "for example: database schema"
         )
-    return Wanted(clauses, unwanted)
+    return Criteria(clauses, unwanted)
 
 
 def _clauses(text: str) -> tuple[Clause, ...]:

@@ -17,9 +17,9 @@ from foldmark.core.events import Event
 from foldmark.core.matching import Candidate, by_turn, candidate, said
 from foldmark.core.recall import Likeness, Phrase, Term
 from foldmark.core.words import COMMON, FUNCTION, NODS
-from foldmark.recall.criteria import Clause, wanted
+from foldmark.recall.criteria import Clause, parse_criteria
 from foldmark.recall.parts import parts_of
-from foldmark.recall.ranking import LONGEST, Asked, asked, occurrences, rarity
+from foldmark.recall.ranking import LONGEST, QueryTerm, query_terms, occurrences, rarity
 from foldmark.recall.tokens import stems, words
 
 ASKED, OTHER = 0.3, 0.6
@@ -68,7 +68,7 @@ def match(
 
     Raises CommandError if the criterion holds no word to look for.
     """
-    asked_for = wanted(criteria)
+    asked_for = parse_criteria(criteria)
     matcher = _Matcher(messages, (*asked_for.clauses, *asked_for.unwanted), alike, keep_going)
     chosen = matcher.chosen(asked_for.clauses) if asked_for.clauses else {row.id for row in matcher.rows}
     chosen -= matcher.chosen(asked_for.unwanted)
@@ -87,7 +87,7 @@ class _Matcher:
         self._messages, self._alike, self._keep_going = messages, alike, keep_going
         every = list(dict.fromkeys(term for clause in clauses for term in clause.terms))
         self._place = {term: place for place, term in enumerate(every)}
-        looked_for = [_related(each) for each in asked(every, (), dict.fromkeys(every, 0), 0)]
+        looked_for = [_related(each) for each in query_terms(every, (), dict.fromkeys(every, 0), 0)]
         self.rows: list[Candidate] = []
         self._heard: dict[int, tuple[Sequence[int], int]] = {}
         for message in _said_in(messages):
@@ -162,7 +162,7 @@ def _own(message: Event) -> str:
     return _QUOTE.sub(" ", message.content) if message.kind == "assistant" else said(message)
 
 
-def _related(term: Asked) -> Asked:
+def _related(term: QueryTerm) -> QueryTerm:
     """A term with the stems that words related to it have."""
     if term.word is None or len(term.word) < 5:
         return term

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from foldmark.core.recall import Phrase, Said, Term
 from foldmark.recall.days import days, name_days, tells_when
 from foldmark.recall.parts import parts_of
-from foldmark.recall.places import holds
+from foldmark.recall.highlights import holds
 from foldmark.recall.tokens import stems
 
 REACH = 8
@@ -64,7 +64,7 @@ _ASKS = re.compile(
 )
 
 
-class Asked(NamedTuple):
+class QueryTerm(NamedTuple):
     """A term with its phrases as stems, whether it says anything, and how rare it is: None if that shows only in what
     was read. `word` is the stem that it is, if it is one and nothing else."""
 
@@ -76,35 +76,35 @@ class Asked(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """A message with its score; `held` is how many telling terms it holds itself, `tells` what is left of it as an
+    """A message with its score; `terms_held` is how many telling terms it holds itself, `tells` what is left of it as an
     answer: less than 1 if it asks itself."""
 
     said: Said
     score: float
-    held: int
+    terms_held: int
     tells: float
 
 
-class _Read(NamedTuple):
+class _TermCounts(NamedTuple):
     """How often each term stands in a message or its date, its length in words, how many telling terms it holds."""
 
     counts: list[int]
     length: int
-    held: int
+    terms_held: int
 
 
-def asked(telling: Sequence[Term], idle: Sequence[Term], held: Mapping[Term, int], messages: int) -> list[Asked]:
+def query_terms(telling: Sequence[Term], idle: Sequence[Term], held: Mapping[Term, int], messages: int) -> list[QueryTerm]:
     """Terms as the ranking wants them, given how many of all messages hold each of the telling ones."""
     # What no text holds may be a day's name, which many messages have.
-    weighed = [_asked(term, True, rarity(held[term], messages) if held[term] else None) for term in telling]
-    return weighed + [_asked(term, False, None) for term in idle]
+    weighed = [_query_term(term, True, rarity(held[term], messages) if held[term] else None) for term in telling]
+    return weighed + [_query_term(term, False, None) for term in idle]
 
 
-def _asked(term: Term, telling: bool, rarity: float | None) -> Asked:
+def _query_term(term: Term, telling: bool, rarity: float | None) -> QueryTerm:
     phrases = tuple(Phrase(tuple(stems(" ".join(words))), prefix) for words, prefix in term.phrases)
     (words, prefix), *more = phrases
     word = None if more or term.typed or prefix or len(words) > 1 else words[0]
-    return Asked(phrases, term.typed, telling, rarity, word)
+    return QueryTerm(phrases, term.typed, telling, rarity, word)
 
 
 def rarity(holding: int, messages: int) -> float:
@@ -119,7 +119,7 @@ def is_question(query: str) -> bool:
 
 def scored(
     runs: Sequence[Sequence[Said]],
-    terms: Sequence[Asked],
+    terms: Sequence[QueryTerm],
     *,
     question: bool = False,
     timed: bool = False,
@@ -160,7 +160,7 @@ def scored(
     return found
 
 
-def _weights(terms: Sequence[Asked], read: Sequence[_Read]) -> list[float]:
+def _weights(terms: Sequence[QueryTerm], read: Sequence[_TermCounts]) -> list[float]:
     """What each term adds where it stands. To count words that say nothing in all messages would cost more than they
     tell, so their rarity is that in what was read."""
 
@@ -171,13 +171,13 @@ def _weights(terms: Sequence[Asked], read: Sequence[_Read]) -> list[float]:
     return [each * (1.0 if term.telling else IDLE) for each, term in zip(known, terms, strict=True)]
 
 
-def held(said: Said, terms: Sequence[Asked]) -> int:
+def terms_held(said: Said, terms: Sequence[QueryTerm]) -> int:
     """How many telling terms a message holds."""
     begin = _beginnings(terms)
     return _read(said, terms, frozenset(), begin).held if _promising(said.text, begin) else 0
 
 
-def occurrences(text: str, terms: Sequence[Asked]) -> tuple[list[int], int]:
+def occurrences(text: str, terms: Sequence[QueryTerm]) -> tuple[list[int], int]:
     """How often each of some terms stands in a text, and its length in words."""
     counts, length, _ = _read(Said(0, text), terms, frozenset(), _beginnings(terms))
     return counts, length
@@ -195,13 +195,13 @@ def asking(text: str) -> float:
     return questions / every if every else 0.0
 
 
-def _own(read: _Read, weights: Sequence[float], usual: float) -> float:
+def _own(read: _TermCounts, weights: Sequence[float], usual: float) -> float:
     damp = _K1 * (1 - _B + _B * read.length / usual)
     counted = zip(read.counts, weights, strict=True)
     return sum(weight * count * (_K1 + 1) / (count + damp) for count, weight in counted if count)
 
 
-def _passages(texts: Sequence[_Read], weights: Sequence[float]) -> list[float]:
+def _passages(texts: Sequence[_TermCounts], weights: Sequence[float]) -> list[float]:
     """For each message, what stands in the passage around it."""
     found = [0.0] * len(texts)
     for place, weight in enumerate(weights):
@@ -213,7 +213,7 @@ def _passages(texts: Sequence[_Read], weights: Sequence[float]) -> list[float]:
     return found
 
 
-def _beginnings(terms: Sequence[Asked]) -> frozenset[str]:
+def _beginnings(terms: Sequence[QueryTerm]) -> frozenset[str]:
     """How the words of telling terms begin; whatever is one of their forms begins so, too."""
     words = (word for term in terms if term.telling for phrase in term.phrases for word in phrase.words)
     return frozenset(word[: min(4, max(1, len(word) - 1))] for word in words)
@@ -225,7 +225,7 @@ def _promising(text: str, beginnings: frozenset[str]) -> bool:
     return not text.isascii() or any(each in lowered for each in beginnings)
 
 
-def _read(said: Said, terms: Sequence[Asked], dated: frozenset[str], beginnings: frozenset[str]) -> _Read:
+def _read(said: Said, terms: Sequence[QueryTerm], dated: frozenset[str], beginnings: frozenset[str]) -> _TermCounts:
     """What a message holds; `dated` are the words of the query, if they may name a day."""
     text = said.text
     promising = _promising(text, beginnings)
@@ -239,10 +239,10 @@ def _read(said: Said, terms: Sequence[Asked], dated: frozenset[str], beginnings:
     held = sum(count > 0 and term.telling for count, term in zip(counts, terms, strict=True))
     if dated and not (named := days(text[:_SPLIT], said.at)).isdisjoint(dated):
         counts = [count + (term.word in named) for count, term in zip(counts, terms, strict=True)]
-    return _Read(counts, length, held)
+    return _TermCounts(counts, length, held)
 
 
-def _counted(term: Asked, text: str, tokens: Sequence[str]) -> int:
+def _counted(term: QueryTerm, text: str, tokens: Sequence[str]) -> int:
     found = max(_count(phrase, tokens) for phrase in term.phrases)
     return found if not found or term.typed is None or holds(text, term.typed) else 0
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from foldmark.core.errors import CommandError
 from foldmark.core.recall import Index, Likeness, Place, Term, Wanted
 from foldmark.recall.query import Query
-from foldmark.recall.ranking import REACH, Asked, Scored, asked, scored
+from foldmark.recall.ranking import REACH, QueryTerm, Scored, query_terms, scored
 
 MOST_HITS = 1000
 """Messages that one search can find."""
@@ -42,7 +42,7 @@ def search(
     counted = [index.counted(query.terms) for index in indexes]
     held = [dict(zip(query.terms, each, strict=True)) for _, each in counted]
     total = {term: sum(each[term] for each in held) for term in query.terms}
-    weighed = asked(query.terms, query.idle, total, sum(messages for messages, _ in counted))
+    weighed = query_terms(query.terms, query.idle, total, sum(messages for messages, _ in counted))
     found = []
     for number, index in enumerate(indexes):
         meaning = alike[number] if alike else None
@@ -62,7 +62,7 @@ def search(
 def _read(
     index: Index,
     query: Query,
-    weighed: Sequence[Asked],
+    weighed: Sequence[QueryTerm],
     held: Mapping[Term, int],
     limit: int,
     meaning: Likeness | None,

@@ -15,9 +15,9 @@ from foldmark.core.ports import Hit
 from foldmark.core.recall import ANY, Archived, Filters, Found, Index, Mode, Place, Said, Term, Wanted
 from foldmark.log.likeness import likeness
 from foldmark.log.log import Log
-from foldmark.recall.places import snippet, spans
+from foldmark.recall.highlights import snippet, spans
 from foldmark.recall.query import read
-from foldmark.recall.ranking import asked, held
+from foldmark.recall.ranking import query_terms, terms_held
 from foldmark.recall.searching import check_limit, search
 
 MOST_MEMOS = 2000
@@ -102,8 +102,8 @@ class MemoIndex:
 
     def _holding(self, term: Term) -> set[int]:
         if term not in self._held:
-            weighed = asked([term], (), {term: 0}, 0)
-            self._held[term] = {id for id, said in self._said.items() if held(said, weighed)}
+            weighed = query_terms([term], (), {term: 0}, 0)
+            self._held[term] = {id for id, said in self._said.items() if terms_held(said, weighed)}
         return self._held[term]
 
     def passing(self, ids: Sequence[int]) -> list[int]:

@@ -9,7 +9,7 @@ from foldmark.core.codec import timestamp
 from foldmark.core.ports import Hit
 from foldmark.core.recall import Said, Scope, Wanted, is_unfound
 from foldmark.core.segments import END
-from foldmark.recall.runs import joined
+from foldmark.recall.merging import joined
 
 Row = tuple[Any, ...]
 

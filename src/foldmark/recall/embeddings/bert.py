@@ -11,7 +11,7 @@ import numpy as np
 
 from foldmark.recall.embeddings.activation import gelu
 from foldmark.recall.embeddings.folder import Shape
-from foldmark.recall.embeddings.weights import Dense, Floats, Layer, Norm, Weights
+from foldmark.recall.embeddings.weights import Dense, Floats, EncoderLayer, Norm, Weights
 
 _BLOCK = 1 << 15
 """Numbers that are worked on at once where each takes many steps, so that they stay in the processor's cache."""
@@ -52,7 +52,7 @@ class _Work:
         self.square, self.exponent = np.empty((2, max(1, _BLOCK // inner), inner), np.float32)
 
 
-def _layer(rows: Floats, layer: Layer, shape: Shape, runs: list[tuple[int, int]], work: _Work) -> None:
+def _layer(rows: Floats, layer: EncoderLayer, shape: Shape, runs: list[tuple[int, int]], work: _Work) -> None:
     """One layer, in place."""
     np.matmul(rows, layer.attention.weight, out=work.attention)
     work.attention += layer.attention.bias

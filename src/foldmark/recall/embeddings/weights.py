@@ -35,7 +35,7 @@ class Norm(msgspec.Struct, frozen=True):
     summand: Floats
 
 
-class Layer(msgspec.Struct, frozen=True):
+class EncoderLayer(msgspec.Struct, frozen=True):
     """One layer. `attention` gives queries, keys and values side by side, the queries scaled for the softmax."""
 
     attention: Dense
@@ -52,7 +52,7 @@ class Weights(msgspec.Struct, frozen=True):
     words: Floats
     positions: Floats
     norm: Norm
-    layers: tuple[Layer, ...]
+    layers: tuple[EncoderLayer, ...]
 
 
 class _Tensor(msgspec.Struct, frozen=True):
@@ -72,10 +72,10 @@ def read_weights(data: mmap | bytes, shape: Shape) -> Weights:
         file = {name: msgspec.json.decode(each, type=_Tensor) for name, each in header.items()}
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise EmbeddingError(f"the embedding model's weights are damaged: {error}; fetch the model again") from None
-    return _Reader(data, start, file, shape).weights()
+    return _WeightsReader(data, start, file, shape).weights()
 
 
-class _Reader:
+class _WeightsReader:
     def __init__(self, data: mmap | bytes, start: int, file: dict[str, _Tensor], shape: Shape) -> None:
         self._data, self._start, self._file, self._shape = data, start, file, shape
         ending = "embeddings.word_embeddings.weight"
@@ -95,13 +95,13 @@ class _Reader:
             layers=tuple(self._layer(f"encoder.layer.{number}.") for number in range(self._shape.layers)),
         )
 
-    def _layer(self, name: str) -> Layer:
+    def _layer(self, name: str) -> EncoderLayer:
         hidden = self._shape.hidden
         parts = [self._dense(f"{name}attention.self.{part}", hidden, hidden) for part in ("query", "key", "value")]
         scale = np.float32((hidden // self._shape.heads) ** -0.5)
         parts[0] = Dense(parts[0].weight * scale, parts[0].bias * scale)
         inner = self._dense(f"{name}intermediate.dense", hidden, None)
-        return Layer(
+        return EncoderLayer(
             attention=Dense(
                 # As rows that stand for outputs, like every other weight as it is stored: read in the order it lies.
                 np.concatenate([part.weight.T for part in parts]).T,

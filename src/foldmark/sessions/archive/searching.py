@@ -20,7 +20,7 @@ from foldmark.core.passages import Excerpt
 from foldmark.core.recall import ANY, Filters, Found, Place, Said, Term, Wanted
 from foldmark.recall.embeddings.model import DEFAULT
 from foldmark.recall.fts5 import COUNTED, expression, extrapolated, holding
-from foldmark.recall.runs import joined
+from foldmark.recall.merging import joined
 from foldmark.sessions.archive import index
 from foldmark.sessions.archive.reading import excerpt, read
 from foldmark.sessions.archive.records import searched
