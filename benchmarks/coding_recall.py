@@ -19,7 +19,7 @@ import foldmark
 from foldmark.interfaces.eval_table import table
 from foldmark.recall.evaluation import Answer
 from foldmark.recall.question_sets import Question
-from foldmark.searching.recalling import search_everything
+from foldmark.searching.everything import search_everything
 from foldmark.sessions.archive.records import searched
 from foldmark.sessions.archive.searching import opened
 from foldmark.sessions.archive.storing import archive_folder

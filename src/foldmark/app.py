@@ -259,15 +259,15 @@ def supervise(
 def embedding(path: str, settings: Settings) -> "AbstractContextManager[None]":
     """While this context manager is open, vectors of what is said in the database at `path` and in archived sessions
     are made in the background; where there are none yet, nothing is done (`foldmark index` makes the first)."""
-    from foldmark.searching.embedding import Source, kept_up
+    from foldmark.searching.embedding import VectorDatabase, kept_up
     from foldmark.sessions.archive.index import NAME
     from foldmark.sessions.archive.storing import archive_folder
     from foldmark.sessions.archive.vectors import opened
 
     folder = archive_folder(os.environ)
-    sources = [Source(folder / NAME, lambda: opened(folder))]
+    sources = [VectorDatabase(folder / NAME, lambda: opened(folder))]
     if not is_server(path):  # which programs of many machines use; one of them runs `foldmark index`
-        sources.append(Source(Path(path), lambda: _vectors(path)))
+        sources.append(VectorDatabase(Path(path), lambda: _vectors(path)))
     return kept_up(sources, settings.recall_model)
 
 

@@ -157,7 +157,7 @@ def test_what_has_not_changed_is_not_opened(path: str, settings: Settings) -> No
         with closing(SqliteStore(path)) as store:
             yield store.vectors
 
-    with opened(path, settings) as log, embedding.kept_up([embedding.Source(Path(path), source)], NAME):
+    with opened(path, settings) as log, embedding.kept_up([embedding.VectorDatabase(Path(path), source)], NAME):
         log.agent("default").append("user", "word")
         until(lambda: len(opening) > 0 and time.monotonic() - opening[-1] > 0.3)
         before = len(opening)
@@ -181,7 +181,7 @@ def test_what_is_written_and_not_yet_committed_is_not_missed(path: str, settings
                 early = False
                 yield looked_at.store.vectors
 
-        with embedding.kept_up([embedding.Source(Path(path), source)], NAME):
+        with embedding.kept_up([embedding.VectorDatabase(Path(path), source)], NAME):
             until(lambda: covered(path) == (2, 2))
 
 

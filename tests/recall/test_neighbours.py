@@ -10,7 +10,7 @@ import pytest
 import foldmark
 from foldmark.core.errors import CommandError
 from foldmark.core.passages import Excerpt, Line, excerpt_text
-from foldmark.searching.neighbours import excerpt, message_named
+from foldmark.searching.excerpts import excerpt, message_named
 from stored import stored
 
 Say = Callable[..., list[int]]

@@ -21,7 +21,7 @@ from foldmark.recall.highlights import holds, snippet, spans
 from foldmark.recall.query import read
 from foldmark.recall.ranking import asking
 from foldmark.recall.merging import joined
-from foldmark.searching.recalling import search_everything
+from foldmark.searching.everything import search_everything
 
 Found = Callable[..., list[int] | None]
 Say = Callable[..., list[int]]

@@ -21,7 +21,7 @@ from foldmark.core.recall import ANY, Filters, Found, Place, Wanted
 from foldmark.interfaces.cli import run
 from foldmark.interfaces.search_render import hits_text
 from foldmark.recall.query import read as read_query
-from foldmark.searching.recalling import search_everything
+from foldmark.searching.everything import search_everything
 from foldmark.sessions.archive.index import IndexFileError, open_index, remove_messages
 from foldmark.sessions.archive.reading import read
 from foldmark.sessions.archive.searching import opened

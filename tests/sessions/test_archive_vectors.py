@@ -13,7 +13,7 @@ from session_records import assistant, call, jsonl, result, user
 from foldmark.core.recall import ANY, Filters, Found
 from foldmark.log.meanings import Meanings
 from foldmark.recall.embeddings.model import DEFAULT, kept
-from foldmark.searching.recalling import search_everything
+from foldmark.searching.everything import search_everything
 from foldmark.sessions.archive import vectors
 from foldmark.sessions.archive.index import IndexFileError
 from foldmark.sessions.archive.searching import opened

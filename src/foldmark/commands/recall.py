@@ -15,7 +15,7 @@ from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.recall import Filters, Found
 from foldmark.log import Agent, Log, Result
-from foldmark.searching.recollection import Recollection, recollect
+from foldmark.searching.with_archive import RecallResults, search_with_archive
 
 HITS = 20
 """What is found if no number is given, the best of all; twice as many take twice as long."""
@@ -29,7 +29,7 @@ def recall(call: Call) -> Result:
     visible = True if call.flag("--visible") else False if call.flag("--forgotten") else None
     names = ("role", "since", "before", "agent", "project", "tool")
     wanted = filters({name: call.get(f"--{name}") for name in names}, visible)
-    recalled = recollect(call.agent.log, query, limit, wanted, beside=False)
+    recalled = search_with_archive(call.agent.log, query, limit, wanted, beside=False)
     entries = entries_of(call.agent, recalled.found)
     text, marks = text_of(lines_of(query, wanted, recalled, entries, limit, Wording("foldmark search --read ")))
     return Result(text, None, _data(query, recalled, entries), marks)
@@ -51,7 +51,7 @@ def entries_of(agent: Agent, found: Sequence[Found]) -> list[Entry]:
 
 
 def lines_of(
-    query: str, wanted: Filters, recalled: Recollection, entries: Sequence[Entry], limit: int, wording: Wording
+    query: str, wanted: Filters, recalled: RecallResults, entries: Sequence[Entry], limit: int, wording: Wording
 ) -> Iterable[Marked]:
     """All that is said about what was found."""
     yield Marked(opening(query, told(wanted), entries))
@@ -72,7 +72,7 @@ def _session(log: Log, hits: Sequence[Found]) -> Session:
     return Session(best.source, best.id, best.name, (best.at or "")[:10], place, tuple(hits))
 
 
-def _data(query: str, recalled: Recollection, entries: Sequence[Entry]) -> dict[str, Any]:
+def _data(query: str, recalled: RecallResults, entries: Sequence[Entry]) -> dict[str, Any]:
     """All of it as JSON; `rank` is the place in the one ranking."""
     rows: dict[str, list[dict[str, Any]]] = {"runs": [], "memos": [], "sessions": []}
     for rank, entry in enumerate(entries, 1):

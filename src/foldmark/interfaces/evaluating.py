@@ -10,7 +10,7 @@ from foldmark.core.recall import ANY, Filters, Mode
 from foldmark.log import Log
 from foldmark.recall.evaluation import Answer
 from foldmark.recall.question_sets import Question, QuestionSet, places
-from foldmark.searching.neighbours import message_named
+from foldmark.searching.excerpts import message_named
 
 
 class Asked(NamedTuple):

@@ -31,7 +31,7 @@ FEW = 4
 """Messages whose vectors are stored at a time."""
 
 
-class Source(NamedTuple):
+class VectorDatabase(NamedTuple):
     """A database with vectors: the SQLite file that it is in, and what opens it for this thread."""
 
     file: Path
@@ -39,7 +39,7 @@ class Source(NamedTuple):
 
 
 @contextmanager
-def kept_up(sources: Sequence[Source], model: str) -> Iterator[None]:
+def kept_up(sources: Sequence[VectorDatabase], model: str) -> Iterator[None]:
     """While the block runs, the vectors by `model` of each source are kept up to date, if there are some."""
     stop = Event()
     thread = Thread(target=_run, args=(sources, model, stop), name="embedding", daemon=True)
@@ -55,7 +55,7 @@ class _StoppedError(Exception):
     """No more embedding."""
 
 
-class _Gently:
+class _DutyCycle:
     """An `Embedder` that leaves another one half of the time unused, until it is stopped: then it raises."""
 
     def __init__(self, embedder: Embedder, stop: Event) -> None:
@@ -77,7 +77,7 @@ class _Gently:
         return self._embedder.embed_query(text)
 
 
-def _run(sources: Sequence[Source], model: str, stop: Event) -> None:
+def _run(sources: Sequence[VectorDatabase], model: str, stop: Event) -> None:
     seen: dict[Path, tuple[object, bool]] = {}
     while not stop.wait(EVERY):
         for file, opened in sources:
@@ -106,7 +106,7 @@ def _bring_up(store: Vectors, model: str, stop: Event) -> None:
         return
     from foldmark.log.meanings import Meanings
 
-    meanings = Meanings(store, _Gently(embedder, stop))
+    meanings = Meanings(store, _DutyCycle(embedder, stop))
     while not stop.is_set():
         step = meanings.step(FEW)
         if step.overtaken or step.until == step.newest:

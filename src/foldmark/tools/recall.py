@@ -18,8 +18,8 @@ from foldmark.core.segments import Segments, contains
 from foldmark.core.wording import listing, one_line
 from foldmark.log import Agent, Log
 from foldmark.log.asking import Asking
-from foldmark.searching.neighbours import excerpt, message_named
-from foldmark.searching.recollection import recollect
+from foldmark.searching.excerpts import excerpt, message_named
+from foldmark.searching.with_archive import search_with_archive
 from foldmark.tools.tool import Tool
 
 NAME = "recall"
@@ -63,7 +63,7 @@ def _search(agent: Agent, arguments: RecallArguments) -> str:
     visible = None if arguments.forgotten is None else not arguments.forgotten
     wanted = filters({name: getattr(arguments, name) for name in names}, visible)
     limit = arguments.limit or HITS
-    recalled = recollect(agent.log, arguments.query, limit, wanted, partial(_is_news, agent.id, agent.open_turn))
+    recalled = search_with_archive(agent.log, arguments.query, limit, wanted, partial(_is_news, agent.id, agent.open_turn))
     wording = Wording(_AROUND, partial(_ids, agent.standing().visible))
     entries = entries_of(agent, recalled.found)
     return text_of(lines_of(arguments.query, wanted, recalled, entries, limit, wording))[0]

@@ -31,7 +31,7 @@ def find(
 ) -> list[list[Found]]:
     """The messages that fit each query best, of archive and log together. Raises CommandError where there is neither,
     or no word in a query, NoVectorsError, EmbeddingError, IndexFileError, StoreError."""
-    from foldmark.searching.recalling import search_everything
+    from foldmark.searching.everything import search_everything
     from foldmark.sessions.archive.searching import opened
 
     model = conversations.setup.given.recall_model

@@ -6,20 +6,20 @@ from typing import NamedTuple
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.recall import ANY, Archived, Filters, Found, is_unfound
 from foldmark.log.log import Log
-from foldmark.searching.recalling import search_everything
+from foldmark.searching.everything import search_everything
 
 MOST = 300
 """Messages and memos that are looked at, at most, where some of them do not count."""
 
 
-class Recollection(NamedTuple):
+class RecallResults(NamedTuple):
     """What was found, the best first, and what was not searched, in words."""
 
     found: list[Found]
     missing: list[str]
 
 
-def recollect(
+def search_with_archive(
     log: Log,
     query: str,
     limit: int,
@@ -27,7 +27,7 @@ def recollect(
     counts: Callable[[Found], bool] | None = None,
     *,
     beside: bool = True,
-) -> Recollection:
+) -> RecallResults:
     """What of everything fits `query` best, at most `limit` that count. An archive that cannot be used is left out.
 
     `beside` is as for, and CommandError is raised as by, `search_everything`.
@@ -44,10 +44,10 @@ def recollect(
             most = min(4 * most, MOST)
 
     if log.archive is None:
-        return Recollection(searched(None), missing)
+        return RecallResults(searched(None), missing)
     try:
         with log.archive(filters, missing.append) as archive:
-            return Recollection(searched(archive), missing)
+            return RecallResults(searched(archive), missing)
     except FoldmarkError as error:
         found = searched(None)  # raises again whatever is not the archive's
-        return Recollection(found, [f"archived sessions were not searched: {error}"])
+        return RecallResults(found, [f"archived sessions were not searched: {error}"])
