@@ -272,13 +272,13 @@ def embedding(path: str) -> Iterator[bool]:
         print(error)
         yield False
         return
-    from foldmark.log.meanings import Meanings
+    from foldmark.log.embedding import LogVectors
 
     begun, enough = Event(), Event()
 
     def work() -> None:
         with foldmark.open(path, settings={}) as log:
-            Meanings(log.store.vectors, model).bring_up(lambda *_: begun.set(), enough.is_set)
+            LogVectors(log.store.vectors, model).bring_up(lambda *_: begun.set(), enough.is_set)
 
     thread = Thread(target=work)
     thread.start()

@@ -6,8 +6,8 @@ from two_trees import NOW, fork
 from foldmark import Agent, Log
 from foldmark.core.events import Drop, Mark
 from foldmark.editing.offers import Offer, preview
-from foldmark.operations.effects import Ask, Edit, Effect, Leave, Move, Plan, Wait
-from foldmark.operations.receipts import Carried, Receipt
+from foldmark.operations.effects import AskModel, EditText, Effect, LeaveChat, SwitchAgent, StartPlanning, WaitForAgents
+from foldmark.operations.receipts import DeliveredMail, Receipt
 
 CHILD = "20000000-0000-4000-8000-000000000000"
 OTHERS = [CHILD, "30000000-0000-4000-8000-000000000000"]
@@ -21,22 +21,22 @@ def agent(talk: Log) -> Agent:
 @pytest.mark.parametrize(
     ("line", "effect", "data"),
     [
-        ("/exit", Leave(), {"exit": True}),
-        ("/wait", Wait(OTHERS), {"waits_for": OTHERS}),
-        (f"/switch {CHILD}", Move(CHILD, None), {"switch": CHILD, "name": None}),
+        ("/exit", LeaveChat(), {"exit": True}),
+        ("/wait", WaitForAgents(OTHERS), {"waits_for": OTHERS}),
+        (f"/switch {CHILD}", SwitchAgent(CHILD, None), {"switch": CHILD, "name": None}),
         (
             "/session switch other",
-            Move("40000000-0000-4000-8000-000000000000", "other"),
+            SwitchAgent("40000000-0000-4000-8000-000000000000", "other"),
             {"switch": "40000000-0000-4000-8000-000000000000", "name": "other"},
         ),
         (
             "/system edit",
-            Edit("", "/system edit", "/system clear"),
+            EditText("", "/system edit", "/system clear"),
             {"edit": {"text": "", "command": "/system edit", "clear": "/system clear"}},
         ),
         (
             "/scratchpad edit",
-            Edit("", "/scratchpad edit", "/scratchpad clear"),
+            EditText("", "/scratchpad edit", "/scratchpad clear"),
             {"edit": {"text": "", "command": "/scratchpad edit", "clear": "/scratchpad clear"}},
         ),
         ("/scratchpad", None, {"scratchpad": None}),
@@ -51,11 +51,11 @@ def test_the_model_is_to_be_asked(agent: Agent) -> None:
     agent.append("user", "And?")
     agent.end_turn(interrupted=True)
     result = agent.do("/retry")
-    assert (result.effect, result.data) == (Ask(), {"answer": True})
+    assert (result.effect, result.data) == (AskModel(), {"answer": True})
     result = agent.do("/forget hello")
     first = agent.standing().newest - 1
-    assert result.effect == Plan(first, "forget", "hello")
-    assert isinstance(result.effect, Ask)
+    assert result.effect == StartPlanning(first, "forget", "hello")
+    assert isinstance(result.effect, AskModel)
     assert result.data == {"planning": first, "mode": "forget", "criteria": "hello", "answer": True}
     offered = preview(agent)
     assert isinstance(offered.effect, Offer)
@@ -82,7 +82,7 @@ def test_what_an_operation_did(agent: Agent) -> None:
 def test_mail_is_no_operation(agent: Agent) -> None:
     agent.log.agent(CHILD).do(f"/send {agent.id} Done.")
     result = agent.do("/check-mail")
-    assert isinstance(result.effect, Carried)
+    assert isinstance(result.effect, DeliveredMail)
     assert result.effect.change.after.messages == result.effect.change.before.messages + 1
     assert list(result.data) == ["operation", "actor", "left", "returned", "before", "after", "mail"]
     assert result.data["mail"] == [{"id": 1, "from": CHILD, "sent_at": NOW}]

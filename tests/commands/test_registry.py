@@ -11,13 +11,13 @@ import foldmark
 import foldmark.interfaces
 from foldmark import Agent, CommandError, Log, Result
 from foldmark.commands import REGISTRY
-from foldmark.commands.registry import ANYBODY, HUMAN, Call, Command, Registry
+from foldmark.commands.registry import ANYBODY, HUMAN, CommandCall, Command, Registry
 from foldmark.core.config import MODEL_COMMANDS
 from foldmark.core.events import ACTORS
 from stored import stored
 
 
-def echo(call: Call) -> Result:
+def echo(call: CommandCall) -> Result:
     return Result("", None, {"arguments": dict(call.arguments), "actor": call.actor})
 
 
@@ -156,13 +156,13 @@ def test_a_model_is_told_its_own_commands(agent: Agent) -> None:
 @pytest.mark.parametrize("text", ["", "x", "-1", "+1", "1.0", "1e3", "٣", "²", "1_000", "0x1", "1 ", "9" * 5000])
 def test_what_is_not_a_number(agent: Agent, text: str) -> None:
     with pytest.raises(CommandError, match=r"^ID is a number, not '") as caught:
-        Call(agent, {"ID": text}, "human", SAMPLE).number("ID")
+        CommandCall(agent, {"ID": text}, "human", SAMPLE).number("ID")
     assert len(str(caught.value)) < 80
 
 
 @pytest.mark.parametrize("text", ["0", "7", "007", "9" * 18])
 def test_what_is_a_number(agent: Agent, text: str) -> None:
-    assert Call(agent, {"ID": text}, "human", SAMPLE).number("ID") == int(text)
+    assert CommandCall(agent, {"ID": text}, "human", SAMPLE).number("ID") == int(text)
 
 
 # Who may

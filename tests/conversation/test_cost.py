@@ -21,7 +21,7 @@ from foldmark.cost.cost import (
     tariff_of,
     thought_about,
 )
-from foldmark.cost.history import asked
+from foldmark.cost.history import past_requests
 from foldmark.cost.others import TRIGGER
 from foldmark.request.prepare import prepare
 from foldmark.stores.sqlite.snapshot import SqliteSnapshot
@@ -67,7 +67,7 @@ def replayed(
 def test_a_model_is_asked_before_each_answer_and_each_step(agent: foldmark.Agent) -> None:
     turn(agent, 0)
     turn(agent, 1, steps=2)
-    stood = [each.at.newest for each in asked(stored(agent.log), agent)]
+    stood = [each.at.newest for each in past_requests(stored(agent.log), agent)]
     kinds = [(event.kind if (event := stored(agent.log).event(id)) else None) for id in stood]
     assert kinds == ["user", "user", "tool_result", "tool_result"]
 
@@ -80,7 +80,7 @@ def test_text_and_calls_of_one_answer_are_one_request(agent: foldmark.Agent) -> 
     agent.append_tool_result("1", "x")
     agent.append_tool_result("2", "y")
     agent.append("assistant", "Done.")
-    assert [each.at.newest for each in asked(stored(agent.log), agent)] == [1, 6]
+    assert [each.at.newest for each in past_requests(stored(agent.log), agent)] == [1, 6]
 
 
 def test_answers_of_two_turns_are_two_requests_though_nobody_spoke_between(agent: foldmark.Agent) -> None:
@@ -88,7 +88,7 @@ def test_answers_of_two_turns_are_two_requests_though_nobody_spoke_between(agent
     agent.append("assistant", "Done.")
     agent.end_turn()
     agent.append("assistant", "One more thing.")
-    assert len(asked(stored(agent.log), agent)) == 2
+    assert len(past_requests(stored(agent.log), agent)) == 2
 
 
 def test_what_was_taken_out_later_was_asked_all_the_same_and_stood_as_it_did(agent: foldmark.Agent) -> None:
@@ -97,7 +97,7 @@ def test_what_was_taken_out_later_was_asked_all_the_same_and_stood_as_it_did(age
     turn(agent, 1)
     agent.do("/rewind A")
     turn(agent, 2)
-    assert [each.at.size.messages for each in asked(stored(agent.log), agent)] == [1, 3, 3]
+    assert [each.at.size.messages for each in past_requests(stored(agent.log), agent)] == [1, 3, 3]
 
 
 def test_turns_dropped_behind_the_last_message_were_never_there(agent: foldmark.Agent) -> None:
@@ -107,9 +107,9 @@ def test_turns_dropped_behind_the_last_message_were_never_there(agent: foldmark.
     agent.end_turn()
     turn(agent, 1)
     kept = agent.do(f"/context drop {abandoned}").event_id
-    assert [each.at.size.messages for each in asked(stored(agent.log), agent)] == [1, 3]
+    assert [each.at.size.messages for each in past_requests(stored(agent.log), agent)] == [1, 3]
     agent.do(f"/restore {kept}")
-    assert [each.at.size.messages for each in asked(stored(agent.log), agent)] == [1, 3, 5]
+    assert [each.at.size.messages for each in past_requests(stored(agent.log), agent)] == [1, 3, 5]
 
 
 def test_a_fork_was_asked_what_came_after_its_birth(agent: foldmark.Agent) -> None:
@@ -117,7 +117,7 @@ def test_a_fork_was_asked_what_came_after_its_birth(agent: foldmark.Agent) -> No
     child = agent.log.agent(agent.do("/fork").data["child"])
     child.append("user", "for you alone")
     child.append("assistant", "mine")
-    assert [each.at.size.messages for each in asked(stored(agent.log), child)] == [3]
+    assert [each.at.size.messages for each in past_requests(stored(agent.log), child)] == [3]
 
 
 def test_time_never_runs_backwards(agent: foldmark.Agent) -> None:
@@ -125,7 +125,7 @@ def test_time_never_runs_backwards(agent: foldmark.Agent) -> None:
     agent.append("assistant", "2", created_at=at(200))
     agent.append("user", "3", created_at=at(50))
     agent.append("assistant", "4", created_at=at(60))
-    first, second = [each.when for each in asked(stored(agent.log), agent)]
+    first, second = [each.when for each in past_requests(stored(agent.log), agent)]
     assert second - first == 100
 
 
@@ -194,7 +194,7 @@ def test_every_request_is_the_one_that_would_have_been_sent(
     tools = long.tools()
     (row,) = replay(long, [policy], provider, model, rules=explicit(100), tools=tools)
     with long.log.store.read() as moment:
-        there = [each.at for each in asked(moment, long)]
+        there = [each.at for each in past_requests(moment, long)]
         made = [prepare(moment, at, policy.applied(config), provider, model, tools=tools).tokens for at in there]
     assert [each.tokens for each in row.billed] == made
     assert row.moves > 2

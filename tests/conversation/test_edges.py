@@ -8,7 +8,7 @@ import pytest
 import foldmark
 from foldmark import Agent, CommandError, Log, StoreError
 from foldmark.interfaces.render import result_text
-from foldmark.log.doctor import Finding, examine, repair
+from foldmark.log.doctor import StoreFinding, examine, repair
 from stored import stored
 
 
@@ -63,7 +63,7 @@ def test_the_doctor_sees_a_wrong_row_and_makes_nothing_from_it(log: Log, agent: 
     log.store._db.execute(f"UPDATE agents SET {column} = coalesce({column}, 0) + 5")  # type: ignore[attr-defined]
     found = list(examine(log))
     assert any(column.replace("open_", "open ").replace("head", "newest event") in each.text for each in found)
-    assert not repair(log, Finding("the segments differ", agent.id))
+    assert not repair(log, StoreFinding("the segments differ", agent.id))
 
 
 def test_planning_may_be_inherited_but_not_somebody_elses(log: Log, agent: Agent) -> None:

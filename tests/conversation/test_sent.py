@@ -26,7 +26,7 @@ from foldmark.core.request import Manifest, Request, ToolCall
 from foldmark.log.asking import Asking
 from foldmark.log.doctor import examine
 from foldmark.providers import wires
-from foldmark.runtime.asking import Answer, ask
+from foldmark.runtime.asking import StreamedAnswer, ask
 from foldmark.runtime.loop import Shown, turn
 from foldmark.sending.rebuilding import REDACTED, Rebuilt, rebuilt
 from foldmark.sending.sent import record_sent
@@ -100,7 +100,7 @@ def agent(log: Log) -> Agent:
 
 
 def send(agent: Agent, model: Model) -> None:
-    asyncio.run(ask(agent, model, Answer(agent.request()), lambda _: None))
+    asyncio.run(ask(agent, model, StreamedAnswer(agent.request()), lambda _: None))
 
 
 def say(agent: Agent, *texts: str) -> list[int]:

@@ -53,10 +53,10 @@ def archive(tmp_path: Path) -> Path:
 
 
 def embed_archive(log: foldmark.Log, folder: Path) -> None:
-    from foldmark.log.meanings import Meanings
+    from foldmark.log.embedding import LogVectors
 
     with vectors.opened(folder) as store:
-        Meanings(store, log.meanings().embedder).bring_up()
+        LogVectors(store, log.meanings().embedder).bring_up()
 
 
 def everything(

@@ -16,8 +16,8 @@ from foldmark.core.answer import Piece
 from foldmark.core.request import Request, ToolCall, ToolSpec
 from foldmark.log.doctor import examine
 from foldmark.runtime import supervisor
-from foldmark.runtime.supervisor import ContextChangedError, TurnInterruptedError, Unheard
-from foldmark.runtime.telling import WAKES
+from foldmark.runtime.supervisor import ContextChangedError, TurnInterruptedError, NoAudience
+from foldmark.runtime.mail_notices import WAKES
 from patience import LIMIT
 from stored import stored
 
@@ -52,7 +52,7 @@ class Stalled:
         return 1
 
 
-class Heard(Unheard):
+class Heard(NoAudience):
     """Whom mail was told of instead of waking it."""
 
     def __init__(self) -> None:

@@ -32,7 +32,7 @@ from foldmark.core.errors import ProviderError
 from foldmark.core.request import Request, ToolCall, ToolSpec
 from foldmark.log.asking import Asking
 from foldmark.runtime import supervisor
-from foldmark.runtime.lease import Held, take
+from foldmark.runtime.lease import HeldLease, take
 from foldmark.sending.interruption import CURRENT
 
 NUMBERS = count(1)
@@ -82,7 +82,7 @@ class Working:
 
     def __init__(self, log: Log, agents: supervisor.Supervisor, model: Model, hold: Hold) -> None:
         self._log, self._agents, self._model, self._hold = log, agents, model, hold
-        self._held: Held | None = None
+        self._held: HeldLease | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._run_tool, self._stopping = log.call_tool, False
         log.call_tool = self._call_tool  # type: ignore[method-assign]

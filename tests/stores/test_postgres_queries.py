@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from foldmark import Agent, Log
 from foldmark.app import open_over
 from foldmark.core.errors import StoreError
-from foldmark.core.reading import VIEWS, Limits, Scope
+from foldmark.core.sql_sandbox import VIEWS, Limits, QueryScope
 from foldmark.sending.interruption import CURRENT, Interruption
 from foldmark.stores.postgres.sandbox.login import login
 from foldmark.stores.postgres.sandbox.statements import rewritten
@@ -228,7 +228,7 @@ def test_texts_and_names_are_sent_as_they_are(place: Place, texts: list[str]) ->
     sql = "SELECT " + ", ".join("'" + text.replace("'", "''") + "'" for text in texts)
     limits = Limits(LIMIT, 10, 10_000)
     at = place.agent.standing()
-    scope = Scope(place.agent.id, at.lineage, at.fold.segments)
+    scope = QueryScope(place.agent.id, at.lineage, at.fold.segments)
     assert place.store.sandbox.query(scope, sql, limits).rows == [tuple(texts)]
     names = [f"n{text[:10]}" for text in texts]
     sql = "SELECT " + ", ".join('1 AS "' + name.replace('"', '""') + '"' for name in names)
@@ -466,7 +466,7 @@ def test_inside_a_batch_and_when_it_is_closed(log: Log) -> None:
         assert column(agent, "SELECT content FROM messages") == ["before"]
     assert column(agent, "SELECT content FROM messages ORDER BY id") == ["before", "inside"]
     at = agent.standing()
-    scope = Scope(agent.id, at.lineage, at.fold.segments)
+    scope = QueryScope(agent.id, at.lineage, at.fold.segments)
     sandbox = log.store.sandbox
     assert sandbox is not None
     log.close()

@@ -11,8 +11,8 @@ import pytest
 from logs import NOW, born, draft, everything
 
 from foldmark.core.errors import StoreError
-from foldmark.core.reading import Limits
-from foldmark.core.reading import Scope as SandboxScope
+from foldmark.core.sql_sandbox import Limits
+from foldmark.core.sql_sandbox import QueryScope as SandboxScope
 from foldmark.core.segments import END, Segment
 from foldmark.stores.sqlite import SqliteStore
 

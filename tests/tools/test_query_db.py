@@ -16,7 +16,7 @@ from hostile_statements import DOING, HARMLESS, READING
 import foldmark
 from foldmark import Agent, CommandError, Log
 from foldmark.core.errors import StoreError
-from foldmark.core.reading import VIEWS, Limits, Scope
+from foldmark.core.sql_sandbox import VIEWS, Limits, QueryScope
 from foldmark.log.memos import save
 from foldmark.sending.interruption import CURRENT, Interruption
 from foldmark.stores.sqlite.sandbox import connection as sandbox
@@ -452,7 +452,7 @@ def test_inside_a_batch(log: Log) -> None:
 def test_a_closed_log(log: Log) -> None:
     agent = log.agent("a")
     at = agent.standing()
-    scope = Scope(agent.id, at.lineage, at.fold.segments)
+    scope = QueryScope(agent.id, at.lineage, at.fold.segments)
     assert column(agent, "SELECT 1") == [1]
     log.close()
     with pytest.raises(StoreError):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from shlex import quote
 
 from foldmark.commands.operations import listed
-from foldmark.commands.registry import ANYBODY, HUMAN, PREVIEW, Call, Command
+from foldmark.commands.registry import ANYBODY, HUMAN, PREVIEW, CommandCall, Command
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Clear, Drop, Fork, Mark, Operation, Restore, Rewind, Summary, Undo
 from foldmark.core.ports import Snapshot
@@ -24,7 +24,7 @@ GENERATIONS, AGENTS = 4, 100
 """How deep models fork, and up to how many living agents of one conversation. A person may fork as often as wanted."""
 
 
-def _mark(call: Call) -> Result:
+def _mark(call: CommandCall) -> Result:
     moved = False
 
     def decision(_: Snapshot, at: Standing) -> Mark:
@@ -39,7 +39,7 @@ def _mark(call: Call) -> Result:
     return result(receipt, f"Checkpoint '{name}' {'moved' if moved else 'created'}.", mark=name)
 
 
-def _clear(call: Call) -> Result:
+def _clear(call: CommandCall) -> Result:
     if call.get("MARK") is not None:
         return _rewind(call)
     if call.flag(PREVIEW):
@@ -47,7 +47,7 @@ def _clear(call: Call) -> Result:
     return result(_recorded(call, lambda *_: Clear()), "Context cleared.")
 
 
-def _rewind(call: Call) -> Result:
+def _rewind(call: CommandCall) -> Result:
     def decision(moment: Snapshot, at: Standing) -> Rewind:
         return decide.rewind(moment, at, call.get("MARK"))
 
@@ -59,7 +59,7 @@ def _rewind(call: Call) -> Result:
     return result(receipt, f"Rewound to '{receipt.operation.mark}'.{nothing}", mark=receipt.operation.mark)
 
 
-def _fork(call: Call) -> Result:
+def _fork(call: CommandCall) -> Result:
     mark, child = call.get("MARK"), call.agent.log.new_id()
     if call.actor == "model":
         _check_room(call.agent)
@@ -87,16 +87,16 @@ def _check_room(agent: Agent) -> None:
         raise CommandError(f"this conversation has {living} living agents, the most there are; `kill` ends one")
 
 
-def _undo(call: Call) -> Result:
+def _undo(call: CommandCall) -> Result:
     return _dropped(call, decide.undo)
 
 
-def _drop(call: Call) -> Result:
+def _drop(call: CommandCall) -> Result:
     wanted = call.numbers("GID")
     return _dropped(call, lambda moment, at: decide.drop(moment, at, wanted))
 
 
-def _dropped(call: Call, decision: Callable[[Snapshot, Standing], Drop | Undo]) -> Result:
+def _dropped(call: CommandCall, decision: Callable[[Snapshot, Standing], Drop | Undo]) -> Result:
     if call.flag(PREVIEW):
         return previewed(call, decision)
     receipt = _recorded(call, decision)
@@ -112,7 +112,7 @@ def _dropped(call: Call, decision: Callable[[Snapshot, Standing], Drop | Undo]) 
     )
 
 
-def _restore(call: Call) -> Result:
+def _restore(call: CommandCall) -> Result:
     if call.get("ID") is None:
         return listed(call)
     target = call.number("ID")
@@ -126,7 +126,7 @@ def _restore(call: Call) -> Result:
     return result(receipt, f"Operation {target} taken back.", target=target)
 
 
-def _summarize(call: Call) -> Result:
+def _summarize(call: CommandCall) -> Result:
     mark = call.get("MARK")
 
     def decision(moment: Snapshot, at: Standing) -> Summary:
@@ -144,22 +144,22 @@ def _summarize(call: Call) -> Result:
     return result(receipt, told, mark=decided.mark, span=decided.span, summary=text, widened=list(decided.widened))
 
 
-def _pin(call: Call) -> Result:
+def _pin(call: CommandCall) -> Result:
     turn = call.number("GID")
     receipt = _recorded(call, lambda moment, at: decide.pin(moment, at, turn))
     return result(receipt, f"Turn {turn} is pinned: it stays in the request when the window passes it.", turn=turn)
 
 
-def _unpin(call: Call) -> Result:
+def _unpin(call: CommandCall) -> Result:
     turn = call.number("GID")
     return result(_recorded(call, lambda _, at: decide.unpin(at, turn)), f"Turn {turn} is unpinned.", turn=turn)
 
 
-def _recorded(call: Call, decision: Decision, content: str = "") -> Receipt:
+def _recorded(call: CommandCall, decision: Decision, content: str = "") -> Receipt:
     return call.agent.operate(decision, actor=call.actor, content=content, reason=call.reason)
 
 
-def previewed(call: Call, decision: Decision, remark: str = "") -> Result:
+def previewed(call: CommandCall, decision: Decision, remark: str = "") -> Result:
     """What the operation would do; nothing is recorded."""
     from foldmark.editing.preview import preview  # 20 ms, and only previews need it
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from foldmark.commands.context import previewed
-from foldmark.commands.registry import PREVIEW, Call, Command
+from foldmark.commands.registry import PREVIEW, CommandCall, Command
 from foldmark.core.errors import CommandError
 from foldmark.editing.evicting import SentResult, evict, eviction, question, stale_results
 from foldmark.log import Result
@@ -13,7 +13,7 @@ from foldmark.log import Result
 SUPERSEDED = "--superseded"
 
 
-def _evict(call: Call) -> Result:
+def _evict(call: CommandCall) -> Result:
     ids, stale = call.get("ID"), call.flag(SUPERSEDED)
     if (ids is None) is not stale:
         raise CommandError(
@@ -23,7 +23,7 @@ def _evict(call: Call) -> Result:
     return _superseded(call) if ids is None else _evicted(call, call.numbers("ID"), [])
 
 
-def _superseded(call: Call) -> Result:
+def _superseded(call: CommandCall) -> Result:
     offered = stale_results(call.agent)
     if not offered:
         text = "No tool result of the next request is stale: no later call has read or written the same file."
@@ -37,7 +37,7 @@ def _superseded(call: Call) -> Result:
     return _evicted(call, [each.result.id for each in offered], offered)
 
 
-def _evicted(call: Call, wanted: Sequence[int | tuple[int, int]], offered: list[SentResult]) -> Result:
+def _evicted(call: CommandCall, wanted: Sequence[int | tuple[int, int]], offered: list[SentResult]) -> Result:
     own = {"superseded": [each.data() for each in offered]} if offered else {}
     if call.flag(PREVIEW):
         found = previewed(call, lambda moment, at: eviction(moment, at, wanted))

@@ -1,11 +1,11 @@
 """Commands about the tool itself."""
 
-from foldmark.commands.registry import Call, Command
+from foldmark.commands.registry import CommandCall, Command
 from foldmark.log import Result
-from foldmark.operations.effects import Leave
+from foldmark.operations.effects import LeaveChat
 
 
-def _help(call: Call) -> Result:
+def _help(call: CommandCall) -> Result:
     wanted = call.get("COMMAND")
     commands = call.registry.commands
     if wanted is None:
@@ -26,8 +26,8 @@ def _help(call: Call) -> Result:
     return Result("\n".join(lines), None, {"commands": rows})
 
 
-def _exit(_: Call) -> Result:
-    return Result("", effect=Leave())
+def _exit(_: CommandCall) -> Result:
+    return Result("", effect=LeaveChat())
 
 
 GENERAL = (

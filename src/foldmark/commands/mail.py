@@ -1,23 +1,23 @@
 """Agents among themselves: send, check-mail, kill [S0, SPEC 6]."""
 
-from foldmark.commands.registry import ANYBODY, Call, Command
+from foldmark.commands.registry import ANYBODY, CommandCall, Command
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Size
 from foldmark.core.wording import count, listing
 from foldmark.family import mail, tree
 from foldmark.log import Agent, Result
-from foldmark.operations.effects import Wait
-from foldmark.operations.receipts import Carried, Change
+from foldmark.operations.effects import WaitForAgents
+from foldmark.operations.receipts import DeliveredMail, ContextChange
 
 
-def _send(call: Call) -> Result:
+def _send(call: CommandCall) -> Result:
     recipient = _other(call)
     mail_id = mail.send(call.agent, recipient, call.arguments["MESSAGE"], call.actor)
     data = {"mail": mail_id, "from": call.agent.id, "to": recipient.id, "actor": call.actor}
     return Result(f"Sent to {recipient.id[:8]}.", None, data)
 
 
-def _check_mail(call: Call) -> Result:
+def _check_mail(call: CommandCall) -> Result:
     delivery = mail.deliver(call.agent)
     if delivery is None:
         return Result("No mail.", None, {"mail": []})
@@ -26,17 +26,17 @@ def _check_mail(call: Call) -> Result:
     if call.actor == "human":
         # A person reads it here; a model reads the message in its context, and would have it twice.
         text = f"{text}\n\n{delivery.content}"
-    change = Change(delivery.before, delivery.after, Size(0, 0), Size(0, 0))
+    change = ContextChange(delivery.before, delivery.after, Size(0, 0), Size(0, 0))
     found = [{"id": each.id, "from": each.sender, "sent_at": each.sent_at} for each in delivery.mail]
-    return Result(text, delivery.event_id, {"mail": found}, effect=Carried(change, call.actor))
+    return Result(text, delivery.event_id, {"mail": found}, effect=DeliveredMail(change, call.actor))
 
 
-def _wait(call: Call) -> Result:
+def _wait(call: CommandCall) -> Result:
     agents = [place.agent.id for place in tree.family(tree.root(call.agent)) if place.agent != call.agent]
-    return Result("The other agents are idle.", effect=Wait(agents))
+    return Result("The other agents are idle.", effect=WaitForAgents(agents))
 
 
-def _kill(call: Call) -> Result:
+def _kill(call: CommandCall) -> Result:
     target = _other(call)
     killed = tree.kill(call.agent, target, call.actor)
     more = len(killed) - 1
@@ -44,7 +44,7 @@ def _kill(call: Call) -> Result:
     return Result(text, None, {"killed": [agent.id for agent in killed], "by": call.agent.id, "actor": call.actor})
 
 
-def _other(call: Call) -> Agent:
+def _other(call: CommandCall) -> Agent:
     """The agent that UUID begins. Raises CommandError saying which there are in this conversation."""
     try:
         return call.agent.log.find(call.arguments["UUID"])

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from foldmark.commands.registry import Call, Command
+from foldmark.commands.registry import CommandCall, Command
 from foldmark.core.errors import CommandError
 from foldmark.core.inbox import minute
 from foldmark.core.memos import Memo
@@ -23,7 +23,7 @@ _TAG = re.compile(r"#[^\W\d_]\S*")
 """A tag as a person types it; `#123` is the number of something, and belongs to the text."""
 
 
-def _list(call: Call) -> Result:
+def _list(call: CommandCall) -> Result:
     number = LISTED if call.get("N") is None else call.number("N")
     if not number:
         raise CommandError(f"N is a number from 1, how many memos to list; without it the newest {LISTED} are listed")
@@ -33,7 +33,7 @@ def _list(call: Call) -> Result:
     return Result("\n".join(lines), None, {"memos": list(map(_json, found))})
 
 
-def _add(call: Call) -> Result:
+def _add(call: CommandCall) -> Result:
     content, tags = tagged(call.arguments["TEXT"])
     memo = save(call.agent, content, tags, call.actor)
     return Result(f"Memo {memo.id} saved{memo.labels}.", None, _json(memo))
@@ -49,7 +49,7 @@ def tagged(text: str) -> tuple[str, list[str]]:
     return content, [word.rstrip(",;") for word in (*before, *reversed(after))]
 
 
-def _show(call: Call) -> Result:
+def _show(call: CommandCall) -> Result:
     with call.agent.log.store.read() as moment:
         memo = known(moment, call.number("ID"))
         record = None if memo.agent is None else moment.agent(memo.agent)
@@ -58,7 +58,7 @@ def _show(call: Call) -> Result:
     return Result(f"{head}\n{memo.content}", None, _json(memo))
 
 
-def _search(call: Call) -> Result:
+def _search(call: CommandCall) -> Result:
     from foldmark.core.keywords import keywords, named  # 10 ms
 
     query = call.arguments["WORDS"]
@@ -72,7 +72,7 @@ def _search(call: Call) -> Result:
     return Result("\n".join((head, *map(_line, found))), None, {"query": query, "memos": list(map(_json, found))})
 
 
-def _remove(call: Call) -> Result:
+def _remove(call: CommandCall) -> Result:
     store = call.agent.log.store
     with store.read() as moment:
         memo = known(moment, call.number("ID"))

@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import Any
 
 from foldmark.commands.context import result
-from foldmark.commands.registry import Call, Command
+from foldmark.commands.registry import CommandCall, Command
 from foldmark.commands.show import message_json, message_line, turn_title
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
@@ -23,7 +23,7 @@ LISTED = 10
 """Turns that are listed if no number is given."""
 
 
-def _list(call: Call) -> Result:
+def _list(call: CommandCall) -> Result:
     number = LISTED if call.get("N") is None else call.number("N")
     if not number:
         raise CommandError(f"N is a number from 1, how many turns to list; without it the newest {LISTED} are listed")
@@ -114,7 +114,7 @@ def _weighed_last(moment: Snapshot, messages: Sequence[Event], end: int) -> int 
     return weighed.tokens if weighed else None
 
 
-def _show(call: Call) -> Result:
+def _show(call: CommandCall) -> Result:
     turn_id = call.number("GID")
     with call.agent.reading() as (moment, at):
         messages = _turn(moment, at, turn_id)
@@ -145,7 +145,7 @@ def _turn(moment: Snapshot, at: Standing, turn_id: int) -> list[Event]:
     return list(moment.messages(tuple(wanted)))
 
 
-def _remove(call: Call) -> Result:
+def _remove(call: CommandCall) -> Result:
     agent, turn_id = call.agent, call.number("GID")
     with agent.reading() as (moment, at):
         erasure = erasable(moment, at, turn_id)
@@ -173,7 +173,7 @@ def _remove(call: Call) -> Result:
     )
 
 
-def _note(call: Call) -> Result:
+def _note(call: CommandCall) -> Result:
     agent = call.agent
     with agent.batch():
         alone = agent.open_turn is None

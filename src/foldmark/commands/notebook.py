@@ -4,18 +4,18 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from foldmark.commands.registry import Call, Command
+from foldmark.commands.registry import CommandCall, Command
 from foldmark.core.events import Event
 from foldmark.core.inbox import minute
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import contains, until
 from foldmark.log import Result
-from foldmark.operations.effects import Edit
+from foldmark.operations.effects import EditText
 from foldmark.request.standing import Standing, state_of
 from foldmark.sending.questions import rebuilt
 
 
-def _state(call: Call) -> Result:
+def _state(call: CommandCall) -> Result:
     with call.agent.reading() as (moment, at):
         now = state_of(moment, at)
         state = None if now is None else now.content
@@ -54,30 +54,30 @@ def _block(at: Standing, event: Event, now: Event | None) -> dict[str, Any]:
     }
 
 
-def _rebuild(call: Call) -> Result:
+def _rebuild(call: CommandCall) -> Result:
     block = rebuilt(call.agent)
     event_id = call.agent.record("state", block, actor="model")
     return Result(f"### STATE\n{block}", None, {"state": block, "event": event_id})
 
 
-def _scratchpad(call: Call) -> Result:
+def _scratchpad(call: CommandCall) -> Result:
     text = call.agent.standing().scratchpad
     return Result(text or "The scratchpad is empty.", None, {"scratchpad": text})
 
 
-def _edit(call: Call) -> Result:
+def _edit(call: CommandCall) -> Result:
     text = call.get("TEXT")
     if text is None:
         text = call.agent.standing().scratchpad or ""
-        return Result("", effect=Edit(text, "/scratchpad edit", "/scratchpad clear"))
+        return Result("", effect=EditText(text, "/scratchpad edit", "/scratchpad clear"))
     return _write(call, text, "Scratchpad changed.")
 
 
-def _clear(call: Call) -> Result:
+def _clear(call: CommandCall) -> Result:
     return _write(call, "", "Scratchpad cleared.")
 
 
-def _write(call: Call, text: str, said: str) -> Result:
+def _write(call: CommandCall, text: str, said: str) -> Result:
     event_id = call.agent.record("scratchpad", text, actor=call.actor)
     return Result(said, None, {"scratchpad": text, "event": event_id})
 

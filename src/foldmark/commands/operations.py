@@ -1,17 +1,17 @@
 """`/operations` and `/marks`: what was done to the context, how to take it back, where it can go back to [SPEC 4]."""
 
-from foldmark.commands.registry import Call, Command
+from foldmark.commands.registry import CommandCall, Command
 from foldmark.core.errors import CommandError
 from foldmark.core.inbox import minute
 from foldmark.core.wording import count, one_line, title
 from foldmark.log import Result
-from foldmark.operations.history import Done, Marked, marks, operations, sized
+from foldmark.operations.history import OperationEntry, MarkEntry, marks, operations, sized
 
 LISTED = 20
 """Operations that are listed if no number is given."""
 
 
-def listed(call: Call) -> Result:
+def listed(call: CommandCall) -> Result:
     """The newest operations of the agent, oldest first; how many, the argument N says."""
     newest = LISTED if call.get("N") is None else call.number("N")
     if not newest:
@@ -28,7 +28,7 @@ def listed(call: Call) -> Result:
     return Result(text, None, {"operations": [done.data() for done in shown], "older": older})
 
 
-def _line(done: Done) -> str:
+def _line(done: OperationEntry) -> str:
     event = done.event
     parts = [f"{event.id:>6} · {minute(event.created_at)} · {event.actor} · {done.words}"]
     parts += [f"reason: {one_line(event.reason)}"] if event.reason else []
@@ -38,14 +38,14 @@ def _line(done: Done) -> str:
     return " · ".join(parts)
 
 
-def _marks(call: Call) -> Result:
+def _marks(call: CommandCall) -> Result:
     with call.agent.reading() as (moment, at):
         found = marks(moment, at)
     text = "\n".join(map(_mark, found)) or "No checkpoint yet. Use /mark."
     return Result(text, None, {"marks": [mark.data() for mark in found]})
 
 
-def _mark(mark: Marked) -> str:
+def _mark(mark: MarkEntry) -> str:
     event = mark.event
     parts = [f"{mark.name} · event {event.id} · {minute(event.created_at)} · {event.actor}"]
     parts += [f"reason: {one_line(event.reason)}"] if event.reason else []

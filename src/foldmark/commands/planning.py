@@ -5,14 +5,14 @@ What lies between is the talk itself, and the model's tool `filter_context`.
 
 from functools import partial
 
-from foldmark.commands.registry import Call, Command
+from foldmark.commands.registry import CommandCall, Command
 from foldmark.editing import offers
 from foldmark.log import Result
-from foldmark.operations.effects import Plan
+from foldmark.operations.effects import StartPlanning
 from foldmark.request.planning import opening, planning
 
 
-def _plan(mode: str, call: Call) -> Result:
+def _plan(mode: str, call: CommandCall) -> Result:
     agent, criteria = call.agent, call.arguments["CRITERIA"]
     with agent.batch():
         # A turn that a crash left open ends first, and with it a planning conversation that was just closed in it.
@@ -24,14 +24,14 @@ def _plan(mode: str, call: Call) -> Result:
         first = agent.append("user", f"/{mode} {criteria}", actor=call.actor)
         agent.record("command", f"/{mode} {criteria}", data=opening(first, mode, criteria), actor=call.actor)
     text = f"Planning what to {mode}. Nothing changes before you agree; /cancel ends it."
-    return Result(text, effect=Plan(first, mode, criteria))
+    return Result(text, effect=StartPlanning(first, mode, criteria))
 
 
-def _agree(call: Call) -> Result:
+def _agree(call: CommandCall) -> Result:
     return offers.agree(call.agent, call.number("OFFER"), call.get("RANGES"))
 
 
-def _cancel(call: Call) -> Result:
+def _cancel(call: CommandCall) -> Result:
     return offers.cancel(call.agent, actor=call.actor, reason=call.reason)
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from foldmark.commands.registry import Call, Command
+from foldmark.commands.registry import CommandCall, Command
 from foldmark.commands.show import context_json, context_text, message_json, message_line, turn_title
 from foldmark.core.events import Event
 from foldmark.core.ports import Size, Snapshot
@@ -12,7 +12,7 @@ from foldmark.core.turns import newest_turns
 from foldmark.core.wording import count, one_line
 from foldmark.log import Result
 from foldmark.operations.explain import Explanation, explain
-from foldmark.operations.history import Done
+from foldmark.operations.history import OperationEntry
 from foldmark.request.standing import Standing
 from foldmark.request.usage import left_out
 
@@ -24,7 +24,7 @@ NEWEST_TURNS = 200
 """Turns of a past context that are shown, the newest."""
 
 
-def _explain(call: Call) -> Result:
+def _explain(call: CommandCall) -> Result:
     event_id = call.number("ID")
     with call.agent.reading() as (moment, at):
         found = explain(moment, at, event_id)
@@ -63,7 +63,7 @@ def _operation(event: Event) -> dict[str, Any]:
     return {"id": event.id, "operation": event.kind, "actor": event.actor, "reason": event.reason}
 
 
-def _did(done: Done) -> str:
+def _did(done: OperationEntry) -> str:
     """What an operation did, and whether it counts."""
     event = done.event
     took = f": {done.took}" if done.took else ""
@@ -93,7 +93,7 @@ def _in_request(manifest: Manifest, found: Explanation) -> tuple[bool, str]:
     return False, f"the window begins at event {edge.first}, behind it ({edge.reason}){keep}"
 
 
-def _at(call: Call) -> Result:
+def _at(call: CommandCall) -> Result:
     event_id = call.number("ID")
     context = call.agent.at(event_id)
     name = call.agent.name or call.agent.id
@@ -104,7 +104,7 @@ def _at(call: Call) -> Result:
     return Result(context_text(name, context, turns, older), None, data)
 
 
-def _diff(call: Call) -> Result:
+def _diff(call: CommandCall) -> Result:
     agent = call.agent
     first, second = call.number("ID"), call.get("ID2")
     with agent.log.store.read() as moment:

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from foldmark.commands.recall_filters import OPTIONS, filters, told
+from foldmark.commands.recall_filters import OPTIONS, filters, describe_filters
 from foldmark.commands.recall_runs import Run, runs_of
-from foldmark.commands.recall_text import Entry, Marked, Session, Wording, listed, opening, text_of
-from foldmark.commands.registry import HUMAN, Call, Command
+from foldmark.commands.recall_text import RecallEntry, HighlightedLine, SessionHits, Wording, listed, opening, text_of
+from foldmark.commands.registry import HUMAN, CommandCall, Command
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.recall import Filters, Found
@@ -21,7 +21,7 @@ HITS = 20
 """What is found if no number is given, the best of all; twice as many take twice as long."""
 
 
-def recall(call: Call) -> Result:
+def recall(call: CommandCall) -> Result:
     """Answer with the runs, memos and sessions in which the words of the query stand, that with the best hit first."""
     query, limit = call.arguments["QUERY"], call.number("--limit") if call.flag("--limit") else HITS
     if call.flag("--visible") and call.flag("--forgotten"):
@@ -35,11 +35,11 @@ def recall(call: Call) -> Result:
     return Result(text, None, _data(query, recalled, entries), marks)
 
 
-def entries_of(agent: Agent, found: Sequence[Found]) -> list[Entry]:
+def entries_of(agent: Agent, found: Sequence[Found]) -> list[RecallEntry]:
     """What was found as it is listed, in the order of the ranking: where several belong together, the best counts."""
     ranks = {each.event_id: rank for rank, each in enumerate(found)}
     runs = runs_of(agent, found)
-    entries: list[tuple[int, Entry]] = [(min(ranks[hit.event_id] for hit in run.hits), run) for run in runs]
+    entries: list[tuple[int, RecallEntry]] = [(min(ranks[hit.event_id] for hit in run.hits), run) for run in runs]
     sessions: dict[str, list[tuple[int, Found]]] = {}
     for rank, each in enumerate(found):
         if each.source == "memo":
@@ -51,28 +51,28 @@ def entries_of(agent: Agent, found: Sequence[Found]) -> list[Entry]:
 
 
 def lines_of(
-    query: str, wanted: Filters, recalled: RecallResults, entries: Sequence[Entry], limit: int, wording: Wording
-) -> Iterable[Marked]:
+    query: str, wanted: Filters, recalled: RecallResults, entries: Sequence[RecallEntry], limit: int, wording: Wording
+) -> Iterable[HighlightedLine]:
     """All that is said about what was found."""
-    yield Marked(opening(query, told(wanted), entries))
+    yield HighlightedLine(opening(query, describe_filters(wanted), entries))
     for entry in entries:
         yield from listed(entry, wording)
     if len(recalled.found) >= limit:
-        yield Marked(f"These are the {limit} best; a higher limit finds more, a query with more words finds others.")
+        yield HighlightedLine(f"These are the {limit} best; a higher limit finds more, a query with more words finds others.")
     for each in recalled.missing:
-        yield Marked(f"{each[0].upper()}{each[1:]}.")
+        yield HighlightedLine(f"{each[0].upper()}{each[1:]}.")
 
 
-def _session(log: Log, hits: Sequence[Found]) -> Session:
+def _session(log: Log, hits: Sequence[Found]) -> SessionHits:
     best = hits[0]
     # The name of its session says which file is meant where it is the file's own, and no conversation's.
     own = Path(best.file or "").stem
     alone = (own == best.id or own.endswith(f"-{best.id}")) and not log.exists(best.id)
     place = f"{best.id if alone else best.file}:{best.line}"
-    return Session(best.source, best.id, best.name, (best.at or "")[:10], place, tuple(hits))
+    return SessionHits(best.source, best.id, best.name, (best.at or "")[:10], place, tuple(hits))
 
 
-def _data(query: str, recalled: RecallResults, entries: Sequence[Entry]) -> dict[str, Any]:
+def _data(query: str, recalled: RecallResults, entries: Sequence[RecallEntry]) -> dict[str, Any]:
     """All of it as JSON; `rank` is the place in the one ranking."""
     rows: dict[str, list[dict[str, Any]]] = {"runs": [], "memos": [], "sessions": []}
     for rank, entry in enumerate(entries, 1):
@@ -81,7 +81,7 @@ def _data(query: str, recalled: RecallResults, entries: Sequence[Entry]) -> dict
     return {"query": query, **rows, "missing": recalled.missing}
 
 
-def json_of(entry: Entry) -> dict[str, Any]:
+def json_of(entry: RecallEntry) -> dict[str, Any]:
     """An entry as JSON, its lists as lists."""
     found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(well_formed(msgspec.to_builtins(entry))))
     return found

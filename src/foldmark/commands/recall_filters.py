@@ -30,7 +30,7 @@ def filters(given: Mapping[str, str | None], visible: bool | None = None) -> Fil
     return Filters(since=since, before=before, visible=visible, **said)
 
 
-def told(filters: Filters) -> str:
+def describe_filters(filters: Filters) -> str:
     """The filters in words; empty if there are none."""
     texts = {name: getattr(filters, name) for name in ("role", "agent", "project", "tool")}
     words = [f"{name} {text}" for name, text in texts.items() if text]

@@ -17,7 +17,7 @@ ALSO = 8
 """Further lines of a session that are named."""
 
 
-class Session(Struct, frozen=True):
+class SessionHits(Struct, frozen=True):
     """An archived session in which something was found. `place` is where the best of `hits`, which come first, stands:
     what reads it on."""
 
@@ -29,7 +29,7 @@ class Session(Struct, frozen=True):
     hits: tuple[Found, ...]
 
 
-class Marked(NamedTuple):
+class HighlightedLine(NamedTuple):
     """A line, and the places in it that stand out."""
 
     text: str
@@ -43,11 +43,11 @@ class Wording(NamedTuple):
     more: Callable[[Run], str] | None = None
 
 
-Entry = Run | Found | Session
+RecallEntry = Run | Found | SessionHits
 """What is listed; a `Found` is a memo."""
 
 
-def text_of(lines: Iterable[Marked]) -> tuple[str, tuple[tuple[int, int], ...]]:
+def text_of(lines: Iterable[HighlightedLine]) -> tuple[str, tuple[tuple[int, int], ...]]:
     """Lines as one text, and the places in it that stand out."""
     text, spans, at = [], [], 0
     for line in lines:
@@ -57,7 +57,7 @@ def text_of(lines: Iterable[Marked]) -> tuple[str, tuple[tuple[int, int], ...]]:
     return "\n".join(text), tuple(spans)
 
 
-def opening(query: str, narrowed: str, entries: Sequence[Entry]) -> str:
+def opening(query: str, narrowed: str, entries: Sequence[RecallEntry]) -> str:
     """How many of what was found; `narrowed` are the filters in words."""
     asked = one_line(" ".join(query.split()))
     asked = f"{asked[: TITLE - 1]}…" if len(asked) > TITLE else asked
@@ -65,7 +65,7 @@ def opening(query: str, narrowed: str, entries: Sequence[Entry]) -> str:
     if not entries:
         return f"Nothing was ever said with a word of: {asked}{only}"
     runs = [each for each in entries if isinstance(each, Run)]
-    sessions = [each for each in entries if isinstance(each, Session)]
+    sessions = [each for each in entries if isinstance(each, SessionHits)]
     memos = len(entries) - len(runs) - len(sessions)
     parts = [f"{_messages(runs)} in {count(len(runs), 'run')} of turns"] if runs else []
     parts += [f"{_messages(sessions)} in {count(len(sessions), 'archived session')}"] if sessions else []
@@ -73,33 +73,33 @@ def opening(query: str, narrowed: str, entries: Sequence[Entry]) -> str:
     return f"Found {', '.join(parts)}, the best first: {asked}{only}"
 
 
-def listed(entry: Entry, wording: Wording) -> list[Marked]:
+def listed(entry: RecallEntry, wording: Wording) -> list[HighlightedLine]:
     """The lines of one entry."""
     if isinstance(entry, Run):
-        lines = [Marked(_run(entry)), _snippet(entry.hits[0])]
-        return [*lines, Marked(f"    {wording.more(entry)}")] if wording.more else lines
+        lines = [HighlightedLine(_run(entry)), _snippet(entry.hits[0])]
+        return [*lines, HighlightedLine(f"    {wording.more(entry)}")] if wording.more else lines
     if isinstance(entry, Found):
         tags = f" [{one_line(entry.name)}]" if entry.name else ""
-        return [Marked(f"- {_date(entry.at)}: memo {entry.id}{tags}"), _snippet(entry)]
+        return [HighlightedLine(f"- {_date(entry.at)}: memo {entry.id}{tags}"), _snippet(entry)]
     best = entry.hits[0]
     said = f"{best.role} {best.tool}" if best.tool else best.role
     others = [hit.line for hit in entry.hits[1:] if hit.file == best.file]
     also = f" (also line{'s' * (len(others) > 1)} {listing(others, ALSO)})" if others else ""
     return [
-        Marked(f"- {_date(entry.date)}: {one_line(entry.name)}, {PROGRAMS[entry.source]} session {one_line(entry.id)}"),
+        HighlightedLine(f"- {_date(entry.date)}: {one_line(entry.name)}, {PROGRAMS[entry.source]} session {one_line(entry.id)}"),
         _snippet(best, f"{one_line(said)}: "),
-        Marked(f"    {wording.reads_on}{one_line(entry.place)}{also}"),
+        HighlightedLine(f"    {wording.reads_on}{one_line(entry.place)}{also}"),
     ]
 
 
-def _snippet(hit: Hit | Found, before: str = "") -> Marked:
+def _snippet(hit: Hit | Found, before: str = "") -> HighlightedLine:
     """The snippet on a line of its own; what one line cannot show is longer there."""
     line, start = hit.snippet, 4 + len(before)
     spans = [(start + len(one_line(line[:begin])), start + len(one_line(line[:end]))) for begin, end in hit.highlights]
-    return Marked(f"    {before}{one_line(line)}", spans)
+    return HighlightedLine(f"    {before}{one_line(line)}", spans)
 
 
-def _messages(entries: Sequence[Run | Session]) -> str:
+def _messages(entries: Sequence[Run | SessionHits]) -> str:
     return count(sum(len(each.hits) for each in entries), "message")
 
 

@@ -46,7 +46,7 @@ HUMAN = frozenset({"human"})
 ANYBODY = frozenset({"human", "model", "system"})
 
 
-class Call(Struct, frozen=True):
+class CommandCall(Struct, frozen=True):
     """One use of a command: by whom, on which agent, with which arguments by name."""
 
     agent: Agent
@@ -99,7 +99,7 @@ class Command(Struct, frozen=True):
     name: str
     usage: str
     help: str
-    run: Callable[[Call], Result]
+    run: Callable[[CommandCall], Result]
     who: frozenset[str] = HUMAN
     interrupts: bool = False
     at_once: bool = False
@@ -173,7 +173,7 @@ class Registry:
     def __call__(self, agent: Agent, line: str, actor: str = "human", asking: Asking = NOBODY) -> Result:
         """Carry out `line` on `agent`. Raises CommandError; nothing was written then."""
         command, rest = self._parse_for(agent, line, actor)
-        return command.run(Call(agent, command.arguments(rest), actor, self, asking))
+        return command.run(CommandCall(agent, command.arguments(rest), actor, self, asking))
 
     def _parse_for(self, agent: Agent, line: str, actor: str) -> tuple[Command, str]:
         """Parse a line of `actor`, which is told of no commands but its own. A person's are too many to list."""

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from foldmark.commands.registry import Call, Command
+from foldmark.commands.registry import CommandCall, Command
 from foldmark.commands.show import addressee, request_json, request_text
 from foldmark.core.inbox import minute
 from foldmark.core.sent import SentRequest
@@ -23,7 +23,7 @@ VERDICTS = {
 }
 
 
-def _sent(call: Call) -> Result:
+def _sent(call: CommandCall) -> Result:
     if call.get("ID") is None:
         return _list(call.agent)
     found = rebuilt(call.agent, call.number("ID"))

@@ -5,7 +5,7 @@ The conversation that one is in can be archived and renamed, but not deleted.
 
 from typing import Any
 
-from foldmark.commands.registry import Call, Command
+from foldmark.commands.registry import CommandCall, Command
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.inbox import minute
 from foldmark.core.ports import Overview
@@ -14,11 +14,11 @@ from foldmark.core.wording import count
 from foldmark.family import tree
 from foldmark.family.presence import running
 from foldmark.log import Agent, Result
-from foldmark.operations.effects import Move
+from foldmark.operations.effects import SwitchAgent
 from foldmark.operations.redaction import TRACES_MAY_STAY
 
 
-def _list(call: Call) -> Result:
+def _list(call: CommandCall) -> Result:
     found = sorted(_conversations(call), key=lambda each: str(each["last_used"]), reverse=True)
     shown = [each for each in found if call.flag("--all") or not each["archived"] or each["current"]]
     width = max(len(each["name"]) for each in shown)
@@ -35,7 +35,7 @@ def _list(call: Call) -> Result:
     return Result("\n".join(lines), None, {"conversations": shown})
 
 
-def _conversations(call: Call) -> list[dict[str, Any]]:
+def _conversations(call: CommandCall) -> list[dict[str, Any]]:
     """Every conversation with its agents together, as JSON."""
     log = call.agent.log
     roots: dict[str, str] = {}
@@ -70,7 +70,7 @@ def _conversations(call: Call) -> list[dict[str, Any]]:
     return found
 
 
-def _new(call: Call) -> Result:
+def _new(call: CommandCall) -> Result:
     name, log = call.arguments["NAME"], call.agent.log
     try:
         with log.creating(name) as agent:
@@ -81,7 +81,7 @@ def _new(call: Call) -> Result:
     return _move(agent, f"New conversation '{name}' ({agent.id[:8]}).")
 
 
-def _switch_session(call: Call) -> Result:
+def _switch_session(call: CommandCall) -> Result:
     agent = _conversation(call)
     with agent.log.store.read() as moment:
         back = moment.archived(agent.id) is not None
@@ -91,14 +91,14 @@ def _switch_session(call: Call) -> Result:
     return _move(agent, _arrival(call, agent) + (" It is back from the archive." if back else ""))
 
 
-def _rename(call: Call) -> Result:
+def _rename(call: CommandCall) -> Result:
     agent, name = _conversation(call), call.arguments["NEW"]
     old = agent.name
     tree.rename(agent, name)
     return Result(f"Conversation '{old}' is '{name}' now.", None, {"agent": agent.id, "name": name, "was": old})
 
 
-def _archive(call: Call) -> Result:
+def _archive(call: CommandCall) -> Result:
     agent = _conversation(call)
     tree.archive(agent)
     here = " You are still in it." if agent == tree.root(call.agent) else ""
@@ -106,7 +106,7 @@ def _archive(call: Call) -> Result:
     return Result(text, None, {"agent": agent.id, "name": agent.name, "archived": True})
 
 
-def _delete(call: Call) -> Result:
+def _delete(call: CommandCall) -> Result:
     agent = _conversation(call)
     if agent == tree.root(call.agent):
         raise CommandError(
@@ -129,7 +129,7 @@ def _delete(call: Call) -> Result:
     return Result(text, None, data)
 
 
-def _agents(call: Call) -> Result:
+def _agents(call: CommandCall) -> Result:
     with call.agent.log.store.read():
         found = [
             {**_standing(place.agent), "depth": place.depth, "current": place.agent == call.agent}
@@ -165,12 +165,12 @@ def _standing(agent: Agent) -> dict[str, Any]:
     }
 
 
-def _switch(call: Call) -> Result:
+def _switch(call: CommandCall) -> Result:
     agent = call.agent.log.find(call.arguments["UUID"])
     return _move(agent, _arrival(call, agent))
 
 
-def _arrival(call: Call, agent: Agent) -> str:
+def _arrival(call: CommandCall, agent: Agent) -> str:
     """What one finds where one switches to."""
     where = tree.label(agent) + (f" ({agent.id[:8]})" if agent.name else "")
     if agent == call.agent:
@@ -186,10 +186,10 @@ def _arrival(call: Call, agent: Agent) -> str:
 
 
 def _move(agent: Agent, text: str) -> Result:
-    return Result(text, effect=Move(agent.id, agent.name))
+    return Result(text, effect=SwitchAgent(agent.id, agent.name))
 
 
-def _conversation(call: Call) -> Agent:
+def _conversation(call: CommandCall) -> Agent:
     """The conversation that NAME names, or begins the uuid of. Raises CommandError."""
     agent = call.agent.log.find(call.arguments["NAME"])
     if agent.parent is not None:

@@ -4,17 +4,17 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from foldmark.commands.registry import Call, Command
+from foldmark.commands.registry import CommandCall, Command
 from foldmark.core.config import KEYS, check_together, key_of, parse
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import count, listing
 from foldmark.family import tree
 from foldmark.log import Agent, Result
-from foldmark.operations.effects import Edit
+from foldmark.operations.effects import EditText
 from foldmark.request.standing import Standing
 
 
-def _set(call: Call, key: str, value: Any, text: str) -> Result:
+def _set(call: CommandCall, key: str, value: Any, text: str) -> Result:
     """Record the agent's settings with one of them changed: the newest `config` event holds them all."""
     agent = _owner(call.agent, key)
     at = agent.standing()
@@ -41,19 +41,19 @@ def _owner(agent: Agent, key: str) -> Agent:
     return tree.root(agent) if key == "tool_approval" else agent
 
 
-def _window(call: Call) -> Result:
+def _window(call: CommandCall) -> Result:
     turns = parse("context_size", call.arguments["N"])
     text = f"The request holds the newest {count(turns, 'turn')}." if turns else "The request holds all turns that fit."
     return _set(call, "context_size", turns, text)
 
 
-def _budget(call: Call) -> Result:
+def _budget(call: CommandCall) -> Result:
     tokens = parse("sliding_context_tokens", call.arguments["TOKENS"])
     text = f"The request holds up to {tokens:,} tokens." if tokens else "The request has no budget."
     return _set(call, "sliding_context_tokens", tokens, text)
 
 
-def _get(call: Call) -> Result:
+def _get(call: CommandCall) -> Result:
     keys = KEYS if call.get("KEY") is None else (key_of(call.arguments["KEY"]),)
     owners = {key: _owner(call.agent, key) for key in keys}
     with call.agent.log.store.read():
@@ -77,7 +77,7 @@ def _typed(value: Any) -> str:
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
 
 
-def _set_any(call: Call) -> Result:
+def _set_any(call: CommandCall) -> Result:
     text = call.arguments["KEY=VALUE"]
     pairs = words if len(words := text.split()) > 1 and all(map(_is_pair, words)) else [text]
     # All are checked before the first is recorded.
@@ -107,7 +107,7 @@ def _pair(text: str) -> tuple[str, str]:
     return key_of(name.strip()), value.strip()
 
 
-def _checked(call: Call, key: str, value: str) -> tuple[str, Any, str]:
+def _checked(call: CommandCall, key: str, value: str) -> tuple[str, Any, str]:
     """A setting's key, its value and the line that says so. Raises CommandError for what it does not take."""
     if key == "model":
         call.agent.log.check_model(value)
@@ -120,7 +120,7 @@ def _checked(call: Call, key: str, value: str) -> tuple[str, Any, str]:
     return key, parse(key, value), f"{key} = {value}{told}"
 
 
-def _model(call: Call) -> Result:
+def _model(call: CommandCall) -> Result:
     if call.get("NAME") is None:
         at = call.agent.standing()
         name, source = at.config.model, at.given.source("model", at.settings, at.inherited)
@@ -130,19 +130,19 @@ def _model(call: Call) -> Result:
     return _set(call, "model", name, f"Model: {name}")
 
 
-def _system(call: Call) -> Result:
+def _system(call: CommandCall) -> Result:
     system = call.agent.standing().config.system
     return Result(system or "There is no system prompt.", None, {"system": system})
 
 
-def _system_edit(call: Call) -> Result:
+def _system_edit(call: CommandCall) -> Result:
     text = call.get("TEXT")
     if text is None:
-        return Result("", effect=Edit(call.agent.standing().config.system, "/system edit", "/system clear"))
+        return Result("", effect=EditText(call.agent.standing().config.system, "/system edit", "/system clear"))
     return _set(call, "system", text, "System prompt set.")
 
 
-def _system_clear(call: Call) -> Result:
+def _system_clear(call: CommandCall) -> Result:
     return _set(call, "system", "", "System prompt removed.")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from foldmark.commands.registry import Call, Command
+from foldmark.commands.registry import CommandCall, Command
 from foldmark.core.events import Event
 from foldmark.core.inbox import minute
 from foldmark.core.request import Part, Request
@@ -38,7 +38,7 @@ SHOWN = (
 """What `--json` has of a message."""
 
 
-def _show(call: Call) -> Result:
+def _show(call: CommandCall) -> Result:
     """The request that would go out now, whole, since nothing of it may be hidden, and the turns of its window."""
     agent = call.agent
     with agent.log.store.read():
@@ -212,7 +212,7 @@ def context_json(agent_id: str, context: Context, turns: Sequence[Turn]) -> dict
     }
 
 
-def _count(call: Call) -> Result:
+def _count(call: CommandCall) -> Result:
     """The next request's tokens as its provider counts them [SPEC 5.4]."""
     request = call.agent.request()
     exact = call.agent.log.count(request)

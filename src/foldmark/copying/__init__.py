@@ -5,6 +5,6 @@ before anything is written; `comparing.py` tells what two stores hold differentl
 end.
 """
 
-from foldmark.copying.copying import Report, copy
+from foldmark.copying.copying import CopyReport, copy
 
 __all__ = ["Report", "copy"]

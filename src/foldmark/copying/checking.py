@@ -5,7 +5,7 @@ from itertools import islice
 from typing import Any
 
 from foldmark.copying.comparing import merged
-from foldmark.copying.scope import Scope
+from foldmark.copying.scope import CopyScope
 from foldmark.core.copying import CopiedEnd, CopiedMail, CopiedMemo, CopiedSent
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
@@ -16,14 +16,14 @@ from foldmark.core.wording import listing
 _AT_ONCE = 500
 
 
-def check(ours: Snapshot, theirs: Snapshot, names: tuple[str, str], wanted: Scope) -> dict[str, AgentRecord]:
+def check(ours: Snapshot, theirs: Snapshot, names: tuple[str, str], wanted: CopyScope) -> dict[str, AgentRecord]:
     """Raise CommandError unless the other store is empty or has nothing but earlier copies; its agents, uuid ->
     record. `names` are what the two stores are called."""
     return _Check(ours, theirs, names, wanted).check()
 
 
 class _Check:
-    def __init__(self, ours: Snapshot, theirs: Snapshot, names: tuple[str, str], wanted: Scope) -> None:
+    def __init__(self, ours: Snapshot, theirs: Snapshot, names: tuple[str, str], wanted: CopyScope) -> None:
         self._ours, self._theirs, self._wanted = ours, theirs, wanted
         self._from, self._to = names
         self._deleted = {end.agent for end in ours.copied(CopiedEnd) if end.deleted is not None}

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from foldmark.copying.scope import Scope
+from foldmark.copying.scope import CopyScope
 from foldmark.core.copying import CopiedEnd, CopiedEvent, CopiedMail, CopiedMemo, CopiedSent
 from foldmark.core.events import ROLES
 from foldmark.core.lineage import CodingSession
@@ -34,7 +34,7 @@ def merged(ours: Iterable[Beside], theirs: Iterable[Beside]) -> Iterator[tuple[B
             mine, other = next(left, None), next(right, None)
 
 
-def beside(wanted: Scope) -> list[type[Any]]:
+def beside(wanted: CopyScope) -> list[type[Any]]:
     """The kinds of records beside the log that belong to what is copied."""
     return [CopiedMail, CopiedMemo, CopiedSent, CodingSession] if wanted.whole else [CopiedMail, CopiedSent]
 
@@ -43,7 +43,7 @@ class Hashes:
     """Hashes of what a store holds within a scope: `parts` maps each agent and kind to a hash, `whole` is the hash of
     all parts, `events` counts the events. `told` is called for each event."""
 
-    def __init__(self, moment: Snapshot, wanted: Scope, told: Callable[[CopiedEvent], object]) -> None:
+    def __init__(self, moment: Snapshot, wanted: CopyScope, told: Callable[[CopiedEvent], object]) -> None:
         self.events = 0
         each = {agent: _Hash() for agent in wanted.agents}
         for record in moment.agents():

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from foldmark.copying.checking import check
 from foldmark.copying.comparing import Hashes, beside, is_message, merged, texts_of
-from foldmark.copying.scope import Scope, scope
+from foldmark.copying.scope import CopyScope, scope
 from foldmark.core.copying import CopiedAgent, CopiedEnd, CopiedEvent, CopiedMail, CopiedMemo, CopiedSent
 from foldmark.core.errors import CommandError, DamagedError, StoreError
 from foldmark.core.lineage import CodingSession
@@ -30,7 +30,7 @@ _EVENTS, _BYTES, _AT_ONCE = 1000, 4_000_000, 200
 Item = TypeVar("Item")
 
 
-class Report(Struct, frozen=True):
+class CopyReport(Struct, frozen=True):
     """What a copy did: the conversations and agents asked for; how many events, requests and so on came to the other
     store, and how many events that it had were erased there; how many events were compared in the end, and the hash of
     all that was."""
@@ -47,7 +47,7 @@ class Report(Struct, frozen=True):
     hash: str
 
 
-def copy(source: Store, target: Store, names: Sequence[str] = (), progress: Progress = lambda *_: None) -> Report:
+def copy(source: Store, target: Store, names: Sequence[str] = (), progress: Progress = lambda *_: None) -> CopyReport:
     """Copy conversations with all their forks, the whole database without `names`, and compare both in the end.
 
     Ids stay as they are. What the target has already stays, so that only what is new is copied. `progress` is told
@@ -64,7 +64,7 @@ def copy(source: Store, target: Store, names: Sequence[str] = (), progress: Prog
 
 class _Copy:
     def __init__(
-        self, moment: Snapshot, target: Store, names: tuple[str, str], wanted: Scope, progress: Progress
+        self, moment: Snapshot, target: Store, names: tuple[str, str], wanted: CopyScope, progress: Progress
     ) -> None:
         self._moment, self._target, self._names, self._wanted = moment, target, names, wanted
         with target.read() as there:
@@ -76,7 +76,7 @@ class _Copy:
         self._tell, self._done, self._total = progress, 0, max(of - had, 0) + 2 * of
         self._counts = dict.fromkeys(("events", "erased", *_COUNTED.values()), 0)
 
-    def run(self) -> Report:
+    def run(self) -> CopyReport:
         self._rename()
         self._events()
         self._erase()
@@ -85,7 +85,7 @@ class _Copy:
         self._fold()
         compared, hash = self._compare()
         roots = sum(record.parent is None for record in self._wanted.agents.values())
-        return Report(roots, len(self._wanted.agents), **self._counts, compared=compared, hash=hash)
+        return CopyReport(roots, len(self._wanted.agents), **self._counts, compared=compared, hash=hash)
 
     def _count(self, what: str, number: int = 1) -> None:
         self._counts[what] += number

@@ -10,7 +10,7 @@ from foldmark.core.ports import AgentRecord, Snapshot
 from foldmark.core.wording import listing
 
 
-class Scope(Struct, frozen=True):
+class CopyScope(Struct, frozen=True):
     """The agents to copy, uuid -> record, oldest first; `all` of the store they come from, uuid -> place; and whether
     that is the `whole` database, with what belongs to no conversation."""
 
@@ -24,13 +24,13 @@ class Scope(Struct, frozen=True):
         return None if self.whole else list(self.agents)
 
 
-def scope(moment: Snapshot, names: Sequence[str]) -> Scope:
+def scope(moment: Snapshot, names: Sequence[str]) -> CopyScope:
     """The conversations with these names or uuids with all their forks; the whole database without any. Raises
     CommandError if there is none of a name."""
     records = {record.id: record for record in moment.agents()}
     places = {agent: place for place, agent in enumerate(records, 1)}
     if not names:
-        return Scope(records, places, True)
+        return CopyScope(records, places, True)
     roots = _roots(records)
     by_name = {record.name: record.id for record in records.values() if record.name}
     wanted = set()
@@ -42,7 +42,7 @@ def scope(moment: Snapshot, names: Sequence[str]) -> Scope:
         wanted.add(roots[agent])
     chosen = {agent: record for agent, record in records.items() if roots[agent] in wanted}
     _check_complete(moment, chosen, records, roots)
-    return Scope(chosen, places, False)
+    return CopyScope(chosen, places, False)
 
 
 def _check_complete(

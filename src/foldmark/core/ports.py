@@ -15,7 +15,7 @@ from foldmark.core.leases import Leases, LeasesView
 from foldmark.core.lineage import Lineage, LineageView
 from foldmark.core.maintenance import Maintenance
 from foldmark.core.memos import Memos, MemosView
-from foldmark.core.reading import SqlSandbox
+from foldmark.core.sql_sandbox import SqlSandbox
 from foldmark.core.recall import Index, Scope
 from foldmark.core.replay import Fold
 from foldmark.core.request import Request

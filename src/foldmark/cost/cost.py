@@ -17,18 +17,18 @@ from foldmark.core.events import ANSWER_KINDS, Event
 from foldmark.core.ports import Progress
 from foldmark.core.request import ANSWER, PLAIN, ToolSpec
 from foldmark.cost.history import (
-    Asked,
+    PastRequest,
     Item,
     Pieces,
-    Visible,
-    asked,
+    ReplayedContext,
+    past_requests,
     begins_answer,
     groups_of,
     own_messages,
     visible,
 )
-from foldmark.cost.others import Cleared, Trimmed, Whole
-from foldmark.cost.policies import Eager, Sender, Steady
+from foldmark.cost.others import ClearedResultsSender, NewestMessagesSender, WholeHistorySender
+from foldmark.cost.policies import EagerSender, Sender, SteadySender
 from foldmark.log.log import Agent
 from foldmark.providers.wires import wire_of
 from foldmark.request.prepare import kept_for, on_the_wire
@@ -40,11 +40,11 @@ from foldmark.tokens.models import Model
 WHOLE: dict[str, Any] = {"sliding_context_tokens": 0, "context_size": 0, "truncation": False}
 
 SENDERS: dict[str, type[Sender]] = {
-    "steady": Steady,
-    "eager": Eager,
-    "full": Whole,
-    "messages": Trimmed,
-    "clearing": Cleared,
+    "steady": SteadySender,
+    "eager": EagerSender,
+    "full": WholeHistorySender,
+    "messages": NewestMessagesSender,
+    "clearing": ClearedResultsSender,
 }
 """What makes the requests of a policy, by its kind: the two of Foldmark, the whole history, the newest messages, and
 the whole history of which the provider clears tool results."""
@@ -192,15 +192,15 @@ def replay(
         asks = options(wire, model, config, PLAIN.output, ANSWER)
         target = Target(name, wire, model, tuple(on_the_wire(tools).values()), asks)
         known: dict[Any, Item] = {}
-        found = asked(moment, agent)
+        found = past_requests(moment, agent)
         every = {each.answer for each in found}
         thought = thought_about(agent) & every or every
         ledgers, hour = [], False
         for policy in policies:
             sender = SENDERS[policy.kind](moment, Pieces(target, policy.applied(config), known), limit)
-            if isinstance(sender, Steady):
+            if isinstance(sender, SteadySender):
                 sender.ends = policy.ends
-            if isinstance(sender, Trimmed):
+            if isinstance(sender, NewestMessagesSender):
                 sender.fit(policy.budget, groups_of(own_messages(moment, at)))
             ledgers.append(_Ledger(policy, sender, Cache(rules, BYTES_PER_TOKEN.get(provider, 4.0))))
         for number, (each, now) in enumerate(visible(moment, at, found, wire.reads)):
@@ -230,7 +230,7 @@ class _Ledger:
         self._billed: list[Bill] = []
         self._rewritten = self._moves = 0
 
-    def add(self, asked: Asked, now: Visible, at: float, thought: Collection[int], *, hour: bool) -> None:
+    def add(self, asked: PastRequest, now: ReplayedContext, at: float, thought: Collection[int], *, hour: bool) -> None:
         """Count one request; `at` is when it is sent, in seconds; `hour` whether it is kept so long."""
         items = self._sender.request(now)
         same = _same(self._items, items)

@@ -35,7 +35,7 @@ CLEARED = "[Old tool result content cleared]"
 """What a provider that clears tool results puts in their place, more or less."""
 
 
-class Asked(NamedTuple):
+class PastRequest(NamedTuple):
     """The model was asked once: where the agent stood, when (seconds), the turn, and the event with which its answer
     begins."""
 
@@ -45,7 +45,7 @@ class Asked(NamedTuple):
     answer: int
 
 
-def asked(moment: Snapshot, agent: Agent) -> list[Asked]:
+def past_requests(moment: Snapshot, agent: Agent) -> list[PastRequest]:
     """Each time that the agent's own model was asked: before each answer, and in a turn that calls tools before each
     of its steps.
 
@@ -56,13 +56,13 @@ def asked(moment: Snapshot, agent: Agent) -> list[Asked]:
     at = agent.standing_in(moment)
     gone = _dropped_at_the_end(moment, at)
     earliest = max(1, at.record.fork_event)
-    found: list[Asked] = []
+    found: list[PastRequest] = []
     when = 0.0
     before: Event | None = None
     for event in own_messages(moment, at):
         if begins_answer(before, event) and event.id > earliest:
             found.append(
-                Asked(_without(moment, agent.stood(moment, event.id - 1), gone), when, event.turn_id, event.id)
+                PastRequest(_without(moment, agent.stood(moment, event.id - 1), gone), when, event.turn_id, event.id)
             )
         when, before = max(when, stored_time(event.created_at).timestamp()), event
     return found
@@ -91,7 +91,7 @@ class Span(NamedTuple):
     upto: int
 
 
-class Visible(Struct):
+class ReplayedContext(Struct):
     """What is visible when the model is asked, in the order of the log: messages, groups and turns.
 
     The first `old` groups are those of the request before; `plain` says that nothing but messages came since, `opened`
@@ -143,11 +143,11 @@ class Visible(Struct):
         return self._spans
 
 
-def visible(moment: Snapshot, at: Standing, found: Sequence[Asked], reader: str) -> Iterator[tuple[Asked, Visible]]:
+def visible(moment: Snapshot, at: Standing, found: Sequence[PastRequest], reader: str) -> Iterator[tuple[PastRequest, ReplayedContext]]:
     """What was visible each time that the model was asked, for a provider that reads summaries as `reader`."""
     if not found:
         return
-    now, others, newest = Visible(found[0].at), _others(moment, at), 0
+    now, others, newest = ReplayedContext(found[0].at), _others(moment, at), 0
     for each in found:
         at = read_by(moment, each.at, read_as(reader))
         goes_on = bool(newest) and at.fold.segments == now.at.fold.segments

@@ -6,8 +6,8 @@ from itertools import islice
 
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END
-from foldmark.cost.history import Group, Item, Pieces, Visible
-from foldmark.cost.policies import Steady
+from foldmark.cost.history import Group, Item, Pieces, ReplayedContext
+from foldmark.cost.policies import SteadySender
 
 TRIGGER, KEEP = 100_000, 3
 """The tokens from which on Anthropic's `clear_tool_uses_20250919` clears tool results, and how many of the newest it
@@ -15,18 +15,18 @@ keeps, by default; the least that it clears is not set. Source: platform.claude.
 context-editing, autumn 2026."""
 
 
-class Whole(Steady):
+class WholeHistorySender(SteadySender):
     """Sends the whole history as it is; nothing is shortened, and state, scratchpad and memos are Foldmark's own."""
 
     notes = False
 
 
-class Trimmed(Whole):
+class NewestMessagesSender(WholeHistorySender):
     """Keeps the newest messages, `most` of them, whole exchanges only, as many frameworks do; nothing is shortened."""
 
     most = END
 
-    def items(self, now: Visible) -> list[Item]:
+    def items(self, now: ReplayedContext) -> list[Item]:
         found, count, at = super().items(now), 0, len(now.groups)
         while at and (not count or count + len(now.groups[at - 1].events) <= self.most):
             at -= 1
@@ -48,7 +48,7 @@ class Trimmed(Whole):
                 self.most = max(1, min(self.most, count))
 
 
-class Cleared(Whole):
+class ClearedResultsSender(WholeHistorySender):
     """The whole history, of which the provider itself clears tool results but the newest [SPEC 5.7]."""
 
     def __init__(self, moment: Snapshot, pieces: Pieces, limit: int | None = None) -> None:
@@ -57,7 +57,7 @@ class Cleared(Whole):
         self._read = self._bytes = 0
         self._cleared: list[Item] = []
 
-    def items(self, now: Visible) -> list[Item]:
+    def items(self, now: ReplayedContext) -> list[Item]:
         found = super().items(now)
         if found is not self._whole:
             self._whole, self._cleared, self._read, self._bytes = found, [], 0, 0
@@ -71,7 +71,7 @@ class Cleared(Whole):
             cleared.append(self._without(found[len(cleared)], now, keep))
         return [*cleared, *(self._without(item, now, keep) for item in found[len(cleared) :])]
 
-    def _without(self, item: Item, now: Visible, keep: set[int]) -> Item:
+    def _without(self, item: Item, now: ReplayedContext, keep: set[int]) -> Item:
         gone = sum(each not in keep for each in _results(item))
         return self.pieces.cleared(item.group, now.at.fold.evicted, gone) if item.group and gone else item
 

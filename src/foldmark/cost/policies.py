@@ -20,7 +20,7 @@ from foldmark.core.segments import END, Segment, subtract, until
 from foldmark.core.view import active_from
 from foldmark.core.weight import weigh
 from foldmark.core.window import Steps, Unit, Units, in_steps
-from foldmark.cost.history import Group, Item, Pieces, Span, Visible
+from foldmark.cost.history import Group, Item, Pieces, Span, ReplayedContext
 from foldmark.request.sources import Sources
 from foldmark.request.standing import Standing, as_of
 from foldmark.request.steady import SHAPING, boundary
@@ -35,11 +35,11 @@ class Sender:
         self.pieces, self.config, self.limit = pieces, pieces.config, limit
         self.ruler = pieces.ruler
 
-    def items(self, now: Visible) -> list[Item]:
+    def items(self, now: ReplayedContext) -> list[Item]:
         """The request that is due now, its head first. Call it for every request, in order."""
         raise NotImplementedError
 
-    def request(self, now: Visible) -> list[Item]:
+    def request(self, now: ReplayedContext) -> list[Item]:
         """The items with what `prompt.assemble` puts around them for providers to take them."""
         head, *items = self.items(now)
         if not items:
@@ -62,11 +62,11 @@ class Sender:
         tools = [tool.name for tool in self.pieces.target.tools]
         return Sources(self.moment, at, self.config, tools=tools, answers=False)
 
-    def over(self, groups: Sequence[Group], now: Visible) -> list[Item]:
+    def over(self, groups: Sequence[Group], now: ReplayedContext) -> list[Item]:
         return [self.pieces.over(group, now.at.fold.evicted) for group in groups]
 
     def shown(
-        self, groups: Sequence[Group], now: Visible, since: int, settled: int = END, oldest: int = 0
+        self, groups: Sequence[Group], now: ReplayedContext, since: int, settled: int = END, oldest: int = 0
     ) -> Iterator[Item]:
         """Groups as they are sent at event `settled`: those from turn `since` on with results by age (`view.tiers`)."""
         active = [_is_active(group, since) for group in groups]
@@ -81,7 +81,7 @@ class Sender:
                 newer = len(group.results) - bisect_left(group.results, least)
                 yield self.pieces.active(group, now.at.fold.evicted, newer, bisect_left(group.results, over))
 
-    def pinned(self, now: Visible, newest: Sequence[Item], turns: Collection[int | None]) -> dict[int, list[Item]]:
+    def pinned(self, now: ReplayedContext, newest: Sequence[Item], turns: Collection[int | None]) -> dict[int, list[Item]]:
         """The pinned turns that stand in front where they are not in the window, those for which there is room beside
         the newest turn; `newest` is the request of that alone, `turns` what it holds."""
         pins = sorted(set(now.at.fold.pins).difference(turns))
@@ -97,7 +97,7 @@ class Sender:
         return self.config.sliding_context_tokens
 
 
-class Eager(Sender):
+class EagerSender(Sender):
     """Makes each request afresh [S2, S3]: the newest whole turns that fit the budget when the newest one is opened."""
 
     def __init__(self, moment: Snapshot, pieces: Pieces, limit: int | None = None) -> None:
@@ -107,14 +107,14 @@ class Eager(Sender):
         self._aged: list[Item] = []
         self._since = self._active = 0
 
-    def items(self, now: Visible) -> list[Item]:
+    def items(self, now: ReplayedContext) -> list[Item]:
         if now.opened or not now.plain or not now.old:
             self._cut(now)
         self._age(now)
         groups = now.groups[self._active + len(self._aged) :]
         return [*self._front, *self._aged, *self.shown(groups, now, self._since)]
 
-    def _age(self, now: Visible) -> None:
+    def _age(self, now: ReplayedContext) -> None:
         """Take up what changes no more while the turn lasts: messages in front of the results that are recent."""
         newest = (each for group in reversed(now.groups[self._active :]) for each in reversed(group.results))
         recent = set(islice(newest, self.config.truncate_recent_count))
@@ -124,7 +124,7 @@ class Eager(Sender):
             active, evicted = _is_active(group, self._since), now.at.fold.evicted
             self._aged.append(self.pieces.active(group, evicted, 0) if active else self.pieces.over(group, evicted))
 
-    def _cut(self, now: Visible) -> None:
+    def _cut(self, now: ReplayedContext) -> None:
         """Find the window. What is over stays as it is for as long as the turn lasts."""
         self._aged, self._since, self._active = [], 0, 0
         if not now.plain or not now.old:
@@ -156,14 +156,14 @@ class Eager(Sender):
                 head = self.pieces.head(self.sources(now.at).now, anchors=True)
         self._front = [head, *_others(pins, turns), *chain.from_iterable(reversed(older))]
 
-    def _over(self, now: Visible, span: Span, end: int) -> tuple[list[Item], int]:
+    def _over(self, now: ReplayedContext, span: Span, end: int) -> tuple[list[Item], int]:
         if span.unit.opener not in self._turns:
             items = self.over(now.groups[span.begin : end], now)
             self._turns[span.unit.opener] = items, self.added(items)
         return self._turns[span.unit.opener]
 
 
-class Steady(Sender):
+class SteadySender(Sender):
     """Sends what it sent, and what is new, from one boundary to the next [SPEC 5.7]. With `ends` the end of a turn is a
     boundary as well."""
 
@@ -180,7 +180,7 @@ class Steady(Sender):
         self._reserved, self._quiet = 0, False
         self._shown, self._weighed, self._sizes = _Told(), _Told(), Sizes(self.config)
 
-    def items(self, now: Visible) -> list[Item]:
+    def items(self, now: ReplayedContext) -> list[Item]:
         same = now.plain and now.old > 0
         if not same:
             self._quiet, self._reserved = False, 0
@@ -193,7 +193,7 @@ class Steady(Sender):
         self._go_on(now, now.groups[now.old :])
         return self._items
 
-    def _begin(self, now: Visible, settled: int) -> None:
+    def _begin(self, now: ReplayedContext, settled: int) -> None:
         """Make the window as of a boundary, and what came since."""
         before = [event for event in now.events if event.id <= settled]
         units, groups = Units(reversed(before)), [group for group in now.groups if group.events[-1].id <= settled]
@@ -209,12 +209,12 @@ class Steady(Sender):
         self._size = self.size(self._items)
         self._go_on(now, [group for group in now.groups if group.events[-1].id > settled])
 
-    def _first(self, now: Visible, unit: Unit) -> int:
+    def _first(self, now: ReplayedContext, unit: Unit) -> int:
         """The group with which a turn begins."""
         found = (now.places[event.id] for event in unit.events if event.id in now.places)
         return min(found, default=len(now.groups))
 
-    def _make(self, now: Visible, groups: Sequence[Group], settled: int, oldest: int = 0) -> None:
+    def _make(self, now: ReplayedContext, groups: Sequence[Group], settled: int, oldest: int = 0) -> None:
         turns = {group.first.turn_id for group in groups}
         since = active_from(event for group in groups for event in group.events if event.id <= settled)
         layers = (self._then if settled == self._settled else self.sources(as_of(self.moment, now.at, settled))).now
@@ -226,7 +226,7 @@ class Steady(Sender):
             shown.insert(active, self.pieces.note(anchors))
         self._items = [self.pieces.head(layers, anchors=False), *_others(self._pins, turns), *shown]
 
-    def _go_on(self, now: Visible, groups: Sequence[Group]) -> None:
+    def _go_on(self, now: ReplayedContext, groups: Sequence[Group]) -> None:
         new = sorted((e for group in groups for e in group.events if e.id > self._settled), key=lambda event: event.id)
         settled = self._grow(now, new)
         for group in groups:
@@ -237,7 +237,7 @@ class Steady(Sender):
         if any(_opens(event) for event in new):
             self._quiet = now.plain
 
-    def _grow(self, now: Visible, new: Sequence[Event]) -> int:
+    def _grow(self, now: ReplayedContext, new: Sequence[Event]) -> int:
         """Take up messages by what they weigh, in steps as `growth.followed` finds them; the event up to which the
         request was made anew by that, 0 if it was not."""
         if not self.budget and self.limit is None:
@@ -271,15 +271,15 @@ class Steady(Sender):
         self._window = self._window[reach.cut :]
         return reach, size
 
-    def _remake(self, now: Visible, reach: Reach) -> None:
+    def _remake(self, now: ReplayedContext, reach: Reach) -> None:
         left = {event.id for event in self._window}
         self._make(now, [group for group in now.groups if group.first.id in left], reach.settled, reach.oldest)
 
-    def _beside(self, now: Visible, opener: Event) -> int:
+    def _beside(self, now: ReplayedContext, opener: Event) -> int:
         """The bytes that weigh of what is new in front of a message; that a step took up some of it does not count."""
         return put_in(self._news(now, opener, self._weighed))
 
-    def _news(self, now: Visible, opener: Event, told: "_Told") -> list[Layer]:
+    def _news(self, now: ReplayedContext, opener: Event, told: "_Told") -> list[Layer]:
         """A state, a scratchpad and memos that came since the last turn was opened."""
         if not self.notes:
             return []
@@ -296,14 +296,14 @@ class Steady(Sender):
 
     # The window, by what turns weigh
 
-    def _steps(self, now: Visible, total: int) -> Steps:
+    def _steps(self, now: ReplayedContext, total: int) -> Steps:
         step = max(1, round((1 - self.config.sliding_context_low_water) * self.budget))
         if not self._reserved:
             alone = self.pieces.head(self.sources(now.at).without_anchors, anchors=False, alone=True).size
             self._reserved = self.pieces.plain.tokens(alone) + min(RESERVE, self.budget // 4)
         return Steps(step, self.budget - self._reserved, self.pieces.plain.tokens(total))
 
-    def _opened(self, now: Visible) -> int:
+    def _opened(self, now: ReplayedContext) -> int:
         """The turn at which the window's beginning moved last, as `Windowing.opened`."""
         if not now.spans or not self.budget or self.config.context_size:
             return now.spans[-1].unit.opener if now.spans and self.config.context_size else 0
@@ -316,7 +316,7 @@ class Steady(Sender):
             index -= 1
         return now.spans[index].unit.opener
 
-    def _count(self, now: Visible, units: Units, groups: Sequence[Group]) -> int:
+    def _count(self, now: ReplayedContext, units: Units, groups: Sequence[Group]) -> int:
         """How many units the window has at a boundary."""
         turns, self._pins = self.config.context_size, {}
         if not units.reach(1):

@@ -9,7 +9,7 @@ from foldmark.core.matching import Candidate, candidate, parse_ids, request_text
 from foldmark.core.ports import Progress, Snapshot, Store
 from foldmark.core.pressure import chunk_count, chunks
 from foldmark.core.segments import Segment, Segments, intersect
-from foldmark.log.likeness import likeness
+from foldmark.log.similarity import similarities
 from foldmark.recall.matching import match
 from foldmark.request.fullness import whole
 from foldmark.sending.questions import ask
@@ -42,7 +42,7 @@ class Candidates:
         return (message for message in moment.messages(inside) if message.id in wanted)
 
 
-class _Texts:
+class _CandidateTexts:
     """The candidates with their texts, `PAGE` of them at a time: what is made of them does not hold up the store."""
 
     def __init__(self, store: Store, among: Candidates) -> None:
@@ -74,9 +74,9 @@ def matched(
     """
     at = agent.standing()
     if local or at.config.provider == "offline":
-        texts = _Texts(agent.log.store, among)
+        texts = _CandidateTexts(agent.log.store, among)
         # To embed nothing costs nothing: without vectors no model is loaded.
-        found_here = list(match(criteria, texts, alike=lambda text: likeness(text, "auto", [agent.log])[0]))
+        found_here = list(match(criteria, texts, alike=lambda text: similarities(text, "auto", [agent.log])[0]))
         if progress is not None:
             progress(1, 1)
         return found_here

@@ -24,7 +24,7 @@ from foldmark.operations import decide
 from foldmark.operations.effects import Effect, Result
 from foldmark.operations.receipts import Receipt
 from foldmark.request.exchanges import closure
-from foldmark.request.planning import Planning, Preview, offer, offered, passed, planning, previewed, talk
+from foldmark.request.planning import Planning, RecordedPreview, offer, offered, passed, planning, previewed, talk
 from foldmark.request.standing import Standing
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _priced(agent: "Agent", found: Offer) -> Result:
     return Result(found.shown(price.price()), None, {"next": price.next.data()}, effect=found)
 
 
-def described(moment: Snapshot, at: Standing, preview: Preview, ids: Collection[int] | None = None) -> Offer:
+def described(moment: Snapshot, at: Standing, preview: RecordedPreview, ids: Collection[int] | None = None) -> Offer:
     """What a preview offers, or these ids of it."""
     wanted = preview.ids if ids is None else tuple(id for id in preview.ids if id in ids)
     kept = frozenset(wanted)
@@ -177,7 +177,7 @@ def described(moment: Snapshot, at: Standing, preview: Preview, ids: Collection[
 # Previews
 
 
-class Found(Struct, frozen=True):
+class FilterMatches(Struct, frozen=True):
     """What a preview looked at and what it found, in ranges; `offer` is the id of its event."""
 
     offer: int
@@ -186,7 +186,7 @@ class Found(Struct, frozen=True):
     ranges: Sequence[MatchRange]
 
 
-def look(agent: "Agent", criteria: str | None, asking: Asking, *, actor: str, local: bool = False) -> Found:
+def look(agent: "Agent", criteria: str | None, asking: Asking, *, actor: str, local: bool = False) -> FilterMatches:
     """Find and record what the open planning conversation's criteria mean, or these instead; nothing changes.
 
     The agent's model judges; with `local`, words do. Raises CommandError if no planning conversation is open, and as
@@ -202,7 +202,7 @@ def look(agent: "Agent", criteria: str | None, asking: Asking, *, actor: str, lo
         parts = ranges(candidates.rows, ids, partial(candidates.read, moment))
     data = previewed(open_one, criteria, ids, [part.count for part in parts])
     offer_id = agent.record("command", "preview", data=data, actor=actor)
-    return Found(offer_id, candidates, candidates.among(wanted), parts)
+    return FilterMatches(offer_id, candidates, candidates.among(wanted), parts)
 
 
 def preview(agent: "Agent", asking: Asking = NOBODY) -> Result:
@@ -323,7 +323,7 @@ def applied(agent: "Agent", ids: Collection[int], *, actor: str) -> Receipt:
     return agent.operate(decided, actor=actor)
 
 
-def _applied(agent: "Agent", preview: Preview, ids: Sequence[int], actor: str) -> Result:
+def _applied(agent: "Agent", preview: RecordedPreview, ids: Sequence[int], actor: str) -> Result:
     receipt = applied(agent, ids, actor=actor)
     assert isinstance(receipt.operation, Filter)
     before, after = receipt.operation.before, receipt.operation.after
@@ -340,13 +340,13 @@ def _result(receipt: Receipt, text: str) -> Result:
     return Result(text, receipt.event_id, extra, effect=receipt)
 
 
-def _ids(preview: Preview, numbers: Sequence[int] | None) -> tuple[int, ...]:
+def _ids(preview: RecordedPreview, numbers: Sequence[int] | None) -> tuple[int, ...]:
     """The ids of these ranges, by default of all."""
     parts = preview.parts
     return preview.ids if numbers is None else tuple(id for number in numbers for id in parts[number - 1])
 
 
-def _offered(moment: Snapshot, at: Standing, offer_id: int) -> Preview:
+def _offered(moment: Snapshot, at: Standing, offer_id: int) -> RecordedPreview:
     """The preview that an offer's id names. Raises CommandError if it is not open."""
     preview = offer(moment, at)
     if preview is not None and preview.event_id == offer_id:

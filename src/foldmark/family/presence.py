@@ -10,16 +10,16 @@ from foldmark.core.leases import Lease
 from foldmark.log.log import Agent
 
 
-class Place(NamedTuple):
+class RuntimeLocation(NamedTuple):
     """Where a runtime is: a machine, told from others of its name, and a process of it."""
 
     host: str
     process: int
 
 
-def here() -> Place:
+def here() -> RuntimeLocation:
     """The place of this process."""
-    return Place(_host(), os.getpid())
+    return RuntimeLocation(_host(), os.getpid())
 
 
 def alive(lease: Lease, now: str) -> bool:

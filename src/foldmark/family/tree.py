@@ -9,7 +9,7 @@ from foldmark.core.ports import Snapshot
 from foldmark.log.log import Agent
 
 
-class Place(NamedTuple):
+class TreeNode(NamedTuple):
     """An agent in its tree; `depth` is 0 for the one that the walk began with."""
 
     agent: Agent
@@ -30,14 +30,14 @@ def root(agent: Agent) -> Agent:
     return agent if top == agent.id else agent.log.agent(top)
 
 
-def family(agent: Agent) -> list[Place]:
+def family(agent: Agent) -> list[TreeNode]:
     """An agent and its descendants, each before its children, in the order of their births."""
-    found, waiting = [], [Place(agent, 0)]
+    found, waiting = [], [TreeNode(agent, 0)]
     with agent.log.store.read():  # the children are those of one moment
         while waiting:
             place = waiting.pop()
             found.append(place)
-            waiting += [Place(child, place.depth + 1) for child in reversed(place.agent.children)]
+            waiting += [TreeNode(child, place.depth + 1) for child in reversed(place.agent.children)]
     return found
 
 

@@ -39,7 +39,7 @@ from foldmark.interfaces.transcript import last_turns, moved_to
 from foldmark.interfaces.wrapping import fitted
 from foldmark.log import Agent, Result
 from foldmark.log.asking import Asking
-from foldmark.operations.effects import Ask, Edit, Leave, Move, Wait
+from foldmark.operations.effects import AskModel, EditText, LeaveChat, SwitchAgent, WaitForAgents
 from foldmark.request.planning import planning
 from foldmark.request.standing import state_of
 from foldmark.runtime.background import Background
@@ -218,7 +218,7 @@ class _Chat:
                 return  # what streamed was all that there was to end
         self.agent.context()
         result = self.agent.do(line, asking=self.notices.asking(self.agent))
-        if isinstance(result.effect, Wait):
+        if isinstance(result.effect, WaitForAgents):
             self._until(self.agents.settled())
             settled(map(self.agent.log.agent, result.effect.agents))
         if text := result_text(result):
@@ -235,15 +235,15 @@ class _Chat:
     def _after(self, result: Result) -> None:
         """What a command leaves to the interface."""
         match result.effect:
-            case Edit() as edit:
+            case EditText() as edit:
                 if command := edit_command(edit):
                     print(result_text(self.agent.do(command, asking=self.notices.asking(self.agent))))
-            case Move(agent):
+            case SwitchAgent(agent):
                 self.notices.agent = self.agent.log.agent(agent)
                 self.greet()
-            case Ask():
+            case AskModel():
                 self._say(None)
-            case Leave():
+            case LeaveChat():
                 self.left = True
 
     # What is said

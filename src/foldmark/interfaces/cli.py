@@ -222,7 +222,7 @@ def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json:
     from foldmark.commands import REGISTRY
     from foldmark.editing import offers
     from foldmark.interfaces.person import asks, edit_command, reading
-    from foldmark.operations.effects import Ask, Edit, Plan, Wait
+    from foldmark.operations.effects import AskModel, EditText, StartPlanning, WaitForAgents
     from foldmark.runtime.lease import interrupt, settled
 
     there = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
@@ -236,18 +236,18 @@ def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json:
         except ConflictError:  # somebody else has recorded something since it was looked at
             agent.context()
             result = agent.do(line, asking=asking)
-        if isinstance(result.effect, Plan):
+        if isinstance(result.effect, StartPlanning):
             result = offers.preview(agent, asking)
             if agreed and isinstance(result.effect, offers.Offer):
                 result = offers.agree(agent, result.effect.id)
-        if isinstance(result.effect, Edit):
+        if isinstance(result.effect, EditText):
             if not (command_line := edit_command(result.effect)):
                 return
             result = agent.do(command_line)
-        if isinstance(result.effect, Wait):
+        if isinstance(result.effect, WaitForAgents):
             settled(map(log.agent, result.effect.agents))
         _show(result, as_json)
-        if isinstance(result.effect, Ask):
+        if isinstance(result.effect, AskModel):
             from foldmark.interfaces.chat import answer
 
             answer(agent, lambda name: provider(name, log.given), asking, shown=not as_json)

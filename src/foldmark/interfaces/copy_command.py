@@ -6,7 +6,7 @@ import click
 from msgspec import to_builtins
 
 import foldmark
-from foldmark.copying import Report
+from foldmark.copying import CopyReport
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import count
 from foldmark.interfaces.backup_command import showing
@@ -59,7 +59,7 @@ def copy(setup: Setup, source: str, target: str, names: tuple[str, ...], as_json
     return 0
 
 
-def _text(target: str, report: Report) -> str:
+def _text(target: str, report: CopyReport) -> str:
     parts = [
         (report.events, "new event"),
         (report.requests, "request"),

@@ -111,7 +111,7 @@ def _loaded(name: str, *, offering: bool = False) -> "Embedder":
 
 def _make(stores: Mapping[str, Vectors], embedder: "Embedder", limit: int | None) -> None:
     """Make vectors, store by store, of `limit` messages at most."""
-    from foldmark.log.meanings import BATCH, Meanings
+    from foldmark.log.embedding import BATCH, LogVectors
     from foldmark.recall.embeddings.processors import together
 
     covered = [store.coverage(embedder.fingerprint) for store in stores.values()]
@@ -119,7 +119,7 @@ def _make(stores: Mapping[str, Vectors], embedder: "Embedder", limit: int | None
     left = missing if limit is None else limit
     with _bar(min(left, missing)) as made, together(embedder) as several:
         for store in stores.values():
-            meanings = Meanings(store, several)
+            meanings = LogVectors(store, several)
             while limit is None or left > 0:
                 step = meanings.step(BATCH if limit is None else min(BATCH, left))
                 left -= step.messages

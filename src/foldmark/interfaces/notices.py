@@ -12,7 +12,7 @@ from foldmark.interfaces.render import harmless
 from foldmark.interfaces.wrapping import fitted
 from foldmark.log import Agent
 from foldmark.log.asking import Asking, Decision
-from foldmark.runtime.telling import WAKES
+from foldmark.runtime.mail_notices import WAKES
 
 
 class Notices:

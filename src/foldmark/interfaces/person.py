@@ -15,7 +15,7 @@ from foldmark.core.ports import Progress
 from foldmark.interfaces.render import harmless
 from foldmark.interfaces.wrapping import fitted
 from foldmark.log.asking import Decision
-from foldmark.operations.effects import Edit
+from foldmark.operations.effects import EditText
 
 
 def asks(question: str) -> bool:
@@ -82,7 +82,7 @@ def show_text(text: str) -> None:
         click.echo_via_pager(f"{text}\n")
 
 
-def edit_command(edit: Edit) -> str | None:
+def edit_command(edit: EditText) -> str | None:
     """The command that records what the person makes of `edit.text` in `$EDITOR`; None if nothing was changed.
 
     Raises FoldmarkError where there is no terminal to edit at.

@@ -11,7 +11,7 @@ import msgspec
 from foldmark.core.wording import count, one_line
 from foldmark.log import Result
 from foldmark.operations.history import sized
-from foldmark.operations.receipts import Carried, Receipt
+from foldmark.operations.receipts import DeliveredMail, Receipt
 
 # Control characters but tab and line feed, and the marks that turn the direction of writing: text from a model, a file
 # or a web page must not steer the terminal.
@@ -50,7 +50,7 @@ def result_text(result: Result) -> str:
 def receipt(result: Result) -> str:
     """`event 8 · 3 messages (~12 tokens) left · context 5 → 2 messages (~9 tokens) · /restore 8`."""
     done = result.effect
-    assert isinstance(done, Receipt | Carried)
+    assert isinstance(done, Receipt | DeliveredMail)
     change, parts = done.change, [f"event {result.event_id}"]
     moved = ((change.left, "left"), (change.returned, "came back"))
     parts += [f"{sized(size)} {word}" for size, word in moved if size.messages]

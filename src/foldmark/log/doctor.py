@@ -9,25 +9,25 @@ from foldmark.core.ports import Snapshot
 from foldmark.log.log import Agent, Log
 
 
-class Finding(Struct, frozen=True):
+class StoreFinding(Struct, frozen=True):
     """One thing that is wrong; `agent_id` where the stored segments of an agent can be rebuilt."""
 
     text: str
     agent_id: str | None = None
 
 
-def examine(log: Log) -> Iterator[Finding]:
+def examine(log: Log) -> Iterator[StoreFinding]:
     """What is wrong with the database, one finding each; nothing if it is sound. Writes nothing.
 
     Checks SQLite's own structures, the stored sums against a count of the messages, and the stored segment cache of
     every agent against a full replay of its operations.
     """
     for line in log.store.damage():
-        yield Finding(line)
+        yield StoreFinding(line)
     try:
         agents = log.agents()
     except FoldmarkError as error:
-        yield Finding(f"the agents cannot be read: {error}")
+        yield StoreFinding(f"the agents cannot be read: {error}")
         return
     for agent in agents:
         with log.store.read() as moment:
@@ -36,13 +36,13 @@ def examine(log: Log) -> Iterator[Finding]:
             yield finding
 
 
-def _compared(moment: Snapshot, agent: Agent) -> Finding | None:
+def _compared(moment: Snapshot, agent: Agent) -> StoreFinding | None:
     """What is wrong with the stored segments of an agent."""
     name = agent.name or agent.id[:8]
     try:
         replayed = agent.replay(moment)
     except FoldmarkError as error:
-        return Finding(f"{name}: its operations cannot be replayed: {error}")
+        return StoreFinding(f"{name}: its operations cannot be replayed: {error}")
     try:
         cache = moment.head(agent.id).cache
         # What is appended while a planning conversation ends is not visible: only then the size beside is not used.
@@ -50,13 +50,13 @@ def _compared(moment: Snapshot, agent: Agent) -> Finding | None:
         if cache is None or (cache[0] == replayed and sized):
             return None
     except DamagedError as error:
-        return Finding(str(error), agent.id)
+        return StoreFinding(str(error), agent.id)
     except FoldmarkError as error:
-        return Finding(f"{name}: its stored segments cannot be read: {error}")
-    return Finding(f"{name}: the stored segments or their size differ from the replay", agent.id)
+        return StoreFinding(f"{name}: its stored segments cannot be read: {error}")
+    return StoreFinding(f"{name}: the stored segments or their size differ from the replay", agent.id)
 
 
-def repair(log: Log, finding: Finding) -> bool:
+def repair(log: Log, finding: StoreFinding) -> bool:
     """Rebuild the stored segments that a finding is about; False if it is about something else."""
     if finding.agent_id is None:
         return False

@@ -27,7 +27,7 @@ from foldmark.operations.effects import Result
 from foldmark.settings.given import Settings
 
 if TYPE_CHECKING:
-    from foldmark.log.meanings import Meanings
+    from foldmark.log.embedding import LogVectors
     from foldmark.log.neighbours import Neighbour
     from foldmark.log.outlines import Outlines
     from foldmark.recall.query import Query
@@ -163,7 +163,7 @@ class Log:
         self.added: dict[str, AddedTool] = {}
         self.archive: Archives | None = None
         self.compact: Compact = lambda request: [complete(request)]
-        self._meanings: Meanings | None = None
+        self._meanings: LogVectors | None = None
         self._loading = Lock()
         self.listeners: list[Callable[[Happening, str], None]] = []
         # One object per agent, so that everybody in this process agrees on what was appended last.
@@ -280,17 +280,17 @@ class Log:
         """
         if not isinstance(query, str):
             raise CommandError(f"a query is a str, not {type(query).__name__}")
-        from foldmark.log.likeness import likeness
+        from foldmark.log.similarity import similarities
         from foldmark.recall.query import read  # 5 ms, for whoever searches
         from foldmark.recall.searching import check_limit, search
 
         check_limit(limit)
-        asked, alike = read(query), likeness(query, mode, [self])
+        asked, alike = read(query), similarities(query, mode, [self])
         with self.store.read() as moment:
             index = self.index(moment, filters)
             return self.hits(index, asked, search(asked, limit, [index], alike, by_words=mode != "vector"))
 
-    def meanings(self) -> "Meanings":
+    def meanings(self) -> "LogVectors":
         """The vectors of everything said, by the model of the setting `recall_model`; `bring_up` makes those that are
         missing. Raises EmbeddingError where the model cannot be used."""
         with self._loading:
@@ -298,9 +298,9 @@ class Log:
                 from foldmark.recall.embeddings.model import kept
 
                 embedder = kept(self.given.recall_model)
-                from foldmark.log.meanings import Meanings
+                from foldmark.log.embedding import LogVectors
 
-                self._meanings = Meanings(self.vectors, embedder)
+                self._meanings = LogVectors(self.vectors, embedder)
         return self._meanings
 
     def index(self, moment: Snapshot, filters: Filters = ANY) -> LogIndex:

@@ -15,7 +15,7 @@ from foldmark.core.replay import Fold, advance, birth
 from foldmark.core.segments import Segments, subtract, until
 from foldmark.log.readable import Readable
 from foldmark.operations import decide
-from foldmark.operations.receipts import Outcome, Receipt, Thoughts, cached_prefix, change, results_changed
+from foldmark.operations.receipts import Outcome, Receipt, ThinkingChange, cached_prefix, change, results_changed
 from foldmark.operations.redaction import erasable, erase
 from foldmark.request.planning import passed
 from foldmark.request.standing import AGREED_AT, Standing
@@ -126,7 +126,7 @@ class Operable(Readable):
         out, back = results_changed(moment, at, fold, seen)
         prefix = cached_prefix(moment, at, seen, [*out, *back])
         evicted, whole = (Size(len(each), _tokens(each)) for each in (out, back))
-        thoughts = Thoughts()
+        thoughts = ThinkingChange()
         if at.config.provider != "offline" and codec.operation_kind(operation) not in BESIDE_KINDS:
             from foldmark.operations.thoughts import changed as thinking_changed  # 20 ms, and only some models need it
 

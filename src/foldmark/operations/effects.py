@@ -17,13 +17,13 @@ class Effect(Struct, frozen=True):
         return found
 
 
-class Ask(Effect, frozen=True, kw_only=True):
+class AskModel(Effect, frozen=True, kw_only=True):
     """The model is asked what stands in the context."""
 
     answer: bool = True
 
 
-class Plan(Ask, frozen=True, rename={"first": "planning"}):
+class StartPlanning(AskModel, frozen=True, rename={"first": "planning"}):
     """A planning conversation began with event `first`; the model is asked, or the preview made without it."""
 
     first: int
@@ -31,7 +31,7 @@ class Plan(Ask, frozen=True, rename={"first": "planning"}):
     criteria: str
 
 
-class Edit(Effect, frozen=True):
+class EditText(Effect, frozen=True):
     """The person edits `text`: `command` takes what they make of it, `clear` is the command for an empty text."""
 
     text: str
@@ -43,20 +43,20 @@ class Edit(Effect, frozen=True):
         return {"edit": super().data()}
 
 
-class Move(Effect, frozen=True, rename={"agent": "switch"}):
+class SwitchAgent(Effect, frozen=True, rename={"agent": "switch"}):
     """The interface goes on with this agent, by its uuid and its name (None for a fork)."""
 
     agent: str
     name: str | None
 
 
-class Wait(Effect, frozen=True, rename={"agents": "waits_for"}):
+class WaitForAgents(Effect, frozen=True, rename={"agents": "waits_for"}):
     """The interface waits until these agents are idle."""
 
     agents: list[str]
 
 
-class Leave(Effect, frozen=True):
+class LeaveChat(Effect, frozen=True):
     """The chat is to end."""
 
     exit: bool = True

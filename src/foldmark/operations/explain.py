@@ -27,7 +27,7 @@ from foldmark.core.ports import AgentRecord, Snapshot
 from foldmark.core.replay import recorded, taken_back
 from foldmark.core.segments import END, contains
 from foldmark.core.wording import one_line
-from foldmark.operations.history import Done, one
+from foldmark.operations.history import OperationEntry, one
 from foldmark.request.standing import Standing, latest
 
 
@@ -41,7 +41,7 @@ class Explanation(Struct, frozen=True):
     reason: str
     text: str
     because: tuple[Event, ...] = ()
-    did: Done | None = None
+    did: OperationEntry | None = None
 
 
 def explain(moment: Snapshot, at: Standing, event_id: int) -> Explanation:

@@ -28,7 +28,7 @@ from foldmark.core.ports import Size, Snapshot
 from foldmark.core.replay import recorded
 from foldmark.core.wording import count, listing, one_line
 from foldmark.operations import decide
-from foldmark.operations.receipts import Thoughts
+from foldmark.operations.receipts import ThinkingChange
 from foldmark.request.exchanges import behind
 from foldmark.request.standing import Standing
 
@@ -36,7 +36,7 @@ CRITERIA = 60
 """Characters of a filter's criteria that are told."""
 
 
-class Done(Struct, frozen=True):
+class OperationEntry(Struct, frozen=True):
     """An operation that was recorded: what it did in words, what left and came back then, and the id of the `restore`
     in force that took it back (None: it counts). `back` is the command that takes it back, or brings it back;
     `thoughts` is what it did to the model's thinking."""
@@ -47,7 +47,7 @@ class Done(Struct, frozen=True):
     returned: Size
     by: int | None = None
     back: str | None = None
-    thoughts: Thoughts = Thoughts()
+    thoughts: ThinkingChange = ThinkingChange()
 
     @property
     def took(self) -> str:
@@ -74,7 +74,7 @@ class Done(Struct, frozen=True):
         }
 
 
-class Marked(Struct, frozen=True):
+class MarkEntry(Struct, frozen=True):
     """A mark in force: the event that set it, and what a rewind to it would take."""
 
     name: str
@@ -95,24 +95,24 @@ class Marked(Struct, frozen=True):
         }
 
 
-def operations(moment: Snapshot, at: Standing) -> list[Done]:
+def operations(moment: Snapshot, at: Standing) -> list[OperationEntry]:
     """All operations of the agent, oldest first. Cost follows the operations."""
     events = [event for event in moment.operations(at.record.id) if event.kind != "turn_ended"]
     restores = _restores(events)
     return [done(event, restores) for event in events]
 
 
-def done(event: Event, restores: dict[int, int]) -> Done:
+def done(event: Event, restores: dict[int, int]) -> OperationEntry:
     """What an operation did; `restores` are those in force, target -> restore."""
     operation = operation_of(event)
     receipt = (event.data or {}).get("receipt") or {}
     left, returned = (Size(**receipt.get(way, {"messages": 0, "tokens": 0})) for way in ("left", "returned"))
     by = restores.get(event.id)
     back = f"/restore {by or event.id}" if operation.restorable else None
-    return Done(event, words(operation), left, returned, by, back, Thoughts(**receipt.get("thinking", {})))
+    return OperationEntry(event, words(operation), left, returned, by, back, ThinkingChange(**receipt.get("thinking", {})))
 
 
-def one(moment: Snapshot, at: Standing, event: Event) -> Done:
+def one(moment: Snapshot, at: Standing, event: Event) -> OperationEntry:
     """What this operation did, whosever it was."""
     own = event.agent_id == at.record.id
     return done(event, _restores(moment.operations(at.record.id, after=event.id)) if own else {})
@@ -127,7 +127,7 @@ def _restores(events: list[Event]) -> dict[int, int]:
     return found
 
 
-def marks(moment: Snapshot, at: Standing) -> list[Marked]:
+def marks(moment: Snapshot, at: Standing) -> list[MarkEntry]:
     """The marks in force, oldest first."""
     found = []
     for name, event_id in sorted(at.fold.marks.items(), key=lambda mark: mark[1]):
@@ -136,7 +136,7 @@ def marks(moment: Snapshot, at: Standing) -> list[Marked]:
         position = decide.rewind(moment, at, name).position
         there = behind(moment, at, position)
         first = next(moment.messages(there), None)
-        found.append(Marked(name, event, moment.size(there), first))
+        found.append(MarkEntry(name, event, moment.size(there), first))
     return found
 
 

@@ -16,7 +16,7 @@ from foldmark.operations.effects import Effect
 from foldmark.request.standing import Standing, state_in, state_of
 
 
-class Change(Struct, frozen=True):
+class ContextChange(Struct, frozen=True):
     """The size of the context before and after an operation, and of what left and came back."""
 
     before: Size
@@ -45,7 +45,7 @@ class CachedPrefix(Struct, frozen=True):
         return {"kept": self.kept, "of": self.of, "percent": self.percent}
 
 
-class Thoughts(Struct, frozen=True):
+class ThinkingChange(Struct, frozen=True):
     """The thinking blocks that the next request holds no more, or again, because of an operation or a setting."""
 
     lost: int = 0
@@ -62,10 +62,10 @@ class Thoughts(Struct, frozen=True):
         return [f"{count(blocks, 'thinking block')} {can} {word}" for blocks, word in both if blocks]
 
 
-class Carried(Effect, frozen=True):
+class DeliveredMail(Effect, frozen=True):
     """Mail came into the context with an event, which is no operation."""
 
-    change: Change
+    change: ContextChange
     actor: str
 
     def data(self) -> dict[str, Any]:
@@ -82,11 +82,11 @@ class Outcome(Struct, frozen=True):
 
     operation: Operation
     fold: Fold
-    change: Change
+    change: ContextChange
     cached_prefix: CachedPrefix | None
     evicted: Size = Size(0, 0)
     whole_again: Size = Size(0, 0)
-    thoughts: Thoughts = Thoughts()
+    thoughts: ThinkingChange = ThinkingChange()
 
     def data(self) -> dict[str, Any]:
         """The change as JSON."""
@@ -110,7 +110,7 @@ class Receipt(Effect, frozen=True):
         return self.outcome.operation
 
     @property
-    def change(self) -> Change:
+    def change(self) -> ContextChange:
         """How the context changed."""
         return self.outcome.change
 
@@ -173,11 +173,11 @@ def cached_prefix(
     return CachedPrefix(system + min(kept, whole), system + whole)
 
 
-def change(before: Segments, after: Segments, total: Size, size: Callable[[Segments], Size]) -> Change:
+def change(before: Segments, after: Segments, total: Size, size: Callable[[Segments], Size]) -> ContextChange:
     """Compare two contexts, given the size of the first; `size` gives that of what left and came back."""
     if before == after:
-        return Change(total, total, Size(0, 0), Size(0, 0))
+        return ContextChange(total, total, Size(0, 0), Size(0, 0))
     gone = subtract(before, after)
     left = total if gone == before else size(gone)
     returned = size(subtract(after, before))
-    return Change(total, total.less(left).plus(returned), left, returned)
+    return ContextChange(total, total.less(left).plus(returned), left, returned)

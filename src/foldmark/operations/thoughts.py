@@ -5,7 +5,7 @@ from collections.abc import Callable
 from foldmark.core.events import Operation, Summary
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Request
-from foldmark.operations.receipts import Thoughts
+from foldmark.operations.receipts import ThinkingChange
 from foldmark.providers.anthropic_binding import staying
 from foldmark.request.standing import Standing
 from foldmark.request.thinking import binding
@@ -17,16 +17,16 @@ def changed(
     at: Standing,
     there: Standing,
     operation: Operation | None = None,
-) -> Thoughts:
+) -> ThinkingChange:
     """What becomes of the thinking in the agent's next request when it stands `there` instead of `at`, by an operation
     if one is given; nothing for models that do not bind it. `request` makes
     the one of a place. It takes both, so it costs what the window holds.
     """
     if not (binding(at) or binding(there)) or moment.newest("usage", at.lineage) is None:  # no model has answered
-        return Thoughts()
+        return ThinkingChange()
     sent = request(at)
     if isinstance(operation, Summary) and operation.kept and operation.native:  # what it stands for is not recorded yet
         (items,) = operation.native.values()
-        return Thoughts(len(sent.thinking - staying(sent.body, items[-1])))
+        return ThinkingChange(len(sent.thinking - staying(sent.body, items[-1])))
     before, after = sent.thinking, request(there).thinking
-    return Thoughts(len(before - after), len(after - before))
+    return ThinkingChange(len(before - after), len(after - before))

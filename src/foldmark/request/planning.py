@@ -25,7 +25,7 @@ from foldmark.core.segments import END, Segment, Segments, contains, intersect
 from foldmark.request.standing import Standing, latest
 
 
-class Preview(Struct, frozen=True):
+class RecordedPreview(Struct, frozen=True):
     """What was shown last: the ids that match, and the event that recorded them.
 
     `runs` says how many ids, in order, each range on display holds.
@@ -50,7 +50,7 @@ class Planning(Struct, frozen=True):
     first: int
     mode: str
     criteria: str
-    preview: Preview | None = None
+    preview: RecordedPreview | None = None
 
     @property
     def since(self) -> int:
@@ -86,7 +86,7 @@ def ends(operation: Operation, own: str, first: int) -> bool:
             return False
 
 
-def offered(moment: Snapshot, at: Standing) -> Preview | None:
+def offered(moment: Snapshot, at: Standing) -> RecordedPreview | None:
     """The preview that a person can agree to now, whatever they have said since; None if there is no such."""
     open_one = planning(moment, at)
     preview = open_one.preview if open_one is not None else None
@@ -103,7 +103,7 @@ def replies(moment: Snapshot, at: Standing, open_one: Planning) -> list[Event]:
     return [event for event in moment.messages(since) if event.kind == "user" and event.actor == "human"]
 
 
-def offer(moment: Snapshot, at: Standing) -> Preview | None:
+def offer(moment: Snapshot, at: Standing) -> RecordedPreview | None:
     """The offer that is open: nobody has said anything since."""
     open_one, preview = planning(moment, at), offered(moment, at)
     return preview if open_one is not None and not replies(moment, at, open_one) else None
@@ -126,7 +126,7 @@ def passed(moment: Snapshot, at: Standing) -> tuple[int, int] | None:
     return (open_one.first, said[0].id) if said else None
 
 
-def result_of(moment: Snapshot, at: Standing, preview: Preview) -> int | None:
+def result_of(moment: Snapshot, at: Standing, preview: RecordedPreview) -> int | None:
     """The event that a model was told the preview with."""
     after = moment.message_after(at.record.id, preview.event_id)
     return after.id if after is not None and after.kind == "tool_result" else None
@@ -168,5 +168,5 @@ def _read(event: Event | None) -> Planning | None:
     if event is None or "planning" not in data:
         return None
     shown = data.get("preview")
-    preview = convert({**shown, "event_id": event.id}, Preview) if shown else None
+    preview = convert({**shown, "event_id": event.id}, RecordedPreview) if shown else None
     return Planning(**data["planning"], preview=preview)

@@ -17,7 +17,7 @@ from foldmark.request import thinking
 from foldmark.request.natives import read_as, read_by
 from foldmark.request.sources import Sources
 from foldmark.request.standing import Standing
-from foldmark.request.steady import Steady
+from foldmark.request.steady import SteadyPrompt
 from foldmark.request.usage import cache_ttl
 from foldmark.request.windowing import Target, Windowing
 from foldmark.tokens.counting import ruler
@@ -55,9 +55,9 @@ def prepare(
     config = msgspec.structs.replace(config, isolation=False) if name == "offline" else config
     target = Target(name, wire, model, tuple(unique.values()), thinking.options(wire, model, config, output, purpose))
     answers = purpose in (ANSWER, COMPACTION)
-    made: Steady | Sources
+    made: SteadyPrompt | Sources
     if only is None and config.steady:
-        made = Steady(moment, at, config, target, instruction, tools=unique, answers=answers)
+        made = SteadyPrompt(moment, at, config, target, instruction, tools=unique, answers=answers)
         prompt, edge = made.windowed(limit)
         windowing = made.windowing
     else:

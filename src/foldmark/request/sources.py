@@ -16,7 +16,7 @@ from foldmark.request.memos import Picked, picked
 from foldmark.request.once import once
 from foldmark.request.planning import planning, result_of
 from foldmark.request.standing import Standing, as_of, of_kind, state_of
-from foldmark.request.visible import Visible
+from foldmark.request.visible import VisibleMessages
 from foldmark.request.window_summary import in_force
 
 
@@ -40,9 +40,9 @@ class Sources:
         *,
         tools: Collection[str],
         answers: bool = True,
-        read: Visible | None = None,
+        read: VisibleMessages | None = None,
     ) -> None:
-        self._read = Visible(moment, at, config) if read is None else read
+        self._read = VisibleMessages(moment, at, config) if read is None else read
         self._at, self._config, self._tools, self._answers = at, config, tools, answers
         self._moment, self.visible = moment, at.visible
         self._before: list[int] = []

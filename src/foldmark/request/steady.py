@@ -29,7 +29,7 @@ from foldmark.request.natives import without
 from foldmark.request.once import once
 from foldmark.request.sources import Sources, children_layer
 from foldmark.request.standing import Standing, as_of, of_kind
-from foldmark.request.visible import Visible
+from foldmark.request.visible import VisibleMessages
 from foldmark.request.windowing import Target, Windowing, first_of
 from foldmark.tokens.counting import BytesRuler, ruler
 
@@ -90,7 +90,7 @@ def _chosen(settings: object) -> dict[str, object]:
     return {k: v for k, v in settings.items() if k not in kept} if isinstance(settings, dict) else {}
 
 
-class Steady:
+class SteadyPrompt:
     """Makes the prompt of one context as it has grown since its boundary.
 
     `instruction` is a last user message that the log does not hold; `tools` are the names of those offered. Of its
@@ -110,16 +110,16 @@ class Steady:
         swaps: bool = True,
     ) -> None:
         self._plain = partial(
-            Steady, moment, at, config, target, instruction, tools=tools, answers=answers, swaps=False
+            SteadyPrompt, moment, at, config, target, instruction, tools=tools, answers=answers, swaps=False
         )
         self._moment, self._at, self._config, self._target = moment, at, config, target
         self._instruction, self._tools, self._answers = instruction, tools, answers
-        self._read = Visible(moment, at, config)
+        self._read = VisibleMessages(moment, at, config)
         newest, since = self._boundary(at)
         self._swap = swapped(moment, at, newest, target.wire.reads) if swaps else None
         if self._swap is not None:
             self._at, before = self._swap.without, self._swap.summary.id - 1
-            self._read = Visible(moment, self._at, config)
+            self._read = VisibleMessages(moment, self._at, config)
             fold = msgspec.structs.replace(self._at.fold, at=min(self._at.fold.at, before))
             newest, since = self._boundary(as_of(moment, msgspec.structs.replace(self._at, fold=fold), before))
         self._now = self._sources(self._at)

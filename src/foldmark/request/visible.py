@@ -16,7 +16,7 @@ AROUND = 24
 """Tokens that a message takes in a request beside its content, about."""
 
 
-class Visible:
+class VisibleMessages:
     """What is visible where an agent stands, read newest first and once for all places that lie before it."""
 
     def __init__(self, moment: Snapshot, at: Standing, config: Config) -> None:

@@ -30,14 +30,14 @@ class Covered(Struct, frozen=True, rename={"first": "from"}):
     covers: str
 
 
-class Summary(NamedTuple):
+class WindowSummary(NamedTuple):
     """A summary that was recorded, and what it covers."""
 
     event: Event
     covered: Covered
 
 
-def in_force(moment: Snapshot, at: Standing, before: int, since: int, recorded: int) -> Summary | None:
+def in_force(moment: Snapshot, at: Standing, before: int, since: int, recorded: int) -> WindowSummary | None:
     """The newest summary up to event `recorded` that is true and covers only what stands before event `before`; None if
     that came by event `since`."""
     there = until(at.lineage, recorded)
@@ -50,7 +50,7 @@ def in_force(moment: Snapshot, at: Standing, before: int, since: int, recorded: 
         except msgspec.ValidationError:  # somebody else's
             covered = None
         if covered is not None and covered.until < before and covered.covers == hash_of(moment, at, covered.until):
-            return Summary(event, covered)
+            return WindowSummary(event, covered)
         there = until(there, event.id - 1)
     return None
 

@@ -17,7 +17,7 @@ from foldmark.sending.sent import record_sent
 _REFUSED = "the provider refused the model's earlier thinking, as bound to a different conversation; it is left out"
 
 
-class Answer:
+class StreamedAnswer:
     """What a model has said so far in answer to one request."""
 
     def __init__(self, request: Request | None = None) -> None:
@@ -69,7 +69,7 @@ class Answer:
                 pass
 
 
-class Held:
+class HeldBackText:
     """Keeps text back until it is known whether the answer counts; everything else is shown at once."""
 
     def __init__(self, show: Callable[[Piece], None]) -> None:
@@ -87,7 +87,7 @@ class Held:
             self._show(text)
 
 
-async def ask(agent: Agent, provider: Provider, answer: Answer, show: Callable[[Piece], None]) -> int | None:
+async def ask(agent: Agent, provider: Provider, answer: StreamedAnswer, show: Callable[[Piece], None]) -> int | None:
     """Send `answer.request` and gather what comes in `answer`, so that it is there if this is cut short. Each request
     is recorded before it is sent [SPEC 5.6].
 
@@ -109,7 +109,7 @@ async def ask(agent: Agent, provider: Provider, answer: Answer, show: Callable[[
     return None
 
 
-async def _gather(agent: Agent, provider: Provider, answer: Answer, show: Callable[[Piece], None]) -> None:
+async def _gather(agent: Agent, provider: Provider, answer: StreamedAnswer, show: Callable[[Piece], None]) -> None:
     """Send the request; once more without the model's earlier thinking if the provider refuses that."""
     try:
         await _sent(agent, provider, answer, show)
@@ -122,7 +122,7 @@ async def _gather(agent: Agent, provider: Provider, answer: Answer, show: Callab
         await _sent(agent, provider, answer, show)
 
 
-async def _sent(agent: Agent, provider: Provider, answer: Answer, show: Callable[[Piece], None]) -> None:
+async def _sent(agent: Agent, provider: Provider, answer: StreamedAnswer, show: Callable[[Piece], None]) -> None:
     assert answer.request is not None
     record_sent(agent, answer.request)
     hiding, whole = Hiding(), False

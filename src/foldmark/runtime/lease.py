@@ -31,7 +31,7 @@ class LeaseError(FoldmarkError):
     """Somebody else runs the agent; nothing was recorded."""
 
 
-class Held:
+class HeldLease:
     """A lease on one agent, held by runtime `holder`."""
 
     def __init__(self, agent: Agent, holder: str) -> None:
@@ -60,7 +60,7 @@ class Held:
             transaction.give_back(self._agent.id, self._holder)
 
 
-def take(agent: Agent, holder: str) -> Held:
+def take(agent: Agent, holder: str) -> HeldLease:
     """Take the agent's lease for runtime `holder`, and close the turn that a dead one left open.
 
     Raises LeaseError if a living one holds it, saying which.
@@ -77,7 +77,7 @@ def take(agent: Agent, holder: str) -> Held:
         transaction.lend(Lease(agent.id, holder, place.host, place.process, MODEL, now, _later(now)))
         if old is not None and old.holder != holder:
             agent.end_turn(interrupted=True)
-    return Held(agent, holder)
+    return HeldLease(agent, holder)
 
 
 def renew(log: Log, holder: str) -> list[Lease]:

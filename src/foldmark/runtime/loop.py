@@ -24,7 +24,7 @@ from foldmark.log import Agent, Result
 from foldmark.log.answers import append_answer
 from foldmark.log.asking import NOBODY, Asking
 from foldmark.request.planning import passed, planning
-from foldmark.runtime.asking import Answer, Held, ask
+from foldmark.runtime.asking import StreamedAnswer, HeldBackText, ask
 from foldmark.sending.interruption import CURRENT, Interruption
 from foldmark.sending.reminders import reminder
 from foldmark.sending.usage import calibrate, record_usage
@@ -118,26 +118,26 @@ class _Turn:
             self._show.result(done)
             return
         self._opened = self._agent.open_turn
-        answer = said = Answer()
+        answer = said = StreamedAnswer()
         most = self._agent.standing().config.turn_steps
         try:
             for _ in range(most):
-                answer = Answer(self._request())
+                answer = StreamedAnswer(self._request())
                 self._writing.state(MODEL)
                 # What is asked about the planning conversation alone may turn out to be about something else.
                 alone = answer.request is not None and answer.request.manifest.edge.why == "planning" and self._past()
-                held = Held(self._show.piece) if alone else None
+                held = HeldBackText(self._show.piece) if alone else None
                 try:
                     asked = await ask(self._agent, self._provider, answer, held or self._show.piece)
                 except (CancelledError, Exception):
-                    answer = Answer() if alone else answer
+                    answer = StreamedAnswer() if alone else answer
                     raise
                 self._limit = asked or self._limit
                 said = answer if answer.usage is not None else said
                 if held is not None:
                     if not any(call.name == FILTER for call in answer.calls):
                         self._end_planning(answer)
-                        answer = Answer()
+                        answer = StreamedAnswer()
                         continue
                     held.release()
                 if not answer.calls and not answer.goes_on:
@@ -146,11 +146,11 @@ class _Turn:
                     self._end_planning()
                 answer.calls = distinct(answer.calls)
                 self._opened = self._record(answer, interrupted=False, end=False)
-                called, answer = answer, Answer()
+                called, answer = answer, StreamedAnswer()
                 self._writing.state(TOOLS)
                 await self._run_tools(called)
             else:
-                answer = Answer()
+                answer = StreamedAnswer()
                 answer.take(
                     f'[Foldmark: the turn was ended after {most} steps, the most of turn_steps; "go on" goes on.]'
                 )
@@ -183,7 +183,7 @@ class _Turn:
         with self._agent.reading() as (moment, at):
             return passed(moment, at) is not None
 
-    def _end_planning(self, thrown_away: Answer | None = None) -> None:
+    def _end_planning(self, thrown_away: StreamedAnswer | None = None) -> None:
         """End it where the person has talked past it, and say so; what was `thrown_away` was paid for all the same."""
 
         def once() -> int | None:
@@ -204,7 +204,7 @@ class _Turn:
         self._recorded(partial(agent.append, "user", told, actor="system", data={"reminder": True}))
         return agent.request(limit=self._limit)
 
-    async def _run_tools(self, answer: Answer) -> None:
+    async def _run_tools(self, answer: StreamedAnswer) -> None:
         """Run the calls of one answer and record their results [SPEC 3].
 
         When the turn is cancelled, the tools that run are told so and waited for, their results are recorded, and no
@@ -269,7 +269,7 @@ class _Turn:
     def _result(self, call_id: str, text: str, failed: bool, dialect: str | None) -> None:
         self._agent.append_tool_result(call_id, text, dialect=dialect, is_error=failed)
 
-    def _record(self, answer: Answer, *, interrupted: bool, end: bool, measured: Answer | None = None) -> int | None:
+    def _record(self, answer: StreamedAnswer, *, interrupted: bool, end: bool, measured: StreamedAnswer | None = None) -> int | None:
         """Record what was answered and, at the end, close the turn; not another's turn. Returns the turn that goes on:
         if somebody else has ended it meanwhile, the answer opened one.
 

@@ -29,8 +29,8 @@ from foldmark.providers.late import Late
 from foldmark.runtime.birth import born
 from foldmark.runtime.lease import SECONDS, LeaseError, renew, take
 from foldmark.runtime.loop import Shown, turn
-from foldmark.runtime.summing import Summing
-from foldmark.runtime.telling import Telling, told
+from foldmark.runtime.window_summaries import WindowSummaries
+from foldmark.runtime.mail_notices import MailNotices, tell_of_mail
 from foldmark.sending.unanswered import waits
 
 AT_ONCE = 32
@@ -76,7 +76,7 @@ class Audience(Protocol):
         """How a tool of an agent in the background reaches a person."""
 
 
-class Unheard:
+class NoAudience:
     """An audience that nobody is."""
 
     def began(self, agent: Agent) -> None:
@@ -103,7 +103,7 @@ class Supervisor:
 
     def __init__(self, log: Log, models: Callable[[str], Provider], audience: Audience | None = None) -> None:
         self.log, self._models = log, models
-        self.audience: Audience = audience or Unheard()
+        self.audience: Audience = audience or NoAudience()
         self.attended: str | None = None
         self.takes_up = True
         self._holder = log.new_id()
@@ -113,7 +113,7 @@ class Supervisor:
         self._started, self._leased = set[str](), set[str]()
         self._changing: dict[str, int] = {}
         self._watch: Task[None] | None = None
-        self._telling, self._summing = Telling(), Summing()
+        self._telling, self._summing = MailNotices(), WindowSummaries()
         self._room = asyncio.Semaphore(AT_ONCE)
 
     async def __aenter__(self) -> "Supervisor":
@@ -337,7 +337,7 @@ class Supervisor:
             return
         match self._telling.wanted(agent, attended=agent.id == self.attended):
             case "wake":
-                self._background(agent, told)
+                self._background(agent, tell_of_mail)
             case "person":
                 self.audience.mail(agent)
             case None:

@@ -104,9 +104,9 @@ def _bring_up(store: Vectors, model: str, stop: Event) -> None:
     embedder = kept(model)
     if embedder.fingerprint not in made or stop.is_set():
         return
-    from foldmark.log.meanings import Meanings
+    from foldmark.log.embedding import LogVectors
 
-    meanings = Meanings(store, _DutyCycle(embedder, stop))
+    meanings = LogVectors(store, _DutyCycle(embedder, stop))
     while not stop.is_set():
         step = meanings.step(FEW)
         if step.overtaken or step.until == step.newest:

@@ -13,7 +13,7 @@ from foldmark.core.codec import stored_time
 from foldmark.core.memos import Memo, MemosView
 from foldmark.core.ports import Hit
 from foldmark.core.recall import ANY, Archived, Filters, Found, Index, Mode, Place, Said, Term, Wanted
-from foldmark.log.likeness import likeness
+from foldmark.log.similarity import similarities
 from foldmark.log.log import Log
 from foldmark.recall.highlights import snippet, spans
 from foldmark.recall.query import read
@@ -45,8 +45,8 @@ def search_everything(
     wanted = read(query)
     if not beside:
         wanted = wanted._replace(beside=False)
-    meant = likeness(query, mode, (log, None, archive))
-    # Only now: `likeness` may wait for a thread that reads vectors from the store.
+    meant = similarities(query, mode, (log, None, archive))
+    # Only now: `similarities` may wait for a thread that reads vectors from the store.
     with log.store.read() if log else nullcontext() as moment:
         memos = MemoIndex(moment, filters) if moment else None
         messages = log.index(moment, filters) if log and moment else None

@@ -12,7 +12,7 @@ from foldmark.core.segments import Segments, subtract, until
 from foldmark.core.window import Units
 from foldmark.log.log import Agent
 from foldmark.request.standing import Standing
-from foldmark.request.window_summary import Covered, Summary, hash_of, in_force
+from foldmark.request.window_summary import Covered, WindowSummary, hash_of, in_force
 
 SHARE = 0.05
 """A new summary is due once what no summary covers is this share of the budget,"""
@@ -33,7 +33,7 @@ class Due(NamedTuple):
 
     covered: Covered
     segments: Segments
-    earlier: Summary | None
+    earlier: WindowSummary | None
 
 
 def due(agent: Agent) -> Due | None:
@@ -105,7 +105,7 @@ def make(agent: Agent, due: Due) -> int | None:
         return agent.record("window_summary", text, data=msgspec.to_builtins(covered), actor="model")
 
 
-def _fitting(moment: Snapshot, at: Standing, agent: Agent, new: Segments, earlier: Summary | None) -> tuple[Units, int]:
+def _fitting(moment: Snapshot, at: Standing, agent: Agent, new: Segments, earlier: WindowSummary | None) -> tuple[Units, int]:
     """The turns in `new`, newest first, and how many of them half of what the model takes has room for, at least one if
     there are any."""
     from foldmark.core.weight import weigh

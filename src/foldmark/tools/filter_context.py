@@ -17,7 +17,7 @@ from foldmark.core.ports import Snapshot
 from foldmark.core.request import ToolSpec
 from foldmark.core.segments import END, Segment, contains, intersect
 from foldmark.core.wording import count, listing
-from foldmark.editing.offers import Found, applied, look
+from foldmark.editing.offers import FilterMatches, applied, look
 from foldmark.log import Agent, Result
 from foldmark.log.asking import Asking
 from foldmark.request.exchanges import closure
@@ -66,7 +66,7 @@ def _preview(agent: Agent, open_one: Planning, arguments: FilterContextArguments
         return {**_shown(moment, at, mode, found), **offer}
 
 
-def _shown(moment: Snapshot, at: Standing, mode: str, looked: Found) -> dict[str, Any]:
+def _shown(moment: Snapshot, at: Standing, mode: str, looked: FilterMatches) -> dict[str, Any]:
     """The counts come first: a long result is cut at its end [SPEC 5.2]."""
     candidates, found = looked.candidates.rows, looked.matches
     tokens = {row.id: row.tokens for row in candidates}

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from foldmark.core.errors import CommandError
 from foldmark.core.events import OPERATION_KINDS
-from foldmark.core.reading import VIEWS, Limits, Rows, Scope, SqlSandbox
+from foldmark.core.sql_sandbox import VIEWS, Limits, Rows, QueryScope, SqlSandbox
 from foldmark.core.request import ToolSpec
 from foldmark.log import Agent
 from foldmark.log.asking import Asking
@@ -72,7 +72,7 @@ def _run(agent: Agent, arguments: QueryArguments, asking: Asking) -> str:
 
 def _find(agent: Agent, flag: Flag, sql: str) -> Rows:
     at = agent.standing()
-    scope = Scope(agent.id, at.lineage, at.fold.segments)
+    scope = QueryScope(agent.id, at.lineage, at.fold.segments)
     return _sandbox(agent).query(scope, sql, Limits(SECONDS, ROWS, 20 * ANSWER, flag.is_set))
 
 

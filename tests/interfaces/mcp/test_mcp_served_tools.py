@@ -18,7 +18,7 @@ from foldmark.core.segments import END, Segment
 from foldmark.interfaces.mcp import conversations
 from foldmark.interfaces.mcp.tools import TOOLS
 from foldmark.request.planning import planning
-from foldmark.runtime.lease import Held, LeaseError, take
+from foldmark.runtime.lease import HeldLease, LeaseError, take
 from foldmark.tools import TOOLS as MODELS
 from stored import stored
 
@@ -213,7 +213,7 @@ def test_one_that_is_at_work_elsewhere_is_left_alone(db: str, log: foldmark.Log)
 def test_one_whose_work_is_soon_done_is_waited_for(db: str, log: foldmark.Log, monkeypatch: pytest.MonkeyPatch) -> None:
     held = take(talk(log), log.new_id())
 
-    def tried(*given: Any) -> Held:
+    def tried(*given: Any) -> HeldLease:
         try:
             return take(*given)
         except LeaseError:

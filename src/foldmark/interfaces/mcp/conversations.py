@@ -10,7 +10,7 @@ from foldmark.core.wording import listing
 from foldmark.interfaces.setup import Setup
 from foldmark.log import Agent, Log
 from foldmark.log.listening import wait_for
-from foldmark.runtime.lease import Held, LeaseError, take
+from foldmark.runtime.lease import HeldLease, LeaseError, take
 
 ARGUMENT = "conversation"
 """What every tool about a conversation takes beside its own arguments."""
@@ -82,8 +82,8 @@ def _held(agent: Agent) -> Iterator[None]:
         held.give_back()
 
 
-def _taken(agent: Agent) -> Held:
-    def free() -> Held | None:
+def _taken(agent: Agent) -> HeldLease:
+    def free() -> HeldLease | None:
         with suppress(LeaseError):
             return take(agent, agent.log.new_id())
         return None

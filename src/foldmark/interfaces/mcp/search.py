@@ -18,7 +18,7 @@ from foldmark.core.request import ToolSpec
 from foldmark.core.wording import count, one_line, remarks
 from foldmark.interfaces.mcp import archive
 from foldmark.interfaces.mcp.conversations import Conversations
-from foldmark.log.likeness import NoVectorsError
+from foldmark.log.similarity import NoVectorsError
 from foldmark.recall.embeddings.embedder import EmbeddingError
 
 MOST, CONCEPTS, DEEP = 50, 5, 200

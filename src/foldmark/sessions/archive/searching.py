@@ -28,7 +28,7 @@ from foldmark.sessions.archive.vectors import ArchiveVectors
 from foldmark.sessions.session_file import SessionFile
 
 if TYPE_CHECKING:
-    from foldmark.log.meanings import Meanings
+    from foldmark.log.embedding import LogVectors
 
 REACH = 2
 """Neighbours on each side that are read."""
@@ -55,7 +55,7 @@ class ArchiveIndex:
     def __init__(self, archive: Path, db: apsw.Connection, filters: Filters, model: str) -> None:
         self._archive, self._db, self._model = archive, db, model
         self.vectors = ArchiveVectors(archive, db)
-        self._meanings: Meanings | None = None
+        self._meanings: LogVectors | None = None
         self._conditions, self._values = _conditions(filters)
         if filters.project:
             # SQLite knows no capital letters but those of ASCII.
@@ -64,14 +64,14 @@ class ArchiveIndex:
             self._conditions += " AND f.id IN (SELECT value FROM json_each(?))"
             self._values.append(json.encode(fitting).decode())
 
-    def meanings(self) -> "Meanings":
+    def meanings(self) -> "LogVectors":
         from foldmark.recall.embeddings.model import kept
 
         if self._meanings is None:
             embedder = kept(self._model)
-            from foldmark.log.meanings import Meanings
+            from foldmark.log.embedding import LogVectors
 
-            self._meanings = Meanings(self.vectors, embedder)
+            self._meanings = LogVectors(self.vectors, embedder)
         return self._meanings
 
     def counted(self, terms: Sequence[Term]) -> tuple[int, list[int]]:

@@ -17,7 +17,7 @@ from psycopg import sql as quoting
 
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.events import ROLES
-from foldmark.core.reading import VIEWS
+from foldmark.core.sql_sandbox import VIEWS
 
 _VERSION = 1
 """Counts the versions of what `_BUILD` makes; an older one is replaced."""

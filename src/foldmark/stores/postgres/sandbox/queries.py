@@ -1,4 +1,4 @@
-"""A model's SQL in PostgreSQL (see `foldmark.core.reading`).
+"""A model's SQL in PostgreSQL (see `foldmark.core.sql_sandbox`).
 
 It runs on one connection of a login of its own, which is made at the first query; one query after another.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from foldmark.core.errors import StoreError
-from foldmark.core.reading import Limits, Rows, Scope
+from foldmark.core.sql_sandbox import Limits, Rows, QueryScope
 from foldmark.core.segments import END, Segment
 from foldmark.stores.postgres.snapshot import PostgresSnapshot
 
@@ -24,7 +24,7 @@ Keys = Mapping[str, tuple[int, int]]
 
 
 class PostgresSandbox:
-    """See `foldmark.core.reading.SqlSandbox`."""
+    """See `foldmark.core.sql_sandbox.SqlSandbox`."""
 
     dialect = "PostgreSQL"
 
@@ -40,7 +40,7 @@ class PostgresSandbox:
             self._over = True
             self._forget_reading()
 
-    def query(self, scope: Scope, sql: str, limits: Limits) -> Rows:
+    def query(self, scope: QueryScope, sql: str, limits: Limits) -> Rows:
         from foldmark.stores.postgres.sandbox.statements import rewritten  # the parser takes its time
 
         with self._read() as moment:
@@ -72,7 +72,7 @@ class PostgresSandbox:
             self._reading = None
 
 
-def _scope(scope: Scope, keys: Keys) -> str:
+def _scope(scope: QueryScope, keys: Keys) -> str:
     """What the views show, as JSON: for each agent its keys, whether it asks itself, and its ranges."""
     rows = []
     for agent in sorted({each.agent for each in scope.lineage}):

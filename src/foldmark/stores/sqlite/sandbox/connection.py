@@ -17,7 +17,7 @@ import apsw
 
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
-from foldmark.core.reading import VIEWS, Limits, Rows, Scope
+from foldmark.core.sql_sandbox import VIEWS, Limits, Rows, QueryScope
 from foldmark.core.segments import Segments
 from foldmark.core.wording import listing
 from foldmark.stores.sqlite.sandbox.functions import FUNCTIONS, SHORT, replace_slow
@@ -62,7 +62,7 @@ _HEAP = Lock()
 class Sandbox:
     """A connection that answers statements over the views of one scope."""
 
-    def __init__(self, db: apsw.Connection, scope: Scope, keys: dict[str, int], *, mending: bool = False) -> None:
+    def __init__(self, db: apsw.Connection, scope: QueryScope, keys: dict[str, int], *, mending: bool = False) -> None:
         """`keys` has the key of every agent of the lineage; `db` is closed with this. With `mending` stored texts that
         are not UTF-8 can be read, which takes longer."""
 

@@ -1,4 +1,4 @@
-"""A model's SQL in SQLite (see `foldmark.core.reading`).
+"""A model's SQL in SQLite (see `foldmark.core.sql_sandbox`).
 
 It runs on a connection of its own (`Sandbox`), which is made for one scope and made anew for another, so that what it
 may do never changes while it is open.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from foldmark.core.errors import StoreError
-from foldmark.core.reading import Limits, Rows, Scope
+from foldmark.core.sql_sandbox import Limits, Rows, QueryScope
 from foldmark.stores.sqlite.file import MEMORY, explain, open_beside
 from foldmark.stores.sqlite.reader import SqliteConnection, SqliteReader
 
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 
 class SqliteSandbox(SqliteReader):
-    """See `foldmark.core.reading.SqlSandbox`."""
+    """See `foldmark.core.sql_sandbox.SqlSandbox`."""
 
     dialect = "SQLite"
 
     def __init__(self, connection: SqliteConnection, place: str) -> None:
         super().__init__(connection)
         self._place, self._reading = place, Lock()
-        self._sandbox: tuple[Scope, Sandbox] | None = None
+        self._sandbox: tuple[QueryScope, Sandbox] | None = None
 
     def close(self) -> None:
         """Close its connection."""
         with self._reading:
             self._forget_sandbox()
 
-    def query(self, scope: Scope, sql: str, limits: Limits) -> Rows:
+    def query(self, scope: QueryScope, sql: str, limits: Limits) -> Rows:
         memory = self._path == MEMORY
         # A database in memory cannot be read while somebody writes. Who holds `_reading` never waits for the store.
         with self._lock if memory else nullcontext():
@@ -52,7 +52,7 @@ class SqliteSandbox(SqliteReader):
                 except apsw.Error as error:
                     raise explain(error, self._path) from error
 
-    def _sandbox_for(self, scope: Scope, keys: dict[str, int], *, mending: bool = False) -> "Sandbox":
+    def _sandbox_for(self, scope: QueryScope, keys: dict[str, int], *, mending: bool = False) -> "Sandbox":
         if self._sandbox is None or self._sandbox[0] != scope:
             from foldmark.stores.sqlite.sandbox.connection import Sandbox  # 3 ms, for whoever queries
 

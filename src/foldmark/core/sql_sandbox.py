@@ -18,7 +18,7 @@ VIEWS: Mapping[str, tuple[str, ...]] = {
 """View -> its columns, in every store alike."""
 
 
-class Scope(NamedTuple):
+class QueryScope(NamedTuple):
     """Whose rows the views hold: those of `agent` and what else lies in `lineage` (as `Standing.lineage`); what lies
     outside `visible`, the segments of its fold, is dropped."""
 
@@ -55,7 +55,7 @@ class SqlSandbox(Protocol):
     def dialect(self) -> str:
         """The database whose SQL it takes, by its name."""
 
-    def query(self, scope: Scope, sql: str, limits: Limits) -> Rows:
+    def query(self, scope: QueryScope, sql: str, limits: Limits) -> Rows:
         """Run one reading statement over the views of `VIEWS`, and nothing else.
 
         `sql` is hostile: no statement reads or changes anything outside the views, or takes more than `limits` and

@@ -14,7 +14,7 @@ class NoVectorsError(CommandError):
     """Only meanings are to count, and there are no vectors."""
 
 
-def likeness(query: str, mode: Mode, sources: Sequence[Meant | None]) -> list[Likeness | None]:
+def similarities(query: str, mode: Mode, sources: Sequence[Meant | None]) -> list[Likeness | None]:
     """How alike in meaning a query and the messages of each source are; None where that does not count, or there are no
     vectors by the model of the settings.
 

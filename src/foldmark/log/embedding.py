@@ -30,7 +30,7 @@ BEFORE = 400
 """Characters of what was said before a message that go into its vector: the last ones."""
 
 
-class Step(NamedTuple):
+class EmbeddingProgress(NamedTuple):
     """Of how many messages vectors were stored, the message up to which there are vectors now, the newest message;
     `overtaken`: somebody else has meanwhile stored what was made, so it is as good as for nothing."""
 
@@ -40,7 +40,7 @@ class Step(NamedTuple):
     overtaken: bool = False
 
 
-class Meanings:
+class LogVectors:
     """The vectors of one store by one model; for any thread."""
 
     def __init__(self, store: Vectors | None, embedder: Embedder) -> None:
@@ -71,31 +71,31 @@ class Meanings:
                 break
         return made
 
-    def step(self, most: int = BATCH) -> "Step":
+    def step(self, most: int = BATCH) -> "EmbeddingProgress":
         """Make the vectors of the next messages, at most so many, and store them in one go. Raises StoreError."""
         name, begin = self.embedder.fingerprint, self.until
         messages, until, newest = self.store.unembedded(begin or 0, most)
         made = embedded(messages, self.embedder)
         now = self.until
         if begin is not None and (until == begin or now != begin):
-            return Step(0, begin if now is None else now, newest, overtaken=now != begin)
+            return EmbeddingProgress(0, begin if now is None else now, newest, overtaken=now != begin)
         self.store.save_vectors(name, made, until)
-        return Step(len(messages), until, newest)
+        return EmbeddingProgress(len(messages), until, newest)
 
-    def asked(self, query: str) -> "LikeQuery":
+    def asked(self, query: str) -> "LogSimilarity":
         """How alike messages are to a query, as far as there are vectors."""
         with self._reading:
             fresh = list(self.store.signatures(self.embedder.fingerprint, self._newest))
             if fresh:
                 self._nearest.add([id for id, _ in fresh], [each for _, each in fresh])
                 self._newest = fresh[-1][0]
-        return LikeQuery(self, self._nearest, self.embedder.embed_query(query))
+        return LogSimilarity(self, self._nearest, self.embedder.embed_query(query))
 
 
-class LikeQuery:
+class LogSimilarity:
     """The likeness of messages to one query (see `foldmark.core.recall.Likeness`)."""
 
-    def __init__(self, meanings: Meanings, nearest: Nearest, query: NDArray[np.float32]) -> None:
+    def __init__(self, meanings: LogVectors, nearest: Nearest, query: NDArray[np.float32]) -> None:
         self._meanings, self._nearest, self._query = meanings, nearest, query
 
     def nearest(self, limit: int) -> list[int]:

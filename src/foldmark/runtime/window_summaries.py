@@ -12,7 +12,7 @@ from foldmark.runtime.loop import in_thread
 from foldmark.sending.interruption import CURRENT, Interruption
 
 
-class Summing:
+class WindowSummaries:
     """The summaries that are being made, one at a time for each agent, in threads of `threads`."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ WAKES = 20
 """How often mail wakes an agent until a person says something again: agents that thank each other have no end."""
 
 
-class Telling:
+class MailNotices:
     """What was told of mail so far, agent by agent."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Telling:
         return "person" if attended or self._woken[agent.id] > WAKES else "wake"
 
 
-def told(agent: Agent) -> bool:
+def tell_of_mail(agent: Agent) -> bool:
     """Tell an agent that mail has come, with a message; whether there is some still."""
     with agent.log.store.read() as moment:
         mail = moment.unread(agent.id)
