@@ -179,5 +179,5 @@ def test_progress_goes_where_somebody_watches(
     agent: foldmark.Agent, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    cost.report(agent, cost.Wish(policy=["steady", "full"]))
+    cost.report(agent, cost.CostOptions(policy=["steady", "full"]))
     assert "\rmaking request 80 of 80\n" in capsys.readouterr().err

@@ -4,7 +4,7 @@ import pytest
 
 import foldmark
 from foldmark.interfaces.foreground import Foreground
-from foldmark.interfaces.keyboard import Lines
+from foldmark.interfaces.keyboard import ScriptedLines
 from foldmark.interfaces.notices import Notices
 from foldmark.runtime.supervisor import ContextChangedError
 from stored import stored
@@ -15,7 +15,7 @@ def test_a_killed_agent_is_not_idle(capsys: pytest.CaptureFixture[str]) -> None:
         root = log.agent("default")
         child = log.agent(root.do("/fork").data["child"])
         front = Foreground()
-        notices = Notices(root, front, Lines([]), None, lambda: None, lambda _: None)
+        notices = Notices(root, front, ScriptedLines([]), None, lambda: None, lambda _: None)
         notices.ended(child, None)
         notices.ended(child, ContextChangedError("a command in another process changes its context"))
         root.do(f"/kill {child.id}")
@@ -33,7 +33,7 @@ def test_a_killed_agent_is_not_idle(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_comes_while_the_prompt_comes_back_does_not_wait_for_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     """The prompt stands there again between the look at it and the handing over: reading is called away."""
 
-    class Returning(Lines):
+    class Returning(ScriptedLines):
         taken = 0
 
         def take(self) -> None:

@@ -28,7 +28,7 @@ from foldmark.editing.offers import question
 from foldmark.family import tree
 from foldmark.family.presence import running
 from foldmark.interfaces.foreground import Foreground
-from foldmark.interfaces.keyboard import Lines, Typed
+from foldmark.interfaces.keyboard import ScriptedLines, Typed
 from foldmark.interfaces.notices import Notices
 from foldmark.interfaces.person import decides, edit_command, show_text
 from foldmark.interfaces.render import harmless, result_text
@@ -60,7 +60,7 @@ def chat(agent: Agent, models: Models, lines: Iterable[str], ask: Callable[[str]
     `ask` puts a question that a command has to the person; None if nobody is there. Ctrl-C during an answer closes the
     turn as interrupted and keeps what had been said. Agents that still work at the end are waited for.
     """
-    keyboard = lines if isinstance(lines, Typed | Lines) else Lines(lines)
+    keyboard = lines if isinstance(lines, Typed | ScriptedLines) else ScriptedLines(lines)
     talk = _Chat(agent, keyboard, ask)
     approving = Asking(approve=decides) if ask else Asking()
     with mcp_servers(agent, approving), Background(agent.log, models, talk.notices) as talk.agents:
@@ -107,7 +107,7 @@ class _Chat:
 
     agents: Background
 
-    def __init__(self, agent: Agent, keyboard: Typed | Lines, ask: Callable[[str], bool] | None) -> None:
+    def __init__(self, agent: Agent, keyboard: Typed | ScriptedLines, ask: Callable[[str], bool] | None) -> None:
         self._keyboard = keyboard
         self.left, self.code, self.broken = False, 0, False
         self._fails = False

@@ -167,7 +167,7 @@ def chat(setup: Setup, name: str, model: str | None) -> int:
     It is made if there is none. Lines are read from the terminal or a pipe; /help lists the commands.
     """
     from foldmark.interfaces.chat import chat as talk
-    from foldmark.interfaces.history import History
+    from foldmark.interfaces.history import InputHistory
     from foldmark.interfaces.keyboard import Typed, piped
     from foldmark.interfaces.person import asks
     from foldmark.interfaces.stopping import leaving
@@ -186,7 +186,7 @@ def chat(setup: Setup, name: str, model: str | None) -> int:
         agent = log.find(name, create=True)
         if model is not None and agent.standing().config.model != model:
             agent.configure("model", model)
-        lines = Typed(History(input_history(), log.secrets.hidden)) if typed else piped(sys.stdin.buffer)
+        lines = Typed(InputHistory(input_history(), log.secrets.hidden)) if typed else piped(sys.stdin.buffer)
         with leaving(), embedding(setup.db, given):
             return talk(agent, lambda name: provider(name, given, setup.delay), lines, asks if typed else None)
 
@@ -324,12 +324,12 @@ def cost(setup: Setup, /, name: str, plot: Path | None, as_json: bool, **wanted:
     results.
     """
     from foldmark.interfaces import cost_plot, cost_table
-    from foldmark.interfaces.cost import Wish, conversation, report
+    from foldmark.interfaces.cost import CostOptions, conversation, report
 
     if plot is not None:
         cost_plot.drawing()  # before there is much to wait for
     with conversation(setup.db, name) as agent:
-        found = report(agent, Wish(**wanted))
+        found = report(agent, CostOptions(**wanted))
     if plot is not None:
         cost_plot.plot([(cost_table.title(found), found.rows, found.tariff)], plot)
     print(json_text(cost_table.data(found)) if as_json else cost_table.text(found))

@@ -31,7 +31,7 @@ MODELS = {"anthropic": "claude-sonnet-5-5", "openai": "gpt-5.4", "gemini": "gemi
 """What is asked where a conversation has no model of its own but `offline`: by the dialect of its newest call."""
 
 
-class Wish(NamedTuple):
+class CostOptions(NamedTuple):
     """What is to be compared: `model` is PROVIDER/MODEL, None for the agent's own; `budget` None for its own; `policy`
     some of `KINDS`, none for all that there are for the model; `low_water` those of `steady` as in "0.8,0.6", None for
     the agent's own; with `ignore_pauses` no cache ever expires."""
@@ -43,7 +43,7 @@ class Wish(NamedTuple):
     ignore_pauses: bool = False
 
 
-class Report(NamedTuple):
+class CostReport(NamedTuple):
     """What a conversation costs: its name, the model asked, the budget, what the answers weigh, whether thinking was
     recorded, a row a policy."""
 
@@ -103,7 +103,7 @@ def _existing(db: str) -> Iterator[Log | None]:
         yield log
 
 
-def report(agent: Agent, wish: Wish) -> Report:
+def report(agent: Agent, wish: CostOptions) -> CostReport:
     """Replay an agent. Raises CommandError for a wrong wish, and where no model was ever asked."""
     config = agent.standing().config
     lows = [config.sliding_context_low_water] if wish.low_water is None else low_waters(wish.low_water)
@@ -130,7 +130,7 @@ def report(agent: Agent, wish: Wish) -> Report:
     if not rows[0].billed:
         raise CommandError(f"nobody asked a model for anything in '{called}' yet: there is nothing to compare")
     weight = answered(agent, provider, name)
-    return Report(called, provider, name, tariff_of(known), budget, weight, bool(thought_about(agent)), rows)
+    return CostReport(called, provider, name, tariff_of(known), budget, weight, bool(thought_about(agent)), rows)
 
 
 def _fitting(agent: Agent) -> str:

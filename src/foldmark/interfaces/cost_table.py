@@ -4,14 +4,14 @@ from typing import Any
 
 from foldmark.core.wording import count
 from foldmark.cost.cost import Replayed
-from foldmark.interfaces.cost import Report
+from foldmark.interfaces.cost import CostReport
 from foldmark.interfaces.render import harmless
 
 OWN = ("steady", "eager")
 """The policies that a setting gives."""
 
 
-def text(found: Report) -> str:
+def text(found: CostReport) -> str:
     """The table, and what it says of the first policy."""
     tariff, rows = found.tariff, found.rows
     head = ["policy", "fresh", "cache write", "cache read", "read", "rewritten", "cost", "in view", "largest", "moves"]
@@ -44,7 +44,7 @@ def text(found: Report) -> str:
     return harmless("\n".join([title(found), "", *lines, "", *below, verdict(found)]))
 
 
-def title(found: Report) -> str:
+def title(found: CostReport) -> str:
     """What was replayed, and as what."""
     requests = count(len(found.rows[0].billed), "request")
     return f"{found.name}: {requests} to {found.provider}/{found.model}, budget {found.budget:,} tokens"
@@ -55,7 +55,7 @@ def share(row: Replayed) -> float:
     return row.total.read / max(1, row.total.tokens)
 
 
-def verdict(found: Report) -> str:
+def verdict(found: CostReport) -> str:
     """Compare the first policy with those that keep as many tokens in view: a smaller window is cheaper by itself."""
     tariff, first, rest = found.tariff, found.rows[0], found.rows[1:]
     cost = tariff.cost(first.total)
@@ -72,7 +72,7 @@ def verdict(found: Report) -> str:
     return " ".join(said)
 
 
-def data(found: Report) -> dict[str, Any]:
+def data(found: CostReport) -> dict[str, Any]:
     """The report as JSON."""
     return {
         "conversation": found.name,

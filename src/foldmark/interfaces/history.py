@@ -10,7 +10,7 @@ MOST = 1000
 """Lines that are kept."""
 
 
-class History:
+class InputHistory:
     """Lines typed at the prompt, each as JSON on a line of its own in `path`; only its owner may read it.
 
     `hidden` takes secrets out of a line before it is written. A file that cannot be read or written is no error: the

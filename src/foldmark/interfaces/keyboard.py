@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 
-from foldmark.interfaces.history import History
+from foldmark.interfaces.history import InputHistory
 from foldmark.interfaces.render import harmless
 
 PROMPT = "> "
@@ -43,7 +43,7 @@ class Typed(Prompting):
     there again behind the question.
     """
 
-    def __init__(self, history: History | None = None) -> None:
+    def __init__(self, history: InputHistory | None = None) -> None:
         self._history = history
         self._reads = ""
         self._taken = self._wakes = self._edits = self._ended = False
@@ -220,7 +220,7 @@ def _unbuffered() -> Iterator[None]:
         termios.tcsetattr(sys.stdin, termios.TCSANOW, before)
 
 
-class Lines(Prompting):
+class ScriptedLines(Prompting):
     """Lines that are there already: a script is carried out line by line, and nobody is at a prompt.
 
     With `shown` each is printed behind the prompt as it is read.
@@ -254,9 +254,9 @@ class Lines(Prompting):
         return []
 
 
-def piped(raw: Iterable[bytes]) -> Lines:
+def piped(raw: Iterable[bytes]) -> ScriptedLines:
     """Lines of a pipe, shown as they are read. They end at LF; what is not UTF-8 becomes U+FFFD."""
-    return Lines(_piped(raw), shown=True)
+    return ScriptedLines(_piped(raw), shown=True)
 
 
 def _piped(raw: Iterable[bytes]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from functools import partial
 
 from foldmark.family import tree
 from foldmark.interfaces.foreground import Foreground
-from foldmark.interfaces.keyboard import Lines, TakenError, Typed
+from foldmark.interfaces.keyboard import ScriptedLines, TakenError, Typed
 from foldmark.interfaces.person import ANSWERS, decides, reading
 from foldmark.interfaces.render import harmless
 from foldmark.interfaces.wrapping import fitted
@@ -27,7 +27,7 @@ class Notices:
         self,
         agent: Agent,
         front: Foreground,
-        keyboard: Typed | Lines,
+        keyboard: Typed | ScriptedLines,
         confirm: Callable[[str], bool] | None,
         end_line: Callable[[], None],
         typed: Callable[[str], None],

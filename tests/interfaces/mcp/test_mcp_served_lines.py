@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mcp.types import INVALID_REQUEST, PARSE_ERROR, JSONRPCError, JSONRPCRequest, jsonrpc_message_adapter
 
 from foldmark.interfaces.mcp import lines
-from foldmark.interfaces.mcp.lines import Lines, Pending
+from foldmark.interfaces.mcp.lines import MessageLines, Pending
 from patience import LIMIT
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
@@ -21,7 +21,7 @@ PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
 def read(raw: bytes) -> tuple[list[str], list[JSONRPCError]]:
     """The lines that are passed on, and the answers to others."""
     pending, refused = Pending(), list[JSONRPCError]()
-    reading = Lines(io.BytesIO(raw), pending)
+    reading = MessageLines(io.BytesIO(raw), pending)
     reading.refuse = refused.append
     passed = []
     while line := _next(reading, pending):
@@ -29,7 +29,7 @@ def read(raw: bytes) -> tuple[list[str], list[JSONRPCError]]:
     return passed, refused
 
 
-def _next(reading: Lines, pending: Pending) -> str:
+def _next(reading: MessageLines, pending: Pending) -> str:
     line = reading.readline()
     if line and isinstance(message := jsonrpc_message_adapter.validate_json(line), JSONRPCRequest):
         pending.ended(message.id)
@@ -101,7 +101,7 @@ def test_any_bytes(parts: list[bytes]) -> None:
 
 def test_the_end_waits_for_answers_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     pending = Pending()
-    reading = Lines(io.BytesIO(PING), pending)
+    reading = MessageLines(io.BytesIO(PING), pending)
     assert reading.readline() == PING.decode()
     ended = threading.Event()
 

@@ -12,8 +12,8 @@ from mcp import MCPError
 from mcp.types import INVALID_PARAMS
 
 import foldmark
-from foldmark.interfaces.mcp.lines import Lines, Pending
-from foldmark.interfaces.mcp.listening import LIST, Listening, News
+from foldmark.interfaces.mcp.lines import MessageLines, Pending
+from foldmark.interfaces.mcp.listening import LIST, Subscriptions, News
 
 ROOT = "foldmark://conversations"
 
@@ -70,9 +70,9 @@ def test_a_database_that_is_still_to_come(db: str, era: str) -> None:
 def test_the_database_is_watched_only_while_somebody_follows(
     db: str, log: foldmark.Log, era: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    servers: list[Listening] = []
-    made = Listening.__init__
-    monkeypatch.setattr(Listening, "__init__", lambda self, *given: servers.append(self) or made(self, *given))  # type: ignore[func-returns-value]
+    servers: list[Subscriptions] = []
+    made = Subscriptions.__init__
+    monkeypatch.setattr(Subscriptions, "__init__", lambda self, *given: servers.append(self) or made(self, *given))  # type: ignore[func-returns-value]
     agent = log.agent("one")
 
     async def visiting() -> None:
@@ -112,7 +112,7 @@ def test_the_end_of_input_waits_for_no_one_who_listens() -> None:
     line = '{"jsonrpc": "2.0", "id": 1, "method": "%s", "params": {}}\n'
     for method, waits in (("subscriptions/listen", False), ("tools/list", True)):
         pending = Pending()
-        lines = Lines(io.BytesIO((line % method).encode()), pending)
+        lines = MessageLines(io.BytesIO((line % method).encode()), pending)
         assert method in lines.readline()
         assert bool(pending._ids) == waits
 

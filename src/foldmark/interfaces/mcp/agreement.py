@@ -27,7 +27,7 @@ SHOWN = 8
 _BOX = "agree"
 
 
-class Question(Struct, frozen=True):
+class ConsentQuestion(Struct, frozen=True):
     """What the person is asked about an offer in conversation `name`; `key` stands for what a yes would do."""
 
     key: str
@@ -51,7 +51,7 @@ class Question(Struct, frozen=True):
         )
 
 
-def question(agent: Agent, arguments: Mapping[str, Any]) -> Question:
+def question(agent: Agent, arguments: Mapping[str, Any]) -> ConsentQuestion:
     """What to ask where `filter_context` would apply an offer and has no yes for it yet."""
     with agent.reading() as (moment, at):
         preview = offer(moment, at)
@@ -61,7 +61,7 @@ def question(agent: Agent, arguments: Mapping[str, Any]) -> Question:
     name = agent.name or agent.id[:8]
     text = "\n".join([f"Conversation '{name}': {found.title}?", *found.lines(SHOWN)])
     hashed = sha256(f"{agent.id} {preview.event_id} {ids}".encode()).hexdigest()[:32]
-    return Question(hashed, name, preview.event_id, well_formed(text))
+    return ConsentQuestion(hashed, name, preview.event_id, well_formed(text))
 
 
 def recorded(agent: Agent, apply: Callable[[], str]) -> str:
@@ -81,7 +81,7 @@ def agreed(params: CallToolRequestParams) -> str | None:
     return None
 
 
-def later(context: Context, asked: Question, params: CallToolRequestParams) -> InputRequiredResult | None:
+def later(context: Context, asked: ConsentQuestion, params: CallToolRequestParams) -> InputRequiredResult | None:
     """The way to ask from protocol 2026-07-28 on: the client asks, and calls again. None if there was an answer
     already, or the client speaks an older one, or cannot ask."""
     if context.protocol_version not in MODERN_PROTOCOL_VERSIONS or not _can_ask(context) or params.input_responses:
@@ -89,7 +89,7 @@ def later(context: Context, asked: Question, params: CallToolRequestParams) -> I
     return InputRequiredResult(input_requests={asked.key: ElicitRequest(params=asked.form)})
 
 
-async def ask(context: Context, asked: Question) -> bool | None:
+async def ask(context: Context, asked: ConsentQuestion) -> bool | None:
     """Ask while the call goes on, as before 2026-07-28; None if the client cannot ask."""
     if not _can_ask(context) or not context.session.can_send_request:
         return None

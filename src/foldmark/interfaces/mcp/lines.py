@@ -60,7 +60,7 @@ class Pending:
             self._changed.wait_for(lambda: not self._ids, seconds)
 
 
-class Lines:
+class MessageLines:
     """What the SDK reads, in a thread of its own; `refuse` answers a line that is wrong."""
 
     refuse: Callable[[JSONRPCError], None]

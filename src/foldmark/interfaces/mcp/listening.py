@@ -44,7 +44,7 @@ UNSEEN = ("archived", "unarchived")
 Context = ServerRequestContext["Listening"]
 
 
-class Listening:
+class Subscriptions:
     """Who follows what, on one server; `tasks` run as long as that does."""
 
     def __init__(self, conversations: Conversations, tasks: TaskGroup) -> None:
@@ -127,10 +127,10 @@ class Listening:
 
 
 @asynccontextmanager
-async def listening(conversations: Conversations) -> AsyncIterator[Listening]:
+async def listening(conversations: Conversations) -> AsyncIterator[Subscriptions]:
     """What a server has for its clients to listen to, as long as it runs."""
     async with anyio.create_task_group() as tasks:
-        yield Listening(conversations, tasks)
+        yield Subscriptions(conversations, tasks)
         tasks.cancel_scope.cancel()
 
 

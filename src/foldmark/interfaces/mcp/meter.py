@@ -36,12 +36,12 @@ METER = ToolSpec(
 )
 
 
-class Wanted(Struct, frozen=True, forbid_unknown_fields=True):
+class MeterArguments(Struct, frozen=True, forbid_unknown_fields=True):
     session: str | None = None
     conversation: str | None = None
 
 
-def context_meter(wanted: Wanted, conversations: Conversations, *, here: bool) -> str:
+def context_meter(wanted: MeterArguments, conversations: Conversations, *, here: bool) -> str:
     """One line for each context that is meant; `here` says whether the caller works in this process's folder.
 
     Raises CommandError if none is known, NoSessionError, StoreError.

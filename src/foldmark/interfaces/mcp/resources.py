@@ -114,7 +114,7 @@ def listed(conversations: Conversations, cursor: str | None) -> ListResourcesRes
     return ListResourcesResult(resources=found)
 
 
-class About(NamedTuple):
+class ResourceTopic(NamedTuple):
     """What a resource is about: the conversation with this name, or all of them (None). Only erasing changes one of the
     `past`."""
 
@@ -122,12 +122,12 @@ class About(NamedTuple):
     past: bool = False
 
 
-def about(uri: str) -> About:
+def about(uri: str) -> ResourceTopic:
     """Return what a resource is about. Raises CommandError for an address that is none."""
     if _PAGE.fullmatch(uri):
-        return About(None)
+        return ResourceTopic(None)
     match = _of_one(uri)
-    return About(unquote(match["name"]), match["id"] is not None)
+    return ResourceTopic(unquote(match["name"]), match["id"] is not None)
 
 
 def _of_one(uri: str) -> re.Match[str]:

@@ -68,7 +68,7 @@ SEARCH = ToolSpec(
 )
 
 
-class Search(Struct, frozen=True, forbid_unknown_fields=True):
+class SearchArguments(Struct, frozen=True, forbid_unknown_fields=True):
     """The arguments of `search`."""
 
     query: str | _Concepts
@@ -83,7 +83,7 @@ class Search(Struct, frozen=True, forbid_unknown_fields=True):
     response_format: Literal["markdown", "json"] = "markdown"
 
 
-def search(wanted: Search, conversations: Conversations, progress: Progress) -> str:
+def search(wanted: SearchArguments, conversations: Conversations, progress: Progress) -> str:
     """The results, the best first. Raises CommandError, IndexFileError, StoreError."""
     filters = _filters(wanted)
     told = [note] if (note := archive.catch_up(conversations, progress)) else []
@@ -112,7 +112,7 @@ def _several(query: str | list[str]) -> list[str]:
     return [query] if isinstance(query, str) else query
 
 
-def _filters(wanted: Search) -> Filters:
+def _filters(wanted: SearchArguments) -> Filters:
     if wanted.role is not None and wanted.role not in SPEAKERS:
         raise CommandError(f"role is one of {', '.join(SPEAKERS)}, not '{one_line(wanted.role)[:40]}'")
     return Filters(

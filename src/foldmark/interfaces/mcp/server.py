@@ -42,11 +42,11 @@ from foldmark.core.ports import Progress
 from foldmark.core.request import ERROR
 from foldmark.core.wording import listing, one_line
 from foldmark.interfaces.mcp import agreement, prompts, resources, tools
-from foldmark.interfaces.mcp.agreement import Question
+from foldmark.interfaces.mcp.agreement import ConsentQuestion
 from foldmark.interfaces.mcp.conversations import Conversations
-from foldmark.interfaces.mcp.listening import LIST, Context, Listening, listening
+from foldmark.interfaces.mcp.listening import LIST, Context, Subscriptions, listening
 from foldmark.interfaces.mcp.threads import in_thread
-from foldmark.interfaces.mcp.tools import Call
+from foldmark.interfaces.mcp.tools import ToolUse
 
 NAME = "foldmark"
 
@@ -95,7 +95,7 @@ class Handlers:
             raise MCPError(INVALID_PARAMS, told)
         try:
             answer = await self._called(context, params, agreement.agreed(params))
-            if isinstance(answer, Question):
+            if isinstance(answer, ConsentQuestion):
                 if asking := agreement.later(context, answer, params):
                     return asking
                 answer = await self._asked(context, params, answer)
@@ -107,20 +107,20 @@ class Handlers:
         structured = tools.TOOLS[params.name].structured(params.arguments or {}, text)
         return CallToolResult(content=[TextContent(text=text)], structured_content=structured)
 
-    async def _asked(self, context: Context, params: CallToolRequestParams, question: Question) -> str:
+    async def _asked(self, context: Context, params: CallToolRequestParams, question: ConsentQuestion) -> str:
         yes = None if params.input_responses else await agreement.ask(context, question)
         if yes is None and not params.input_responses:
             raise CommandError(question.unasked)
         answer = await self._called(context, params, question.key) if yes else question
-        if isinstance(answer, Question):
+        if isinstance(answer, ConsentQuestion):
             raise CommandError("the person did not agree; nothing was changed")
         return answer
 
-    async def _called(self, context: Context, params: CallToolRequestParams, agreed: str | None) -> str | Question:
+    async def _called(self, context: Context, params: CallToolRequestParams, agreed: str | None) -> str | ConsentQuestion:
         offered = tools.TOOLS[params.name]
 
-        def run(progress: Progress) -> str | Question:
-            return offered.run(Call(self._conversations, params.arguments or {}, progress, agreed, self._here))
+        def run(progress: Progress) -> str | ConsentQuestion:
+            return offered.run(ToolUse(self._conversations, params.arguments or {}, progress, agreed, self._here))
 
         if offered.reads:
             return await self._work(context, run)
@@ -197,7 +197,7 @@ def _failed(told: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(text=well_formed(f"{ERROR}{told}"))], is_error=True)
 
 
-class _Server(Server[Listening]):
+class _Server(Server[Subscriptions]):
     """Says to older clients as well that the list of resources may change."""
 
     def create_initialization_options(
@@ -207,7 +207,7 @@ class _Server(Server[Listening]):
         return super().create_initialization_options(options, *others, **more)
 
 
-def server(conversations: Conversations, *, here: bool) -> Server[Listening]:
+def server(conversations: Conversations, *, here: bool) -> Server[Subscriptions]:
     """The server, for any way in."""
     handlers = Handlers(conversations, here=here)
     return _Server(

@@ -11,13 +11,13 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCError, JSONRPCResponse
 
-from foldmark.interfaces.mcp.lines import Lines, Pending
+from foldmark.interfaces.mcp.lines import MessageLines, Pending
 
 
 async def serve(server: Server[Any]) -> None:
     """Serve one client until it closes standard input, or goes away."""
     pending = Pending()
-    lines = Lines(sys.stdin.buffer, pending)
+    lines = MessageLines(sys.stdin.buffer, pending)
     read = anyio.wrap_file(cast(TextIO, lines))
     # The SDK takes the real standard output, which is standard error to everybody else meanwhile.
     async with stdio_server(stdin=read) as (messages, written):

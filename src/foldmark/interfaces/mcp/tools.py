@@ -18,12 +18,12 @@ from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.ports import Progress
 from foldmark.core.request import ToolSpec
 from foldmark.interfaces.mcp import agreement
-from foldmark.interfaces.mcp.agreement import Question
+from foldmark.interfaces.mcp.agreement import ConsentQuestion
 from foldmark.interfaces.mcp.answers import FILTERED, ROWS
 from foldmark.interfaces.mcp.conversations import ARGUMENT, Conversations
-from foldmark.interfaces.mcp.meter import METER, Wanted, context_meter
+from foldmark.interfaces.mcp.meter import METER, MeterArguments, context_meter
 from foldmark.interfaces.mcp.read import READ, Read, read
-from foldmark.interfaces.mcp.search import SEARCH, Search, search
+from foldmark.interfaces.mcp.search import SEARCH, SearchArguments, search
 from foldmark.log.asking import Asking
 from foldmark.tools.evict import EVICT
 from foldmark.tools.filter_context import FILTER_CONTEXT, NotAgreedError
@@ -37,7 +37,7 @@ from foldmark.tools.tool import Tool
 Arguments = Mapping[str, Any]
 
 
-class Call(Struct, frozen=True):
+class ToolUse(Struct, frozen=True):
     """One use of a tool. `agreed` is the question that the person has said yes to, by its key; `here` says whether the
     client works in this process's folder."""
 
@@ -54,7 +54,7 @@ class Offered(Struct, frozen=True):
 
     spec: ToolSpec
     title: str
-    run: Callable[[Call], str | Question]
+    run: Callable[[ToolUse], str | ConsentQuestion]
     reads: bool = True
     destroys: bool = False
     output: dict[str, Any] | None = None
@@ -79,7 +79,7 @@ def _model_tool(
     return Offered(tool.spec, title, run, tool.together, destroys, output)
 
 
-def _run(tool: Tool, any_will_do: bool, writes: bool, call: Call) -> str | Question:
+def _run(tool: Tool, any_will_do: bool, writes: bool, call: ToolUse) -> str | ConsentQuestion:
     own = {name: value for name, value in call.arguments.items() if name != ARGUMENT}
     with call.conversations.agent(call.arguments.get(ARGUMENT), any_will_do=any_will_do, writes=writes) as agent:
         calling = partial(agent.call_tool, tool.spec.name, own, asking=Asking(progress=call.progress))
@@ -91,7 +91,7 @@ def _run(tool: Tool, any_will_do: bool, writes: bool, call: Call) -> str | Quest
 
 
 def _own_tool(spec: ToolSpec, title: str, arguments: type[Struct], run: Callable[..., str]) -> Offered:
-    def checked(call: Call) -> str:
+    def checked(call: ToolUse) -> str:
         try:
             given = msgspec.convert(dict(call.arguments), arguments, strict=False)  # numbers of models are texts, too
         except (msgspec.ValidationError, RecursionError) as error:
@@ -108,7 +108,7 @@ _OWN = {
         _own_tool(
             SEARCH,
             "Search sessions and conversations",
-            Search,
+            SearchArguments,
             lambda wanted, call: search(wanted, call.conversations, call.progress),
         ),
         _own_tool(
@@ -117,7 +117,7 @@ _OWN = {
         _own_tool(
             METER,
             "Show how full a context is",
-            Wanted,
+            MeterArguments,
             lambda wanted, call: context_meter(wanted, call.conversations, here=call.here),
         ),
     )
