@@ -75,7 +75,7 @@ def read_settings(options: Mapping[str, Any] = {}) -> Settings:
     `options` are those of the command line, key -> value; they go before all others. Raises CommandError.
     """
     from foldmark.settings.loading import load
-    from foldmark.settings.places import user_folder
+    from foldmark.settings.paths import user_folder
 
     try:
         working = Path.cwd()

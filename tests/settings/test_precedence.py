@@ -14,7 +14,7 @@ from settings_place import Place
 import foldmark
 from foldmark import Agent, CommandError
 from foldmark.core.config import KEYS, Config
-from foldmark.settings import places
+from foldmark.settings import paths
 from foldmark.settings.about import ABOUT, row
 from foldmark.settings.given import Settings, Value
 from foldmark.settings.loading import ALL_KEYS, PERSONS_OWN, load
@@ -216,11 +216,11 @@ def test_the_database(place: Place, line: str, path: str) -> None:
     place.user_file(f"database = {line}\noffline_delay = 1\n")
     settings = place.load()
     assert (settings.database, settings.offline_delay) == (path.format(user=place.user), 1)
-    assert places.database({}, settings.database) == settings.database
-    assert places.database({"FOLDMARK_DB": "other.db"}, settings.database) == "other.db"
-    assert not places.is_default("notes.db", {}, settings.database)
-    assert places.offline_delay({}, True, settings.offline_delay) == 1
-    assert places.offline_delay({"FOLDMARK_OFFLINE_DELAY": "2"}, True, settings.offline_delay) == 2
+    assert paths.database({}, settings.database) == settings.database
+    assert paths.database({"FOLDMARK_DB": "other.db"}, settings.database) == "other.db"
+    assert not paths.is_default("notes.db", {}, settings.database)
+    assert paths.offline_delay({}, True, settings.offline_delay) == 1
+    assert paths.offline_delay({"FOLDMARK_OFFLINE_DELAY": "2"}, True, settings.offline_delay) == 2
 
 
 # With agents

@@ -11,7 +11,7 @@ import foldmark
 from foldmark.app import read_settings
 from foldmark.interfaces.render import harmless
 from foldmark.log import Log
-from foldmark.settings import places
+from foldmark.settings import paths
 from foldmark.settings.given import Settings
 from foldmark.stores.addresses import may_exist
 from foldmark.stores.sqlite.file import make_folder
@@ -31,7 +31,7 @@ class Setup:
     @cached_property
     def db(self) -> str:
         """The address of the database: a path, or a URL."""
-        return self._named or places.database(os.environ, self.given.database)
+        return self._named or paths.database(os.environ, self.given.database)
 
     @property
     def has_database(self) -> bool:
@@ -41,12 +41,12 @@ class Setup:
     @property
     def delay(self) -> float:
         """Seconds between the offline model's words."""
-        return places.offline_delay(os.environ, sys.stdout.isatty(), self.given.offline_delay)
+        return paths.offline_delay(os.environ, sys.stdout.isatty(), self.given.offline_delay)
 
     @contextmanager
     def log(self, *, create: bool, given: Settings | None = None) -> Iterator[Log]:
         """The log, with these settings or the process's own; the folder of our own database is made as needed."""
-        if create and not self._named and places.is_default(self.db, os.environ, self.given.database):
+        if create and not self._named and paths.is_default(self.db, os.environ, self.given.database):
             make_folder(Path(self.db).parent)
         with foldmark.open(self.db, create=create, settings=given or self.given) as log:
             if log.store.narrowed:

@@ -18,7 +18,7 @@ from foldmark.settings import trim
 from foldmark.settings.access import BUILT_IN
 from foldmark.settings.file import File, nearest, read
 from foldmark.settings.given import Server, Settings, Value
-from foldmark.settings.near import near
+from foldmark.settings.suggestions import suggestion
 from foldmark.settings.trim import TRIM
 
 USER, PROJECT, WORK = "config.toml", ".foldmark.toml", ".work.toml"
@@ -111,7 +111,7 @@ def _context(file: File, source: str, providers: Collection[str], *, lenient: bo
 def _checked(key: Any, value: Any, providers: Collection[str]) -> Any:
     """The value of any key, from outside. `providers` are those that are configured. Raises CommandError."""
     if key not in ALL_KEYS:
-        raise CommandError(f"there is no setting '{str(key)[:40]}'; {near(str(key), list(ALL_KEYS))}")
+        raise CommandError(f"there is no setting '{str(key)[:40]}'; {suggestion(str(key), list(ALL_KEYS))}")
     if isinstance(value, str):
         value = codec.well_formed(value if key == "system" else value.strip())
     value = trim.checked(key, value) if key in TRIM else config.checked(key, value)
@@ -147,7 +147,7 @@ def _check_tables(file: File, known: tuple[str, ...], why: str) -> None:
             raise file.wrong((key,), f"{key} stands in the table [context]; write [context] in a line above it")
         if why and key in ("providers", "database", "offline_delay"):
             raise file.wrong((key,), f"{key} does not stand in {file.path.name}{why}")
-        raise file.wrong((key,), f"there is no '{key[:40]}'; {near(key, list(known))}")
+        raise file.wrong((key,), f"there is no '{key[:40]}'; {suggestion(key, list(known))}")
 
 
 def _models(file: File) -> dict[str, Mapping[str, Any]]:

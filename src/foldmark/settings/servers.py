@@ -8,7 +8,7 @@ from foldmark.core.errors import CommandError
 from foldmark.settings.access import BUILT_IN
 from foldmark.settings.file import File
 from foldmark.settings.given import DIALECTS, Server
-from foldmark.settings.near import near
+from foldmark.settings.suggestions import suggestion
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,99}")
@@ -52,7 +52,7 @@ def _check(name: str, key: str, value: Any) -> None:
             f'key_env = "{re.sub("[^A-Z0-9]", "_", name.upper())[:40]}_API_KEY"'
         )
     if key not in _KEYS:
-        raise CommandError(f"a provider has no '{key[:40]}'; {near(key, _KEYS)}")
+        raise CommandError(f"a provider has no '{key[:40]}'; {suggestion(key, _KEYS)}")
     if key == "dialect" and value not in DIALECTS:
         raise CommandError(f"dialect is one of {', '.join(DIALECTS)}")
     if key == "key_env" and not (isinstance(value, str) and _VARIABLE.fullmatch(value)):

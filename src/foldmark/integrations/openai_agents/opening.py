@@ -11,7 +11,7 @@ from foldmark.app import read_settings
 from foldmark.core.errors import CommandError
 from foldmark.log import Agent, Log
 from foldmark.log.names import check_name, is_uuid
-from foldmark.settings import places
+from foldmark.settings import paths
 from foldmark.stores.sqlite.file import make_folder
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ def opened(path: str | os.PathLike[str] | None) -> Log:
     if path is not None:
         return foldmark.open(path)
     given = read_settings()
-    own = places.database(os.environ, given.database)
-    if places.is_default(own, os.environ, given.database):
+    own = paths.database(os.environ, given.database)
+    if paths.is_default(own, os.environ, given.database):
         make_folder(Path(own).parent)
     return foldmark.open(own, settings=given)
 

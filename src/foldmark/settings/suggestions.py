@@ -3,7 +3,7 @@
 from foldmark.core.wording import listing
 
 
-def near(name: str, names: list[str]) -> str:
+def suggestion(name: str, names: list[str]) -> str:
     """What a person may have meant by `name`, and otherwise all there is."""
     from difflib import get_close_matches  # 7 ms, and only ever needed here
 
