@@ -27,7 +27,7 @@ from foldmark.stores.opening import open_store
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from foldmark.core.recall import Archived, Filters
+    from foldmark.core.recall import ArchivedMessages, Filters
     from foldmark.core.vectors import Vectors
     from foldmark.runtime.supervisor import Audience, Supervisor
 
@@ -146,7 +146,7 @@ def _call_tool(agent: Agent, name: str, args: Mapping[str, Any], asking: Asking)
 
 def _archive(
     given: Settings, filters: "Filters", tell: Callable[[str], object]
-) -> "AbstractContextManager[Archived | None]":
+) -> "AbstractContextManager[ArchivedMessages | None]":
     from foldmark.sessions.archive.recalling import recallable
 
     return recallable(os.environ, given.sync_exclude, filters, tell, given.recall_model)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import foldmark
 from foldmark.core.codec import utc
-from foldmark.core.recall import Filters, Said
+from foldmark.core.recall import Filters, IndexedMessage
 from foldmark.recall import searching
 from foldmark.recall.parts import has_parts, parts_of
 from foldmark.recall.highlights import holds, snippet, spans
@@ -210,8 +210,8 @@ def test_a_limit_that_the_rare_words_do_not_fill_is_filled_by_common_ones(
 
 
 def test_runs_are_joined_where_they_overlap() -> None:
-    lists = [[Said(1, "a"), Said(2, "b")], [Said(5, "e")], [Said(2, "bb"), Said(3, "c")], []]
-    assert list(joined(lists)) == [[Said(1, "a"), Said(2, "bb"), Said(3, "c")], [Said(5, "e")]]
+    lists = [[IndexedMessage(1, "a"), IndexedMessage(2, "b")], [IndexedMessage(5, "e")], [IndexedMessage(2, "bb"), IndexedMessage(3, "c")], []]
+    assert list(joined(lists)) == [[IndexedMessage(1, "a"), IndexedMessage(2, "bb"), IndexedMessage(3, "c")], [IndexedMessage(5, "e")]]
 
 
 def test_a_word_far_behind_in_a_long_message(log: foldmark.Log, found: Found) -> None:

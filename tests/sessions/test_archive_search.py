@@ -17,7 +17,7 @@ from session_records import REAL_FILES, assistant, call, jsonl, result, user
 import foldmark
 from foldmark.core.codec import utc
 from foldmark.core.errors import CommandError
-from foldmark.core.recall import ANY, Filters, Found, Place, Wanted
+from foldmark.core.recall import ANY, Filters, Found, RankedMessage, TermQuery
 from foldmark.interfaces.cli import run
 from foldmark.interfaces.search_render import hits_text
 from foldmark.recall.query import read as read_query
@@ -363,11 +363,11 @@ def test_what_leaves_the_index_during_a_search_is_passed_over(home: Home) -> Non
     some_sessions(home)
     with opened(home.archive) as archive:
         assert archive is not None
-        ids = archive.best([Wanted("any", read_query("schema").terms)], 10)
+        ids = archive.best([TermQuery("any", read_query("schema").terms)], 10)
         with closing(open_index(home.archive, write=True)) as db:
             for (file,) in db.execute("SELECT id FROM files").fetchall():
                 remove_messages(db, file)
-        places = [Place(0, id, 1.0, True, "") for id in ids]
+        places = [RankedMessage(0, id, 1.0, True, "") for id in ids]
         assert len(ids) == 3
         assert (archive.around(ids, 2), archive.told(places)) == ([], [None] * 3)
 

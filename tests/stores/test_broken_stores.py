@@ -21,7 +21,7 @@ from foldmark.core.codec import timestamp
 from foldmark.core.copying import CopiedEvent, Numbers
 from foldmark.core.events import Draft, Event
 from foldmark.core.ports import Head, Hit, LogIndex, Size, Snapshot, Transaction
-from foldmark.core.recall import Scope, Wanted
+from foldmark.core.recall import SearchScope, TermQuery
 from foldmark.core.segments import END, Segments
 from foldmark.stores.sqlite import SqliteStore
 from foldmark.testing import Damage, StoreContract
@@ -172,22 +172,22 @@ class UndoesNothing(Wrapped):
 class AsksNoJudge(Wrapped):
     """Finds what belongs to planning conversations."""
 
-    def index(self, scope: Scope) -> Any:
+    def index(self, scope: SearchScope) -> Any:
         return self._behind.index(scope._replace(judge=None))
 
 
 class StopsAtTheLimit(Wrapped):
     """Leaves messages out only after it has taken the best so many."""
 
-    def index(self, scope: Scope) -> Any:
+    def index(self, scope: SearchScope) -> Any:
         return _Stopping(self._behind.index(scope._replace(judge=None)), scope)
 
 
 class _Stopping:
-    def __init__(self, index: Any, scope: Scope) -> None:
+    def __init__(self, index: Any, scope: SearchScope) -> None:
         self._index, self._scope = index, scope
 
-    def best(self, wanted: Sequence[Wanted], limit: int) -> list[int]:
+    def best(self, wanted: Sequence[TermQuery], limit: int) -> list[int]:
         judge, found = self._scope.judge, self._index.best(wanted, limit)
         if judge is None:
             return list(found)

@@ -11,7 +11,7 @@ from sqlite_harness import SqliteHarness
 
 from foldmark import Log
 from foldmark.app import open_over
-from foldmark.core.recall import Filters, How, Scope, Wanted
+from foldmark.core.recall import Filters, How, SearchScope, TermQuery
 from foldmark.recall.query import read
 from foldmark.stores.postgres import search, words
 from foldmark.stores.postgres.store import PostgresStore
@@ -76,11 +76,11 @@ class Both:
         found = []
         for log, said in zip(self.logs, self.said, strict=True):
             with log.store.read() as moment:
-                index = moment.index(Scope(filters))
+                index = moment.index(SearchScope(filters))
                 terms = read(query).terms
-                before = index.best([Wanted(how, terms)], limit)
+                before = index.best([TermQuery(how, terms)], limit)
                 counted = index.counted(terms)[1]
-                after = index.best([Wanted(how, terms)], limit)
+                after = index.best([TermQuery(how, terms)], limit)
                 assert before == after
                 found.append([*counted, *(said.index(id) for id in after)])
         return found
@@ -155,7 +155,7 @@ def test_a_text_with_more_words_than_an_entry_holds(log: Log) -> None:
 
     def found(query: str, how: How = "all") -> set[int]:
         with log.store.read() as moment:
-            return {*moment.index(Scope()).best([Wanted(how, read(query).terms)], 10)}
+            return {*moment.index(SearchScope()).best([TermQuery(how, read(query).terms)], 10)}
 
     assert isinstance(log.store, PostgresStore)
     with log.store.read() as moment:
@@ -191,9 +191,9 @@ def test_many_are_counted_about(log: Log, monkeypatch: pytest.MonkeyPatch) -> No
         for number in range(200):
             agent.append("user", f"quartz {'fjord' if number % 10 == 0 else ''}")
     with log.store.read() as moment:
-        index = moment.index(Scope())
+        index = moment.index(SearchScope())
         messages, (quartz, fjord) = index.counted(read("quartz fjord").terms)
         assert messages == 200
         assert 100 < quartz < 400
         assert 10 <= fjord < 40
-        assert len(index.best([Wanted("any", read("quartz").terms)], 1000)) == 200
+        assert len(index.best([TermQuery("any", read("quartz").terms)], 1000)) == 200

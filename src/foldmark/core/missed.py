@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from foldmark.core.answer import Usage
 from foldmark.core.caching import Rules
-from foldmark.core.sent import Makings, SentRequest
+from foldmark.core.sent import RequestRecord, SentRequest
 from foldmark.core.wording import count, listing
 
 NEGLIGIBLE = 256
@@ -144,9 +144,9 @@ _LAYERS = {
 }
 
 
-def _names(makings: Makings, layer: str) -> Sequence[int]:
+def _names(makings: RequestRecord, layer: str) -> Sequence[int]:
     return makings.layers.get(layer, ())
 
 
-def _hash(makings: Makings, name: str) -> str | None:
+def _hash(makings: RequestRecord, name: str) -> str | None:
     return makings.hashes.get(name)

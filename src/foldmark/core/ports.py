@@ -16,7 +16,7 @@ from foldmark.core.lineage import Lineage, LineageView
 from foldmark.core.maintenance import Maintenance
 from foldmark.core.memos import Memos, MemosView
 from foldmark.core.sql_sandbox import SqlSandbox
-from foldmark.core.recall import Index, Scope
+from foldmark.core.recall import Index, SearchScope
 from foldmark.core.replay import Fold
 from foldmark.core.request import Request
 from foldmark.core.segments import END, Segments
@@ -297,7 +297,7 @@ class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, SentV
     def erased_by(self, event_id: int) -> Event | None:
         """The redact operation that erased this event's content; None if nothing did."""
 
-    def index(self, scope: Scope) -> LogIndex:
+    def index(self, scope: SearchScope) -> LogIndex:
         """The messages of all agents as far as they lie in `scope`, to be searched; never what was erased."""
 
     def surroundings(self, event_ids: Sequence[int], turns: int) -> list[Surroundings]:

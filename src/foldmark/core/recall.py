@@ -106,7 +106,7 @@ class Judge(Protocol):
         """Whether a message of this agent belongs to a planning conversation."""
 
 
-class Scope(NamedTuple):
+class SearchScope(NamedTuple):
     """The messages of a log that a search may find, worked out from filters: `agents` are uuids, None for all. What
     belongs to planning conversations is never found and belongs to no passage; without a `judge` there are none, and
     nothing is visible."""
@@ -116,7 +116,7 @@ class Scope(NamedTuple):
     judge: Judge | None = None
 
 
-class Said(NamedTuple):
+class IndexedMessage(NamedTuple):
     """A message of an index and its text, perhaps only the beginning; `at` is when it was said, ISO 8601 or "", `fits`
     whether the filters let it through."""
 
@@ -129,7 +129,7 @@ class Said(NamedTuple):
 How = Literal["all", "any"]
 
 
-class Wanted(NamedTuple):
+class TermQuery(NamedTuple):
     """Messages that hold all or any of some terms, ranked by these terms alone. With `share` below 1, only the newest
     part of an index is searched."""
 
@@ -148,17 +148,17 @@ class Index(Protocol):
     def counted(self, terms: Sequence[Term]) -> tuple[int, list[int]]:
         """How many messages there are, and how many hold each of the terms by its stems; about, if they are many."""
 
-    def best(self, wanted: Sequence[Wanted], limit: int) -> list[int]:
+    def best(self, wanted: Sequence[TermQuery], limit: int) -> list[int]:
         """The ids of the best `limit` messages of each that fit the filters, one after another."""
 
     def passing(self, ids: Sequence[int]) -> list[int]:
         """Those of these messages that the filters let through."""
 
-    def around(self, ids: Sequence[int], reach: int) -> list[list[Said]]:
+    def around(self, ids: Sequence[int], reach: int) -> list[list[IndexedMessage]]:
         """These messages, each with up to `reach` neighbours on each side: runs of neighbours in order."""
 
 
-class Likeness(Protocol):
+class Similarity(Protocol):
     """How alike in meaning a query and the messages of an index are: cosines, the higher the more."""
 
     def nearest(self, limit: int) -> list[int]:
@@ -168,29 +168,29 @@ class Likeness(Protocol):
         """Those of these messages that have vectors."""
 
 
-class Meaning(Protocol):
+class MessageVectors(Protocol):
     """The vectors of messages by one model."""
 
     @property
     def until(self) -> int | None:
         """The message up to which there are some; None if nobody has begun to make any."""
 
-    def asked(self, query: str) -> Likeness:
+    def asked(self, query: str) -> Similarity:
         """How alike the messages that have vectors are to a query."""
 
 
-class Meant(Protocol):
+class VectorSource(Protocol):
     """What has messages, and perhaps vectors of them: a log, an archive."""
 
     @property
     def vectors(self) -> Vectors | None:
         """Where vectors are kept; None where nobody keeps any."""
 
-    def meanings(self) -> Meaning:
+    def meanings(self) -> MessageVectors:
         """Those by the model of the settings. Raises EmbeddingError where it cannot be used."""
 
 
-class Place(NamedTuple):
+class RankedMessage(NamedTuple):
     """A message that was found: in which of several indexes, its id, a score (the higher, the better), whether it holds
     every term, and its text, perhaps cut."""
 
@@ -206,10 +206,10 @@ class Place(NamedTuple):
         return self.every + self.score / (1 + self.score)
 
 
-class Archived(Index, Meant, Protocol):
+class ArchivedMessages(Index, VectorSource, Protocol):
     """The messages of archived sessions, to be searched."""
 
-    def told(self, places: Sequence[Place]) -> list[Found | None]:
+    def told(self, places: Sequence[RankedMessage]) -> list[Found | None]:
         """What was found at these places, without snippets; None for what is no longer there."""
 
     def read(self, named: str, reach: int) -> Excerpt:

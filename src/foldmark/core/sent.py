@@ -15,14 +15,14 @@ from foldmark.core.request import Edge
 from foldmark.core.segments import END, Segments
 
 
-class Named(Struct, frozen=True, omit_defaults=True):
+class MessageSet(Struct, frozen=True, omit_defaults=True):
     """Some messages: all that lie in `ranges`, or, where ranges would name others as well, those with these `ids`."""
 
     ranges: Segments = ()
     ids: tuple[int, ...] = ()
 
 
-class Makings(Struct, frozen=True, omit_defaults=True):
+class RequestRecord(Struct, frozen=True, omit_defaults=True):
     """What a request was made of, besides what its row says.
 
     `purpose` is `Request.purpose`; `speaks` the built-in provider whose format it has; `output` the most tokens of the
@@ -46,14 +46,14 @@ class Makings(Struct, frozen=True, omit_defaults=True):
     hashes: Mapping[str, str]
     digests: Mapping[str, str]
     purpose: str = "answer"
-    window: Named = Named()
+    window: MessageSet = MessageSet()
     pinned: tuple[int, ...] = ()
     layers: Mapping[str, tuple[int, ...]] = {}
     truncated: Mapping[int, int] = {}
     evicted: Mapping[int, int] = {}
     left_out: Mapping[str, tuple[int, ...]] = {}
     question: str | None = None
-    quoted: Named | None = None
+    quoted: MessageSet | None = None
     family: Family | None = None
     told: Mapping[int, Family] = {}
     later: Mapping[int, Mapping[str, tuple[int, ...]]] = {}
@@ -80,7 +80,7 @@ class SentRequest(Struct, frozen=True):
     sha256: str
     bytes: int
     tokens: int
-    makings: Makings
+    makings: RequestRecord
     id: int = 0
 
 

@@ -75,7 +75,7 @@ class Calls(NamedTuple):
 Step: TypeAlias = Said | Calls
 
 
-class Exchange(NamedTuple):
+class CallGroup(NamedTuple):
     """Events that are sent together: calls, each with its result if there is one, and the text before them."""
 
     text: Event | None
@@ -172,7 +172,7 @@ def isolate(
     return kept, left
 
 
-def pair(events: Sequence[Event]) -> tuple[list[Event | Exchange], list[LeftOut]]:
+def pair(events: Sequence[Event]) -> tuple[list[Event | CallGroup], list[LeftOut]]:
     """Calls with their results and the text before them; the results left out have no call here, or came second."""
     calls = {event.id for event in events if event.kind == "tool_call"}
     results: dict[int, Event] = {}
@@ -187,7 +187,7 @@ def pair(events: Sequence[Event]) -> tuple[list[Event | Exchange], list[LeftOut]
         else:
             results[event.answers] = event
     orphans = {each.event for each in left}
-    groups: list[Event | Exchange] = []
+    groups: list[Event | CallGroup] = []
     before: Event | None = None
     for event in events:
         if event.id in orphans:
@@ -195,12 +195,12 @@ def pair(events: Sequence[Event]) -> tuple[list[Event | Exchange], list[LeftOut]
         if event.kind == "tool_call":
             call = (event, results.get(event.id))
             open_group = groups[-1] if groups else None
-            if isinstance(open_group, Exchange) and _together(before, event):
-                groups[-1] = Exchange(open_group.text, (*open_group.calls, call))
+            if isinstance(open_group, CallGroup) and _together(before, event):
+                groups[-1] = CallGroup(open_group.text, (*open_group.calls, call))
             elif isinstance(open_group, Event) and open_group is before and _leads_to(open_group, event):
-                groups[-1] = Exchange(open_group, (call,))
+                groups[-1] = CallGroup(open_group, (call,))
             else:
-                groups.append(Exchange(None, (call,)))
+                groups.append(CallGroup(None, (call,)))
         elif event.kind != "tool_result":
             groups.append(event)
         before = event
@@ -220,7 +220,7 @@ def _left(event: Event, why: str, detail: str) -> LeftOut:
 
 
 def _results(
-    groups: Iterable[Event | Exchange],
+    groups: Iterable[Event | CallGroup],
     config: Config,
     since: int,
     window: int,
@@ -229,7 +229,7 @@ def _results(
     oldest: int,
 ) -> dict[int, Shortened]:
     """What is sent of every result, by its event."""
-    results = [r for group in groups if isinstance(group, Exchange) for _, r in group.calls if r is not None]
+    results = [r for group in groups if isinstance(group, CallGroup) for _, r in group.calls if r is not None]
     if not config.truncation:
         return {result.id: Shortened(result.content, len(result.content)) for result in results}
     active = sorted(r.id for r in results if r.turn_id is not None and r.turn_id >= since and r.id >= window)
@@ -251,15 +251,15 @@ def tiers(active: Sequence[int], config: Config, settled: int = END, oldest: int
     return limits
 
 
-def _first(group: Event | Exchange) -> Event:
-    return group.calls[0][0] if isinstance(group, Exchange) else group
+def _first(group: Event | CallGroup) -> Event:
+    return group.calls[0][0] if isinstance(group, CallGroup) else group
 
 
 def _opens(event: Event) -> bool:
     return event.id == event.turn_id
 
 
-def _by_person(group: Event | Exchange) -> bool:
+def _by_person(group: Event | CallGroup) -> bool:
     return isinstance(group, Event) and group.kind == "user" and group.actor == "human"
 
 
@@ -281,10 +281,10 @@ class _Builder:
         self._hidden = {event.answers for event in events if event.id in isolated and event.answers is not None}
         self._parts: list[Part] = []
 
-    def build(self, groups: Sequence[Event | Exchange], left_out: Sequence[LeftOut]) -> View:
-        calls = [call for group in groups if isinstance(group, Exchange) for call, _ in group.calls]
+    def build(self, groups: Sequence[Event | CallGroup], left_out: Sequence[LeftOut]) -> View:
+        calls = [call for group in groups if isinstance(group, CallGroup) for call, _ in group.calls]
         self._ids = dict(zip((c.id for c in calls), wire.call_ids(c.call_id or "" for c in calls), strict=True))
-        steps = tuple(self._calls(group) if isinstance(group, Exchange) else self._said(group) for group in groups)
+        steps = tuple(self._calls(group) if isinstance(group, CallGroup) else self._said(group) for group in groups)
         active = next((index for index, group in enumerate(groups) if self._is_active(group, self._since)), len(groups))
         settled = next((i for i, group in enumerate(groups) if self._is_active(group, self._newest)), len(groups))
         turns = [_first(group).turn_id for group in groups[:settled]]
@@ -296,7 +296,7 @@ class _Builder:
         openers = self._openers(groups)
         return View(steps, tuple(self._parts), left, settled, earlier, max(settled, asked), active, openers)
 
-    def _openers(self, groups: Sequence[Event | Exchange]) -> dict[int, int]:
+    def _openers(self, groups: Sequence[Event | CallGroup]) -> dict[int, int]:
         """The steps at which messages stand, or would stand, that opened a turn."""
         places, place, openers = {_first(group).id: i for i, group in enumerate(groups)}, len(groups), dict[int, int]()
         for event in reversed(self._events):
@@ -305,7 +305,7 @@ class _Builder:
                 openers[event.id] = place
         return openers
 
-    def _is_active(self, group: Event | Exchange, since: int) -> bool:
+    def _is_active(self, group: Event | CallGroup, since: int) -> bool:
         event = _first(group)
         if begins(event) < event.id:  # a summary: what it stands for is over
             return False
@@ -329,7 +329,7 @@ class _Builder:
         text = "" if native else text
         return Said("user" if event.kind in ("user", "tool") else "assistant", text, more.media, more.kept, native)
 
-    def _calls(self, exchange: Exchange) -> Calls:
+    def _calls(self, exchange: CallGroup) -> Calls:
         said = self._said(exchange.text) if exchange.text else Said("assistant", "")
         sent = [self._call(call) for call, _ in exchange.calls]
         answered = [self._result(call, result) for call, result in exchange.calls]

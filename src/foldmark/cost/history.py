@@ -18,7 +18,7 @@ from foldmark.core.ports import Snapshot
 from foldmark.core.prompt import Layer, Prompt
 from foldmark.core.replay import recorded
 from foldmark.core.segments import END, Segment, Segments, subtract, until
-from foldmark.core.view import Calls, Exchange, Said, Step, Used, pair, view
+from foldmark.core.view import Calls, CallGroup, Said, Step, Used, pair, view
 from foldmark.core.weight import weigh
 from foldmark.core.window import Unit, Units
 from foldmark.log.log import Agent
@@ -166,7 +166,7 @@ def groups_of(events: Iterable[Event]) -> list[Group]:
     return [_group(each) for each in pair(in_place(events))[0]]
 
 
-def _group(found: Event | Exchange) -> Group:
+def _group(found: Event | CallGroup) -> Group:
     if isinstance(found, Event):
         return Group(found, (found,), ())
     text = [found.text] if found.text is not None else []

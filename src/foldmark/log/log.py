@@ -12,7 +12,7 @@ from foldmark.core.answer import Piece
 from foldmark.core.changes import Changes
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import AgentRecord, Clock, Hit, LogIndex, NewId, Size, Snapshot, Store
-from foldmark.core.recall import ANY, Archived, Filters, Mode, Place, Scope
+from foldmark.core.recall import ANY, ArchivedMessages, Filters, Mode, RankedMessage, SearchScope
 from foldmark.core.replay import birth
 from foldmark.core.request import Request, ToolSpec
 from foldmark.core.secrets import Secrets
@@ -136,7 +136,7 @@ Compact = Callable[[Request], list[Piece]]
 Count = Callable[[Request], int]
 """Asks a request's provider how many tokens it is."""
 
-Archives = Callable[[Filters, Callable[[str], object]], AbstractContextManager[Archived | None]]
+Archives = Callable[[Filters, Callable[[str], object]], AbstractContextManager[ArchivedMessages | None]]
 """Opens the archived sessions of coding agents to be searched, None if none is archived; what is missing of them is
 told in words."""
 
@@ -311,9 +311,9 @@ class Log:
             there = moment.agents()
             named = next((record for record in there if filters.agent and record.name == filters.agent), None)
             agents = [record.id for record in there if _passes(record, filters, named)]
-        return moment.index(Scope(filters, agents, self.outlines(moment)))
+        return moment.index(SearchScope(filters, agents, self.outlines(moment)))
 
-    def hits(self, index: LogIndex, query: "Query", places: Sequence[Place]) -> list[Hit]:
+    def hits(self, index: LogIndex, query: "Query", places: Sequence[RankedMessage]) -> list[Hit]:
         """What was found at these places of an index, in their order."""
         from foldmark.recall.highlights import snippet, spans
 

@@ -6,7 +6,7 @@ Nothing here needs an optional package; where nobody has made vectors, none is i
 from collections.abc import Sequence
 
 from foldmark.core.errors import CommandError
-from foldmark.core.recall import Likeness, Meant, Mode
+from foldmark.core.recall import Similarity, VectorSource, Mode
 from foldmark.recall.embeddings.embedder import EmbeddingError
 
 
@@ -14,7 +14,7 @@ class NoVectorsError(CommandError):
     """Only meanings are to count, and there are no vectors."""
 
 
-def similarities(query: str, mode: Mode, sources: Sequence[Meant | None]) -> list[Likeness | None]:
+def similarities(query: str, mode: Mode, sources: Sequence[VectorSource | None]) -> list[Similarity | None]:
     """How alike in meaning a query and the messages of each source are; None where that does not count, or there are no
     vectors by the model of the settings.
 
@@ -22,7 +22,7 @@ def similarities(query: str, mode: Mode, sources: Sequence[Meant | None]) -> lis
     the model cannot be used.
     """
     needed = mode in ("vector", "both")
-    known: list[Likeness | None] = []
+    known: list[Similarity | None] = []
     for source in sources:
         if mode == "text" or source is None or source.vectors is None or not source.vectors.embedders():
             known.append(None)

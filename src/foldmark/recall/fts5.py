@@ -4,7 +4,7 @@ Such an index has the columns `text` and `parts` (`recall.parts`) and the tokeni
 log's, or the archive's.
 """
 
-from foldmark.core.recall import Phrase, Term, Wanted
+from foldmark.core.recall import Phrase, Term, TermQuery
 
 COUNTED = 20_000
 """Messages that are counted; how many more there are follows from how far they reach."""
@@ -12,7 +12,7 @@ COUNTED = 20_000
 _JOINED = {"all": " AND ", "any": " OR "}
 
 
-def expression(wanted: Wanted) -> str:
+def expression(wanted: TermQuery) -> str:
     """The FTS5 expression for all or any of the terms."""
     return _JOINED[wanted.how].join(map(holding, wanted.terms))
 

@@ -15,7 +15,7 @@ from math import sqrt
 
 from foldmark.core.events import Event
 from foldmark.core.matching import Candidate, by_turn, candidate, said
-from foldmark.core.recall import Likeness, Phrase, Term
+from foldmark.core.recall import Similarity, Phrase, Term
 from foldmark.core.words import COMMON, FUNCTION, NODS
 from foldmark.recall.criteria import Clause, parse_criteria
 from foldmark.recall.parts import parts_of
@@ -48,7 +48,7 @@ _IDENTIFIER = re.compile(r"(?<![^\W_])([^\W\d_]{2,})[0-9]+(?![^\W_])")
 _RELATED = {"i": "y", "y": "i", "is": "id", "id": "is", "us": "ud", "ud": "us"}
 """Endings in which Porter's stems of related words differ: deployed, deployment; decided, decision."""
 
-Alike = Callable[[str], Likeness | None]
+Alike = Callable[[str], Similarity | None]
 """How alike in meaning messages are to a text; None where there are no vectors."""
 
 

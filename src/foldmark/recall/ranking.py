@@ -13,7 +13,7 @@ from itertools import accumulate
 from math import log
 from typing import NamedTuple
 
-from foldmark.core.recall import Phrase, Said, Term
+from foldmark.core.recall import Phrase, IndexedMessage, Term
 from foldmark.recall.days import days, name_days, tells_when
 from foldmark.recall.parts import parts_of
 from foldmark.recall.highlights import holds
@@ -79,7 +79,7 @@ class Scored(NamedTuple):
     """A message with its score; `terms_held` is how many telling terms it holds itself, `tells` what is left of it as an
     answer: less than 1 if it asks itself."""
 
-    said: Said
+    said: IndexedMessage
     score: float
     terms_held: int
     tells: float
@@ -118,7 +118,7 @@ def is_question(query: str) -> bool:
 
 
 def scored(
-    runs: Sequence[Sequence[Said]],
+    runs: Sequence[Sequence[IndexedMessage]],
     terms: Sequence[QueryTerm],
     *,
     question: bool = False,
@@ -171,7 +171,7 @@ def _weights(terms: Sequence[QueryTerm], read: Sequence[_TermCounts]) -> list[fl
     return [each * (1.0 if term.telling else IDLE) for each, term in zip(known, terms, strict=True)]
 
 
-def terms_held(said: Said, terms: Sequence[QueryTerm]) -> int:
+def terms_held(said: IndexedMessage, terms: Sequence[QueryTerm]) -> int:
     """How many telling terms a message holds."""
     begin = _beginnings(terms)
     return _read(said, terms, frozenset(), begin).held if _promising(said.text, begin) else 0
@@ -179,7 +179,7 @@ def terms_held(said: Said, terms: Sequence[QueryTerm]) -> int:
 
 def occurrences(text: str, terms: Sequence[QueryTerm]) -> tuple[list[int], int]:
     """How often each of some terms stands in a text, and its length in words."""
-    counts, length, _ = _read(Said(0, text), terms, frozenset(), _beginnings(terms))
+    counts, length, _ = _read(IndexedMessage(0, text), terms, frozenset(), _beginnings(terms))
     return counts, length
 
 
@@ -225,7 +225,7 @@ def _promising(text: str, beginnings: frozenset[str]) -> bool:
     return not text.isascii() or any(each in lowered for each in beginnings)
 
 
-def _read(said: Said, terms: Sequence[QueryTerm], dated: frozenset[str], beginnings: frozenset[str]) -> _TermCounts:
+def _read(said: IndexedMessage, terms: Sequence[QueryTerm], dated: frozenset[str], beginnings: frozenset[str]) -> _TermCounts:
     """What a message holds; `dated` are the words of the query, if they may name a day."""
     text = said.text
     promising = _promising(text, beginnings)

@@ -9,7 +9,7 @@ goes beyond it is looked for in the newest part of an index.
 from collections.abc import Mapping, Sequence
 
 from foldmark.core.errors import CommandError
-from foldmark.core.recall import Index, Likeness, Place, Term, Wanted
+from foldmark.core.recall import Index, Similarity, RankedMessage, Term, TermQuery
 from foldmark.recall.query import Query
 from foldmark.recall.ranking import REACH, QueryTerm, Scored, query_terms, scored
 
@@ -33,8 +33,8 @@ MEANING = 1.1
 
 
 def search(
-    query: Query, limit: int, indexes: Sequence[Index], alike: Sequence[Likeness | None] = (), *, by_words: bool = True
-) -> list[Place]:
+    query: Query, limit: int, indexes: Sequence[Index], alike: Sequence[Similarity | None] = (), *, by_words: bool = True
+) -> list[RankedMessage]:
     """The best `limit` messages of all indexes, the best first: those with every term before those with some.
 
     `alike` has for each index what is known of meanings, if anything is; without `by_words` only that counts.
@@ -52,7 +52,7 @@ def search(
     # Where no message holds a telling word, the others say nothing.
     best = max((each.score for _, each, _ in found if each.held), default=0.0) or float("inf")
     places = [
-        Place(number, said.id, score / best * by_words + MEANING * cosine * tells, every, said.text)
+        RankedMessage(number, said.id, score / best * by_words + MEANING * cosine * tells, every, said.text)
         for number, (said, score, own, tells), cosine in found
         for every in (by_words and own == len(query.terms),)
     ]
@@ -65,7 +65,7 @@ def _read(
     weighed: Sequence[QueryTerm],
     held: Mapping[Term, int],
     limit: int,
-    meaning: Likeness | None,
+    meaning: Similarity | None,
     by_words: bool,
 ) -> list[Scored]:
     """The messages of an index that come into question, read and scored by their words."""
@@ -93,10 +93,10 @@ def _candidates(
     wanted = []
     rare = sorted(there, key=lambda term: held[term])
     if len(terms) > 1 and len(there) == len(terms):
-        wanted.append(Wanted("all", terms, min(1.0, ALL * BUDGET / held[rare[0]])))
+        wanted.append(TermQuery("all", terms, min(1.0, ALL * BUDGET / held[rare[0]])))
     within = [term for at, term in enumerate(rare) if sum(held[each] for each in rare[: at + 1]) <= BUDGET] or rare[:1]
-    wanted.append(Wanted("any", within, min(1.0, BUDGET / held[within[0]])))
-    common = [Wanted("any", [term], min(1.0, BUDGET / held[term])) for term in rare if term not in within][:1]
+    wanted.append(TermQuery("any", within, min(1.0, BUDGET / held[within[0]])))
+    common = [TermQuery("any", [term], min(1.0, BUDGET / held[term])) for term in rare if term not in within][:1]
     # Where the rare ones cannot be enough, all are looked for together.
     together = held[rare[0]] + sum(held[term] for term in within) < most
     found = index.best([*wanted, *common] if together else wanted, most)

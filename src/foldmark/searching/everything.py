@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from foldmark.core.codec import stored_time
 from foldmark.core.memos import Memo, MemosView
 from foldmark.core.ports import Hit
-from foldmark.core.recall import ANY, Archived, Filters, Found, Index, Mode, Place, Said, Term, Wanted
+from foldmark.core.recall import ANY, ArchivedMessages, Filters, Found, Index, Mode, RankedMessage, IndexedMessage, Term, TermQuery
 from foldmark.log.similarity import similarities
 from foldmark.log.log import Log
 from foldmark.recall.highlights import snippet, spans
@@ -30,7 +30,7 @@ def search_everything(
     filters: Filters = ANY,
     *,
     log: Log | None = None,
-    archive: Archived | None = None,
+    archive: ArchivedMessages | None = None,
     mode: Mode = "auto",
     beside: bool = True,
 ) -> list[Found]:
@@ -54,7 +54,7 @@ def search_everything(
         indexes: list[Index] = [each for each in sources if each is not None]
         alike = [each for each, source in zip(meant, sources, strict=True) if source is not None]
         places = search(wanted, limit, indexes, alike, by_words=mode != "vector")
-        told: dict[Place, Found | None] = {}
+        told: dict[RankedMessage, Found | None] = {}
         for number, index in enumerate(indexes):
             there = [place for place in places if place.source == number]
             if index is archive:
@@ -83,16 +83,16 @@ class MemoIndex:
         nobody = filters.agent or filters.project or filters.role or filters.tool or filters.visible is not None
         memos = [] if nobody else moment.memos(MOST_MEMOS)
         self.memos = {memo.id: memo for memo in memos if _said_then(memo, filters)}
-        self._said = {id: Said(id, f"{memo.content}\n{' '.join(memo.tags)}") for id, memo in self.memos.items()}
+        self._said = {id: IndexedMessage(id, f"{memo.content}\n{' '.join(memo.tags)}") for id, memo in self.memos.items()}
         self._held: dict[Term, set[int]] = {}
 
     def counted(self, terms: Sequence[Term]) -> tuple[int, list[int]]:
         return len(self.memos), [len(self._holding(term)) for term in terms]
 
-    def best(self, wanted: Sequence[Wanted], limit: int) -> list[int]:
+    def best(self, wanted: Sequence[TermQuery], limit: int) -> list[int]:
         return [id for each in wanted for id in self._best(each)[:limit]]
 
-    def _best(self, wanted: Wanted) -> list[int]:
+    def _best(self, wanted: TermQuery) -> list[int]:
         fits = set.intersection if wanted.how == "all" else set.union
         weights: dict[int, float] = defaultdict(float)
         for ids in (holding := [self._holding(term) for term in wanted.terms]):
@@ -109,7 +109,7 @@ class MemoIndex:
     def passing(self, ids: Sequence[int]) -> list[int]:
         return [id for id in ids if id in self._said]
 
-    def around(self, ids: Sequence[int], reach: int) -> list[list[Said]]:
+    def around(self, ids: Sequence[int], reach: int) -> list[list[IndexedMessage]]:
         return [[self._said[id]] for id in ids]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from foldmark.core.errors import FoldmarkError
-from foldmark.core.recall import ANY, Archived, Filters, Found, is_unfound
+from foldmark.core.recall import ANY, ArchivedMessages, Filters, Found, is_unfound
 from foldmark.log.log import Log
 from foldmark.searching.everything import search_everything
 
@@ -34,7 +34,7 @@ def search_with_archive(
     """
     missing: list[str] = []
 
-    def searched(archive: Archived | None) -> list[Found]:
+    def searched(archive: ArchivedMessages | None) -> list[Found]:
         most = limit
         while True:
             every = search_everything(query, most, filters, log=log, archive=archive, beside=beside)

@@ -17,7 +17,7 @@ from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Edge, Manifest, Part, Request
 from foldmark.core.segments import END
-from foldmark.core.sent import Named, SentRequest
+from foldmark.core.sent import MessageSet, SentRequest
 from foldmark.core.wording import listing
 from foldmark.request import memos
 from foldmark.request.standing import Standing
@@ -202,7 +202,7 @@ class _Remake:
         self.erased.add(event.id)
         return replace(event, content=REDACTED, data=None)
 
-    def _messages(self, named: Named) -> list[Event]:
+    def _messages(self, named: MessageSet) -> list[Event]:
         if named.ids:
             return [self._event(each) for each in named.ids]
         gone = map(self._without, filter(self._erased_since, self._moment.tombstones(named.ranges)))

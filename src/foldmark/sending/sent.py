@@ -16,7 +16,7 @@ from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot, Transaction
 from foldmark.core.request import ANSWER, COMPACTION, Part, Request
 from foldmark.core.segments import Segment
-from foldmark.core.sent import Makings, Named, SentRequest
+from foldmark.core.sent import RequestRecord, MessageSet, SentRequest
 from foldmark.request import memos
 from foldmark.request.standing import Standing
 
@@ -68,7 +68,7 @@ def _record(
         texts["instruction"] = instruction
     hashes = {name: _sha256(text) for name, text in texts.items()}
     window, pinned, layers, left_out = _ids(request)
-    makings = Makings(
+    makings = RequestRecord(
         speaks=speaks(request.provider, at.given.dialects),
         output=agent.log.model_named(f"{request.provider}/{request.model}").answer,
         edge=manifest.edge,
@@ -153,19 +153,19 @@ def _later(parts: Iterable[Part]) -> dict[int, dict[str, tuple[int, ...]]]:
     return dict(found)
 
 
-def _named(moment: Snapshot, at: Standing, ids: Iterable[int], *, system: bool) -> Named:
+def _named(moment: Snapshot, at: Standing, ids: Iterable[int], *, system: bool) -> MessageSet:
     """Visible messages by the ranges in which they stand; by their ids if there are others between them, `system`
     messages not counted unless `system`."""
     found = sorted(set(ids))
     if not found:
-        return Named()
+        return MessageSet()
     ranges = tuple(
         Segment(segment.agent, max(segment.first, found[0]), min(segment.last, found[-1]))
         for segment in at.visible
         if segment.first <= found[-1] and segment.last >= found[0]
     )
     there = moment.size(ranges).messages - (0 if system else len(moment.of_kind("system", ranges)))
-    return Named(ranges=ranges) if there == len(found) else Named(ids=tuple(found))
+    return MessageSet(ranges=ranges) if there == len(found) else MessageSet(ids=tuple(found))
 
 
 def truncated(parts: Iterable[Part]) -> dict[int, int]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from foldmark.core.codec import timestamp
 from foldmark.core.ports import Hit
-from foldmark.core.recall import Said, Scope, Wanted, is_unfound
+from foldmark.core.recall import IndexedMessage, SearchScope, TermQuery, is_unfound
 from foldmark.core.segments import END
 from foldmark.recall.merging import joined
 
@@ -31,10 +31,10 @@ class _MessageRow(NamedTuple):
 class StoredIndex:
     """One search's view of the log: the messages of `foldmark.core.ports.LogIndex`. Each database derives its own."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: SearchScope) -> None:
         self._scope = scope
         self._agents = None if scope.agents is None else frozenset(scope.agents)
-        self._narrowed = scope._replace(judge=None) != Scope()
+        self._narrowed = scope._replace(judge=None) != SearchScope()
         filters = scope.filters
         self._filters = {
             "role": filters.role,
@@ -46,7 +46,7 @@ class StoredIndex:
 
     # What each database has its own way for
 
-    def _best(self, wanted: Sequence[Wanted], most: int) -> Iterable[Row]:
+    def _best(self, wanted: Sequence[TermQuery], most: int) -> Iterable[Row]:
         """The best messages of each that fit the filters but for what a judge says, at most so many, the best first:
         the number of what was wanted, the message, its agent and its tool."""
         raise NotImplementedError
@@ -62,7 +62,7 @@ class StoredIndex:
 
     # What is the same for all
 
-    def best(self, wanted: Sequence[Wanted], limit: int) -> list[int]:
+    def best(self, wanted: Sequence[TermQuery], limit: int) -> list[int]:
         most = _MORE * limit
         while True:
             rows = list(self._best(wanted, most))
@@ -81,16 +81,16 @@ class StoredIndex:
         self._meet(row[1] for row in rows)
         return [id for id, agent, tool in rows if self._shows(agent, id) and self._is_findable(agent, id, tool)]
 
-    def around(self, ids: Sequence[int], reach: int) -> list[list[Said]]:
+    def around(self, ids: Sequence[int], reach: int) -> list[list[IndexedMessage]]:
         rows = sorted(self._around(ids, reach), key=itemgetter(0, 1))
         self._meet(row[4] for row in rows)
-        found: dict[str, dict[int, list[Said]]] = defaultdict(lambda: defaultdict(list))
+        found: dict[str, dict[int, list[IndexedMessage]]] = defaultdict(lambda: defaultdict(list))
         for place, id, text, *columns in rows:
             message = _MessageRow(*columns)
             if self._is_findable(message.agent, id, message.tool):
                 self._read[id] = message
                 # Damage can change the types of columns.
-                found[message.agent][place].append(Said(id, str(text), message.at, self._fits(id, message)))
+                found[message.agent][place].append(IndexedMessage(id, str(text), message.at, self._fits(id, message)))
         return [run for lists in found.values() for run in joined(list(lists.values()))]
 
     def hits(self, event_ids: Sequence[int]) -> list[Hit]:

@@ -23,7 +23,7 @@ from foldmark.core.ports import (
     Size,
     Surroundings,
 )
-from foldmark.core.recall import Scope
+from foldmark.core.recall import SearchScope
 from foldmark.core.replay import Fold
 from foldmark.core.segments import END, Segment, Segments
 from foldmark.core.turns import Message
@@ -277,7 +277,7 @@ class LogSnapshot(SqlInboxView, SqlLeasesView, SqlLineageView, SqlMemosView, Sql
 
     # Searching
 
-    def index(self, scope: Scope) -> LogIndex:
+    def index(self, scope: SearchScope) -> LogIndex:
         raise NotImplementedError
 
     def surroundings(self, event_ids: Sequence[int], turns: int) -> list[Surroundings]:

@@ -11,7 +11,7 @@ from foldmark.core.lineage import CodingSession
 from foldmark.core.ports import Snapshot, Store, Transaction
 from foldmark.core.request import Edge
 from foldmark.core.segments import END, Segment
-from foldmark.core.sent import Makings, SentRequest
+from foldmark.core.sent import RequestRecord, SentRequest
 from foldmark.log.doctor import examine
 from foldmark.testing.suite import (
     NOW,
@@ -104,7 +104,7 @@ class _Kept:
 
 def request(agent: str, event: int, texts: dict[str, str], question: str | None = None) -> SentRequest:
     """A request that needs these texts."""
-    makings = Makings("openai", 7, Edge(event, "budget", 3), texts, {}, question=question)
+    makings = RequestRecord("openai", 7, Edge(event, "budget", 3), texts, {}, question=question)
     return SentRequest(agent, event, event, NOW, "openai", "gpt-5", "f" * 64, 2**40, 7, makings)
 
 

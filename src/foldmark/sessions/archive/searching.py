@@ -17,7 +17,7 @@ from msgspec import json
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.passages import Excerpt
-from foldmark.core.recall import ANY, Filters, Found, Place, Said, Term, Wanted
+from foldmark.core.recall import ANY, Filters, Found, RankedMessage, IndexedMessage, Term, TermQuery
 from foldmark.recall.embeddings.model import DEFAULT
 from foldmark.recall.fts5 import COUNTED, expression, extrapolated, holding
 from foldmark.recall.merging import joined
@@ -85,10 +85,10 @@ class ArchiveIndex:
     def _newest(self) -> int:
         return int(self._rows("SELECT coalesce(max(id), 0) FROM messages")[0][0])
 
-    def best(self, wanted: Sequence[Wanted], limit: int) -> list[int]:
+    def best(self, wanted: Sequence[TermQuery], limit: int) -> list[int]:
         return [id for each in wanted for id in self._best(each, limit)]
 
-    def _best(self, wanted: Wanted, limit: int) -> list[int]:
+    def _best(self, wanted: TermQuery, limit: int) -> list[int]:
         sql = (
             "SELECT m.key, f.why IS 'trim', m.id FROM words w JOIN messages m ON m.id = w.rowid "
             f"JOIN files f ON f.id = m.file WHERE w.words MATCH ? AND w.rowid >= ? {self._conditions} "
@@ -114,7 +114,7 @@ class ArchiveIndex:
         )
         return [id for each in ids for (id,) in self._rows(copies, each, *self._values)]
 
-    def around(self, ids: Sequence[int], reach: int) -> list[list[Said]]:
+    def around(self, ids: Sequence[int], reach: int) -> list[list[IndexedMessage]]:
         places = defaultdict[int, list[list[tuple[Any, ...]]]](list)
         near = min(reach, REACH)
         # What another program has taken out of the index meanwhile is passed over.
@@ -149,7 +149,7 @@ class ArchiveIndex:
             copies.setdefault(key, id)
         return set(copies.values())
 
-    def told(self, places: Sequence[Place]) -> list[Found | None]:
+    def told(self, places: Sequence[RankedMessage]) -> list[Found | None]:
         """Where each of these messages stands, without its snippet; a second copy of one is None."""
         keys: set[int] = set()
         found: list[Found | None] = []
@@ -172,7 +172,7 @@ class ArchiveIndex:
     def read(self, named: str, reach: int) -> Excerpt:
         return excerpt(read(self._archive, named, reach, archived_only=True))
 
-    def _read(self, file: int, lists: Sequence[Sequence[tuple[Any, ...]]], fits: set[int]) -> list[list[Said]]:
+    def _read(self, file: int, lists: Sequence[Sequence[tuple[Any, ...]]], fits: set[int]) -> list[list[IndexedMessage]]:
         """The texts at these places of a file, read where they lie; nothing if they are no longer there."""
         ((name, kind),) = self._rows("SELECT path, kind FROM files WHERE id = ?", file)
         texts: dict[int, str] = {}
@@ -185,7 +185,7 @@ class ArchiveIndex:
         return list(
             joined(
                 [
-                    [Said(id, texts[id], index.time_of(moment) or "", id in fits) for id, _, _, _, moment in rows]
+                    [IndexedMessage(id, texts[id], index.time_of(moment) or "", id in fits) for id, _, _, _, moment in rows]
                     for rows in lists
                 ]
             )

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from foldmark.core import wire
 from foldmark.core.events import Event
 from foldmark.core.prompt import OMITTED
-from foldmark.core.view import Exchange, pair
+from foldmark.core.view import CallGroup, pair
 from foldmark.sessions.claude.blocks import MADE_UP, RESPONSE
 from foldmark.sessions.conversion import content
 from foldmark.sessions.conversion.content import Block
@@ -131,8 +131,8 @@ def records(pieces: Sequence[Piece], to: Exporting) -> Iterator[Record]:
         parent = uuid
 
 
-def _pieces(groups: Sequence[Event | Exchange]) -> list[Piece]:
-    calls = [call for group in groups if isinstance(group, Exchange) for call, _ in group.calls]
+def _pieces(groups: Sequence[Event | CallGroup]) -> list[Piece]:
+    calls = [call for group in groups if isinstance(group, CallGroup) for call, _ in group.calls]
     ids = dict(zip((c.id for c in calls), wire.call_ids(c.call_id or "" for c in calls), strict=True))
     pieces: list[Piece] = []
     for group in groups:

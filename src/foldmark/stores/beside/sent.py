@@ -8,7 +8,7 @@ import msgspec
 from foldmark.core.errors import DamagedError
 from foldmark.core.events import Event
 from foldmark.core.segments import END, Segments
-from foldmark.core.sent import Makings, SentRequest
+from foldmark.core.sent import RequestRecord, SentRequest
 from foldmark.stores.reader import Bindings, SqlReader, Run, SqlWriter
 
 _COLUMNS = ("event", "turn", "created_at", "provider", "model", "sha256", "bytes", "tokens")
@@ -52,7 +52,7 @@ class SqlSent(SqlSentView, SqlWriter):
         ((sent_id,),) = self._run("record_sent", **row)
         return int(sent_id)
 
-    def _made(self, makings: Makings) -> Bindings:
+    def _made(self, makings: RequestRecord) -> Bindings:
         """What a request was made of, as its row says it."""
         return {"data": msgspec.json.encode(makings).decode()}
 
@@ -67,7 +67,7 @@ def damage(run: Run) -> Iterator[str]:
 def _sent(agent_id: str, row: Sequence[Any]) -> SentRequest:
     sent_id, *fields, data, question = row
     try:
-        makings = msgspec.json.decode(data, type=Makings)
+        makings = msgspec.json.decode(data, type=RequestRecord)
         if question is not None:
             makings = msgspec.structs.replace(makings, question=question)
         return SentRequest(agent_id, *fields, makings, sent_id)  # type: ignore[call-arg]

@@ -13,7 +13,7 @@ import msgspec
 from foldmark.core.copying import Beside, CopiedEvent, Numbers
 from foldmark.core.errors import DamagedError, StoreError
 from foldmark.core.lineage import CodingSession
-from foldmark.core.sent import Makings
+from foldmark.core.sent import RequestRecord
 from foldmark.stores import copying
 from foldmark.stores.appender import Appender
 from foldmark.stores.copying import PAGE
@@ -100,7 +100,7 @@ class PostgresCopying(copying.SqlCopying):
 
     def _take_sent(self, row: Bindings) -> None:
         try:
-            made = self._made(msgspec.json.decode(row["data"], type=Makings))
+            made = self._made(msgspec.json.decode(row["data"], type=RequestRecord))
         except (msgspec.MsgspecError, RecursionError):
             what = f"what request {row['id']} was made of is not readable: it cannot be copied; run `foldmark doctor`"
             raise DamagedError(what) from None

@@ -8,7 +8,7 @@ SQLite.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from foldmark.core.recall import Phrase, Scope, Term, Wanted
+from foldmark.core.recall import Phrase, SearchScope, Term, TermQuery
 from foldmark.recall.fts5 import COUNTED, extrapolated
 from foldmark.recall.ranking import LONGEST, NEIGHBOUR
 from foldmark.stores.postgres.connection import Ints
@@ -78,7 +78,7 @@ class _MessagePosition:
 class PostgresIndex(StoredIndex):
     """The messages as the table `words` has them."""
 
-    def __init__(self, run: Run, see: See, scope: Scope, keys: Sequence[tuple[int, int]] | None) -> None:
+    def __init__(self, run: Run, see: See, scope: SearchScope, keys: Sequence[tuple[int, int]] | None) -> None:
         """`keys` are those of the scope's agents, each with that of its root."""
         super().__init__(scope)
         self._run, self._see = run, see
@@ -111,12 +111,12 @@ class PostgresIndex(StoredIndex):
 
     def _counting(self, term: Term, bound: dict[str, Any]) -> str:
         """How many messages hold a term, and the last of these, up to so many."""
-        found = self._finding(Wanted("any", [term]), bound)
+        found = self._finding(TermQuery("any", [term]), bound)
         if found is None:
             return "ARRAY[0, NULL]::bigint[]"
         return f"(SELECT ARRAY[count(*), max(id)] FROM (SELECT w.id FROM {found} AS w LIMIT {COUNTED}) AS sample)"
 
-    def _best(self, wanted: Sequence[Wanted], most: int) -> Iterable[Row]:
+    def _best(self, wanted: Sequence[TermQuery], most: int) -> Iterable[Row]:
         messages, average = self._size
         bound: dict[str, Any] = {**self._bound, "most": most, "messages": float(messages), "average": average}
         phrases = {phrase for each in wanted for term in each.terms for phrase in term.phrases}
@@ -169,7 +169,7 @@ class PostgresIndex(StoredIndex):
             self._stands[phrase] = _MessagePosition(len(self._stands), phrase, words) if words else None
         return self._stands[phrase]
 
-    def _finding(self, wanted: Wanted, bound: dict[str, Any]) -> str | None:
+    def _finding(self, wanted: TermQuery, bound: dict[str, Any]) -> str | None:
         """The rows of `words` that hold what is wanted; None if that can be none. What it needs goes into `bound`."""
         terms = [[each for each in map(self._stood, term.phrases) if each is not None] for term in wanted.terms]
         if not any(terms) or (wanted.how == "all" and not all(terms)):
@@ -209,11 +209,11 @@ class PostgresIndex(StoredIndex):
             f"WITH counts AS MATERIALIZED (SELECT rows::float8 AS messages, average{counts} FROM {_SAMPLE} AS sample) "
         )
 
-    def _standing(self, wanted: Wanted) -> str:
+    def _standing(self, wanted: TermQuery) -> str:
         """How often each phrase stands in the words of a row `w`; worked out before the score, which has it twice."""
         return ", ".join(f"{each.count} AS {each.name}" for each in self._weighed(wanted))
 
-    def _score(self, wanted: Wanted, bound: dict[str, Any], counting: str) -> str:
+    def _score(self, wanted: TermQuery, bound: dict[str, Any], counting: str) -> str:
         """What FTS5's BM25 gives a row `w` that says how often each phrase stands in it, the more the better."""
 
         def known(name: str) -> str:
@@ -230,7 +230,7 @@ class PostgresIndex(StoredIndex):
             sums.append(f"{times} * {rarity} * w.{each.name} * {_K1 + 1} / (w.{each.name} + {damped})")
         return " + ".join(sums)
 
-    def _weighed(self, wanted: Wanted) -> dict[_MessagePosition, tuple[int, int]]:
+    def _weighed(self, wanted: TermQuery) -> dict[_MessagePosition, tuple[int, int]]:
         """The phrases that have a word: how often each is wanted, and how many messages hold it as far as is known."""
         found: dict[_MessagePosition, tuple[int, int]] = {}
         for phrase in (phrase for term in wanted.terms for phrase in term.phrases):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from foldmark.core.ports import ANCHORS, LogIndex
-from foldmark.core.recall import Scope
+from foldmark.core.recall import SearchScope
 from foldmark.stores.postgres.changes import PostgresChanges
 from foldmark.stores.postgres.connection import PostgresSession, Texts, statement
 from foldmark.stores.postgres.copying import PostgresCopyingView
@@ -45,7 +45,7 @@ class PostgresSnapshot(PostgresReader, PostgresLineageView, PostgresMemosView, P
             rows = [(row[:5] if row[0] == 0 else (1, *row[5:]), bad) for row, bad in rows]
         return rows
 
-    def index(self, scope: Scope) -> LogIndex:
+    def index(self, scope: SearchScope) -> LogIndex:
         from foldmark.stores.postgres.search import PostgresIndex
 
         keys = None if scope.agents is None else list(self.keys(scope.agents).values())

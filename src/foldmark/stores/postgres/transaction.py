@@ -14,7 +14,7 @@ import msgspec
 from foldmark.core.errors import DamagedError, StoreError
 from foldmark.core.ports import AgentRecord
 from foldmark.core.segments import Segments
-from foldmark.core.sent import Makings
+from foldmark.core.sent import RequestRecord
 from foldmark.stores.postgres.appender import PostgresAppender, Tree
 from foldmark.stores.postgres.connection import STATEMENTS, Ints, Pool, PostgresSession, Texts
 from foldmark.stores.postgres.copying import PostgresCopying
@@ -240,7 +240,7 @@ class PostgresTransaction(PostgresCopying, Erasing, PostgresLineage, PostgresMem
         self._write("record_sent", **row, id=sent_id)
         return sent_id
 
-    def _made(self, makings: Makings) -> Bindings:
+    def _made(self, makings: RequestRecord) -> Bindings:
         memos = [int(name.removeprefix("memo ")) for name in makings.hashes if name.startswith("memo ")]
         hashes = Texts(dict.fromkeys(makings.hashes.values()))
         said = {"purpose": makings.purpose, "question": makings.question, "hashes": hashes, "memos": Ints(memos)}

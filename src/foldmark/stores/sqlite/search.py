@@ -7,7 +7,7 @@ import apsw
 import msgspec
 
 from foldmark.core.errors import StoreError
-from foldmark.core.recall import Scope, Term, Wanted
+from foldmark.core.recall import SearchScope, Term, TermQuery
 from foldmark.recall.fts5 import COUNTED, expression, extrapolated, holding
 from foldmark.recall.ranking import LONGEST, NEIGHBOUR
 from foldmark.stores.queries import listed
@@ -23,7 +23,7 @@ Run = Callable[[str, Mapping[str, Any]], list[Row]]
 class SqliteIndex(StoredIndex):
     """The messages as an index of FTS5 has them."""
 
-    def __init__(self, run: Run, scope: Scope, keys: Sequence[int] | None) -> None:
+    def __init__(self, run: Run, scope: SearchScope, keys: Sequence[int] | None) -> None:
         """`keys` are those of the scope's agents."""
         super().__init__(scope)
         self._run = run
@@ -35,7 +35,7 @@ class SqliteIndex(StoredIndex):
         found = [extrapolated(held, last, newest) for (held, last), newest in counts]
         return rows[0][2] if rows else 0, found
 
-    def _best(self, wanted: Sequence[Wanted], most: int) -> Iterable[Row]:
+    def _best(self, wanted: Sequence[TermQuery], most: int) -> Iterable[Row]:
         asked = {"wanted": listed((expression(each), each.share) for each in wanted), "most": most}
         return self._run("best_fitting", {**asked, **self._bound}) if self._narrowed else self._run("best", asked)
 

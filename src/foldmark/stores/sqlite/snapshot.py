@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from foldmark.core.ports import ANCHORS, Clock, LogIndex
-from foldmark.core.recall import Scope
+from foldmark.core.recall import SearchScope
 from foldmark.stores.queries import listed
 from foldmark.stores.rows import Row
 from foldmark.stores.snapshot import LogSnapshot
@@ -31,7 +31,7 @@ class SqliteSnapshot(SqliteReader, SqliteCopyingView, SqliteChanges, SqliteMemos
     def _is_broken(self) -> bool:
         return not self._db.in_transaction  # SQLite has rolled back, and would now record each statement by itself
 
-    def index(self, scope: Scope) -> LogIndex:
+    def index(self, scope: SearchScope) -> LogIndex:
         from foldmark.stores.sqlite.search import SqliteIndex  # 3 ms, for whoever searches
 
         keys = None if scope.agents is None else [self._key(agent) for agent in scope.agents]

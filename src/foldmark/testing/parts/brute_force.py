@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foldmark.core.ports import ANCHORS, Since, Store
-from foldmark.core.recall import Scope
+from foldmark.core.recall import SearchScope
 from foldmark.core.segments import END, Segment, Segments
 from foldmark.testing.histories import (
     STEPS,
@@ -179,7 +179,7 @@ class BruteForce(Suite):
             segments = (Segment(agent, 1, END),)
             assert [event.id for event in moment.messages(segments)] == [again]
             assert moment.size(segments) == moment.head(agent).record.own
-            assert moment.index(Scope()).counted(terms_of("quartz")) == (1, [0])
+            assert moment.index(SearchScope()).counted(terms_of("quartz")) == (1, [0])
 
     @pytest.mark.parametrize("appended", [False, True])
     def test_a_turn_is_erased_beside_appends(self, store: Store, appended: bool) -> None:

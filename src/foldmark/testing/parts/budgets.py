@@ -12,7 +12,7 @@ from foldmark import Agent, Log
 from foldmark.app import open_over
 from foldmark.core.codec import utc
 from foldmark.core.ports import Hit, Snapshot, Store
-from foldmark.core.recall import Filters, Scope, Wanted
+from foldmark.core.recall import Filters, SearchScope, TermQuery
 from foldmark.core.segments import END, Segment
 from foldmark.testing.harness import Harness
 from foldmark.testing.parts.searching import terms_of
@@ -34,7 +34,7 @@ def _each(ids: Sequence[int], agent: str) -> tuple[Segment, ...]:
 
 
 def _hits(moment: Snapshot, ids: Sequence[int]) -> list[Hit]:
-    index = moment.index(Scope())
+    index = moment.index(SearchScope())
     index.around(ids, 2)
     return index.hits(ids)
 
@@ -55,9 +55,9 @@ AT_ONCE: dict[str, Reading] = {
     "since": lambda moment, agent, ids: moment.since(agent, ids[0]),
     "all messages": lambda moment, agent, ids: list(moment.messages(_all(agent), expected=1000)),
     "all weights": lambda moment, agent, ids: list(moment.weights(_all(agent), expected=1000)),
-    "counted": lambda moment, agent, ids: moment.index(Scope()).counted(TERMS),
-    "best": lambda moment, agent, ids: moment.index(Scope()).best([Wanted("any", [each]) for each in TERMS], 500),
-    "passing": lambda moment, agent, ids: moment.index(Scope()).passing(ids),
+    "counted": lambda moment, agent, ids: moment.index(SearchScope()).counted(TERMS),
+    "best": lambda moment, agent, ids: moment.index(SearchScope()).best([TermQuery("any", [each]) for each in TERMS], 500),
+    "passing": lambda moment, agent, ids: moment.index(SearchScope()).passing(ids),
     "hits": lambda moment, agent, ids: _hits(moment, ids),
     "turns": lambda moment, agent, ids: moment.turns(ids),
     "results": lambda moment, agent, ids: moment.results(moment.lookup(ids)),

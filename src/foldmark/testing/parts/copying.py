@@ -13,7 +13,7 @@ from foldmark.core.copying import CopiedAgent, CopiedEvent, CopiedMail, Numbers
 from foldmark.core.errors import CommandError, DamagedError, StoreError
 from foldmark.core.lineage import CodingSession
 from foldmark.core.ports import Store
-from foldmark.core.recall import Scope
+from foldmark.core.recall import SearchScope
 from foldmark.core.segments import END, Segment
 from foldmark.testing.copies import HARD, SimulatedStop, Stopping, answers, change, fill, hashed, request, same, shared, sound
 from foldmark.testing.elsewhere import Elsewhere, copy_into
@@ -93,13 +93,13 @@ class CopyingTests(Suite):
         for names, found in ((["second"], [8, 1]), (["first"], [16, 1])):
             copy(store, target, names)
             with target.read() as moment:
-                assert moment.index(Scope()).counted([*terms_of("quartz"), *terms_of("fjord")])[1] == found
+                assert moment.index(SearchScope()).counted([*terms_of("quartz"), *terms_of("fjord")])[1] == found
         with store.write() as writing:
             (by,) = writing.append(second, None, [draft("redact", "", data={"turn": turn})])
             writing.erase(second, turn, last, by)
         copy(store, target)
         with target.read() as moment:
-            assert moment.index(Scope()).counted([*terms_of("quartz"), *terms_of("fjord")])[1] == [16, 0]
+            assert moment.index(SearchScope()).counted([*terms_of("quartz"), *terms_of("fjord")])[1] == [16, 0]
 
     def test_a_copy_goes_back(self, store: Store, target: Store) -> None:
         """What goes on in the copy is brought to the original, which has nothing of its own since."""

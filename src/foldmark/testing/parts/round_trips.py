@@ -15,7 +15,7 @@ from foldmark.core.ports import AgentRecord, Size, Store
 from foldmark.core.replay import Fold, birth
 from foldmark.core.request import Edge
 from foldmark.core.segments import END, Segment
-from foldmark.core.sent import Makings, Named, SentRequest
+from foldmark.core.sent import RequestRecord, MessageSet, SentRequest
 from foldmark.testing.suite import NOW, Suite, add_root, append, call, draft, examples, fork, result, roll_back, root
 
 HARD = "a\0b é e\u0301 😀 \ufeff\u2028\uffff 👩‍👩‍👧 \U0010ffff'\"\\ \r\n\t\x7f\x1b %s ? :x $1 {} \\u0000"
@@ -135,7 +135,7 @@ class RoundTrips(Suite):
     def test_an_agent_whose_model_was_asked_has_started(self, store: Store) -> None:
         first = root(store)
         child = fork(store, first)
-        makings = Makings("openai", 1, Edge(None, None, 0), {}, {}, question="What is this?")
+        makings = RequestRecord("openai", 1, Edge(None, None, 0), {}, {}, question="What is this?")
         with store.write() as writing:
             writing.add_sent(SentRequest(child, 0, None, NOW, "openai", "gpt-5", "f" * 64, 1, 1, makings), {})
         with store.read() as moment:
@@ -213,13 +213,13 @@ class RoundTrips(Suite):
         with store.write() as writing:
             agent, other = add_root(writing), add_root(writing)
             (event,) = writing.append(agent, None, [draft()])
-            makings = Makings(
+            makings = RequestRecord(
                 "openai",
                 4096,
                 Edge(event, "budget", 3, settled=event),
                 {"config": SHA256},
                 {"system": "1" * 64},
-                window=Named((Segment(agent, 1, event),), (event,)),
+                window=MessageSet((Segment(agent, 1, event),), (event,)),
                 truncated={event: 300},
                 question=HARD,
             )
@@ -244,7 +244,7 @@ class RoundTrips(Suite):
     def test_what_was_sent_is_erased_with_its_turn_and_its_agent(self, store: Store) -> None:
         agent = root(store)
         (event,) = append(store, agent, draft())
-        makings = Makings("openai", 1, Edge(None, None, 0), {"config": SHA256}, {}, question="secret")
+        makings = RequestRecord("openai", 1, Edge(None, None, 0), {"config": SHA256}, {}, question="secret")
         with store.write() as writing:
             sent = writing.add_sent(
                 SentRequest(agent, event, event, NOW, "openai", "gpt-5", "f" * 64, 1, 1, makings), {SHA256: HARD}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from foldmark.core.events import Event
 from foldmark.core.ports import Store
-from foldmark.core.recall import Filters, How, Phrase, Scope, Term, Wanted
+from foldmark.core.recall import Filters, How, Phrase, SearchScope, Term, TermQuery
 from foldmark.core.segments import END, Segment
 from foldmark.recall.query import read as read_query
 from foldmark.recall.tokens import stems
@@ -42,10 +42,10 @@ def _stands(phrase: Phrase, there: Sequence[str]) -> bool:
     return False
 
 
-def best(store: Store, how: How, query: str, scope: Scope = Scope()) -> set[int]:  # noqa: B008 - it is frozen
+def best(store: Store, how: How, query: str, scope: SearchScope = SearchScope()) -> set[int]:  # noqa: B008 - it is frozen
     """The messages that are found."""
     with store.read() as moment:
-        found = moment.index(scope).best([Wanted(how, terms_of(query))], 1000)
+        found = moment.index(scope).best([TermQuery(how, terms_of(query))], 1000)
     assert len(found) == len(set(found))
     return set(found)
 
@@ -86,16 +86,16 @@ class Searching(Suite):
                 writing.erase(agent, turn, by - 1, by)
                 del said[turn]
         terms = terms_of(" ".join(words))
-        scope = Scope(agents=[agent])
+        scope = SearchScope(agents=[agent])
         with store.read() as moment:
             index = moment.index(scope)
             holding = [{id for id, text in said.items() if holds(text, term)} for term in terms]
-            every, some = (index.best([Wanted(how, terms)], 1000) for how in HOWS)
+            every, some = (index.best([TermQuery(how, terms)], 1000) for how in HOWS)
             assert [set(every), set(some)] == [set(said).intersection(*holding), set().union(*holding)]
-            assert index.best([Wanted("all", terms), Wanted("any", terms)], 1000) == [*every, *some]
+            assert index.best([TermQuery("all", terms), TermQuery("any", terms)], 1000) == [*every, *some]
             for term, ids in zip(terms, holding, strict=True):
-                assert len(index.best([Wanted("any", [term])], 2)) == min(2, len(ids))
-            each_at_once = index.best([Wanted("any", [term]) for term in terms], 1)
+                assert len(index.best([TermQuery("any", [term])], 2)) == min(2, len(ids))
+            each_at_once = index.best([TermQuery("any", [term]) for term in terms], 1)
             assert len(each_at_once) == sum(bool(ids) for ids in holding)
             assert all(id in ids for id, ids in zip(each_at_once, filter(None, holding), strict=True))
             assert set(index.passing(list(said))) == set(said)
@@ -108,12 +108,12 @@ class Searching(Suite):
         ids = append(store, agent, *(draft(content="quartz") for _ in range(40)))
         terms = terms_of("quartz")
         with store.read() as moment:
-            index = moment.index(Scope())
-            found = [sorted(index.best([Wanted("any", terms, share)], 1000)) for share in (1.0, 0.5, 0.1)]
+            index = moment.index(SearchScope())
+            found = [sorted(index.best([TermQuery("any", terms, share)], 1000)) for share in (1.0, 0.5, 0.1)]
             assert found[0] == ids
             assert len(ids) > len(found[1]) > len(found[2]) > 0
             assert all(each == ids[-len(each) :] for each in found)
-            both = index.best([Wanted("any", terms, 0.1), Wanted("all", terms)], 1000)
+            both = index.best([TermQuery("any", terms, 0.1), TermQuery("all", terms)], 1000)
             assert sorted(both) == sorted([*found[2], *ids])
 
     def test_what_a_judge_leaves_out_does_not_count_against_the_limit(self, store: Store) -> None:
@@ -121,18 +121,18 @@ class Searching(Suite):
         (said,) = append(store, agent, draft(content="quartz and many more words"))
         planned = append(store, agent, *(draft(content="quartz") for _ in range(60)))
         (shown,) = append(store, agent, draft(content="quartz and some more words"))
-        wanted = [Wanted("any", terms_of("quartz"))]
+        wanted = [TermQuery("any", terms_of("quartz"))]
         with store.read() as moment:
             for visible, expected in ((None, {said, shown}), (True, {shown}), (False, {said})):
                 judge = Judged(visible={shown, *planned}, planned=planned)
-                scope = Scope(Filters(visible=visible), judge=judge)
+                scope = SearchScope(Filters(visible=visible), judge=judge)
                 assert set(moment.index(scope).best(wanted, 2)) == expected
 
     def test_a_transaction_finds_what_it_has_written(self, store: Store, other: Store) -> None:
         agent = root(store)
         with store.write() as writing:
             (id,) = writing.append(agent, None, [draft(content="quartz")])
-            assert writing.index(Scope()).best([Wanted("any", terms_of("quartz"))], 5) == [id]
+            assert writing.index(SearchScope()).best([TermQuery("any", terms_of("quartz"))], 5) == [id]
             assert best(other, "any", "quartz") == set()
         assert best(other, "any", "quartz") == {id}
 
@@ -156,29 +156,29 @@ class Searching(Suite):
         (theirs,) = append(store, second, late)
         everything = {said, asked, other_call, answer, theirs}
 
-        def passing(scope: Scope) -> set[int]:
+        def passing(scope: SearchScope) -> set[int]:
             with store.read() as moment:
                 return set(moment.index(scope).passing(sorted(everything)))
 
         noon, after = (datetime(2026, 3, 1, 12, 0, second, tzinfo=UTC) for second in (0, 1))
-        assert passing(Scope()) == everything
-        assert passing(Scope(agents=[second])) == {theirs}
-        assert passing(Scope(agents=[])) == set()
-        assert passing(Scope(Filters(role="assistant"))) == {theirs}
-        assert passing(Scope(Filters(tool="grep"))) == {asked, answer}
-        assert passing(Scope(Filters(since=noon))) == passing(Scope(Filters(before=after))) == everything
-        assert passing(Scope(Filters(since=after))) == passing(Scope(Filters(before=noon))) == set()
+        assert passing(SearchScope()) == everything
+        assert passing(SearchScope(agents=[second])) == {theirs}
+        assert passing(SearchScope(agents=[])) == set()
+        assert passing(SearchScope(Filters(role="assistant"))) == {theirs}
+        assert passing(SearchScope(Filters(tool="grep"))) == {asked, answer}
+        assert passing(SearchScope(Filters(since=noon))) == passing(SearchScope(Filters(before=after))) == everything
+        assert passing(SearchScope(Filters(since=after))) == passing(SearchScope(Filters(before=noon))) == set()
         visible = Judged(visible={asked, other_call})
-        assert passing(Scope(Filters(visible=True), judge=visible)) == {asked, other_call}
-        assert passing(Scope(Filters(visible=False), judge=visible)) == everything - {asked, other_call}
-        assert passing(Scope(judge=Judged(planned={said}))) == everything - {said}
+        assert passing(SearchScope(Filters(visible=True), judge=visible)) == {asked, other_call}
+        assert passing(SearchScope(Filters(visible=False), judge=visible)) == everything - {asked, other_call}
+        assert passing(SearchScope(judge=Judged(planned={said}))) == everything - {said}
         assert best(store, "any", "quartz") == {said, theirs}
-        assert best(store, "any", "quartz", Scope(agents=[first])) == {said}
-        assert best(store, "any", "grep read text", Scope(Filters(tool="Grep"))) == {asked, answer}
-        both = Scope(Filters(role="user", visible=True), judge=Judged(visible={said, theirs}))
+        assert best(store, "any", "quartz", SearchScope(agents=[first])) == {said}
+        assert best(store, "any", "grep read text", SearchScope(Filters(tool="Grep"))) == {asked, answer}
+        both = SearchScope(Filters(role="user", visible=True), judge=Judged(visible={said, theirs}))
         assert best(store, "all", "quartz", both) == {said}
         with store.read() as moment:
-            index = moment.index(Scope(judge=Judged(visible={said})))
+            index = moment.index(SearchScope(judge=Judged(visible={said})))
             index.around([answer, theirs, said], 0)
             found = [index.hits([answer, theirs, said])]
             found.append([each.hit for each in moment.surroundings([answer, theirs, 10**9, said], 1)])
@@ -201,7 +201,7 @@ class Searching(Suite):
         agent = root(store)
         append(store, agent, *(draft(content=text) for text in ("quartz", "quartz fjord", "")))
         with store.read() as moment:
-            assert moment.index(Scope()).counted(terms_of("quartz fjord vexed")) == (3, [2, 1, 0])
+            assert moment.index(SearchScope()).counted(terms_of("quartz fjord vexed")) == (3, [2, 1, 0])
 
     def test_neighbours_come_in_runs(self, store: Store) -> None:
         """Two agents take turns; a run is of one of them, in order."""
@@ -215,19 +215,19 @@ class Searching(Suite):
                 events += writing.messages((Segment(agent, 1, END),))
         first, second = [e.id for e in events[:8]], [e.id for e in events[8:]]
 
-        def runs(ids: Iterable[int], scope: Scope = Scope()) -> list[list[int]]:  # noqa: B008 - it is frozen
+        def runs(ids: Iterable[int], scope: SearchScope = SearchScope()) -> list[list[int]]:  # noqa: B008 - it is frozen
             with store.read() as moment:
                 return sorted([said.id for said in run] for run in moment.index(scope).around(list(ids), 1))
 
         assert runs([first[1], second[5]]) == sorted([first[0:3], second[4:7]])
         assert runs([first[1], first[2]]) == [first[0:4]]
         assert runs([first[0], first[7]]) == [first[0:2], first[6:8]]
-        aside = Scope(judge=Judged(planned={first[2]}))
+        aside = SearchScope(judge=Judged(planned={first[2]}))
         assert runs([first[1]], aside) == [first[0:2]]
         with store.read() as moment:
-            ((before, said, behind),) = moment.index(Scope(Filters(role="user"))).around([first[1]], 1)
+            ((before, said, behind),) = moment.index(SearchScope(Filters(role="user"))).around([first[1]], 1)
             assert (said.text, said.at, said.fits) == ("text 1", events[1].created_at, True)
             assert (before.text, behind.text) == ("text 0", "text 2")
-            scope = Scope(Filters(visible=True), judge=Judged(visible=set(first[1:3])))
+            scope = SearchScope(Filters(visible=True), judge=Judged(visible=set(first[1:3])))
             (run,) = moment.index(scope).around([first[1]], 1)
             assert [(said.id, said.fits) for said in run] == [(first[0], False), (first[1], True), (first[2], True)]
