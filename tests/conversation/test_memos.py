@@ -311,7 +311,7 @@ def test_they_are_kept_once_and_rebuilt(path: Path, log: Log, agent: Agent) -> N
     assert [each.verdict for each in found] == ["identical"] * 3
     assert [each.request.bytes for each in found] == [request.bytes for request in requests]
     assert [each.request.manifest.parts for each in found] == [request.manifest.parts for request in requests]
-    assert found[0].sent.makings.layers["memos"] == (2, 1)
+    assert found[0].sent.record.layers["memos"] == (2, 1)
     assert "── memos: memo 2, picked by deploy; memo 1, picked by deploy ──" in agent.do("/context sent 1").text
 
 
@@ -407,7 +407,7 @@ def test_every_request_with_memos_is_rebuilt_byte_for_byte(deeds: list[tuple[str
                 given.append({part.memo for part in parts(request) if part.memo is not None})
             assert list(examine(log)) == []
         with foldmark.open(path, settings={}) as log:
-            found = [each for each in sent(log) if each.sent.makings.purpose == "answer"]
+            found = [each for each in sent(log) if each.sent.record.purpose == "answer"]
         for each, digest, memos in zip(found, hashes, given, strict=True):
             assert each.verdict == ("erased" if memos & removed else "identical")
             assert memos & removed or sha256(each.request.bytes).hexdigest() == digest

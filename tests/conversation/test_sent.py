@@ -231,8 +231,8 @@ def test_the_planning_conversation_alone_and_the_turn_that_closes_it(path: Path)
         agent.append("assistant", "Done.")
         agent.end_turn()
         assert [request.purpose for request in model.requests] == ["answer", "match", "match", "answer", "answer"]
-        assert {each.sent.makings.planning for _, each in all_sent(log)} == {True, False}
-        assert any(each.sent.makings.window.ids for _, each in all_sent(log))
+        assert {each.sent.record.planning for _, each in all_sent(log)} == {True, False}
+        assert any(each.sent.record.window.ids for _, each in all_sent(log))
         agent.do("/clear")
         check(log, model.requests)
 
@@ -443,7 +443,7 @@ def test_other_truncation(log: Log, agent: Agent, monkeypatch: pytest.MonkeyPatc
     do(agent, "tools", 60)
     do(agent, "say", 1)
     send(agent, Model())
-    assert rebuilt(agent, 1).sent.makings.truncated == {5: 300}
+    assert rebuilt(agent, 1).sent.record.truncated == {5: 300}
     monkeypatch.setattr(view, "shorten", lambda text, limit, *_: view.Shortened(text[:7], 7))
     found = rebuilt(agent, 1)
     assert found.verdict == "differs"

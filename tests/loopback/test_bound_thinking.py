@@ -102,7 +102,7 @@ def recorded() -> list[str]:
 
 def boundaries(agent: Agent) -> list[int]:
     """The boundary that each request stood on, oldest first."""
-    return [sent.makings.edge.settled for sent in reversed(stored(agent.log).newest_sent(agent.id, 10**6))]
+    return [sent.record.edge.settled for sent in reversed(stored(agent.log).newest_sent(agent.id, 10**6))]
 
 
 def made() -> list[str]:
@@ -324,7 +324,7 @@ def test_refused_thinking_is_left_out_once_and_stays_out() -> None:
         assert signature not in play.wire.taken[-1]
         assert len(play.wire.taken[-1]) == 3
         kept = stored(play.agent.log).newest_sent(play.agent.id, 10)
-        assert [sent.makings.thoughtless for sent in kept] == [False, False, True, False, False]
+        assert [sent.record.thoughtless for sent in kept] == [False, False, True, False, False]
         assert {rebuilt(play.agent, sent.id).verdict for sent in kept} == {"identical"}
 
 

@@ -41,7 +41,7 @@ def _list(agent: Agent) -> Result:
 
 
 def _line(sent: SentRequest, kept: Cached | None) -> str:
-    purpose = f"{sent.makings.purpose}{' (planning)' if sent.makings.planning else ''}"
+    purpose = f"{sent.record.purpose}{' (planning)' if sent.record.planning else ''}"
     turn = f" · turn {sent.turn}" if sent.turn else ""
     parts = f"{addressee(sent)} · {_size(sent)} · {purpose}{turn}{_cost(kept, ' · ')}"
     return f"  {sent.id:>6}  {minute(sent.created_at)}  {parts}"
@@ -59,7 +59,7 @@ def _text(agent: Agent, found: Rebuilt, kept: Cached | None) -> str:
     sent = found.sent
     opening = (
         f"Request {sent.id}, which went to {addressee(sent)} for {agent.name or agent.id} after event "
-        f"{sent.event}, {minute(sent.created_at)}: {_size(sent)}. Purpose: {sent.makings.purpose}.\n"
+        f"{sent.event}, {minute(sent.created_at)}: {_size(sent)}. Purpose: {sent.record.purpose}.\n"
         f"{VERDICTS[found.verdict]}: {found.said}.\n"
         f"Over the wire went {found.on_the_wire}."
     ) + _cost(kept, "\nCache: ")
@@ -72,7 +72,7 @@ def _json(found: Rebuilt) -> dict[str, Any]:
         "verdict": found.verdict,
         "said": found.said,
         "on_the_wire": found.on_the_wire,
-        "recorded": to_builtins(found.sent.makings, str_keys=True),
+        "recorded": to_builtins(found.sent.record, str_keys=True),
         "request": request_json(found.request),
     }
 
@@ -88,9 +88,9 @@ def _row(sent: SentRequest, kept: Cached | None) -> dict[str, Any]:
         "tokens": sent.tokens,
         "bytes": sent.bytes,
         "sha256": sent.sha256,
-        "purpose": sent.makings.purpose,
-        "planning": sent.makings.planning,
-        "cache_ttl": sent.makings.cache_ttl,
+        "purpose": sent.record.purpose,
+        "planning": sent.record.planning,
+        "cache_ttl": sent.record.cache_ttl,
         "cache": None if kept is None else kept.data(),
     }
 

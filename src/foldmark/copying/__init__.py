@@ -7,4 +7,4 @@ end.
 
 from foldmark.copying.copying import CopyReport, copy
 
-__all__ = ["Report", "copy"]
+__all__ = ["CopyReport", "copy"]

@@ -102,7 +102,7 @@ def _pause(seconds: float, lifetime: float) -> str:
 
 def _chosen(before: SentRequest, now: SentRequest, between: Between) -> Iterator[Reason]:
     """Yield what somebody changed on purpose."""
-    was, then, operations = before.makings, now.makings, between.operations
+    was, then, operations = before.record, now.record, between.operations
     if (before.provider, before.model) != (now.provider, now.model):
         yield Reason("model", f"another model: the request before went to {before.provider}/{before.model}")
     if (more := len(operations) - NAMED) > 0:
@@ -122,7 +122,7 @@ def _chosen(before: SentRequest, now: SentRequest, between: Between) -> Iterator
 
 def _policy(before: SentRequest, now: SentRequest) -> Iterator[Reason]:
     """Yield what changed without anybody's doing, by policy."""
-    was, then = before.makings, now.makings
+    was, then = before.record, now.record
     if then.edge.first != was.edge.first:
         yield Reason("window", f"a step of the window: it begins at event {then.edge.first}, not {was.edge.first}")
     elif then.edge.settled != was.edge.settled:
@@ -144,9 +144,9 @@ _LAYERS = {
 }
 
 
-def _names(makings: RequestRecord, layer: str) -> Sequence[int]:
-    return makings.layers.get(layer, ())
+def _names(record: RequestRecord, layer: str) -> Sequence[int]:
+    return record.layers.get(layer, ())
 
 
-def _hash(makings: RequestRecord, name: str) -> str | None:
-    return makings.hashes.get(name)
+def _hash(record: RequestRecord, name: str) -> str | None:
+    return record.hashes.get(name)

@@ -341,7 +341,7 @@ class Transaction(Snapshot, Copying, Inbox, Leases, Memos, Sent, Lineage, Protoc
 
         What remains of each is its id, kind, time and actor, and `by`; it is a message no more. The stored
         segments' sizes of all agents that inherited from `owner` need `save_fold` afterwards. With a turn go the
-        questions that were asked in it (`sent.Makings.question`), with all of an agent every record of what it sent.
+        questions that were asked in it (`sent.RequestRecord.question`), with all of an agent every record of what it sent.
         """
 
     def create_agent(self, record: AgentRecord, born: Fold, start: Size) -> None:

@@ -80,7 +80,7 @@ class SentRequest(Struct, frozen=True):
     sha256: str
     bytes: int
     tokens: int
-    makings: RequestRecord
+    record: RequestRecord
     id: int = 0
 
 

@@ -115,7 +115,7 @@ def _cached(
 ) -> dict[int, Cached]:
     """What the cache had of these requests, newest first; `complete` says that the agent sent none before them. What
     they cost was recorded up to event `until`."""
-    answers = [each for each in reversed(sent) if each.makings.purpose == "answer"]
+    answers = [each for each in reversed(sent) if each.record.purpose == "answer"]
     if not answers:
         return {}
     found: dict[int, Cached] = {}
@@ -135,7 +135,7 @@ def _cached(
                 partial(_settings, moment, first, each),
                 partial(_begins, agent, first, each),
             )
-            result = missed(before, now, between, rules, max(rules.lifetime, LIFETIMES[first.makings.cache_ttl]))
+            result = missed(before, now, between, rules, max(rules.lifetime, LIFETIMES[first.record.cache_ttl]))
         found[each.id] = Cached(now.usage, result)
         before = now
     return found
@@ -168,7 +168,7 @@ def _rules(agent: "Agent", sent: SentRequest) -> Rules | None:
 
 def _settings(moment: Snapshot, before: SentRequest, now: SentRequest) -> list[str]:
     """The settings with another value; not those that one version of Foldmark has and another has not."""
-    texts = (moment.kept_text(each.makings.hashes["config"]) for each in (before, now))
+    texts = (moment.kept_text(each.record.hashes["config"]) for each in (before, now))
     was, then = map(msgspec.json.decode, texts)
     return sorted(
         key for key in was.keys() & then.keys() - {"calibration", "model", "cache_ttl"} if was[key] != then[key]

@@ -76,12 +76,12 @@ class QueryTerm(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """A message with its score; `terms_held` is how many telling terms it holds itself, `tells` what is left of it as an
+    """A message with its score; `held` is how many telling terms it holds itself, `tells` what is left of it as an
     answer: less than 1 if it asks itself."""
 
     said: IndexedMessage
     score: float
-    terms_held: int
+    held: int
     tells: float
 
 
@@ -90,7 +90,7 @@ class _TermCounts(NamedTuple):
 
     counts: list[int]
     length: int
-    terms_held: int
+    held: int
 
 
 def query_terms(telling: Sequence[Term], idle: Sequence[Term], held: Mapping[Term, int], messages: int) -> list[QueryTerm]:

@@ -52,8 +52,8 @@ def told_at(
     if _alone(at) or planning(moment, at) is not None or at.fold.closing is not None:
         return {}
     sent = moment.answered_last(at.record.id)
-    same = sent is not None and sent.makings.edge.settled == settled
-    before = sent.makings.told if sent is not None and same else {}
+    same = sent is not None and sent.record.edge.settled == settled
+    before = sent.record.told if sent is not None and same else {}
     found = _again(moment, at, before)
     if sent is None or (newest not in before and (not same or sent.event < newest)):
         found[newest] = _now(moment, at, children)
@@ -124,7 +124,7 @@ def _sent(moment: Snapshot, at: Standing) -> Family | None:
     forks = moment.operations(at.record.id, after=newest.event)
     if said or any(each.kind == "fork" and each.actor == "human" for each in forks):
         return None
-    return newest.makings.told.get(0, Family())
+    return newest.record.told.get(0, Family())
 
 
 def _now(moment: Snapshot, at: Standing, children: Sequence[AgentRecord]) -> Family:

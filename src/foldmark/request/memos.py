@@ -41,7 +41,7 @@ def picked(moment: Snapshot, units: Sequence[Unit], most: int) -> list[Picked]:
 
 
 def kept(moment: Snapshot, parts: Iterable[Part]) -> dict[str, str]:
-    """The texts of the memos in a request, by the names that they have in `sent.Makings.hashes`; none of a memo that
+    """The texts of the memos in a request, by the names that they have in `sent.RequestRecord.hashes`; none of a memo that
     was removed meanwhile."""
     from foldmark.core.memo_layer import entry_of
 

@@ -64,7 +64,7 @@ def rebuilt(agent: "Agent", sent_id: int) -> Rebuilt:
             raise CommandError(f"there is no request {sent_id} of this agent; {there_is}")
         remake = _Remake(moment, at, sent)
         request = remake.request()
-    how = wire_of(sent.makings.speaks).on_the_wire
+    how = wire_of(sent.record.speaks).on_the_wire
     if remake.erased or remake.removed or remake.wordless:
         return Rebuilt(sent, request, "erased", remake.losses(), how)
     if sha256(request.bytes).hexdigest() != sent.sha256:
@@ -79,16 +79,16 @@ def rebuilt(agent: "Agent", sent_id: int) -> Rebuilt:
 
 def _differences(sent: SentRequest, request: Request) -> str:
     """What another version of Foldmark makes otherwise of the same messages."""
-    was, now = sent.makings.digests, digests(request.manifest.parts)
+    was, now = sent.record.digests, digests(request.manifest.parts)
     changed = [
         layer for layer in (*was, *(layer for layer in now if layer not in was)) if was.get(layer) != now.get(layer)
     ]
     why = (
         f"other texts in {listing(changed)}"
         if changed
-        else f"the same texts, but this version writes the format of {sent.makings.speaks} otherwise"
+        else f"the same texts, but this version writes the format of {sent.record.speaks} otherwise"
     )
-    if sent.makings.truncated != truncated(request.manifest.parts):
+    if sent.record.truncated != truncated(request.manifest.parts):
         why += "; tool results are cut elsewhere"
     return f"{len(request.bytes):,} bytes where {sent.bytes:,} were sent: {why}"
 
@@ -99,13 +99,13 @@ class _Remake:
     `guidelines` the text of then."""
 
     def __init__(self, moment: Snapshot, at: Standing, sent: SentRequest) -> None:
-        self._moment, self._at, self._sent, self._makings = moment, at, sent, sent.makings
+        self._moment, self._at, self._sent, self._record = moment, at, sent, sent.record
         self.erased: set[int] = set()
         self.removed: set[int] = set()
         self.tools: Collection[str] = ()
         self.commands = "all"
         self.guidelines: str | None = None
-        self.wordless = self._makings.quoted is not None and self._makings.question is None
+        self.wordless = self._record.quoted is not None and self._record.question is None
 
     def losses(self) -> str:
         """What cannot be shown any more."""
@@ -127,8 +127,8 @@ class _Remake:
         from foldmark.request.sources import children_layer
         from foldmark.request.thinking import options, stays
 
-        sent, makings, hashes = self._sent, self._makings, self._makings.hashes
-        wire = wire_of(makings.speaks)
+        sent, record, hashes = self._sent, self._record, self._record.hashes
+        wire = wire_of(record.speaks)
         settings = msgspec.json.decode(self._moment.kept_text(hashes["config"]))
         if "context_policy" not in settings:  # recorded when the low water alone decided where the anchors stand
             in_steps = settings.get("sliding_context_low_water", 1) < 1
@@ -138,23 +138,23 @@ class _Remake:
         config = replace(config, isolation=False) if sent.provider == "offline" else config
         kept = self._moment.kept_text(hashes["tools"]) if "tools" in hashes else "[]"
         self.tools = unique = on_the_wire(msgspec.json.decode(kept, type=list[ToolSpec]))
-        system = [self._event(each) for each in makings.layers.get("system", ())]
-        window = [event for event in self._messages(makings.window) if event.kind != "system"]
+        system = [self._event(each) for each in record.layers.get("system", ())]
+        window = [event for event in self._messages(record.window) if event.kind != "system"]
         self.guidelines = self._moment.kept_text(hashes["guidelines"]) if "guidelines" in hashes else None
-        layers = self._layers(makings.layers, config, _newest(window, makings.edge), system, self.guidelines)
-        told = {0: makings.family, **makings.told} if makings.family is not None else {**makings.told}
+        layers = self._layers(record.layers, config, _newest(window, record.edge), system, self.guidelines)
+        told = {0: record.family, **record.told} if record.family is not None else {**record.told}
         lines = {
             at: children_layer(each, lambda e: self._event(e).content, unique, config) for at, each in told.items()
         }
-        grown = config.steady and makings.edge.why != "planning"
+        grown = config.steady and record.edge.why != "planning"
         layers += [] if grown else lines.pop(0, [])
-        later = {at: self._layers(ids, config, opened_by(self._event(at))) for at, ids in makings.later.items()}
+        later = {at: self._layers(ids, config, opened_by(self._event(at))) for at, ids in record.later.items()}
         later = {at: [*later.get(at, ()), *lines.get(at, ())] for at in {**later, **lines}}
-        asked = options(wire, sent.model, config, makings.output, makings.purpose)
-        asked = replace(asked, cache_ttl=makings.cache_ttl)
-        pinned = sorted(map(self._event, makings.pinned), key=lambda event: (event.turn_id or 0, event.id))
-        evicted = {event: by for event, by in makings.evicted.items() if event not in self.erased}
-        edge = makings.edge
+        asked = options(wire, sent.model, config, record.output, record.purpose)
+        asked = replace(asked, cache_ttl=record.cache_ttl)
+        pinned = sorted(map(self._event, record.pinned), key=lambda event: (event.turn_id or 0, event.id))
+        evicted = {event: by for event, by in record.evicted.items() if event not in self.erased}
+        edge = record.edge
         settled = edge.settled if grown else END
         shown = view(
             [*pinned, *window],
@@ -168,13 +168,13 @@ class _Remake:
             thoughts=stays(config, asked),
         )
         prompt = prompts.assemble(layers, shown, self._instruction(), anchors_last=config.steady, later=later)
-        prompt = prompts.before(prompt, makings.upto) if makings.purpose == COMPACTION else prompt
+        prompt = prompts.before(prompt, record.upto) if record.purpose == COMPACTION else prompt
         body = wire.encode(sent.model, prompt, tuple(unique.values()), asked)
-        body = wire.without_thinking(body) if makings.thoughtless else body
+        body = wire.without_thinking(body) if record.thoughtless else body
         known = {left.event for left in prompt.left_out}
         others = [
             LeftOut(event, None, why, "")
-            for why, ids in makings.left_out.items()
+            for why, ids in record.left_out.items()
             for event in ids
             if event not in known
         ]
@@ -185,10 +185,10 @@ class _Remake:
             body=body,
             bytes=msgspec.json.encode(body),
             tokens=sent.tokens,
-            manifest=Manifest(tuple(map(self._part, prompt.parts)), (*others, *prompt.left_out), makings.edge, told),
-            purpose=makings.purpose,
+            manifest=Manifest(tuple(map(self._part, prompt.parts)), (*others, *prompt.left_out), record.edge, told),
+            purpose=record.purpose,
             names={own: tool.name for own, tool in unique.items() if own != tool.name},
-            cache_ttl=makings.cache_ttl,
+            cache_ttl=record.cache_ttl,
             cache_key=sent.agent,
         )
 
@@ -225,7 +225,7 @@ class _Remake:
         """The layers of these events and memos; the first ones only with a system prompt."""
         from foldmark.core import prompt as prompts
 
-        later = ids is not self._makings.layers
+        later = ids is not self._record.layers
         found = prompts.layers(
             config,
             system,
@@ -254,17 +254,17 @@ class _Remake:
         return None
 
     def _memo(self, memo_id: int) -> str:
-        sha = self._makings.hashes.get(memos.name(memo_id))
+        sha = self._record.hashes.get(memos.name(memo_id))
         if sha is not None:
             return self._moment.kept_text(sha)
         self.removed.add(memo_id)
         return REDACTED
 
     def _instruction(self) -> str | None:
-        if self._makings.quoted is None:
-            sha = self._makings.hashes.get("instruction")
+        if self._record.quoted is None:
+            sha = self._record.hashes.get("instruction")
             return None if sha is None else self._moment.kept_text(sha)
-        return quoting(self._messages(self._makings.quoted), self._makings.question or REDACTED)
+        return quoting(self._messages(self._record.quoted), self._record.question or REDACTED)
 
     def _part(self, part: Part) -> Part:
         gone = part.event in self.erased or part.memo in self.removed

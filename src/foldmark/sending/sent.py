@@ -68,7 +68,7 @@ def _record(
         texts["instruction"] = instruction
     hashes = {name: _sha256(text) for name, text in texts.items()}
     window, pinned, layers, left_out = _ids(request)
-    makings = RequestRecord(
+    record = RequestRecord(
         speaks=speaks(request.provider, at.given.dialects),
         output=agent.log.model_named(f"{request.provider}/{request.model}").answer,
         edge=manifest.edge,
@@ -100,7 +100,7 @@ def _record(
             sha256=sha256(request.bytes).hexdigest(),
             bytes=len(request.bytes),
             tokens=request.tokens,
-            makings=makings,
+            record=record,
         ),
         {hashes[name]: text for name, text in texts.items()},
     )

@@ -19,7 +19,7 @@ except ModuleNotFoundError as error:
 
 _PARTS = (
     *("transactions", "blocks", "round_trips", "connections", "listening", "brute_force"),
-    *("towards", "memos", "searching", "damaged", "budgets", "copying"),
+    *("inbox", "memos", "searching", "damaged", "budgets", "copying"),
 )
 # A failed `assert` in these says what the values were, as in a test of your own.
 pytest.register_assert_rewrite(

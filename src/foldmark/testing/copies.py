@@ -104,8 +104,8 @@ class _Kept:
 
 def request(agent: str, event: int, texts: dict[str, str], question: str | None = None) -> SentRequest:
     """A request that needs these texts."""
-    makings = RequestRecord("openai", 7, Edge(event, "budget", 3), texts, {}, question=question)
-    return SentRequest(agent, event, event, NOW, "openai", "gpt-5", "f" * 64, 2**40, 7, makings)
+    record = RequestRecord("openai", 7, Edge(event, "budget", 3), texts, {}, question=question)
+    return SentRequest(agent, event, event, NOW, "openai", "gpt-5", "f" * 64, 2**40, 7, record)
 
 
 def hashed(*texts: str) -> dict[str, str]:

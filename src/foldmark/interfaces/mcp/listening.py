@@ -41,7 +41,7 @@ LISTED = ("born", "renamed", "deleted")
 UNSEEN = ("archived", "unarchived")
 """Kinds of changes that no resource shows."""
 
-Context = ServerRequestContext["Listening"]
+Context = ServerRequestContext["Subscriptions"]
 
 
 class Subscriptions:

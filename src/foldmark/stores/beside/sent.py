@@ -45,16 +45,16 @@ class SqlSent(SqlSentView, SqlWriter):
             for sha256, text in sorted(texts.items()):
                 self._write("keep_text", hash=sha256, text=text)
             row = {name: getattr(request, name) for name in _COLUMNS}
-            return self._record_sent({**self._of(request.agent), **row, **self._made(request.makings)})
+            return self._record_sent({**self._of(request.agent), **row, **self._made(request.record)})
 
     def _record_sent(self, row: Bindings) -> int:
         """Add a request and return its id."""
         ((sent_id,),) = self._run("record_sent", **row)
         return int(sent_id)
 
-    def _made(self, makings: RequestRecord) -> Bindings:
+    def _made(self, record: RequestRecord) -> Bindings:
         """What a request was made of, as its row says it."""
-        return {"data": msgspec.json.encode(makings).decode()}
+        return {"data": msgspec.json.encode(record).decode()}
 
 
 def damage(run: Run) -> Iterator[str]:
@@ -67,9 +67,9 @@ def damage(run: Run) -> Iterator[str]:
 def _sent(agent_id: str, row: Sequence[Any]) -> SentRequest:
     sent_id, *fields, data, question = row
     try:
-        makings = msgspec.json.decode(data, type=RequestRecord)
+        record = msgspec.json.decode(data, type=RequestRecord)
         if question is not None:
-            makings = msgspec.structs.replace(makings, question=question)
-        return SentRequest(agent_id, *fields, makings, sent_id)  # type: ignore[call-arg]
+            record = msgspec.structs.replace(record, question=question)
+        return SentRequest(agent_id, *fields, record, sent_id)  # type: ignore[call-arg]
     except (msgspec.MsgspecError, RecursionError):
         raise DamagedError(f"what request {sent_id} of {agent_id[:8]} was made of is not readable") from None

@@ -85,11 +85,11 @@ class PostgresMemos(PostgresMemosView, memos.SqlMemos):
     def _erase_sent_memo(self, memo_id: int) -> None:
         gone = set[str]()
         for root, agent, id, hashes, data in self._run("sent_with_memo", memo=memo_id):
-            makings = msgspec.json.decode(data)
-            gone.add(makings["hashes"].pop(f"memo {memo_id}"))
-            kept = [each for each in hashes if each in makings["hashes"].values()]
+            record = msgspec.json.decode(data)
+            gone.add(record["hashes"].pop(f"memo {memo_id}"))
+            kept = [each for each in hashes if each in record["hashes"].values()]
             row = {"root": root, "agent": agent, "id": id, "memo": memo_id, "hashes": Texts(kept)}
-            self._write("erase_sent_memo", **row, data=msgspec.json.encode(makings).decode())
+            self._write("erase_sent_memo", **row, data=msgspec.json.encode(record).decode())
         self._erase_texts(gone)
 
     def _erase_texts(self, hashes: set[str]) -> None:

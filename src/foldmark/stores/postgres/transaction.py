@@ -240,11 +240,11 @@ class PostgresTransaction(PostgresCopying, Erasing, PostgresLineage, PostgresMem
         self._write("record_sent", **row, id=sent_id)
         return sent_id
 
-    def _made(self, makings: RequestRecord) -> Bindings:
-        memos = [int(name.removeprefix("memo ")) for name in makings.hashes if name.startswith("memo ")]
-        hashes = Texts(dict.fromkeys(makings.hashes.values()))
-        said = {"purpose": makings.purpose, "question": makings.question, "hashes": hashes, "memos": Ints(memos)}
-        return {**super()._made(msgspec.structs.replace(makings, question=None)), **said}
+    def _made(self, record: RequestRecord) -> Bindings:
+        memos = [int(name.removeprefix("memo ")) for name in record.hashes if name.startswith("memo ")]
+        hashes = Texts(dict.fromkeys(record.hashes.values()))
+        said = {"purpose": record.purpose, "question": record.question, "hashes": hashes, "memos": Ints(memos)}
+        return {**super()._made(msgspec.structs.replace(record, question=None)), **said}
 
     def _know_memo(self, memo_id: int) -> None:
         self._write_events()

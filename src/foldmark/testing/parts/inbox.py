@@ -1,4 +1,4 @@
-"""What others write towards an agent: mail, leases, its end, its name [SPEC 2, 6]."""
+"""The inbox of an agent, which others write: mail, leases, its end, its name [SPEC 2, 6]."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -135,9 +135,9 @@ class RoundTrips(Suite):
     def test_an_agent_whose_model_was_asked_has_started(self, store: Store) -> None:
         first = root(store)
         child = fork(store, first)
-        makings = RequestRecord("openai", 1, Edge(None, None, 0), {}, {}, question="What is this?")
+        record = RequestRecord("openai", 1, Edge(None, None, 0), {}, {}, question="What is this?")
         with store.write() as writing:
-            writing.add_sent(SentRequest(child, 0, None, NOW, "openai", "gpt-5", "f" * 64, 1, 1, makings), {})
+            writing.add_sent(SentRequest(child, 0, None, NOW, "openai", "gpt-5", "f" * 64, 1, 1, record), {})
         with store.read() as moment:
             assert moment.unstarted() == []
             assert moment.fates(first) == {child: "begun"}
@@ -213,7 +213,7 @@ class RoundTrips(Suite):
         with store.write() as writing:
             agent, other = add_root(writing), add_root(writing)
             (event,) = writing.append(agent, None, [draft()])
-            makings = RequestRecord(
+            record = RequestRecord(
                 "openai",
                 4096,
                 Edge(event, "budget", 3, settled=event),
@@ -223,9 +223,9 @@ class RoundTrips(Suite):
                 truncated={event: 300},
                 question=HARD,
             )
-            request = SentRequest(agent, event, event, NOW, "openai", "gpt-5", "f" * 64, 2**40, 7, makings)
+            request = SentRequest(agent, event, event, NOW, "openai", "gpt-5", "f" * 64, 2**40, 7, record)
             first = writing.add_sent(request, {SHA256: HARD})
-            other_purpose = replace(request, makings=replace(makings, purpose="summary"))
+            other_purpose = replace(request, record=replace(record, purpose="summary"))
             second = writing.add_sent(other_purpose, {SHA256: HARD})
         first_sent, second_sent = replace(request, id=first), replace(other_purpose, id=second)
         with store.read() as moment:
@@ -244,17 +244,17 @@ class RoundTrips(Suite):
     def test_what_was_sent_is_erased_with_its_turn_and_its_agent(self, store: Store) -> None:
         agent = root(store)
         (event,) = append(store, agent, draft())
-        makings = RequestRecord("openai", 1, Edge(None, None, 0), {"config": SHA256}, {}, question="secret")
+        record = RequestRecord("openai", 1, Edge(None, None, 0), {"config": SHA256}, {}, question="secret")
         with store.write() as writing:
             sent = writing.add_sent(
-                SentRequest(agent, event, event, NOW, "openai", "gpt-5", "f" * 64, 1, 1, makings), {SHA256: HARD}
+                SentRequest(agent, event, event, NOW, "openai", "gpt-5", "f" * 64, 1, 1, record), {SHA256: HARD}
             )
             (by,) = writing.append(agent, None, [draft("redact", "", data={"turn": event})])
             writing.erase(agent, event, event, by)
         with store.read() as moment:
             found = moment.sent(agent, sent)
             assert found is not None
-            assert found.makings == replace(makings, question=None)
+            assert found.record == replace(record, question=None)
         with store.write() as writing:
             (by,) = writing.append(agent, None, [draft("turn_ended", ""), draft("redact", "", data={"turn": 0})])[1:]
             writing.erase(agent, 0, by, by)

@@ -1,6 +1,6 @@
 """Opening exactly the place that a real path names: no symbolic link on the way is followed.
 
-A path is resolved first and agreed to (`places.py`). Whoever exchanges one of its folders for a link between that and
+A path is resolved first and agreed to (`paths.py`). Whoever exchanges one of its folders for a link between that and
 the opening gains nothing: each step is opened below the one before, and a link is an error. Only regular files are
 opened, and nothing waits: a pipe, a socket or a device would hang, or do something.
 """
