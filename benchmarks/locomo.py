@@ -25,7 +25,7 @@ from typing import Any
 import apsw
 
 import foldmark
-from foldmark.core.recall import Mode
+from foldmark.core.search import Mode
 from foldmark.interfaces.eval_table import table, verdict
 from foldmark.interfaces.evaluating import embedded, measure, of_set
 from foldmark.recall import ranking

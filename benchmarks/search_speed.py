@@ -31,7 +31,7 @@ from threading import Event, Thread
 import apsw
 
 import foldmark
-from foldmark.core.recall import ANY, Filters
+from foldmark.core.search import ANY, Filters
 from foldmark.recall.embeddings.embedder import EmbeddingError
 from foldmark.recall.embeddings.model import load
 from foldmark.stores.sqlite.appender import WordIndex

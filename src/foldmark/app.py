@@ -27,7 +27,7 @@ from foldmark.stores.opening import open_store
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from foldmark.core.recall import ArchivedMessages, Filters
+    from foldmark.core.search import ArchivedMessages, Filters
     from foldmark.core.vectors import Vectors
     from foldmark.runtime.supervisor import Audience, Supervisor
 

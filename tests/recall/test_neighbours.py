@@ -9,7 +9,7 @@ import pytest
 
 import foldmark
 from foldmark.core.errors import CommandError
-from foldmark.core.passages import Excerpt, Line, excerpt_text
+from foldmark.core.passages import Excerpt, PassageMessage, excerpt_text
 from foldmark.searching.excerpts import excerpt, message_named
 from stored import stored
 
@@ -128,9 +128,9 @@ def test_places_that_name_a_message(log: foldmark.Log, say: Say) -> None:
 
 def test_how_a_passage_is_cut() -> None:
     lines = (
-        Line("line 1", "s:1", "user", None, "2026-01-01T10:00:00Z", "a" * 30),
-        Line("line 2", "s:2", "tool_result", "Bash\n", None, "b" * 30, asked=True, note="kept"),
-        Line("line 3", "s:3", "assistant", None, None, ""),
+        PassageMessage("line 1", "s:1", "user", None, "2026-01-01T10:00:00Z", "a" * 30),
+        PassageMessage("line 2", "s:2", "tool_result", "Bash\n", None, "b" * 30, asked=True, note="kept"),
+        PassageMessage("line 3", "s:3", "assistant", None, None, ""),
     )
     assert excerpt_text(Excerpt("a\nsession", lines), 20, 10, "read ") == "\n".join(
         [

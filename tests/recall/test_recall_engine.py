@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import foldmark
 from foldmark.core.codec import utc
-from foldmark.core.recall import Filters, IndexedMessage
+from foldmark.core.search import Filters, IndexedMessage
 from foldmark.recall import searching
 from foldmark.recall.parts import has_parts, parts_of
 from foldmark.recall.highlights import holds, snippet, spans

@@ -12,7 +12,7 @@ import pytest
 
 import foldmark
 from foldmark.core.errors import CommandError
-from foldmark.core.recall import ANY, Filters, Found, Mode
+from foldmark.core.search import ANY, Filters, SearchResult, Mode
 from foldmark.searching.everything import search_everything
 from foldmark.sessions.archive import vectors
 from foldmark.sessions.archive.searching import opened
@@ -61,7 +61,7 @@ def embed_archive(log: foldmark.Log, folder: Path) -> None:
 
 def everything(
     query: str, log: foldmark.Log | None, folder: Path | None, mode: Mode = "auto", filters: Filters = ANY
-) -> list[Found]:
+) -> list[SearchResult]:
     @contextmanager
     def there() -> Iterator[Any]:
         if folder is None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from foldmark.core.recall import Filters
+from foldmark.core.search import Filters
 from foldmark.core.segments import END
 from foldmark.log.outlines import Spans, spans
 from foldmark.searching.everything import search_everything

@@ -17,7 +17,7 @@ from session_records import REAL_FILES, assistant, call, jsonl, result, user
 import foldmark
 from foldmark.core.codec import utc
 from foldmark.core.errors import CommandError
-from foldmark.core.recall import ANY, Filters, Found, RankedMessage, TermQuery
+from foldmark.core.search import ANY, Filters, SearchResult, RankedMessage, TermQuery
 from foldmark.interfaces.cli import run
 from foldmark.interfaces.search_render import hits_text
 from foldmark.recall.query import read as read_query
@@ -59,12 +59,12 @@ def program(home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 def search(
     query: str, limit: int = 10, filters: Filters = ANY, *, archive: Path, log: foldmark.Log | None = None
-) -> list[Found]:
+) -> list[SearchResult]:
     with opened(archive, filters) as archived:
         return search_everything(query, limit, filters, log=log, archive=archived)
 
 
-def lines(hits: list[Found]) -> list[tuple[str, int | None]]:
+def lines(hits: list[SearchResult]) -> list[tuple[str, int | None]]:
     return [(hit.id, hit.line) for hit in hits]
 
 
@@ -206,7 +206,7 @@ def test_conversations_and_sessions_together(home: Home) -> None:
         assert {(hit.source, hit.all_words) for hit in hits[:2]} == {("claude", True), ("conversation", True)}
         assert {hit.all_words for hit in hits[2:]} == {False}
         (own,) = [hit for hit in hits[:2] if hit.source == "conversation"]
-        assert own == Found(
+        assert own == SearchResult(
             "conversation",
             agent.id,
             "diary",
@@ -230,7 +230,7 @@ def test_conversations_and_sessions_together(home: Home) -> None:
 
 
 def test_highlights_and_what_would_steer_a_terminal() -> None:
-    hit = Found(
+    hit = SearchResult(
         "claude", "a", "/p", "user", None, None, True, 1, "the schemas \x1b[31m of it", ((4, 11),), "/p/a.jsonl", 3
     )
     bold = hits_text([hit], bold=True)

@@ -10,7 +10,7 @@ import pytest
 from archive_place import Home, codex_item
 from session_records import assistant, call, jsonl, result, user
 
-from foldmark.core.recall import ANY, Filters, Found
+from foldmark.core.search import ANY, Filters, SearchResult
 from foldmark.log.embedding import LogVectors
 from foldmark.recall.embeddings.model import DEFAULT, kept
 from foldmark.searching.everything import search_everything
@@ -42,7 +42,7 @@ def held(home: Home) -> set[tuple[str, int]]:
         db.close()
 
 
-def found(home: Home, query: str, filters: Filters = ANY, limit: int = 5) -> list[Found]:
+def found(home: Home, query: str, filters: Filters = ANY, limit: int = 5) -> list[SearchResult]:
     with opened(home.archive, filters) as archive:
         return search_everything(query, limit, filters, archive=archive, mode="vector")
 

@@ -21,7 +21,7 @@ from foldmark.core.codec import timestamp
 from foldmark.core.copying import CopiedEvent, Numbers
 from foldmark.core.events import Draft, Event
 from foldmark.core.ports import Head, Hit, LogIndex, Size, Snapshot, Transaction
-from foldmark.core.recall import SearchScope, TermQuery
+from foldmark.core.search import SearchScope, TermQuery
 from foldmark.core.segments import END, Segments
 from foldmark.stores.sqlite import SqliteStore
 from foldmark.testing import Damage, StoreContract

@@ -11,7 +11,7 @@ from sqlite_harness import SqliteHarness
 
 from foldmark import Log
 from foldmark.app import open_over
-from foldmark.core.recall import Filters, How, SearchScope, TermQuery
+from foldmark.core.search import Filters, How, SearchScope, TermQuery
 from foldmark.recall.query import read
 from foldmark.stores.postgres import search, words
 from foldmark.stores.postgres.store import PostgresStore

@@ -13,7 +13,7 @@ from foldmark.commands.recall_text import RecallEntry, HighlightedLine, SessionH
 from foldmark.commands.registry import HUMAN, CommandCall, Command
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
-from foldmark.core.recall import Filters, Found
+from foldmark.core.search import Filters, SearchResult
 from foldmark.log import Agent, Log, Result
 from foldmark.searching.with_archive import RecallResults, search_with_archive
 
@@ -35,12 +35,12 @@ def recall(call: CommandCall) -> Result:
     return Result(text, None, _data(query, recalled, entries), marks)
 
 
-def entries_of(agent: Agent, found: Sequence[Found]) -> list[RecallEntry]:
+def entries_of(agent: Agent, found: Sequence[SearchResult]) -> list[RecallEntry]:
     """What was found as it is listed, in the order of the ranking: where several belong together, the best counts."""
     ranks = {each.event_id: rank for rank, each in enumerate(found)}
     runs = runs_of(agent, found)
     entries: list[tuple[int, RecallEntry]] = [(min(ranks[hit.event_id] for hit in run.hits), run) for run in runs]
-    sessions: dict[str, list[tuple[int, Found]]] = {}
+    sessions: dict[str, list[tuple[int, SearchResult]]] = {}
     for rank, each in enumerate(found):
         if each.source == "memo":
             entries.append((rank, each))
@@ -63,7 +63,7 @@ def lines_of(
         yield HighlightedLine(f"{each[0].upper()}{each[1:]}.")
 
 
-def _session(log: Log, hits: Sequence[Found]) -> SessionHits:
+def _session(log: Log, hits: Sequence[SearchResult]) -> SessionHits:
     best = hits[0]
     # The name of its session says which file is meant where it is the file's own, and no conversation's.
     own = Path(best.file or "").stem
@@ -76,7 +76,7 @@ def _data(query: str, recalled: RecallResults, entries: Sequence[RecallEntry]) -
     """All of it as JSON; `rank` is the place in the one ranking."""
     rows: dict[str, list[dict[str, Any]]] = {"runs": [], "memos": [], "sessions": []}
     for rank, entry in enumerate(entries, 1):
-        kind = "runs" if isinstance(entry, Run) else "memos" if isinstance(entry, Found) else "sessions"
+        kind = "runs" if isinstance(entry, Run) else "memos" if isinstance(entry, SearchResult) else "sessions"
         rows[kind].append({"rank": rank, **json_of(entry)})
     return {"query": query, **rows, "missing": recalled.missing}
 

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from foldmark.core.codec import timestamp, utc, well_formed
 from foldmark.core.errors import CommandError
-from foldmark.core.recall import SPEAKERS, Filters
+from foldmark.core.search import SPEAKERS, Filters
 
 OPTIONS = (
     ("--limit N", "The most messages and memos that are found."),

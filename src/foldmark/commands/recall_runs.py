@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foldmark.core.ports import Hit, Surroundings
-from foldmark.core.recall import Found, Judge
+from foldmark.core.search import SearchResult, Judge
 from foldmark.core.segments import END, Segments, contains
 from foldmark.core.wording import title
 from foldmark.log import Agent
@@ -39,7 +39,7 @@ class Run(Struct, frozen=True):
     hits: tuple[Hit, ...]
 
 
-def runs_of(agent: Agent, found: Iterable[Found]) -> list[Run]:
+def runs_of(agent: Agent, found: Iterable[SearchResult]) -> list[Run]:
     """The runs in which the messages of conversations that were found stand, as an agent sees them, that with the best
     hit first."""
     by_id = {each.event_id: each for each in found if each.event_id is not None}
@@ -54,7 +54,7 @@ def runs_of(agent: Agent, found: Iterable[Found]) -> list[Run]:
     return sorted(runs, key=lambda run: (-run.hits[0].score, -run.last))
 
 
-def _hit(place: Surroundings, found: Found) -> Surroundings:
+def _hit(place: Surroundings, found: SearchResult) -> Surroundings:
     """The place with what the search knows of its message."""
     hit = replace(
         place.hit,

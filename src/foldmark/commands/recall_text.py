@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from foldmark.commands.recall_runs import Run
 from foldmark.core.ports import Hit
-from foldmark.core.recall import PROGRAMS, Found
+from foldmark.core.search import PROGRAMS, SearchResult
 from foldmark.core.wording import MONTHS, count, listing, one_line
 
 TITLE = 60
@@ -26,7 +26,7 @@ class SessionHits(Struct, frozen=True):
     name: str
     date: str
     place: str
-    hits: tuple[Found, ...]
+    hits: tuple[SearchResult, ...]
 
 
 class HighlightedLine(NamedTuple):
@@ -43,8 +43,8 @@ class Wording(NamedTuple):
     more: Callable[[Run], str] | None = None
 
 
-RecallEntry = Run | Found | SessionHits
-"""What is listed; a `Found` is a memo."""
+RecallEntry = Run | SearchResult | SessionHits
+"""What is listed; a `SearchResult` is a memo."""
 
 
 def text_of(lines: Iterable[HighlightedLine]) -> tuple[str, tuple[tuple[int, int], ...]]:
@@ -78,7 +78,7 @@ def listed(entry: RecallEntry, wording: Wording) -> list[HighlightedLine]:
     if isinstance(entry, Run):
         lines = [HighlightedLine(_run(entry)), _snippet(entry.hits[0])]
         return [*lines, HighlightedLine(f"    {wording.more(entry)}")] if wording.more else lines
-    if isinstance(entry, Found):
+    if isinstance(entry, SearchResult):
         tags = f" [{one_line(entry.name)}]" if entry.name else ""
         return [HighlightedLine(f"- {_date(entry.at)}: memo {entry.id}{tags}"), _snippet(entry)]
     best = entry.hits[0]
@@ -92,7 +92,7 @@ def listed(entry: RecallEntry, wording: Wording) -> list[HighlightedLine]:
     ]
 
 
-def _snippet(hit: Hit | Found, before: str = "") -> HighlightedLine:
+def _snippet(hit: Hit | SearchResult, before: str = "") -> HighlightedLine:
     """The snippet on a line of its own; what one line cannot show is longer there."""
     line, start = hit.snippet, 4 + len(before)
     spans = [(start + len(one_line(line[:begin])), start + len(one_line(line[:end]))) for begin, end in hit.highlights]

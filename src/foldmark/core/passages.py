@@ -8,7 +8,7 @@ from foldmark.core.inbox import minute
 from foldmark.core.wording import count, one_line
 
 
-class Line(Struct, frozen=True):
+class PassageMessage(Struct, frozen=True):
     """A message of a passage.
 
     `place` is where it stands, as a person reads it; `named` is what reads it by itself; `asked` is whether it is the
@@ -34,7 +34,7 @@ class Excerpt(Struct, frozen=True):
     """A passage of a conversation or a session, in order; `head` says of which."""
 
     head: str
-    lines: tuple[Line, ...]
+    lines: tuple[PassageMessage, ...]
 
 
 def excerpt_text(excerpt: Excerpt, whole: int | None, beside: int, read_on: str) -> str:
@@ -43,11 +43,11 @@ def excerpt_text(excerpt: Excerpt, whole: int | None, beside: int, read_on: str)
     any_asked = any(line.asked for line in excerpt.lines)
     lines = [one_line(excerpt.head)]
     for line in excerpt.lines:
-        lines += told(line, beside if any_asked and not line.asked else whole, read_on)
+        lines += passage_lines(line, beside if any_asked and not line.asked else whole, read_on)
     return "\n".join(lines)
 
 
-def told(line: Line, most: int | None = None, read_on: str = "") -> Iterator[str]:
+def passage_lines(line: PassageMessage, most: int | None = None, read_on: str = "") -> Iterator[str]:
     """A message in lines of text, with an empty one in front; see `excerpt_text`."""
     about = [each for each in (line.place, line.who, one_line(minute(line.at)) if line.at else "", line.note) if each]
     yield ""

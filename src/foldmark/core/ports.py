@@ -16,7 +16,7 @@ from foldmark.core.lineage import Lineage, LineageView
 from foldmark.core.maintenance import Maintenance
 from foldmark.core.memos import Memos, MemosView
 from foldmark.core.sql_sandbox import SqlSandbox
-from foldmark.core.recall import Index, SearchScope
+from foldmark.core.search import Index, SearchScope
 from foldmark.core.replay import Fold
 from foldmark.core.request import Request
 from foldmark.core.segments import END, Segments

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from foldmark.core.inbox import minute
-from foldmark.core.recall import PROGRAMS
+from foldmark.core.search import PROGRAMS
 from foldmark.core.wording import count, one_line
 from foldmark.sessions.archive.forest import Node, walk
 from foldmark.sessions.archive.syncing import Synced

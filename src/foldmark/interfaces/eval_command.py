@@ -58,7 +58,7 @@ def measure_recall(
     first k hits, hit@k that of questions with any, on the average. Nothing is written. Ctrl-C shows what was measured
     so far.
     """
-    from foldmark.core.recall import Mode
+    from foldmark.core.search import Mode
     from foldmark.interfaces import eval_table as render
     from foldmark.interfaces.evaluating import embedded, measure, of_database, of_set, texts
     from foldmark.recall.question_sets import parse

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from foldmark.core.recall import Mode
+from foldmark.core.search import Mode
 from foldmark.core.wording import count, one_line
 from foldmark.recall.evaluation import Answer, Figures, below, by_category, figures, recall, typical_seconds, worst
 from foldmark.recall.question_sets import Question, QuestionSet

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Progress
-from foldmark.core.recall import ANY, Filters, Mode
+from foldmark.core.search import ANY, Filters, Mode
 from foldmark.log import Log
 from foldmark.recall.evaluation import Answer
 from foldmark.recall.question_sets import Question, QuestionSet, places

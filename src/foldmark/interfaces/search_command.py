@@ -12,8 +12,8 @@ from typing import Any, get_args
 import click
 
 from foldmark.core.errors import CommandError, FoldmarkError
-from foldmark.core.passages import Line
-from foldmark.core.recall import SPEAKERS, Found, Mode
+from foldmark.core.passages import PassageMessage
+from foldmark.core.search import SPEAKERS, SearchResult, Mode
 from foldmark.interfaces.archive_commands import caught_up, nothing_to
 from foldmark.interfaces.completion import conversations
 from foldmark.interfaces.render import harmless, is_bold, json_text
@@ -95,7 +95,7 @@ def search(
     if not query:
         raise click.UsageError("Missing argument 'QUERY'.", click.get_current_context())
     from foldmark.core.codec import well_formed
-    from foldmark.core.recall import Filters
+    from foldmark.core.search import Filters
     from foldmark.interfaces.search_render import hits_text
     from foldmark.recall.embeddings.processors import undivided
     from foldmark.recall.query import read as check
@@ -126,7 +126,7 @@ def search(
         print("No coding agent's session is archived yet; `foldmark sync` does that.", file=sys.stderr)
 
 
-def _beside(hit: Found, log: Log | None, archive: Path, reach: int) -> list[Line]:
+def _beside(hit: SearchResult, log: Log | None, archive: Path, reach: int) -> list[PassageMessage]:
     """What stands around a hit; nothing if it cannot be read any more."""
     from foldmark.searching import excerpts
     from foldmark.sessions.archive.reading import excerpt, read
@@ -143,7 +143,7 @@ def _beside(hit: Found, log: Log | None, archive: Path, reach: int) -> list[Line
     return [line for line in found.lines if not line.asked]
 
 
-def _rows(hits: Sequence[Found], beside: dict[Found, list[Line]]) -> list[dict[str, Any]]:
+def _rows(hits: Sequence[SearchResult], beside: dict[SearchResult, list[PassageMessage]]) -> list[dict[str, Any]]:
     """Hits as JSON, with their neighbours where these were asked for."""
     from msgspec import to_builtins
 

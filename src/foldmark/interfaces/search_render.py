@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from foldmark.core.passages import Excerpt, Line, excerpt_text
-from foldmark.core.recall import PROGRAMS, Found
+from foldmark.core.passages import Excerpt, PassageMessage, excerpt_text
+from foldmark.core.search import PROGRAMS, SearchResult
 from foldmark.core.wording import one_line, title
 from foldmark.interfaces.render import marked
 from foldmark.sessions.archive.reading import Passage, excerpt
@@ -16,13 +16,13 @@ LINE = 120
 
 
 def hits_text(
-    hits: Sequence[Found], *, bold: bool, filtered: bool = False, beside: Mapping[Found, Sequence[Line]] = {}
+    hits: Sequence[SearchResult], *, bold: bool, filtered: bool = False, beside: Mapping[SearchResult, Sequence[PassageMessage]] = {}
 ) -> str:
     """Hits by session or conversation, that with the best hit first; `filtered`: more than words was asked for,
     `beside`: neighbours of each hit, to be shown with it."""
     if not hits:
         return f"Nothing was said with these words{', as far as the filters let through' if filtered else ''}."
-    groups: dict[tuple[str, str], list[Found]] = {}
+    groups: dict[tuple[str, str], list[SearchResult]] = {}
     for hit in hits:
         groups.setdefault((hit.source, hit.id), []).append(hit)
     return "\n\n".join("\n".join(_group(group, bold, beside)) for group in groups.values())
@@ -34,14 +34,14 @@ def passage_text(passage: Passage | Excerpt) -> str:
     return excerpt_text(shown, None, NEIGHBOUR, "foldmark search --read ")
 
 
-def place(hit: Found) -> str | None:
+def place(hit: SearchResult) -> str | None:
     """What `--read` takes to print a hit whole; None for a memo."""
     if hit.event_id is not None:
         return f"{hit.name}:{hit.event_id}"
     return f"{hit.file}:{hit.line}" if hit.file else None
 
 
-def _group(hits: Sequence[Found], bold: bool, beside: Mapping[Found, Sequence[Line]]) -> list[str]:
+def _group(hits: Sequence[SearchResult], bold: bool, beside: Mapping[SearchResult, Sequence[PassageMessage]]) -> list[str]:
     first = hits[0]
     date = (first.at or "no date")[:10]
     if first.source == "memo":

@@ -93,7 +93,7 @@ class LogVectors:
 
 
 class LogSimilarity:
-    """The likeness of messages to one query (see `foldmark.core.recall.Similarity`)."""
+    """The likeness of messages to one query (see `foldmark.core.search.Similarity`)."""
 
     def __init__(self, meanings: LogVectors, nearest: Nearest, query: NDArray[np.float32]) -> None:
         self._meanings, self._nearest, self._query = meanings, nearest, query

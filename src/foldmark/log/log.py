@@ -12,7 +12,7 @@ from foldmark.core.answer import Piece
 from foldmark.core.changes import Changes
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import AgentRecord, Clock, Hit, LogIndex, NewId, Size, Snapshot, Store
-from foldmark.core.recall import ANY, ArchivedMessages, Filters, Mode, RankedMessage, SearchScope
+from foldmark.core.search import ANY, ArchivedMessages, Filters, Mode, RankedMessage, SearchScope
 from foldmark.core.replay import birth
 from foldmark.core.request import Request, ToolSpec
 from foldmark.core.secrets import Secrets

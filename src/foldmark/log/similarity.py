@@ -6,7 +6,7 @@ Nothing here needs an optional package; where nobody has made vectors, none is i
 from collections.abc import Sequence
 
 from foldmark.core.errors import CommandError
-from foldmark.core.recall import Similarity, VectorSource, Mode
+from foldmark.core.search import Similarity, VectorSource, Mode
 from foldmark.recall.embeddings.embedder import EmbeddingError
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from foldmark.core.errors import CommandError
 from foldmark.core.matching import spans
-from foldmark.core.recall import Term
+from foldmark.core.search import Term
 from foldmark.core.scripts import is_unspaced
 from foldmark.core.wording import one_line
 from foldmark.core.words import ABOUT_TALK

@@ -4,7 +4,7 @@ Such an index has the columns `text` and `parts` (`recall.parts`) and the tokeni
 log's, or the archive's.
 """
 
-from foldmark.core.recall import Phrase, Term, TermQuery
+from foldmark.core.search import Phrase, Term, TermQuery
 
 COUNTED = 20_000
 """Messages that are counted; how many more there are follows from how far they reach."""

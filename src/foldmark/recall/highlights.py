@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from itertools import islice
 
-from foldmark.core.recall import Phrase, Term
+from foldmark.core.search import Phrase, Term
 from foldmark.core.scripts import is_unspaced
 from foldmark.recall.tokens import stems
 

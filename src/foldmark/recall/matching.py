@@ -15,7 +15,7 @@ from math import sqrt
 
 from foldmark.core.events import Event
 from foldmark.core.matching import Candidate, by_turn, candidate, said
-from foldmark.core.recall import Similarity, Phrase, Term
+from foldmark.core.search import Similarity, Phrase, Term
 from foldmark.core.words import COMMON, FUNCTION, NODS
 from foldmark.recall.criteria import Clause, parse_criteria
 from foldmark.recall.parts import parts_of

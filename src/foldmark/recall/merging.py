@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from foldmark.core.recall import IndexedMessage
+from foldmark.core.search import IndexedMessage
 
 
 def joined(lists: Sequence[Sequence[IndexedMessage]]) -> Iterator[list[IndexedMessage]]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
-from foldmark.core.recall import Phrase, Term
+from foldmark.core.search import Phrase, Term
 from foldmark.core.scripts import is_unspaced
 from foldmark.recall.days import asks_when
 from foldmark.recall.parts import pairs, pieces_of

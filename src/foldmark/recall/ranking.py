@@ -13,7 +13,7 @@ from itertools import accumulate
 from math import log
 from typing import NamedTuple
 
-from foldmark.core.recall import Phrase, IndexedMessage, Term
+from foldmark.core.search import Phrase, IndexedMessage, Term
 from foldmark.recall.days import days, name_days, tells_when
 from foldmark.recall.parts import parts_of
 from foldmark.recall.highlights import holds

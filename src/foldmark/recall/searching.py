@@ -9,7 +9,7 @@ goes beyond it is looked for in the newest part of an index.
 from collections.abc import Mapping, Sequence
 
 from foldmark.core.errors import CommandError
-from foldmark.core.recall import Index, Similarity, RankedMessage, Term, TermQuery
+from foldmark.core.search import Index, Similarity, RankedMessage, Term, TermQuery
 from foldmark.recall.query import Query
 from foldmark.recall.ranking import REACH, QueryTerm, Scored, query_terms, scored
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from foldmark.core.codec import stored_time
 from foldmark.core.memos import Memo, MemosView
 from foldmark.core.ports import Hit
-from foldmark.core.recall import ANY, ArchivedMessages, Filters, Found, Index, Mode, RankedMessage, IndexedMessage, Term, TermQuery
+from foldmark.core.search import ANY, ArchivedMessages, Filters, SearchResult, Index, Mode, RankedMessage, IndexedMessage, Term, TermQuery
 from foldmark.log.similarity import similarities
 from foldmark.log.log import Log
 from foldmark.recall.highlights import snippet, spans
@@ -33,7 +33,7 @@ def search_everything(
     archive: ArchivedMessages | None = None,
     mode: Mode = "auto",
     beside: bool = True,
-) -> list[Found]:
+) -> list[SearchResult]:
     """The messages and memos that fit `query` best, of a log and of archived sessions, as far as given.
 
     Any text is a query, as in `Log.search`, which explains `mode`, too; memos are found by their words alone.
@@ -54,7 +54,7 @@ def search_everything(
         indexes: list[Index] = [each for each in sources if each is not None]
         alike = [each for each, source in zip(meant, sources, strict=True) if source is not None]
         places = search(wanted, limit, indexes, alike, by_words=mode != "vector")
-        told: dict[RankedMessage, Found | None] = {}
+        told: dict[RankedMessage, SearchResult | None] = {}
         for number, index in enumerate(indexes):
             there = [place for place in places if place.source == number]
             if index is archive:
@@ -118,11 +118,11 @@ def _said_then(memo: Memo, filters: Filters) -> bool:
     return (filters.since is None or at >= filters.since) and (filters.before is None or at < filters.before)
 
 
-def _memo(memo: Memo) -> Found:
-    return Found("memo", str(memo.id), ", ".join(memo.tags), "memo", None, memo.created_at, False, 0.0, "")
+def _memo(memo: Memo) -> SearchResult:
+    return SearchResult("memo", str(memo.id), ", ".join(memo.tags), "memo", None, memo.created_at, False, 0.0, "")
 
 
-def _message(hit: Hit) -> Found:
+def _message(hit: Hit) -> SearchResult:
     name = hit.agent_name or hit.agent_id[:8]
-    told = Found("conversation", hit.agent_id, name, hit.kind, hit.tool, hit.created_at, False, 0.0, hit.snippet)
+    told = SearchResult("conversation", hit.agent_id, name, hit.kind, hit.tool, hit.created_at, False, 0.0, hit.snippet)
     return replace(told, highlights=hit.highlights, event_id=hit.event_id, visible=hit.visible)

@@ -4,7 +4,7 @@ import re
 
 from foldmark.core.errors import CommandError
 from foldmark.core.events import ROLES, Event
-from foldmark.core.passages import Excerpt, Line
+from foldmark.core.passages import Excerpt, PassageMessage
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import contains
 from foldmark.core.wording import one_line
@@ -46,13 +46,13 @@ def excerpt(log: Log, event_id: int, reach: int) -> Excerpt:
         return Excerpt(f"{name}agent {record.id[:8]}", tuple(_line(moment, each, event_id) for each in found))
 
 
-def _line(moment: Snapshot, neighbour: Neighbour, asked: int) -> Line:
+def _line(moment: Snapshot, neighbour: Neighbour, asked: int) -> PassageMessage:
     event, note = neighbour.event, "" if neighbour.visible else "not in the context"
     if neighbour.erased and (by := moment.erased_by(event.id)):
         note = f"erased by a {by.actor} on {by.created_at[:10]}"
     call = moment.event(event.answers) if event.kind == "tool_result" and event.answers else event
     tool = (call.data or {}).get("name") if call and event.kind in ("tool_call", "tool_result") else None
-    return Line(
+    return PassageMessage(
         f"message {event.id}",
         str(event.id),
         event.kind,

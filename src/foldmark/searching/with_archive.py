@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from foldmark.core.errors import FoldmarkError
-from foldmark.core.recall import ANY, ArchivedMessages, Filters, Found, is_unfound
+from foldmark.core.search import ANY, ArchivedMessages, Filters, SearchResult, is_unfound
 from foldmark.log.log import Log
 from foldmark.searching.everything import search_everything
 
@@ -15,7 +15,7 @@ MOST = 300
 class RecallResults(NamedTuple):
     """What was found, the best first, and what was not searched, in words."""
 
-    found: list[Found]
+    found: list[SearchResult]
     missing: list[str]
 
 
@@ -24,7 +24,7 @@ def search_with_archive(
     query: str,
     limit: int,
     filters: Filters = ANY,
-    counts: Callable[[Found], bool] | None = None,
+    counts: Callable[[SearchResult], bool] | None = None,
     *,
     beside: bool = True,
 ) -> RecallResults:
@@ -34,7 +34,7 @@ def search_with_archive(
     """
     missing: list[str] = []
 
-    def searched(archive: ArchivedMessages | None) -> list[Found]:
+    def searched(archive: ArchivedMessages | None) -> list[SearchResult]:
         most = limit
         while True:
             every = search_everything(query, most, filters, log=log, archive=archive, beside=beside)

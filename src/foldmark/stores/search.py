@@ -1,4 +1,4 @@
-"""The messages of a log, to be searched, whichever database they are in (see `foldmark.core.recall.Index`)."""
+"""The messages of a log, to be searched, whichever database they are in (see `foldmark.core.search.Index`)."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from foldmark.core.codec import timestamp
 from foldmark.core.ports import Hit
-from foldmark.core.recall import IndexedMessage, SearchScope, TermQuery, is_unfound
+from foldmark.core.search import IndexedMessage, SearchScope, TermQuery, is_unfound
 from foldmark.core.segments import END
 from foldmark.recall.merging import joined
 

@@ -23,7 +23,7 @@ from foldmark.core.ports import (
     Size,
     Surroundings,
 )
-from foldmark.core.recall import SearchScope
+from foldmark.core.search import SearchScope
 from foldmark.core.replay import Fold
 from foldmark.core.segments import END, Segment, Segments
 from foldmark.core.turns import Message

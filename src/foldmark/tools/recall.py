@@ -12,7 +12,7 @@ from foldmark.commands.recall_runs import Run
 from foldmark.commands.recall_text import Wording, text_of
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.passages import Excerpt, excerpt_text
-from foldmark.core.recall import ANY, SPEAKERS, Found
+from foldmark.core.search import ANY, SPEAKERS, SearchResult
 from foldmark.core.request import ToolSpec
 from foldmark.core.segments import Segments, contains
 from foldmark.core.wording import listing, one_line
@@ -69,7 +69,7 @@ def _search(agent: Agent, arguments: RecallArguments) -> str:
     return text_of(lines_of(arguments.query, wanted, recalled, entries, limit, wording))[0]
 
 
-def _is_news(agent: str, turn: int | None, found: Found) -> bool:
+def _is_news(agent: str, turn: int | None, found: SearchResult) -> bool:
     """The turn that goes on is before the model's eyes, and what it recalled before is no news."""
     goes_on = turn is not None and found.id == agent and found.event_id is not None and found.event_id >= turn
     return not goes_on and not _ECHO.fullmatch(found.tool or "")

@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from foldmark.core.errors import CommandError, FoldmarkError
-from foldmark.core.recall import Filters, Found
+from foldmark.core.search import Filters, SearchResult
 from foldmark.interfaces.archive_commands import nothing_to
 from foldmark.interfaces.mcp.conversations import Conversations
 from foldmark.log import Log
@@ -19,7 +19,7 @@ from foldmark.sessions.archive.storing import archive_folder
 
 if TYPE_CHECKING:
     from foldmark.core.ports import Progress
-    from foldmark.core.recall import Mode
+    from foldmark.core.search import Mode
     from foldmark.sessions.archive.reading import Passage
 
 INDEXING = 5.0
@@ -28,7 +28,7 @@ INDEXING = 5.0
 
 def find(
     conversations: Conversations, queries: Sequence[str], limit: int, filters: Filters, mode: "Mode"
-) -> list[list[Found]]:
+) -> list[list[SearchResult]]:
     """The messages that fit each query best, of archive and log together. Raises CommandError where there is neither,
     or no word in a query, NoVectorsError, EmbeddingError, IndexFileError, StoreError."""
     from foldmark.searching.everything import search_everything

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from foldmark.commands.show import message_line
 from foldmark.core.errors import CommandError
 from foldmark.core.memo_layer import entry
-from foldmark.core.passages import told
+from foldmark.core.passages import passage_lines
 from foldmark.core.request import ToolSpec
 from foldmark.core.segments import END, Segment
 from foldmark.core.wording import one_line
@@ -72,7 +72,7 @@ def _session(wanted: Read) -> list[tuple[int, str]]:
         for record in passage.records
         if wanted.start <= record.line <= wanted.end
     )
-    return [(number, "\n".join(text for line in lines for text in told(line))) for number, lines in shown]
+    return [(number, "\n".join(text for line in lines for text in passage_lines(line))) for number, lines in shown]
 
 
 def _conversation(wanted: Read, conversations: Conversations) -> list[tuple[int, str]]:

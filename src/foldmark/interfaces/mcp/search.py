@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from foldmark.core.codec import utc
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Progress
-from foldmark.core.recall import PROGRAMS, SPEAKERS, Filters, Found
+from foldmark.core.search import PROGRAMS, SPEAKERS, Filters, SearchResult
 from foldmark.core.request import ToolSpec
 from foldmark.core.wording import count, one_line, remarks
 from foldmark.interfaces.mcp import archive
@@ -132,9 +132,9 @@ def _day(name: str, text: str | None) -> datetime | None:
         raise CommandError(f"{name} is a day as 2026-01-31, not '{one_line(text or '')[:40]}'") from None
 
 
-def _in_all(lists: Sequence[Sequence[Found]]) -> list[list[Found]]:
+def _in_all(lists: Sequence[Sequence[SearchResult]]) -> list[list[SearchResult]]:
     """For each session in which something of every list was found, the best hit of each, the best session first."""
-    best: dict[tuple[str, str], list[tuple[int, Found]]] = {}
+    best: dict[tuple[str, str], list[tuple[int, SearchResult]]] = {}
     for number, hits in enumerate(lists):
         for place, hit in enumerate(hits):
             met = best.setdefault((hit.source, hit.id), [])
@@ -144,7 +144,7 @@ def _in_all(lists: Sequence[Sequence[Found]]) -> list[list[Found]]:
     return [[hit for _, hit in met] for met in sorted(full, key=lambda met: sum(place for place, _ in met))]
 
 
-def _hits(results: Sequence[Found]) -> Iterator[str]:
+def _hits(results: Sequence[SearchResult]) -> Iterator[str]:
     if not results:
         yield "Nothing was found."
         return
@@ -155,7 +155,7 @@ def _hits(results: Sequence[Found]) -> Iterator[str]:
         yield f"   {_place(hit)}"
 
 
-def _concepts(results: Sequence[Found], concepts: Sequence[str]) -> Iterator[str]:
+def _concepts(results: Sequence[SearchResult], concepts: Sequence[str]) -> Iterator[str]:
     found = [results[at : at + len(concepts)] for at in range(0, len(results), len(concepts))]
     if not found:
         yield "Nothing was found in which all of these came up."
@@ -168,38 +168,38 @@ def _concepts(results: Sequence[Found], concepts: Sequence[str]) -> Iterator[str
             yield _said(hit)
 
 
-def _title(hit: Found) -> str:
+def _title(hit: SearchResult) -> str:
     parts = ((hit.at or "no date")[:10], one_line(hit.name), f"{_kind(hit)} {one_line(hit.id)}")
     return " · ".join(part for part in parts if part)
 
 
-def _kind(hit: Found) -> str:
+def _kind(hit: SearchResult) -> str:
     program = PROGRAMS.get(hit.source)
     return f"{program} session" if program else hit.source
 
 
-def _said(hit: Found) -> str:
+def _said(hit: SearchResult) -> str:
     who = f"{hit.role} {hit.tool}" if hit.tool else hit.role
     gone = " (not in the context any more)" if hit.visible is False else ""
     return f"   {one_line(who)}{gone}: {one_line(hit.snippet)}"
 
 
-def _place(hit: Found) -> str:
+def _place(hit: SearchResult) -> str:
     line = _line(hit)
     return _path(hit) if line is None else f"{_path(hit)}, line {line}"
 
 
-def _path(hit: Found) -> str:
+def _path(hit: SearchResult) -> str:
     if hit.source == "memo":
         return f"{MEMO}{hit.id}"
     return hit.file if hit.file is not None else f"{CONVERSATION}{quote(hit.name, safe='')}"
 
 
-def _line(hit: Found) -> int | None:
+def _line(hit: SearchResult) -> int | None:
     return hit.line if hit.file is not None else hit.event_id
 
 
-def _data(results: Sequence[Found], concepts: Sequence[str] | None, told: Sequence[str], mode: str) -> dict[str, Any]:
+def _data(results: Sequence[SearchResult], concepts: Sequence[str] | None, told: Sequence[str], mode: str) -> dict[str, Any]:
     rows = [
         {
             **({"concept": concepts[at % len(concepts)]} if concepts else {}),

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from foldmark.core.codec import well_formed
-from foldmark.core.passages import Excerpt, Line
+from foldmark.core.passages import Excerpt, PassageMessage
 from foldmark.core.wording import listing, one_line
 from foldmark.sessions.archive import index
 from foldmark.sessions.archive.records import Said, said
@@ -69,7 +69,7 @@ def excerpt(passage: Passage) -> Excerpt:
     return Excerpt(
         passage.file,
         tuple(
-            Line(
+            PassageMessage(
                 f"line {spoken.line}",
                 f"{passage.id}:{spoken.line}",
                 message.role,

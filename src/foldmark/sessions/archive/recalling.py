@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.ports import Progress
-from foldmark.core.recall import Filters
+from foldmark.core.search import Filters
 from foldmark.recall.embeddings.model import DEFAULT
 from foldmark.sessions.archive.searching import ArchiveIndex, opened
 from foldmark.sessions.archive.storing import archive_folder

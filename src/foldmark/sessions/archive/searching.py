@@ -1,4 +1,4 @@
-"""The messages of archived sessions, to be searched (see `foldmark.core.recall.Index`) [SPEC 7, 8].
+"""The messages of archived sessions, to be searched (see `foldmark.core.search.Index`) [SPEC 7, 8].
 
 The index has the words and where each message lies, the session files have the texts; so few neighbours are read. A
 message that stands in several files, as in a trimmed copy, is met once.
@@ -17,7 +17,7 @@ from msgspec import json
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.passages import Excerpt
-from foldmark.core.recall import ANY, Filters, Found, RankedMessage, IndexedMessage, Term, TermQuery
+from foldmark.core.search import ANY, Filters, SearchResult, RankedMessage, IndexedMessage, Term, TermQuery
 from foldmark.recall.embeddings.model import DEFAULT
 from foldmark.recall.fts5 import COUNTED, expression, extrapolated, holding
 from foldmark.recall.merging import joined
@@ -149,10 +149,10 @@ class ArchiveIndex:
             copies.setdefault(key, id)
         return set(copies.values())
 
-    def told(self, places: Sequence[RankedMessage]) -> list[Found | None]:
+    def told(self, places: Sequence[RankedMessage]) -> list[SearchResult | None]:
         """Where each of these messages stands, without its snippet; a second copy of one is None."""
         keys: set[int] = set()
-        found: list[Found | None] = []
+        found: list[SearchResult | None] = []
         for place in places:
             rows = self._rows(
                 "SELECT m.key, f.kind, f.session, coalesce(f.cwd, f.project), m.role, m.tool, m.moment, f.path, m.line "
@@ -164,7 +164,7 @@ class ArchiveIndex:
                 continue
             ((key, kind, session, project, role, tool, moment, name, line),) = rows
             path, at = str(index.path_of(name, self._archive)), index.time_of(moment)
-            once = Found(kind, session, project, role, tool, at, False, 0.0, "", file=path, line=line)
+            once = SearchResult(kind, session, project, role, tool, at, False, 0.0, "", file=path, line=line)
             found.append(None if key in keys else once)
             keys.add(key)
         return found

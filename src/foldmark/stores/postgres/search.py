@@ -1,4 +1,4 @@
-"""The messages of a log in PostgreSQL, to be searched (see `foldmark.core.recall.Index`).
+"""The messages of a log in PostgreSQL, to be searched (see `foldmark.core.search.Index`).
 
 An index of PostgreSQL's finds the messages that hold some words; which of them hold a phrase, and how often, their
 words tell, which are stored in order. They are ranked as FTS5 ranks (BM25), so that the same come into question as in
@@ -8,7 +8,7 @@ SQLite.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from foldmark.core.recall import Phrase, SearchScope, Term, TermQuery
+from foldmark.core.search import Phrase, SearchScope, Term, TermQuery
 from foldmark.recall.fts5 import COUNTED, extrapolated
 from foldmark.recall.ranking import LONGEST, NEIGHBOUR
 from foldmark.stores.postgres.connection import Ints

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
-from foldmark.core.recall import Phrase
+from foldmark.core.search import Phrase
 from foldmark.recall.parts import has_parts, parts_of
 from foldmark.recall.tokens import stems
 from foldmark.stores.postgres.appender import Tree

@@ -1,4 +1,4 @@
-"""The messages of a log in SQLite, to be searched (see `foldmark.core.recall.Index`)."""
+"""The messages of a log in SQLite, to be searched (see `foldmark.core.search.Index`)."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ import apsw
 import msgspec
 
 from foldmark.core.errors import StoreError
-from foldmark.core.recall import SearchScope, Term, TermQuery
+from foldmark.core.search import SearchScope, Term, TermQuery
 from foldmark.recall.fts5 import COUNTED, expression, extrapolated, holding
 from foldmark.recall.ranking import LONGEST, NEIGHBOUR
 from foldmark.stores.queries import listed

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from foldmark.core.ports import ANCHORS, Clock, LogIndex
-from foldmark.core.recall import SearchScope
+from foldmark.core.search import SearchScope
 from foldmark.stores.queries import listed
 from foldmark.stores.rows import Row
 from foldmark.stores.snapshot import LogSnapshot

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foldmark.core.ports import ANCHORS, Since, Store
-from foldmark.core.recall import SearchScope
+from foldmark.core.search import SearchScope
 from foldmark.core.segments import END, Segment, Segments
 from foldmark.testing.histories import (
     STEPS,

@@ -13,7 +13,7 @@ from foldmark.core.copying import CopiedAgent, CopiedEvent, CopiedMail, Numbers
 from foldmark.core.errors import CommandError, DamagedError, StoreError
 from foldmark.core.lineage import CodingSession
 from foldmark.core.ports import Store
-from foldmark.core.recall import SearchScope
+from foldmark.core.search import SearchScope
 from foldmark.core.segments import END, Segment
 from foldmark.testing.copies import HARD, SimulatedStop, Stopping, answers, change, fill, hashed, request, same, shared, sound
 from foldmark.testing.elsewhere import Elsewhere, copy_into

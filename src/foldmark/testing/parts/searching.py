@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from foldmark.core.events import Event
 from foldmark.core.ports import Store
-from foldmark.core.recall import Filters, How, Phrase, SearchScope, Term, TermQuery
+from foldmark.core.search import Filters, How, Phrase, SearchScope, Term, TermQuery
 from foldmark.core.segments import END, Segment
 from foldmark.recall.query import read as read_query
 from foldmark.recall.tokens import stems

@@ -14,7 +14,7 @@ SPEAKERS = ("user", "assistant", "thinking", "tool_call", "tool_result")
 """Who a search can be narrowed to by `Filters.role`."""
 
 PROGRAMS = {"claude": "Claude Code", "codex": "Codex"}
-"""Whose sessions are archived, by `Found.source`."""
+"""Whose sessions are archived, by `SearchResult.source`."""
 
 
 class Phrase(NamedTuple):
@@ -56,7 +56,7 @@ class Filters(Struct, frozen=True):
 ANY = Filters()
 
 
-class Found(Struct, frozen=True):
+class SearchResult(Struct, frozen=True):
     """A message or a memo that was found, wherever.
 
     `source` is claude, codex, conversation or memo; `id` the session's, the agent's or the memo's; `name` the session's
@@ -209,7 +209,7 @@ class RankedMessage(NamedTuple):
 class ArchivedMessages(Index, VectorSource, Protocol):
     """The messages of archived sessions, to be searched."""
 
-    def told(self, places: Sequence[RankedMessage]) -> list[Found | None]:
+    def told(self, places: Sequence[RankedMessage]) -> list[SearchResult | None]:
         """What was found at these places, without snippets; None for what is no longer there."""
 
     def read(self, named: str, reach: int) -> Excerpt:
