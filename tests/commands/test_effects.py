@@ -6,7 +6,7 @@ from two_trees import NOW, fork
 from foldmark import Agent, Log
 from foldmark.core.events import Drop, Mark
 from foldmark.editing.offers import Offer, preview
-from foldmark.operations.effects import AskModel, EditText, Effect, LeaveChat, SwitchAgent, StartPlanning, WaitForAgents
+from foldmark.operations.effects import AskModel, EditText, Effect, LeaveChat, StartPlanning, SwitchAgent, WaitForAgents
 from foldmark.operations.receipts import DeliveredMail, Receipt
 
 CHILD = "20000000-0000-4000-8000-000000000000"

@@ -11,7 +11,7 @@ import foldmark
 import foldmark.interfaces
 from foldmark import Agent, CommandError, Log, Result
 from foldmark.commands import REGISTRY
-from foldmark.commands.registry import ANYBODY, HUMAN, CommandCall, Command, Registry
+from foldmark.commands.registry import ANYBODY, HUMAN, Command, CommandCall, Registry
 from foldmark.core.config import MODEL_COMMANDS
 from foldmark.core.events import ACTORS
 from stored import stored

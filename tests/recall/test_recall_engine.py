@@ -16,11 +16,11 @@ import foldmark
 from foldmark.core.codec import utc
 from foldmark.core.search import Filters, IndexedMessage
 from foldmark.recall import searching
-from foldmark.recall.parts import has_parts, parts_of
 from foldmark.recall.highlights import holds, snippet, spans
+from foldmark.recall.merging import joined
+from foldmark.recall.parts import has_parts, parts_of
 from foldmark.recall.query import read
 from foldmark.recall.ranking import asking
-from foldmark.recall.merging import joined
 from foldmark.searching.everything import search_everything
 
 Found = Callable[..., list[int] | None]
@@ -210,8 +210,16 @@ def test_a_limit_that_the_rare_words_do_not_fill_is_filled_by_common_ones(
 
 
 def test_runs_are_joined_where_they_overlap() -> None:
-    lists = [[IndexedMessage(1, "a"), IndexedMessage(2, "b")], [IndexedMessage(5, "e")], [IndexedMessage(2, "bb"), IndexedMessage(3, "c")], []]
-    assert list(joined(lists)) == [[IndexedMessage(1, "a"), IndexedMessage(2, "bb"), IndexedMessage(3, "c")], [IndexedMessage(5, "e")]]
+    lists = [
+        [IndexedMessage(1, "a"), IndexedMessage(2, "b")],
+        [IndexedMessage(5, "e")],
+        [IndexedMessage(2, "bb"), IndexedMessage(3, "c")],
+        [],
+    ]
+    assert list(joined(lists)) == [
+        [IndexedMessage(1, "a"), IndexedMessage(2, "bb"), IndexedMessage(3, "c")],
+        [IndexedMessage(5, "e")],
+    ]
 
 
 def test_a_word_far_behind_in_a_long_message(log: foldmark.Log, found: Found) -> None:

@@ -16,8 +16,8 @@ from foldmark.core.answer import Piece
 from foldmark.core.request import Request, ToolCall, ToolSpec
 from foldmark.log.doctor import examine
 from foldmark.runtime import supervisor
-from foldmark.runtime.supervisor import ContextChangedError, TurnInterruptedError, NoAudience
 from foldmark.runtime.mail_notices import WAKES
+from foldmark.runtime.supervisor import ContextChangedError, NoAudience, TurnInterruptedError
 from patience import LIMIT
 from stored import stored
 

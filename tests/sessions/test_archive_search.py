@@ -17,7 +17,7 @@ from session_records import REAL_FILES, assistant, call, jsonl, result, user
 import foldmark
 from foldmark.core.codec import utc
 from foldmark.core.errors import CommandError
-from foldmark.core.search import ANY, Filters, SearchResult, RankedMessage, TermQuery
+from foldmark.core.search import ANY, Filters, RankedMessage, SearchResult, TermQuery
 from foldmark.interfaces.cli import run
 from foldmark.interfaces.search_render import hits_text
 from foldmark.recall.query import read as read_query

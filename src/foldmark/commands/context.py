@@ -4,7 +4,7 @@ from collections.abc import Callable
 from shlex import quote
 
 from foldmark.commands.operations import listed
-from foldmark.commands.registry import ANYBODY, HUMAN, PREVIEW, CommandCall, Command
+from foldmark.commands.registry import ANYBODY, HUMAN, PREVIEW, Command, CommandCall
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Clear, Drop, Fork, Mark, Operation, Restore, Rewind, Summary, Undo
 from foldmark.core.ports import Snapshot
@@ -72,7 +72,7 @@ def _fork(call: CommandCall) -> Result:
 
 
 def _typed(agent: Agent) -> str:
-    """The name of the agent's conversation as a shell takes it."""
+    """Return the name of the agent's conversation as a shell takes it."""
     return quote(tree.root(agent).name or agent.id[:8])
 
 
@@ -169,7 +169,7 @@ def previewed(call: CommandCall, decision: Decision, remark: str = "") -> Result
 
 
 def result(receipt: Receipt, text: str, **own: object) -> Result:
-    """The answer to an operation: what the receipt says, and what is the operation's own."""
+    """Return the answer to an operation: what the receipt says, and what is the operation's own."""
     return Result(text, receipt.event_id, own, effect=receipt)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from foldmark.commands.context import previewed
-from foldmark.commands.registry import PREVIEW, CommandCall, Command
+from foldmark.commands.registry import PREVIEW, Command, CommandCall
 from foldmark.core.errors import CommandError
 from foldmark.editing.evicting import SentResult, evict, eviction, question, stale_results
 from foldmark.log import Result

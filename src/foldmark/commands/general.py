@@ -1,6 +1,6 @@
 """Commands about the tool itself."""
 
-from foldmark.commands.registry import CommandCall, Command
+from foldmark.commands.registry import Command, CommandCall
 from foldmark.log import Result
 from foldmark.operations.effects import LeaveChat
 

@@ -1,13 +1,13 @@
 """Agents among themselves: send, check-mail, kill [S0, SPEC 6]."""
 
-from foldmark.commands.registry import ANYBODY, CommandCall, Command
+from foldmark.commands.registry import ANYBODY, Command, CommandCall
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Size
 from foldmark.core.wording import count, listing
 from foldmark.family import mail, tree
 from foldmark.log import Agent, Result
 from foldmark.operations.effects import WaitForAgents
-from foldmark.operations.receipts import DeliveredMail, ContextChange
+from foldmark.operations.receipts import ContextChange, DeliveredMail
 
 
 def _send(call: CommandCall) -> Result:
@@ -45,7 +45,7 @@ def _kill(call: CommandCall) -> Result:
 
 
 def _other(call: CommandCall) -> Agent:
-    """The agent that UUID begins. Raises CommandError saying which there are in this conversation."""
+    """Return the agent that UUID begins. Raises CommandError saying which there are in this conversation."""
     try:
         return call.agent.log.find(call.arguments["UUID"])
     except CommandError as error:

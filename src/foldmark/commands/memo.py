@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from foldmark.commands.registry import CommandCall, Command
+from foldmark.commands.registry import Command, CommandCall
 from foldmark.core.errors import CommandError
 from foldmark.core.inbox import minute
 from foldmark.core.memos import Memo
@@ -40,7 +40,7 @@ def _add(call: CommandCall) -> Result:
 
 
 def tagged(text: str) -> tuple[str, list[str]]:
-    """A memo's text without the `#tag` words at its beginning and its end, and those."""
+    """Return a memo's text without the `#tag` words at its beginning and its end, and those."""
     words = text.split()
     before = list(takewhile(_TAG.fullmatch, words))
     after = list(takewhile(_TAG.fullmatch, reversed(words[len(before) :])))

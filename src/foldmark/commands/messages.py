@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import Any
 
 from foldmark.commands.context import result
-from foldmark.commands.registry import CommandCall, Command
+from foldmark.commands.registry import Command, CommandCall
 from foldmark.commands.show import message_json, message_line, turn_title
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
@@ -45,7 +45,7 @@ def _list(call: CommandCall) -> Result:
 
 
 def _window(agent: Agent) -> int:
-    """The oldest message of the window; 0 where nothing visible stands before it, or no request can be made."""
+    """Return the oldest message of the window; 0 where nothing visible stands before it, or no request can be made."""
     try:
         edge = agent.request().manifest.edge
     except CommandError:  # a model that the settings do not know any more
@@ -108,7 +108,7 @@ def _row(moment: Snapshot, at: Standing, turn: Turn, end: int, window: int) -> d
 
 
 def _weighed_last(moment: Snapshot, messages: Sequence[Event], end: int) -> int | None:
-    """The tokens of the last request of a turn that ends with event `end`, as its provider counted them [S2]."""
+    """Return the tokens of the last request of a turn that ends with event `end`, as its provider counted them [S2]."""
     usage = moment.newest("usage", (Segment(messages[0].agent_id, messages[0].id, end),))
     weighed = snapshot_of(usage.data) if usage else None
     return weighed.tokens if weighed else None

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from foldmark.commands.registry import CommandCall, Command
+from foldmark.commands.registry import Command, CommandCall
 from foldmark.core.events import Event
 from foldmark.core.inbox import minute
 from foldmark.core.ports import Snapshot
@@ -30,7 +30,8 @@ def _state(call: CommandCall) -> Result:
 
 
 def _blocks(moment: Snapshot, at: Standing) -> list[Event]:
-    """All state blocks of the lineage that were not erased, oldest first; what carries one has it as its content."""
+    """Return all state blocks of the lineage that were not erased, oldest first; what carries one has it as its
+    content."""
     lineage = until(at.lineage, at.newest)
     ids = [event_id for kind in ("state", "summary") for event_id in moment.of_kind(kind, lineage)]
     blocks = [

@@ -1,18 +1,18 @@
 """`/operations` and `/marks`: what was done to the context, how to take it back, where it can go back to [SPEC 4]."""
 
-from foldmark.commands.registry import CommandCall, Command
+from foldmark.commands.registry import Command, CommandCall
 from foldmark.core.errors import CommandError
 from foldmark.core.inbox import minute
 from foldmark.core.wording import count, one_line, title
 from foldmark.log import Result
-from foldmark.operations.history import OperationEntry, MarkEntry, marks, operations, sized
+from foldmark.operations.history import MarkEntry, OperationEntry, marks, operations, sized
 
 LISTED = 20
 """Operations that are listed if no number is given."""
 
 
 def listed(call: CommandCall) -> Result:
-    """The newest operations of the agent, oldest first; how many, the argument N says."""
+    """Return the newest operations of the agent, oldest first; how many, the argument N says."""
     newest = LISTED if call.get("N") is None else call.number("N")
     if not newest:
         raise CommandError(

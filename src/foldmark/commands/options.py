@@ -10,7 +10,7 @@ _WORD = re.compile(r'(?:"[^"]*"|\S)+')
 
 
 def take_options(text: str, takes: Mapping[str, bool]) -> tuple[dict[str, str], str]:
-    """The options at the beginning and the end of `text`, and what stands between them as it is.
+    """Return the options at the beginning and the end of `text`, and what stands between them as it is.
 
     `takes` says of each option whether it takes a value: `--role user`, `--role=user`, `--agent "side project"`. Raises
     CommandError for one without its value, or given twice.
@@ -40,7 +40,7 @@ def take_options(text: str, takes: Mapping[str, bool]) -> tuple[dict[str, str], 
 
 
 def _width(word: str, takes: Mapping[str, bool]) -> int:
-    """How many words an option has that begins with this one; 0 if none does."""
+    """Return how many words an option has that begins with this one; 0 if none does."""
     name, equals, _ = word.partition("=")
     if name not in takes or (equals and not takes[name]):
         return 0

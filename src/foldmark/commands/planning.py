@@ -5,7 +5,7 @@ What lies between is the talk itself, and the model's tool `filter_context`.
 
 from functools import partial
 
-from foldmark.commands.registry import CommandCall, Command
+from foldmark.commands.registry import Command, CommandCall
 from foldmark.editing import offers
 from foldmark.log import Result
 from foldmark.operations.effects import StartPlanning

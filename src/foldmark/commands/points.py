@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from foldmark.commands.registry import CommandCall, Command
+from foldmark.commands.registry import Command, CommandCall
 from foldmark.commands.show import context_json, context_text, message_json, message_line, turn_title
 from foldmark.core.events import Event
 from foldmark.core.ports import Size, Snapshot

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from foldmark.commands.recall_filters import OPTIONS, filters, describe_filters
+from foldmark.commands.recall_filters import OPTIONS, describe_filters, filters
 from foldmark.commands.recall_runs import Run, runs_of
-from foldmark.commands.recall_text import RecallEntry, HighlightedLine, SessionHits, Wording, listed, opening, text_of
-from foldmark.commands.registry import HUMAN, CommandCall, Command
+from foldmark.commands.recall_text import HighlightedLine, RecallEntry, SessionHits, Wording, listed, opening, text_of
+from foldmark.commands.registry import HUMAN, Command, CommandCall
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.search import Filters, SearchResult
@@ -53,12 +53,14 @@ def entries_of(agent: Agent, found: Sequence[SearchResult]) -> list[RecallEntry]
 def lines_of(
     query: str, wanted: Filters, recalled: RecallResults, entries: Sequence[RecallEntry], limit: int, wording: Wording
 ) -> Iterable[HighlightedLine]:
-    """All that is said about what was found."""
+    """Return all that is said about what was found."""
     yield HighlightedLine(opening(query, describe_filters(wanted), entries))
     for entry in entries:
         yield from listed(entry, wording)
     if len(recalled.found) >= limit:
-        yield HighlightedLine(f"These are the {limit} best; a higher limit finds more, a query with more words finds others.")
+        yield HighlightedLine(
+            f"These are the {limit} best; a higher limit finds more, a query with more words finds others."
+        )
     for each in recalled.missing:
         yield HighlightedLine(f"{each[0].upper()}{each[1:]}.")
 
@@ -73,7 +75,7 @@ def _session(log: Log, hits: Sequence[SearchResult]) -> SessionHits:
 
 
 def _data(query: str, recalled: RecallResults, entries: Sequence[RecallEntry]) -> dict[str, Any]:
-    """All of it as JSON; `rank` is the place in the one ranking."""
+    """Return all of it as JSON; `rank` is the place in the one ranking."""
     rows: dict[str, list[dict[str, Any]]] = {"runs": [], "memos": [], "sessions": []}
     for rank, entry in enumerate(entries, 1):
         kind = "runs" if isinstance(entry, Run) else "memos" if isinstance(entry, SearchResult) else "sessions"
@@ -82,7 +84,7 @@ def _data(query: str, recalled: RecallResults, entries: Sequence[RecallEntry]) -
 
 
 def json_of(entry: RecallEntry) -> dict[str, Any]:
-    """An entry as JSON, its lists as lists."""
+    """Return an entry as JSON, its lists as lists."""
     found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(well_formed(msgspec.to_builtins(entry))))
     return found
 

@@ -22,7 +22,7 @@ OPTIONS = (
 
 
 def filters(given: Mapping[str, str | None], visible: bool | None = None) -> Filters:
-    """Filters out of texts by name, as in `Filters`; an empty text filters nothing. Raises CommandError."""
+    """Return filters out of texts by name, as in `Filters`; an empty text filters nothing. Raises CommandError."""
     said = {name: well_formed(text) for name, text in given.items() if text}
     if "role" in said and said["role"] not in SPEAKERS:
         raise CommandError(f"role is one of {', '.join(SPEAKERS)}, not '{said['role'][:40]}'")
@@ -31,7 +31,7 @@ def filters(given: Mapping[str, str | None], visible: bool | None = None) -> Fil
 
 
 def describe_filters(filters: Filters) -> str:
-    """The filters in words; empty if there are none."""
+    """Return the filters in words; empty if there are none."""
     texts = {name: getattr(filters, name) for name in ("role", "agent", "project", "tool")}
     words = [f"{name} {text}" for name, text in texts.items() if text]
     words += [f"{name} {_day(moment)}" for name in ("since", "before") if (moment := getattr(filters, name))]

@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foldmark.core.ports import Hit, Surroundings
-from foldmark.core.search import SearchResult, Judge
+from foldmark.core.search import Judge, SearchResult
 from foldmark.core.segments import END, Segments, contains
 from foldmark.core.wording import title
 from foldmark.log import Agent
@@ -40,8 +40,8 @@ class Run(Struct, frozen=True):
 
 
 def runs_of(agent: Agent, found: Iterable[SearchResult]) -> list[Run]:
-    """The runs in which the messages of conversations that were found stand, as an agent sees them, that with the best
-    hit first."""
+    """Return the runs in which the messages of conversations that were found stand, as an agent sees them, that with
+    the best hit first."""
     by_id = {each.event_id: each for each in found if each.event_id is not None}
     if not by_id:
         return []
@@ -55,7 +55,7 @@ def runs_of(agent: Agent, found: Iterable[SearchResult]) -> list[Run]:
 
 
 def _hit(place: Surroundings, found: SearchResult) -> Surroundings:
-    """The place with what the search knows of its message."""
+    """Return the place with what the search knows of its message."""
     hit = replace(
         place.hit,
         score=found.score,
@@ -87,7 +87,7 @@ def grouped(places: Iterable[Surroundings], judge: Judge) -> list[list[Surroundi
 
 
 def _near(place: Surroundings, judge: Judge) -> list[int]:
-    """The turns behind a place that may belong to its run."""
+    """Return the turns behind a place that may belong to its run."""
     following = (turn for turn, _ in place.behind if place.hit.turn_id is not None and turn != END)
     return list(takewhile(lambda turn: not judge.plans(place.hit.agent_id, turn), following))
 
@@ -121,6 +121,6 @@ def _where(hits: Sequence[Hit], visible: Segments, lineage: Segments) -> str:
 
 
 def _title(places: Sequence[Surroundings]) -> str:
-    """The first words of what the person said: where it was found, or else where the run's first turn begins."""
+    """Return the first words of what the person said: where it was found, or else where the run's first turn begins."""
     asked = next((each for each in places if each.hit.kind == "user"), places[0]).asked
     return title(asked) or title(places[0].hit.snippet)

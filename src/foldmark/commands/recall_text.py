@@ -48,7 +48,7 @@ RecallEntry = Run | SearchResult | SessionHits
 
 
 def text_of(lines: Iterable[HighlightedLine]) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """Lines as one text, and the places in it that stand out."""
+    """Return lines as one text, and the places in it that stand out."""
     text, spans, at = [], [], 0
     for line in lines:
         text.append(line.text)
@@ -58,7 +58,7 @@ def text_of(lines: Iterable[HighlightedLine]) -> tuple[str, tuple[tuple[int, int
 
 
 def opening(query: str, narrowed: str, entries: Sequence[RecallEntry]) -> str:
-    """How many of what was found; `narrowed` are the filters in words."""
+    """Return how many of what was found; `narrowed` are the filters in words."""
     asked = one_line(" ".join(query.split()))
     asked = f"{asked[: TITLE - 1]}…" if len(asked) > TITLE else asked
     only = f" ({one_line(narrowed)})" if narrowed else ""
@@ -74,7 +74,7 @@ def opening(query: str, narrowed: str, entries: Sequence[RecallEntry]) -> str:
 
 
 def listed(entry: RecallEntry, wording: Wording) -> list[HighlightedLine]:
-    """The lines of one entry."""
+    """Return the lines of one entry."""
     if isinstance(entry, Run):
         lines = [HighlightedLine(_run(entry)), _snippet(entry.hits[0])]
         return [*lines, HighlightedLine(f"    {wording.more(entry)}")] if wording.more else lines
@@ -86,14 +86,16 @@ def listed(entry: RecallEntry, wording: Wording) -> list[HighlightedLine]:
     others = [hit.line for hit in entry.hits[1:] if hit.file == best.file]
     also = f" (also line{'s' * (len(others) > 1)} {listing(others, ALSO)})" if others else ""
     return [
-        HighlightedLine(f"- {_date(entry.date)}: {one_line(entry.name)}, {PROGRAMS[entry.source]} session {one_line(entry.id)}"),
+        HighlightedLine(
+            f"- {_date(entry.date)}: {one_line(entry.name)}, {PROGRAMS[entry.source]} session {one_line(entry.id)}"
+        ),
         _snippet(best, f"{one_line(said)}: "),
         HighlightedLine(f"    {wording.reads_on}{one_line(entry.place)}{also}"),
     ]
 
 
 def _snippet(hit: Hit | SearchResult, before: str = "") -> HighlightedLine:
-    """The snippet on a line of its own; what one line cannot show is longer there."""
+    """Return the snippet on a line of its own; what one line cannot show is longer there."""
     line, start = hit.snippet, 4 + len(before)
     spans = [(start + len(one_line(line[:begin])), start + len(one_line(line[:end]))) for begin, end in hit.highlights]
     return HighlightedLine(f"    {before}{one_line(line)}", spans)

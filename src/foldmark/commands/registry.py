@@ -56,11 +56,11 @@ class CommandCall(Struct, frozen=True):
     asking: Asking = NOBODY
 
     def get(self, name: str) -> str | None:
-        """The argument as it was typed; None if it was left out."""
+        """Return the argument as it was typed; None if it was left out."""
         return self.arguments.get(name)
 
     def flag(self, name: str) -> bool:
-        """Whether the flag was given."""
+        """Return True if the flag was given."""
         return name in self.arguments
 
     @property
@@ -78,11 +78,11 @@ class CommandCall(Struct, frozen=True):
             raise CommandError("not confirmed; nothing was changed")
 
     def number(self, name: str) -> int:
-        """The argument as the id of a turn or an event. Raises CommandError if it is not one."""
+        """Return the argument as the id of a turn or an event. Raises CommandError if it is not one."""
         return number(name, self.arguments[name])
 
     def numbers(self, name: str) -> list[int | tuple[int, int]]:
-        """The argument as ids and ranges of ids: `12`, `12-20`. Raises CommandError if one is neither."""
+        """Return the argument as ids and ranges of ids: `12`, `12-20`. Raises CommandError if one is neither."""
         return [_range(name, word) for word in self.arguments[name].replace(",", " ").split()]
 
 
@@ -113,11 +113,11 @@ class Command(Struct, frozen=True):
         return f"/{self.name} {self.usage}".rstrip() + (" [-- REASON]" if self.reason else "")
 
     def changes(self, arguments: Mapping[str, str]) -> bool:
-        """Whether a use with these arguments does more than show something."""
+        """Return True if a use with these arguments does more than show something."""
         return PREVIEW not in arguments and (not self.lists or self.lists in arguments)
 
     def arguments(self, text: str) -> dict[str, str]:
-        """The arguments in `text` by name. Raises CommandError for a missing or a surplus one."""
+        """Return the arguments in `text` by name. Raises CommandError for a missing or a surplus one."""
         words = self.usage.split()
         takes = {word.strip("[]"): False for word in words if "--" in word}
         takes |= {name: bool(value) for name, _, value in (option.partition(" ") for option, _ in self.options)}
@@ -144,7 +144,7 @@ class Command(Struct, frozen=True):
 
 
 def number(name: str, text: str) -> int:
-    """The id that the argument `name` is. Raises CommandError if it is none."""
+    """Return the id that the argument `name` is. Raises CommandError if it is none."""
     if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
         raise CommandError(f"{name} is a number, not '{text[:MOST_DIGITS]}'")
     return int(text)
@@ -156,7 +156,7 @@ def _range(name: str, text: str) -> int | tuple[int, int]:
 
 
 def _spelled_out(line: str) -> str:
-    """The line with an alias at its beginning replaced by the command's own name."""
+    """Return the line with an alias at its beginning replaced by the command's own name."""
     for alias, own in ALIASES.items():
         words = line.split(None, alias.count(" ") + 1)
         if " ".join(words[: alias.count(" ") + 1]) == alias:
@@ -187,18 +187,18 @@ class Registry:
         return command, rest
 
     def interrupts(self, line: str) -> bool:
-        """Whether a person's use of `line` ends the running turn first."""
+        """Return True if a person's use of `line` ends the running turn first."""
         found = self._valid(line)
         return found is not None and found[0].interrupts and found[0].changes(found[1])
 
     def at_once(self, line: str) -> bool:
-        """Whether `line` may run while an answer streams; one that will be refused may as well."""
+        """Return True if `line` may run while an answer streams; one that will be refused may as well."""
         found = self._valid(line)
         return found is None or found[0].at_once or (found[0].interrupts and not found[0].changes(found[1]))
 
     def _valid(self, line: str) -> tuple[Command, dict[str, str]] | None:
-        """The command of a line that can be carried out, and its arguments; None if it will be refused, which changes
-        nothing."""
+        """Return the command of a line that can be carried out, and its arguments; None if it will be refused, which
+        changes nothing."""
         try:
             command, rest = self.parse(line)
             arguments = command.arguments(rest)
@@ -207,8 +207,8 @@ class Registry:
         return command, arguments
 
     def parse(self, line: str, there_is: str | None = None) -> tuple[Command, str]:
-        """The command that `line` names, and the rest of the line. Raises CommandError; where there is no such command,
-        that says what `there_is` for whoever asks, or else what may have been meant."""
+        """Return the command that `line` names, and the rest of the line. Raises CommandError; where there is no such
+        command, that says what `there_is` for whoever asks, or else what may have been meant."""
         if not isinstance(line, str):
             raise CommandError(f"a command is a text that begins with '/', not {line!r}")
         line = _spelled_out(line.strip())
@@ -223,7 +223,7 @@ class Registry:
         raise self.unknown(" ".join(words[:2])[1:], there_is)
 
     def unknown(self, typed: str, there_is: str | None = None) -> CommandError:
-        """The error for a command that there is not: `typed` is the beginning of the line, without its slash."""
+        """Return the error for a command that there is not: `typed` is the beginning of the line, without its slash."""
         from difflib import get_close_matches  # 7 ms to import, and only ever needed here
 
         first, _, second = typed.lower().partition(" ")

@@ -1,6 +1,6 @@
 """`/retry`: ask again after an answer that failed or was interrupted [SPEC 4]."""
 
-from foldmark.commands.registry import CommandCall, Command
+from foldmark.commands.registry import Command, CommandCall
 from foldmark.core.errors import CommandError
 from foldmark.log import Result
 from foldmark.operations.effects import AskModel

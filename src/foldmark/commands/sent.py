@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from foldmark.commands.registry import CommandCall, Command
+from foldmark.commands.registry import Command, CommandCall
 from foldmark.commands.show import addressee, request_json, request_text
 from foldmark.core.inbox import minute
 from foldmark.core.sent import SentRequest

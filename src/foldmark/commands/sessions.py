@@ -5,7 +5,7 @@ The conversation that one is in can be archived and renamed, but not deleted.
 
 from typing import Any
 
-from foldmark.commands.registry import CommandCall, Command
+from foldmark.commands.registry import Command, CommandCall
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.inbox import minute
 from foldmark.core.ports import Overview
@@ -36,7 +36,7 @@ def _list(call: CommandCall) -> Result:
 
 
 def _conversations(call: CommandCall) -> list[dict[str, Any]]:
-    """Every conversation with its agents together, as JSON."""
+    """Return every conversation with its agents together, as JSON."""
     log = call.agent.log
     roots: dict[str, str] = {}
     families: dict[str, list[Overview]] = {}
@@ -147,7 +147,7 @@ def _agents(call: CommandCall) -> Result:
 
 
 def _standing(agent: Agent) -> dict[str, Any]:
-    """Where one agent of the tree stands, as JSON."""
+    """Return where one agent of the tree stands, as JSON."""
     with agent.reading() as (moment, at):
         parent, lease, unread = agent.parent, running(agent), moment.unread_count(agent.id)
         ended = moment.end(agent.id) is not None
@@ -190,7 +190,7 @@ def _move(agent: Agent, text: str) -> Result:
 
 
 def _conversation(call: CommandCall) -> Agent:
-    """The conversation that NAME names, or begins the uuid of. Raises CommandError."""
+    """Return the conversation that NAME names, or begins the uuid of. Raises CommandError."""
     agent = call.agent.log.find(call.arguments["NAME"])
     if agent.parent is not None:
         raise CommandError(

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from foldmark.commands.registry import CommandCall, Command
+from foldmark.commands.registry import Command, CommandCall
 from foldmark.core.config import KEYS, check_together, key_of, parse
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import count, listing
@@ -37,7 +37,7 @@ def _set(call: CommandCall, key: str, value: Any, text: str) -> Result:
 
 
 def _owner(agent: Agent, key: str) -> Agent:
-    """Whose setting a key is: what tools may do is the whole conversation's."""
+    """Return whose setting a key is: what tools may do is the whole conversation's."""
     return tree.root(agent) if key == "tool_approval" else agent
 
 
@@ -73,7 +73,7 @@ def _source(at: Standing, key: str) -> str:
 
 
 def _typed(value: Any) -> str:
-    """A value as `/config set` takes it."""
+    """Return a value as `/config set` takes it."""
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
 
 
@@ -92,7 +92,7 @@ def _set_any(call: CommandCall) -> Result:
 
 
 def _is_pair(word: str) -> bool:
-    """Whether a word is KEY=VALUE with the key of a setting."""
+    """Return True if a word is KEY=VALUE with the key of a setting."""
     name, equals, _ = word.partition("=")
     try:
         return bool(equals) and bool(key_of(name))
@@ -108,7 +108,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _checked(call: CommandCall, key: str, value: str) -> tuple[str, Any, str]:
-    """A setting's key, its value and the line that says so. Raises CommandError for what it does not take."""
+    """Return a setting's key, its value and the line that says so. Raises CommandError for what it does not take."""
     if key == "model":
         call.agent.log.check_model(value)
     there: list[str] = []

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from foldmark.commands.registry import CommandCall, Command
+from foldmark.commands.registry import Command, CommandCall
 from foldmark.core.events import Event
 from foldmark.core.inbox import minute
 from foldmark.core.request import Part, Request
@@ -39,7 +39,8 @@ SHOWN = (
 
 
 def _show(call: CommandCall) -> Result:
-    """The request that would go out now, whole, since nothing of it may be hidden, and the turns of its window."""
+    """Return the request that would go out now, whole, since nothing of it may be hidden, and the turns of its
+    window."""
     agent = call.agent
     with agent.log.store.read():
         context, request = agent.context(), agent.request()
@@ -60,7 +61,7 @@ def _show(call: CommandCall) -> Result:
 
 
 def request_json(request: Request) -> dict[str, Any]:
-    """All of a request."""
+    """Return all of a request."""
     return {
         "provider": request.provider,
         "model": request.model,
@@ -73,12 +74,12 @@ def request_json(request: Request) -> dict[str, Any]:
 
 
 def addressee(request: Request | SentRequest) -> str:
-    """Whom a request is for, or went to, as a person reads it."""
+    """Return whom a request is for, or went to, as a person reads it."""
     return request.provider if request.model in ("", request.provider) else f"{request.provider}/{request.model}"
 
 
 def request_text(opening: str, context: Context, request: Request) -> str:
-    """A request whole, each part with its origin, among the marks of the context that it was made of."""
+    """Return a request whole, each part with its origin, among the marks of the context that it was made of."""
     edge, lines = request.manifest.edge, [opening]
     marks = sorted(context.marks.items(), key=lambda mark: mark[1])
     if edge.before:
@@ -137,7 +138,8 @@ def _rule(text: str) -> str:
 
 
 def context_text(name: str, context: Context, turns: Sequence[Turn], older: int = 0) -> str:
-    """A context with the beginning of every message of `turns` and its marks; `older` messages stand in front."""
+    """Return a context with the beginning of every message of `turns` and its marks; `older` messages stand in
+    front."""
     amount = f"{count(context.size.messages, 'message')} in {count(len(turns), 'turn')}"
     if older:
         amount = f"{count(context.size.messages, 'message')}, of which the newest {count(len(turns), 'turn')}"
@@ -164,7 +166,8 @@ def context_text(name: str, context: Context, turns: Sequence[Turn], older: int 
 
 
 def message_line(message: Event, *, whole: bool = False, beside: object = None) -> str:
-    """A message with its id and kind, and what stands `beside` that; its beginning, or with `whole` all of it."""
+    """Return a message with its id and kind, and what stands `beside` that; its beginning, or with `whole` all of
+    it."""
     text = _text(message)
     shown = "\n".join(text[:PREVIEW_CHARACTERS].split("\n")[:PREVIEW_LINES])
     if not whole and len(shown) < len(text):
@@ -176,7 +179,7 @@ def message_line(message: Event, *, whole: bool = False, beside: object = None) 
 
 
 def turn_title(messages: Iterable[Event]) -> str:
-    """One short line for a turn: how its first message begins."""
+    """Return one short line for a turn: how its first message begins."""
     return title(next((_text(message) for message in messages), ""))
 
 
@@ -192,12 +195,12 @@ def _text(message: Event) -> str:
 
 
 def message_json(message: Event) -> dict[str, Any]:
-    """All of a message."""
+    """Return all of a message."""
     return {name: getattr(message, name) for name in SHOWN}
 
 
 def context_json(agent_id: str, context: Context, turns: Sequence[Turn]) -> dict[str, Any]:
-    """All of a context."""
+    """Return all of a context."""
     return {
         "agent": agent_id,
         "at": context.at,
@@ -213,7 +216,7 @@ def context_json(agent_id: str, context: Context, turns: Sequence[Turn]) -> dict
 
 
 def _count(call: CommandCall) -> Result:
-    """The next request's tokens as its provider counts them [SPEC 5.4]."""
+    """Return the next request's tokens as its provider counts them [SPEC 5.4]."""
     request = call.agent.request()
     exact = call.agent.log.count(request)
     name = call.agent.standing().config.model

@@ -48,7 +48,7 @@ class _Check:
         return there
 
     def _differing(self, heads: list[int], gone: Collection[int]) -> Iterable[int]:
-        """The newest events of agents there that are others here, but for those that are `gone`."""
+        """Return the newest events of agents there that are others here, but for those that are `gone`."""
         left = iter(heads)
         while some := list(islice(left, _AT_ONCE)):
             here = {event.id: event for event in self._ours.events(some)}

@@ -19,7 +19,7 @@ Beside = TypeVar("Beside", CopiedMail, CopiedSent, CopiedMemo, CodingSession)
 
 
 def merged(ours: Iterable[Beside], theirs: Iterable[Beside]) -> Iterator[tuple[Beside | None, Beside | None]]:
-    """Pairs of records with the same id, both in the order of ids; None where one side has no such record."""
+    """Yield pairs of records with the same id, both in the order of ids; None where one side has no such record."""
     left, right = iter(ours), iter(theirs)
     mine, other = next(left, None), next(right, None)
     while mine is not None or other is not None:
@@ -35,7 +35,7 @@ def merged(ours: Iterable[Beside], theirs: Iterable[Beside]) -> Iterator[tuple[B
 
 
 def beside(wanted: CopyScope) -> list[type[Any]]:
-    """The kinds of records beside the log that belong to what is copied."""
+    """Return the kinds of records beside the log that belong to what is copied."""
     return [CopiedMail, CopiedMemo, CopiedSent, CodingSession] if wanted.whole else [CopiedMail, CopiedSent]
 
 
@@ -89,12 +89,12 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def is_message(event: CopiedEvent) -> bool:
-    """Whether an event counts as a message of its agent."""
+    """Return True if an event counts as a message of its agent."""
     return event.kind in ROLES and event.redacted is None
 
 
 def texts_of(request: CopiedSent) -> list[str]:
-    """The hashes of the texts that a request was made of; none if that cannot be read any more."""
+    """Return the hashes of the texts that a request was made of; none if that cannot be read any more."""
     try:
         found = msgspec.json.decode(request.data, type=_Texts).hashes
     except (msgspec.MsgspecError, RecursionError):

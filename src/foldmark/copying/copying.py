@@ -135,7 +135,8 @@ class _Copy:
                 writing.take_agents(agents)
 
     def _needed(self, page: Sequence[CopiedEvent]) -> list[CopiedAgent]:
-        """The agents that are not there yet and begin in a page: they have an event in it, or were forked in it."""
+        """Return the agents that are not there yet and begin in a page: they have an event in it, or were forked in
+        it."""
         begun = {event.agent for event in page} | {self._forks.get(event.id) for event in page if event.kind == "fork"}
         made = [self._made(self._missing.pop(agent)) for agent in begun if agent in self._missing]
         return sorted(made, key=lambda agent: agent.place)
@@ -205,7 +206,7 @@ class _Copy:
                 writing.remove_memo(memo)
 
     def _page(self, kind: type[Any], last: int) -> list[Any]:
-        """The next records behind an id that the other store does not have, or has as they were before."""
+        """Return the next records behind an id that the other store does not have, or has as they were before."""
         agents = self._wanted.wanted
         with self._target.read() as there:
             both = merged(self._moment.copied(kind, agents, last), there.copied(kind, agents, last))
@@ -264,7 +265,7 @@ _COUNTED: dict[type, str] = {
 
 
 def _pages(events: Iterable[CopiedEvent]) -> Iterator[list[CopiedEvent]]:
-    """Events in pages that a transaction can hold."""
+    """Yield events in pages that a transaction can hold."""
     page, size = list[CopiedEvent](), 0
     for event in events:
         page.append(event)
@@ -277,5 +278,5 @@ def _pages(events: Iterable[CopiedEvent]) -> Iterator[list[CopiedEvent]]:
 
 
 def _parts(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    """Items, as many at once as are written in one transaction."""
+    """Yield items, as many at once as are written in one transaction."""
     return (items[at : at + _AT_ONCE] for at in range(0, len(items), _AT_ONCE))

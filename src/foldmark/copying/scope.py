@@ -25,7 +25,7 @@ class CopyScope(Struct, frozen=True):
 
 
 def scope(moment: Snapshot, names: Sequence[str]) -> CopyScope:
-    """The conversations with these names or uuids with all their forks; the whole database without any. Raises
+    """Return the conversations with these names or uuids with all their forks; the whole database without any. Raises
     CommandError if there is none of a name."""
     records = {record.id: record for record in moment.agents()}
     places = {agent: place for place, agent in enumerate(records, 1)}
@@ -58,7 +58,7 @@ def _check_complete(
 
 
 def _roots(records: Mapping[str, AgentRecord]) -> dict[str, str]:
-    """The root of each agent."""
+    """Return the root of each agent."""
     roots = dict[str, str]()
     for agent in records:
         way = [agent]

@@ -1,4 +1,4 @@
-"""What a model answers with, piece by piece, in Foldmark's own terms; each dialect's reader makes these of its own."""
+"""The pieces of a model's answer, in Foldmark's own terms. Each dialect's reader turns its stream into these."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
@@ -16,25 +16,25 @@ class Thought(Struct, frozen=True):
 
 
 AFTER = "after"
-"""In a kept block, and never sent: the characters of the answer's text in front of it; left out for 0."""
+"""Key in a kept block, never sent: how many characters of the answer's text precede the block; left out for 0."""
 
 LENGTH = "length"
-"""In a kept block, and never sent: how many characters of the answer's text, from `AFTER` on, it is about."""
+"""Key in a kept block, never sent: how many characters of the answer's text, from `AFTER` on, the block is about."""
 
 CARRIED = "carried"
-"""The type of a kept block that holds a provider's own block, of whatever type, to be sent back as it came."""
+"""Type of a kept block that holds a provider's own block, of whatever type, to be sent back unchanged."""
 
 
 BOUND = "bound"
-"""In a kept thinking block, and never sent: what it is bound to."""
+"""Key in a kept thinking block, never sent: the text that the block is bound to."""
 
 
 class Kept(Struct, frozen=True):
-    """A block that the provider wants to see again, in its own form: thinking with its signature, what a tool that it
-    runs itself was asked and answered, citations.
+    """A block that the provider wants to see again, in its own form: thinking with its signature, calls and results of
+    tools that the provider runs itself, citations.
 
-    It is recorded with the answer and sent back in its place, in its own dialect only; thinking while its turn lasts
-    [SPEC 5.2].
+    It is recorded with the answer and sent back in its place, in its own dialect only; thinking only while its turn
+    lasts [SPEC 5.2].
     """
 
     block: dict[str, Any]
@@ -73,10 +73,10 @@ def _number(block: dict[str, Any], name: str, default: int) -> int:
 
 
 class Compacted(Struct, frozen=True):
-    """The provider put a summary of its own in the place of everything in front of it [SPEC 5.7].
+    """The provider replaced everything before this point with a summary of its own [SPEC 5.7].
 
-    `items` are the blocks that carry it, in the provider's form; `text` is what a person can read of it, empty for
-    none; `after` is how many characters of the answer's text it replaces as well, and `kept` how many kept blocks.
+    `items` are the blocks of the summary, in the provider's form; `text` is its readable part, empty for none; `after`
+    is how many characters of the answer's text it replaces as well, and `kept` how many kept blocks.
     """
 
     items: tuple[dict[str, Any], ...]
@@ -86,9 +86,9 @@ class Compacted(Struct, frozen=True):
 
 
 class Usage(Struct, frozen=True):
-    """What a provider says that a request cost, in tokens. Input is the sum of `fresh`, `cache_read` and `cache_write`,
-    none of them counted twice; `output` includes the model's thinking. `altered` is what the provider took out of the
-    request before its model saw it, in its own words."""
+    """What a request cost in tokens, as the provider reports it. Input is the sum of `fresh`, `cache_read` and
+    `cache_write`; no token is counted twice. `output` includes the model's thinking. `altered` lists what the provider
+    removed from the request before its model saw it, in the provider's own form."""
 
     fresh: int = 0
     cache_read: int = 0
@@ -98,12 +98,12 @@ class Usage(Struct, frozen=True):
 
     @property
     def input(self) -> int:
-        """All tokens of the request."""
+        """All input tokens of the request."""
         return self.fresh + self.cache_read + self.cache_write
 
     @property
     def cleared(self) -> int:
-        """The tokens that the provider took out of the request; they are not in the input."""
+        """The tokens that the provider removed from the request. They are not part of the input."""
         counts = [entry.get("cleared_input_tokens") for entry in self.altered]
         return sum(count for count in counts if isinstance(count, int) and count > 0)
 
@@ -117,18 +117,18 @@ class Stopped(Struct, frozen=True):
 
 
 class Waiting(Struct, frozen=True):
-    """The provider could not answer, and is asked again in so many seconds, 0 for at once: shown, not recorded."""
+    """The provider could not answer and is asked again in `seconds`, 0 for at once. Shown, not recorded."""
 
     seconds: float
     reason: str
 
 
 Piece: TypeAlias = str | Thought | Kept | Compacted | ToolCall | Usage | Stopped | Waiting
-"""Text comes as it streams; calls, kept blocks, usage and the end come once each is whole."""
+"""Text arrives as it streams. Calls, kept blocks, usage and the end arrive when each is complete."""
 
 
 def distinct(calls: Iterable[ToolCall]) -> list[ToolCall]:
-    """The calls of one answer, each with an id that no other of them has; models leave ids out, or give one twice."""
+    """Return the calls of one answer with distinct ids. Models leave ids out or use one twice."""
     used: set[str] = set()
     found = []
     for number, call in enumerate(calls):

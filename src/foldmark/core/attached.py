@@ -1,10 +1,10 @@
 """What a message holds besides its text, and how much of that is sent [SPEC 5.2].
 
-Images and documents of users and of results are sent in every dialect; those of results only while their turn is
-active, if truncation is on. What a provider wants to see again is sent in its own dialect: thinking with its signature
-while its turn is active; tools that the provider ran itself, citations and the like always; the name of a container
-until that expires by the time of the newest message. A summary is sent in the form of its reader, if it has one. Of the
-rest of `data["blocks"]` nothing is sent. Where `thoughts` are asked for, thinking is sent when its turn is over, too.
+Images and documents are sent in every dialect; those of results only while their turn is active, if truncation is on.
+Provider-specific blocks are sent in their own dialect: thinking with its signature while its turn is active, or always
+with `thoughts`; tools that the provider ran itself, citations and the like always; the name of a container until the
+container expires, measured by the time of the newest message. A summary is sent in the form of its reader, if it has
+one. Other contents of `data["blocks"]` are not sent.
 """
 
 from collections.abc import Sequence
@@ -18,18 +18,18 @@ from foldmark.core.native import blocks_of
 from foldmark.core.wording import count
 
 IMPORTED = "imported"
-"""In a kept block, and never sent: the model thought it in another program's conversation, behind another system prompt
-and with other tools."""
+"""Key in a kept block, never sent: the model thought it in another program's conversation, with another system prompt
+and other tools."""
 
 CONTAINER = "container"
-"""The type of a kept block that names the container in which a provider ran code."""
+"""Type of a kept block that names the container in which a provider ran code."""
 
 _THOUGHTS = (None, "thinking", "redacted_thinking", "reasoning", "reasoning_content", "reasoning_details")
 """Types of thinking; None is Gemini's, whose signed parts have no type."""
 
 
 class Attached(NamedTuple):
-    """What is sent of an event besides its text, and what a person is told of it."""
+    """What is sent of an event besides its text, and a note about it for a person."""
 
     media: tuple[Medium, ...] = ()
     kept: tuple[dict[str, Any], ...] = ()
@@ -48,9 +48,9 @@ def attached(
     reader: str = "",
     thoughts: bool = False,
 ) -> dict[int, Attached]:
-    """What is sent of events besides their texts, by event, for those that hold more than text.
+    """Return what is sent of events besides their texts, by event id, for events that hold more than text.
 
-    `reader` is whose form of a summary the provider reads; empty for none. With `thoughts` thinking is sent when its
+    `reader` names the provider whose summary form is read; empty for none. With `thoughts`, thinking is sent after its
     turn is over, too.
     """
     found = {}
@@ -71,7 +71,7 @@ def attached(
 
 
 def family(dialect: str) -> str:
-    """A dialect, or what stands for the several that are one."""
+    """Return the name that a dialect shares with its variants."""
     return "gemini" if dialect in ("gemini", "gemini_gca", "google") else dialect
 
 
@@ -110,7 +110,7 @@ def is_thought(block: dict[str, Any]) -> bool:
 
 
 def _expired(block: dict[str, Any], now: str) -> bool:
-    """Whether a container has expired, by the times in the log: a request depends on nothing else."""
+    """Return True if a container has expired. Only times in the log decide, so that a request is deterministic."""
     about = block.get(CONTAINER)
     until = about.get("expires_at") if isinstance(about, dict) else None
     try:

@@ -1,5 +1,5 @@
-"""What agents are told of themselves and each other: their commands, who a child is and what it is to do, which
-children an agent has, that mail has come [SPEC 6]."""
+"""Texts that tell agents about themselves and each other: their commands, a child's identity and task, an agent's
+children, new mail [SPEC 6]."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 from foldmark.core.wording import listing, one_line, quoted
 
 WAITS, AT_WORK, IDLE = "waits to be run", "is at work", "is idle"
-"""How a living child stands."""
+"""States of a living child."""
 
 _COMMANDS = {
     "mark": "mark NAME sets a checkpoint",
@@ -23,12 +23,12 @@ _DELEGATE = " To delegate: mark NAME, say the task, fork NAME."
 
 
 MAIL_TOLD = "[Foldmark: Mail has come from "
-"""How the notice begins that wakes an idle agent for new mail."""
+"""Beginning of the notice that wakes an idle agent for new mail."""
 
 
 class Child(Struct, frozen=True, omit_defaults=True):
-    """A living child as its parent's model is told of it: its uuid, how it stands, the event that holds what it was
-    given (0: not to be quoted) and the mark that it was forked from."""
+    """A living child as its parent's model sees it: its uuid, its state, the event that holds its task (0: not to be
+    quoted) and the mark that it was forked from."""
 
     agent: str
     state: str
@@ -37,8 +37,8 @@ class Child(Struct, frozen=True, omit_defaults=True):
 
 
 class Family(Struct, frozen=True, omit_defaults=True):
-    """What a request tells of other agents: the newest living children, how many `more` there are, the uuids of those
-    `killed` last, and of those from whom unread mail has come."""
+    """What a request says about other agents: the newest living children, how many `more` there are, the uuids of those
+    `killed` last, and the senders of unread mail."""
 
     children: tuple[Child, ...] = ()
     more: int = 0
@@ -47,8 +47,8 @@ class Family(Struct, frozen=True, omit_defaults=True):
 
 
 def commands_told(allowed: str) -> str:
-    """What the commands of `slash` are for and how they are called, empty if there are none; `allowed` is as the
-    setting `model_commands`."""
+    """Return the description of the `slash` commands, empty if there are none; `allowed` has the form of the setting
+    `model_commands`."""
     names = list(_COMMANDS) if allowed == "all" else [name for name in _COMMANDS if name in allowed.split(", ")]
     if not names:
         return ""
@@ -57,7 +57,7 @@ def commands_told(allowed: str) -> str:
 
 
 def identity(agent_id: str, parent_id: str) -> str:
-    """What stands in the guidelines of every child."""
+    """Return the part of the guidelines that tells a child who it is."""
     return (
         f"You are agent {agent_id[:8]}, a child of agent {parent_id[:8]}. What you find out reaches it by mail only: "
         f"slash send {parent_id[:8]} MESSAGE. Mail for you: slash check-mail."
@@ -65,9 +65,9 @@ def identity(agent_id: str, parent_id: str) -> str:
 
 
 def birth_message(agent_id: str, parent_id: str, mark: str | None, words: str = "") -> str:
-    """The first message of a child that nobody has said anything to yet.
+    """Return the first message of a child that has no message yet.
 
-    `words` are what the parent's model said when it forked; a fork leaves them out, and the task may stand there.
+    `words` are the text of the parent's answer that forked; the fork leaves that text out, and it may state the task.
     """
     place = "" if mark is None else f" from its mark '{one_line(mark)}'"
     told = (
@@ -81,14 +81,14 @@ def birth_message(agent_id: str, parent_id: str, mark: str | None, words: str = 
 
 
 def mail_told(senders: Sequence[str]) -> str:
-    """What an idle agent is told when mail has come; telling is not delivering."""
+    """Return the notice that tells an idle agent of mail. The mail itself is not delivered by it."""
     return f"{MAIL_TOLD}{listing(sender[:8] for sender in senders)}. slash check-mail reads it.]"
 
 
 def family_told(family: Family, goals: Mapping[int, str], *, reads_mail: bool) -> str:
-    """What a parent is told of its children and its mail, on one line; empty if there is neither.
+    """Return one line that tells a parent about its children and its mail; empty if there is neither.
 
-    `goals` are the beginnings of what the children were given, by event.
+    `goals` are the beginnings of the children's tasks, by event.
     """
     mail = family.mail if reads_mail else ()
     if not (family.children or family.killed):

@@ -1,7 +1,7 @@
-"""Thinking that is bound to what stood before it: which blocks a later request may still send [SPEC 5.7]. Pure.
+"""Thinking bound to its context: which thinking blocks a later request may still send [SPEC 5.7]. Pure functions.
 
-Newer Anthropic models accept a thinking block only if system, tools and all messages in front of it, the thinking
-blocks among them, are byte for byte what they were in the request that it answered.
+Newer Anthropic models accept a thinking block only if system, tools and all messages before it, including their
+thinking blocks, are byte for byte those of the request that it answered.
 """
 
 from collections.abc import Sequence
@@ -29,13 +29,13 @@ class Bound:
 
     def __init__(self) -> None:
         self._made: dict[int, tuple[int, int, int]] = {}
-        self._shown: list[tuple[int, int]] = []  # for each answer in view: what is sent up to there, and how much
+        self._shown: list[tuple[int, int]] = []  # for each answer in view: the end of what is sent, and its bytes
         self._gone: set[int] = set()
         self._kept = self._lost = 0
 
     def add(self, request: Beginnings, same: int, shown: Sequence[int], answer: int | None) -> None:
-        """Count a request. In view are the first `same` answers with thinking of the request before, which stand in
-        what both begin with, then those `shown`; `answer` is the one that it gets, None for one without thinking."""
+        """Count a request. `same` is how many answers with thinking it shares with the request before, within their
+        common beginning; `shown` are the further ones; `answer` is its own answer, None for one without thinking."""
         del self._shown[same:]
         sent, kept = self._shown[-1] if self._shown else (0, 0)
         made, keys, gone, add = self._made, request.keys, self._gone.add, self._shown.append
@@ -52,5 +52,5 @@ class Bound:
 
     @property
     def thoughts(self) -> Thoughts:
-        """What was counted."""
+        """The counts so far."""
         return Thoughts(self._kept, self._lost, len(self._gone))

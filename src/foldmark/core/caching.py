@@ -1,15 +1,15 @@
 """What a provider's prompt cache holds of a request, given the requests before it [SPEC 5.1, 5.3]. Pure functions.
 
-A cache keeps beginnings of requests, whole in the provider's own order: tools, system, messages. Two kinds are known.
+A cache keeps beginnings of requests, in the provider's own order: tools, system, messages. There are two kinds.
 
-Marked: a request writes the beginnings that end at its breakpoints, and reads the longest one that was written before
-and ends at a breakpoint or a few blocks before one. What lies behind the last breakpoint is neither. Anthropic demands
-that breakpoints are set, and looks at 20 places for each; calls that stand together are one place, and so are results.
-OpenAI's models from GPT-5.6 on set one at the end by themselves, and look as far back as they need.
+Marked: a request writes the beginnings that end at its breakpoints. It reads the longest beginning that was written
+before and ends at a breakpoint or a few blocks before one. What follows the last breakpoint is neither written nor
+read. Anthropic requires explicit breakpoints and looks at 20 places for each; consecutive calls are one place, and so
+are consecutive results. OpenAI's models from GPT-5.6 on set one breakpoint at the end by themselves, and look as far
+back as they need.
 
-Stepped: every beginning of so many tokens is kept, in steps, and nothing is charged for it: older OpenAI models and
-Gemini. Here that is the beginnings of the newest request. That a provider really finds what it could is its own affair:
-this says the best that can come of a request.
+Stepped: every beginning of so many tokens is kept, in steps, without a charge: older OpenAI models and Gemini. The
+model here keeps the beginnings of the newest request. Real hits may be fewer: this computes the best case.
 
 Sources: platform.claude.com/docs/en/build-with-claude/prompt-caching, developers.openai.com/api/docs/guides/
 prompt-caching, ai.google.dev/gemini-api/docs/caching, all of autumn 2026.
@@ -26,14 +26,13 @@ from foldmark.core import media
 from foldmark.core.lifetime import LIFETIMES, WRITE
 
 MOST_MARKED = 4
-"""Breakpoints of one request that count; the last ones."""
+"""Maximum number of breakpoints that count in one request; the last ones count."""
 
 
 class Rules(Struct, frozen=True):
     """How a cache works. Beginnings of less than `least` tokens are not kept; an entry lives `lifetime` seconds after
-    its last use. `step` is the tokens between two beginnings that are kept, 0 for those at breakpoints only; `look` the
-    places that are looked at for each breakpoint, 0 for all; `last` whether the end of a request is a breakpoint.
-    """
+    its last use. `step` is the number of tokens between two kept beginnings, 0 for breakpoints only; `look` is how many
+    places are checked for each breakpoint, 0 for all; `last` is True if the end of a request is a breakpoint."""
 
     least: int
     step: int = 0
@@ -43,7 +42,7 @@ class Rules(Struct, frozen=True):
 
 
 class Bill(NamedTuple):
-    """The tokens of one request, by what is charged for them; `hour` are those of `write` that are kept for an hour."""
+    """The tokens of one request by price class; `hour` are those of `write` that are kept for an hour."""
 
     fresh: int
     write: int
@@ -57,13 +56,13 @@ class Bill(NamedTuple):
 
     @property
     def written(self) -> float:
-        """The tokens of `write`, where one that is kept for an hour counts as 1.6: that is what it costs."""
+        """The tokens of `write`, weighted by cost: a token kept for an hour counts as 1.6."""
         return self.write + self.hour * (WRITE["1h"] / WRITE["5m"] - 1)
 
 
 class Block(NamedTuple):
-    """A piece of a request that a cache keeps or does not: its bytes, whether a breakpoint stands on it, what it is
-    where several in a row are one place (calls, results), and whether it is to be kept for an hour."""
+    """A piece of a request as a cache sees it: its bytes, whether it carries a breakpoint, its `kind` (consecutive
+    blocks of one kind, calls or results, are one place), and whether it is kept for an hour."""
 
     data: bytes
     marked: bool = False
@@ -72,25 +71,26 @@ class Block(NamedTuple):
 
 
 def explicit(least: int) -> Rules:
-    """A cache that keeps what the request says, as Anthropic's: 20 places are looked at, and 5 minutes are lived."""
+    """Return the rules of a cache with explicit breakpoints, as Anthropic's: 20 places are checked, entries live 5
+    minutes."""
     return Rules(least, look=20)
 
 
 def managed(least: int) -> Rules:
-    """A cache that sets a breakpoint at the end of each request by itself, as that of OpenAI's models from GPT-5.6 on:
-    at least 30 minutes are lived."""
+    """Return the rules of a cache that sets a breakpoint at the end of each request, as OpenAI's from GPT-5.6 on:
+    entries live at least 30 minutes."""
     return Rules(least, last=True, lifetime=1800.0)
 
 
 def stepped(least: int, step: int) -> Rules:
-    """A cache that keeps every beginning, in steps of so many tokens, as that of older OpenAI models and of Gemini: 5
-    minutes are lived, the least of the 5 to 10 that OpenAI speaks of."""
+    """Return the rules of a cache that keeps every beginning in steps of `step` tokens, as older OpenAI models and
+    Gemini: entries live 5 minutes, the least of the 5 to 10 that OpenAI states."""
     return Rules(least, step=max(1, step))
 
 
 class Beginnings:
-    """The beginnings of a conversation's newest request, each up to the end of a block: what tells it from any other
-    beginning, its bytes, and its places. `common` is the bytes with which the request before began as well."""
+    """The beginnings of a conversation's newest request, each up to the end of a block: its digest, its bytes, and its
+    places. `common` is the number of bytes that it shares with the beginning of the request before."""
 
     def __init__(self) -> None:
         self.keys: list[int] = []
@@ -120,7 +120,7 @@ class Beginnings:
 
 
 def _alike(first: bytes, second: bytes) -> int:
-    """With how many bytes both begin."""
+    """Return how many bytes the common beginning of both has."""
     low, high = 0, min(len(first), len(second))
     while low < high:
         middle = (low + high + 1) // 2
@@ -131,7 +131,7 @@ def _alike(first: bytes, second: bytes) -> int:
 class Cache:
     """What a provider holds of one conversation's requests so far.
 
-    `ratio` is the bytes that make a token, for the steps of a stepped cache. Without rules nothing is ever held.
+    `ratio` is the bytes per token, for the steps of a stepped cache. Without rules nothing is ever held.
     """
 
     def __init__(self, rules: Rules | None, ratio: float = 4.0) -> None:
@@ -141,10 +141,10 @@ class Cache:
         self._hours: set[int] = set()
 
     def bill(self, request: Beginnings, marks: Sequence[int], tokens: int, now: float, *, hour: bool = False) -> Bill:
-        """What is charged for a request of so many tokens, sent at `now` (seconds); then the cache holds it, too.
+        """Return the bill for a request of `tokens`, sent at `now` (seconds), and store the request in the cache.
 
-        `marks` are the blocks on which breakpoints stand, in order. The three sum up to `tokens`: they are shared out
-        by the bytes of the blocks. `hour` is whether it is to be kept for an hour.
+        `marks` are the blocks that carry breakpoints, in order. The three classes sum up to `tokens`, shared out by the
+        bytes of the blocks. `hour` is True if the request is to be kept for an hour.
         """
         rules, before, self._newest = self._rules, self._newest, now
         if rules is None or not request.keys or not request.upto[-1]:
@@ -169,7 +169,7 @@ class Cache:
         return Bill(tokens - read - new, new, read, new if hour else 0)
 
     def _longest(self, rules: Rules, request: Beginnings, marks: Sequence[int], now: float) -> int | None:
-        """The last block of the longest beginning that is held and looked for."""
+        """Return the last block of the longest beginning that the cache holds and checks."""
         for at in reversed(marks):
             for index in range(at, -1, -1):
                 if rules.look and request.places[at] - request.places[index] >= rules.look:
@@ -182,7 +182,7 @@ class Cache:
 
 
 def shared(dialect: str, first: dict[str, Any], second: dict[str, Any]) -> float:
-    """The share of the first request's bytes in the blocks with which both requests begin, from 0 to 1."""
+    """Return the share of the first request's bytes that lies in the common beginning of both requests, from 0 to 1."""
     before, after = blocks(dialect, first), blocks(dialect, second)
     same = 0
     for mine, other in zip(before, after, strict=False):
@@ -193,7 +193,7 @@ def shared(dialect: str, first: dict[str, Any], second: dict[str, Any]) -> float
 
 
 def blocks(dialect: str, body: dict[str, Any]) -> list[Block]:
-    """The blocks of a request's body in the order in which the provider reads them."""
+    """Return the blocks of a request's body in the order in which the provider reads them."""
     if dialect.startswith("gemini"):
         return list(_gemini(body.get("request", body)))
     if dialect == "anthropic":
@@ -228,7 +228,7 @@ def _openai(body: dict[str, Any]) -> Iterator[Block]:
             continue
         head = msgspec.json.encode({key: value for key, value in message.items() if key != field}).decode()
         for part in _parts(content):
-            # A text is the same to the model whether it stands by itself or as a part that can be marked.
+            # A text is the same to the model whether it stands by itself or as a part that can carry a breakpoint.
             named = str(part.get("type", "")).endswith("text")
             yield _block(head, {**part, "type": "text"} if named else part)
             head = ""
@@ -266,8 +266,8 @@ def _block(head: str, value: Any, kind: str = "") -> Block:
 
 
 def _standing_in(value: Any) -> Any:
-    """The same with short texts in the place of images and documents: as long as what each is counted as, by its own
-    digest."""
+    """Return the value with short texts in place of images and documents, each as long as its estimate and unique by
+    its digest."""
     if isinstance(value, list):
         return [_standing_in(each) for each in value]
     if not isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""Events to text and back: canonical JSON, the size in tokens, and the upcasts of older payloads [SPEC 2].
+"""Convert events to text and back: canonical JSON, the size in tokens, and upcasts of older payloads [SPEC 2].
 
-Canonical JSON is what msgspec writes for a value: UTF-8, no white space, keys in the order given, no NaN. What comes
-from outside is made well-formed first (`well_formed`), so that everything stored can be read back.
+Canonical JSON is the output of msgspec: UTF-8, no white space, keys in the order given, no NaN. Input from outside is
+made well-formed first (`well_formed`), so that everything stored can be read back.
 
 `data` carries the version of its shape under "$v" when that is above 1; callers cannot use that key. Older shapes are
 upcast on reading, one step at a time, and never rewritten.
@@ -20,18 +20,18 @@ Data = dict[str, Any]
 Upcast = Callable[[Data], Data]
 
 VERSIONS: dict[str, int] = {}
-"""The newest version of a kind's data; 1 for a kind that is not named."""
+"""Newest data version of each kind; 1 for a kind that is not listed."""
 
 UPCASTS: dict[tuple[str, int], Upcast] = {}
-"""(kind, version) -> what makes the next version's data of that version's. Version 1 of everything is current."""
+"""(kind, version) -> function that makes the next version's data. Version 1 of everything is current."""
 
 
 MOST_REASON = 500
-"""Characters of the reason for an operation, at most."""
+"""Maximum number of characters of an operation's reason."""
 
 
 def encode_data(kind: str, data: Mapping[str, Any] | None) -> str | None:
-    """Canonical JSON of an event's data; None where there is none. Raises ValueError if it is not JSON."""
+    """Return canonical JSON of an event's data; None where there is none. Raises ValueError if it is not JSON."""
     if not data:
         return None
     if "$v" in data:
@@ -50,12 +50,12 @@ def decode_data(
     versions: Mapping[str, int] = VERSIONS,
     upcasts: Mapping[tuple[str, int], Upcast] = UPCASTS,
 ) -> Data | None:
-    """The data that `text` stands for, brought to the newest version. Raises DamagedError."""
+    """Return the data decoded from `text`, upcast to the newest version. Raises DamagedError."""
     if text is None:
         return None
     try:
         data: Data = msgspec.json.decode(text, type=dict)
-    except (msgspec.MsgspecError, RecursionError, TypeError) as error:  # damage can make a number of a text
+    except (msgspec.MsgspecError, RecursionError, TypeError) as error:  # damage can turn text into a number
         raise DamagedError(f"the data of a {kind} event is not readable: {error}") from None
     newest = versions.get(kind, 1)
     version = data.pop("$v", 1) if newest > 1 else 1
@@ -67,14 +67,14 @@ def decode_data(
 
 
 def operation_data(operation: Operation) -> Data:
-    """The data of the event that records `operation`; its kind is the event's kind and not repeated."""
+    """Return the data of the event that records `operation`; its kind is the event's kind and not repeated."""
     data: Data = msgspec.to_builtins(operation)
     del data["kind"]
     return data
 
 
 def checked_data(operation: Operation) -> Data:
-    """As `operation_data`, if it can be read again. Raises CommandError."""
+    """Return `operation_data`, checked to be readable again. Raises CommandError."""
     kind = operation_kind(operation)
     try:
         data = operation_data(operation)
@@ -85,7 +85,7 @@ def checked_data(operation: Operation) -> Data:
 
 
 def checked_reason(reason: str) -> str:
-    """The reason for an operation as it is recorded: without white space around it. Raises CommandError."""
+    """Return the reason for an operation without surrounding white space. Raises CommandError."""
     if not isinstance(reason, str):
         raise CommandError(f"a reason is a text, not {repr(reason)[:40]}")
     if not reason.strip():
@@ -96,12 +96,12 @@ def checked_reason(reason: str) -> str:
 
 
 def operation_kind(operation: Operation) -> str:
-    """The kind of the event that records `operation`."""
+    """Return the kind of the event that records `operation`."""
     return str(operation.__struct_config__.tag)
 
 
 def operation_of(event: Event) -> Operation:
-    """The operation that `event` records. Raises DamagedError if it records none, or its data does not fit."""
+    """Return the operation that `event` records. Raises DamagedError if it records none, or its data does not fit."""
     try:
         operation: Operation = msgspec.convert({**(event.data or {}), "kind": event.kind}, Operation)
     except msgspec.ValidationError as error:
@@ -111,9 +111,9 @@ def operation_of(event: Event) -> Operation:
 
 
 def without_content(kind: str, data: str | None, *, handed_down: bool) -> str | None:
-    """What stays of an event's data when its content is erased: what an operation needs to be replayed, no words.
+    """Return what remains of an event's data when its content is erased: what replay needs, without words.
 
-    What a fork handed down to its child stays, too, if `handed_down`.
+    With `handed_down`, what a fork handed down to its child remains, too.
     """
     if kind not in OPERATION_KINDS or data is None:
         return None
@@ -121,13 +121,13 @@ def without_content(kind: str, data: str | None, *, handed_down: bool) -> str | 
     try:
         read = decode_data(kind, data) or {}
     except DamagedError:
-        return None  # nobody can tell its words from the rest
+        return None  # its words cannot be told from the rest
     kept = {key: value for key, value in read.items() if key not in words}
     return encode_data(kind, kept)
 
 
 def count_tokens(content: str, data: str | None) -> int:
-    """The fixed size of an event: ceil(UTF-8 bytes of content and data / 4)."""
+    """Return the fixed size of an event: ceil(UTF-8 bytes of content and data / 4)."""
     return -(-(_bytes(content) + (_bytes(data) if data else 0)) // 4)
 
 
@@ -144,18 +144,18 @@ def well_formed(value: Any) -> Any:
     except UnicodeEncodeError:
         return _mended(value)
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
-        return value  # not JSON, as whoever encodes it will say
+        return value  # not JSON, as the encoder will report
     return value
 
 
 def timestamp(value: str | datetime, precision: str = "microseconds") -> str:
-    """UTC in ISO 8601 with microseconds and a Z, or cut to `milliseconds` or `seconds`; a time without a zone is taken
-    as UTC. Raises ValueError."""
+    """Return a time in UTC as ISO 8601 with microseconds and a Z, or cut to `milliseconds` or `seconds`. A time without
+    a zone is taken as UTC. Raises ValueError."""
     return utc(value).isoformat(timespec=precision)[: -len("+00:00")] + "Z"
 
 
 def utc(value: str | datetime) -> datetime:
-    """A time in UTC; one without a zone is taken as UTC already. Raises ValueError."""
+    """Return a time in UTC; a time without a zone is taken as UTC. Raises ValueError."""
     moment = datetime.fromisoformat(value) if isinstance(value, str) else value
     if not isinstance(moment, datetime):
         raise ValueError(f"{value!r} is not a time")  # noqa: TRY004 - one kind of error for every wrong time
@@ -168,7 +168,7 @@ def utc(value: str | datetime) -> datetime:
 
 
 def stored_time(value: str) -> datetime:
-    """A time that was stored, in UTC; for one that is damaged, the beginning of 1970."""
+    """Return a stored time in UTC; for a damaged one, the beginning of 1970."""
     try:
         return utc(value)
     except ValueError:

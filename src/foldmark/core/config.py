@@ -1,4 +1,4 @@
-"""The settings of one agent that shape its requests [SPEC 10], and how they are read from text."""
+"""The settings of one agent that shape its requests [SPEC 10], and how they are parsed from text."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from foldmark.core.request import ANSWER, COMPACTION, Options
 from foldmark.core.wording import listing
 
 MOST = 10**9
-"""No count of tokens, turns or characters is larger."""
+"""Largest count of tokens, turns or characters in a setting."""
 
 
 class Config(Struct, frozen=True):
@@ -75,17 +75,18 @@ class Config(Struct, frozen=True):
 
     @property
     def steady(self) -> bool:
-        """Whether requests only grow between boundaries [SPEC 5.7]; else each is made afresh [S2, S3]."""
+        """True if requests only grow between boundaries [SPEC 5.7]; otherwise each is made anew [S2, S3]."""
         return self.context_policy == "steady"
 
     def options(self, output: int, purpose: str) -> Options:
-        """How a request is to be answered. For what Foldmark itself asks nothing is to be left out."""
+        """Return the options of a request. Requests for Foldmark's own purposes ask the provider to leave nothing
+        out."""
         edits = self.provider_editing if purpose == ANSWER else editing.OFF
         return Options(output, self.thinking, editing=edits, compact=purpose == COMPACTION)
 
     @property
     def caches_prompts(self) -> bool:
-        """Whether the provider keeps the beginning of a prompt and charges less for it."""
+        """True if the provider caches the beginning of a prompt at a reduced price."""
         return self.provider != "offline"
 
 
@@ -94,7 +95,7 @@ _TYPES = {field.name: field.type for field in msgspec.structs.fields(Config)}
 KEYS = tuple(field.name for field in msgspec.structs.fields(Config) if field.name != "calibration")
 
 MODEL_COMMANDS = ("mark", "clear", "fork", "send", "check-mail", "kill")
-"""The commands of the `slash` tool [S0]; the registry's test compares."""
+"""The commands of the `slash` tool [S0]; a test compares them with the registry."""
 
 THINKING = ("default", "off", "low", "medium", "high")
 
@@ -112,15 +113,15 @@ _CHOICES = {
 }
 
 _MODEL = re.compile(r"[\w.:/@+~-]{0,200}", re.ASCII)
-"""Names of models go into addresses and onto terminals."""
+"""Model names appear in URLs and on terminals, so their characters are restricted."""
 _TOOL = re.compile(r"[\w.:/-]{1,128}")
 APPROVALS = ("ask", "always", "never")
 _PERCENT = ("warn_threshold", "recommend_threshold", "urgent_threshold")
 
 
 def config_of(settings: Mapping[str, Any]) -> Config:
-    """The config that `settings`, key -> value as `checked` made them, stand for; what is unknown or cannot be a value
-    of its key is passed over."""
+    """Return the config for `settings`, key -> value as `checked` made them. Unknown keys and invalid values are passed
+    over."""
     known = {key: value for key, value in settings.items() if key in _TYPES}
     try:
         return msgspec.convert(known, Config)
@@ -137,7 +138,7 @@ def _fits(key: str, value: Any) -> bool:
 
 
 def check_together(config: Config) -> None:
-    """Raise CommandError for settings that do not go together: Anthropic's API refuses both in one request."""
+    """Raise CommandError for settings that exclude each other: Anthropic's API refuses both in one request."""
     if config.provider_compaction and config.provider_editing != editing.OFF:
         raise CommandError(
             "provider_compaction and provider_editing do not go together, as Anthropic's API refuses both in one "
@@ -146,7 +147,8 @@ def check_together(config: Config) -> None:
 
 
 def key_of(name: str) -> str:
-    """The setting that a person means; case does not matter, nor the prefix of the environment. Raises CommandError."""
+    """Return the setting with this name; case and the prefix of the environment variable do not matter. Raises
+    CommandError."""
     key = name.lower().removeprefix("foldmark_").removeprefix("ikigai_")
     if key not in KEYS:
         raise CommandError(f"there is no setting '{name[:40]}'; there is: {listing(KEYS, 40)}")
@@ -154,7 +156,8 @@ def key_of(name: str) -> str:
 
 
 def takes(key: str) -> str:
-    """What values setting `key` takes, as in "context_size is a number from 0 to 1,000,000,000"."""
+    """Return a description of the values that setting `key` takes, as in "context_size is a number from 0 to
+    1,000,000,000"."""
     if key in _CHOICES:
         return f"one of {listing(_CHOICES[key])}"
     if key == "model_commands":
@@ -177,8 +180,8 @@ def takes(key: str) -> str:
 
 
 def checked(key: str, value: Any) -> Any:
-    """The value of setting `key` that `value` stands for: a text as a person types it, or what TOML and Python have for
-    it (a number, a boolean, for `model_commands` a list of texts). Raises CommandError saying what it takes."""
+    """Return the checked value of setting `key`: from a text as a person types it, or from a value of TOML or Python (a
+    number, a boolean, for `model_commands` a list of texts). Raises CommandError that says what the setting takes."""
     match getattr(Config(), key), value:
         case _, str():
             return parse(key, value)
@@ -196,7 +199,7 @@ def checked(key: str, value: Any) -> Any:
 
 
 def parse(key: str, text: str) -> Any:
-    """The value of setting `key` that `text` stands for. Raises CommandError saying what it takes."""
+    """Return the value of setting `key` parsed from `text`. Raises CommandError that says what the setting takes."""
     if key in _CHOICES and text not in _CHOICES[key]:
         raise _wrong(key, f"'{text[:40]}'")
     match getattr(Config(), key):
@@ -245,7 +248,7 @@ def parse(key: str, text: str) -> Any:
 
 
 def approvals(text: str) -> dict[str, str]:
-    """What `tool_approval` says: "" -> what is true of all tools, a tool's name -> what is true of it. Raises
+    """Return the parsed `tool_approval`: "" -> the answer for all tools, a tool's name -> the answer for it. Raises
     ValueError."""
     found = {"": "ask"}
     for word in text.replace(",", " ").split():
@@ -257,7 +260,7 @@ def approvals(text: str) -> dict[str, str]:
 
 
 def approved(text: str, tool: str, answer: str) -> str:
-    """`tool_approval` with another answer for one tool."""
+    """Return `tool_approval` with another answer for one tool."""
     return _approvals({**approvals(text), tool: answer})
 
 
@@ -266,7 +269,7 @@ def _approvals(found: Mapping[str, str]) -> str:
 
 
 def described(value: Any) -> str:
-    """A value that came from TOML or Python, for an error message."""
+    """Describe a value that came from TOML or Python, for an error message."""
     match value:
         case bool():
             return str(value).lower()

@@ -1,7 +1,7 @@
-"""Whether a person's text agrees to what was shown, or to which part of it [SPEC 4.2].
+"""Decide whether a person's text agrees to a preview, or to which part of it [SPEC 4.2].
 
-Careful in one direction: a yes that is not understood costs a second one, a yes that was none costs a context. So a
-text agrees only if it begins with a word of agreement and holds nothing else but courtesy, or the order to go ahead.
+It errs in one direction: a missed yes costs a second question, a wrong yes costs context. So a text agrees only if it
+begins with a word of agreement and holds nothing else but courtesy, or the order to go ahead.
 """
 
 import re
@@ -11,7 +11,7 @@ from foldmark.core.errors import CommandError
 from foldmark.core.wording import listing
 
 LONGEST = 100
-"""Characters of a text that can be a plain yes."""
+"""Maximum number of characters of a plain yes."""
 
 
 def _set(words: str) -> frozenset[str]:
@@ -67,7 +67,7 @@ _ORDER = re.compile(
     r"|(?:forget|remove|drop) (?:all of )?(?:them|these|those)$"
     r"|(?:forget|remove|drop) (?:all )?(?:of )?(?:the|these|those) .*(?:messages|discussions|turns|exchanges)$)"
 )
-"""What may follow a yes. "Forget it", "drop the idea" and "forget the whole thing" mean the opposite."""
+"""Words that may follow a yes. "Forget it", "drop the idea" and "forget the whole thing" mean the opposite."""
 
 _DOUBT = _set(
     """
@@ -93,10 +93,10 @@ _WORD = re.compile(r"[^\s.,;:!…。、，！：；'\"“”„«»()\[\]*_`~-]+
 
 
 def is_yes(text: str) -> bool:
-    """Whether a text is a plain yes to a question: "Yes, proceed", "ok", "ja, bitte".
+    """Return True if a text is a plain yes to a question: "Yes, proceed", "ok", "ja, bitte".
 
-    A question, a condition, a number or anything left out or added makes it none; so does a text that only goes on
-    talking after its first word.
+    A question, a condition, a number, an exception or an addition makes it no plain yes; so does a text that goes on
+    after its first word.
     """
     words = _words(text)
     if not words or "?" in words:
@@ -122,7 +122,7 @@ def is_yes(text: str) -> bool:
 
 
 def is_no(text: str) -> bool:
-    """Whether a text declines and asks for nothing else: "no", "stop, please", "cancel that"."""
+    """Return True if a text declines and asks for nothing else: "no", "stop, please", "cancel that"."""
     words = _words(text)
     return bool(words) and words[0] in _NO and all(word in _NO | _COURTESY | _DECLINED for word in words[1:])
 
@@ -141,9 +141,10 @@ _ONLY = re.compile(rf"(?:{_AGREED})?(?:only|just|nur){_WHAT}{_NUMBERS}{_POLITE}"
 
 
 def chosen(text: str, of: int) -> tuple[int, ...] | None:
-    """Which of the ranges 1 to `of` a text agrees to: "all but 2", "only 1 3", "only 2-4"; None if it says no such.
+    """Return the ranges, from 1 to `of`, that a text agrees to: "all but 2", "only 1 3", "only 2-4"; None if it names
+    none.
 
-    Raises CommandError for numbers that were not shown, or if nothing is left.
+    Raises CommandError for numbers that were not shown, or if nothing remains.
     """
     line = text.strip()
     if len(line) > LONGEST:
@@ -169,7 +170,7 @@ def chosen(text: str, of: int) -> tuple[int, ...] | None:
 
 
 def _words(text: str) -> list[str]:
-    """The words of a short text; a question mark is one; nothing of a long text."""
+    """Return the words of a short text, with a question mark as a word; nothing for a long text."""
     if len(text) > LONGEST:
         return []
     folded = unicodedata.normalize("NFKC", text).casefold().translate(_PLAIN)

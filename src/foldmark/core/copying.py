@@ -1,7 +1,7 @@
-"""Copying from one store to another: what is recorded, in a form that says nothing of the store that it comes from.
+"""Copying from one store to another: records in a form that is independent of the source store.
 
-A copy keeps all ids. What can be had from the log (running sums, weights, the index of words, stored segments) is no
-part of it: the store that takes the events makes it anew. Vectors, leases and the keys of appends are not copied.
+A copy keeps all ids. It leaves out whatever the target store can derive from the log: running sums, weights, the word
+index, stored segments. Vectors, leases and the keys of appends are not copied.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -53,7 +53,7 @@ class CopiedEnd(Struct, frozen=True):
 
 
 class CopiedMail(Struct, frozen=True):
-    """A message to an agent; `event` is the one that carried it, None while it is unread."""
+    """A message to an agent; `event` is the event that carried it, None while it is unread."""
 
     id: int
     sender: str
@@ -65,7 +65,8 @@ class CopiedMail(Struct, frozen=True):
 
 
 class CopiedSent(Struct, frozen=True):
-    """A recorded request. `data` is the JSON text of its `Makings`, without `question`, which is a person's words."""
+    """A recorded request. `data` is the JSON text of its `RequestRecord`, without `question`, which holds a person's
+    words."""
 
     id: int
     agent: str
@@ -82,7 +83,7 @@ class CopiedSent(Struct, frozen=True):
 
 
 class CopiedMemo(Struct, frozen=True):
-    """A memo with its tags, sorted; `event` is the newest event that there was when it was saved."""
+    """A memo with its tags, sorted; `event` is the newest event that existed when it was saved."""
 
     id: int
     event: int
@@ -94,13 +95,13 @@ class CopiedMemo(Struct, frozen=True):
 
 
 Beside: TypeAlias = CopiedMail | CopiedSent | CopiedMemo | CodingSession
-"""What stands beside the log and has an id of its own."""
+"""Records beside the log that have ids of their own."""
 
 Copied = TypeVar("Copied", CopiedMail, CopiedSent, CopiedMemo, CodingSession, CopiedEnd)
 
 
 class Numbers(NamedTuple):
-    """The highest ids ever given to mail, requests and memos. Ids of removed ones are not given again."""
+    """The highest ids ever given to mail, requests and memos. Ids of removed records are never reused."""
 
     mail: int
     sent: int
@@ -108,40 +109,40 @@ class Numbers(NamedTuple):
 
 
 class CopyingView(Protocol):
-    """Reads what is to be copied. Every method raises DamagedError for bytes that changed on the disk."""
+    """Reads records to copy. Every method raises DamagedError for bytes that changed on the disk."""
 
     def copied_events(self, after: Mapping[str, int]) -> Iterator[CopiedEvent]:
-        """The events of these agents, each with the id behind which they begin; those of a conversation and its forks
-        in order. They are read as they are consumed."""
+        """Yield the events of these agents after the id given for each; those of a conversation and its forks in order.
+        They are read as they are consumed."""
 
     def copied(self, kind: type[Copied], agents: Collection[str] | None = None, after: int = 0) -> Iterator[Copied]:
-        """All of one kind that stands beside the log, by id, those behind an id: of these agents (mail of its
-        recipients), by default of all. Memos and sessions belong to no agent; ends come in no order and all at once.
-        The others are read as they are consumed."""
+        """Yield the records of one kind beside the log, by id, with ids above `after`: those of these agents (mail of
+        its recipients), by default all. Memos and sessions belong to no agent. Ends come in no order and all at once;
+        the others are read as they are consumed."""
 
     def erased(self, agents: Collection[str]) -> Iterator[tuple[int, str, int]]:
-        """The events of these agents that were erased: the id, the agent, the operation that erased it."""
+        """Yield the erased events of these agents: the id, the agent, the operation that erased it."""
 
     def kept_texts(self, hashes: Collection[str]) -> dict[str, str]:
-        """The texts behind those of these hashes that there are."""
+        """Return the existing texts with these hashes, hash -> text."""
 
     def numbers(self) -> Numbers:
-        """The highest ids ever given beside the log."""
+        """Return the highest ids ever given to records beside the log."""
 
 
 class Copying(CopyingView, Protocol):
-    """What a `Transaction` takes over from another store, with the ids that it has there."""
+    """The part of `Transaction` that takes records from another store, with their ids."""
 
     def take_agents(self, agents: Sequence[CopiedAgent]) -> None:
         """Add agents, without stored segments; parents come before their forks. Raises StoreError if a name is
         taken."""
 
     def take_events(self, events: Sequence[CopiedEvent]) -> None:
-        """Append events that have their ids already to any of the agents. Raises StoreError if one is not behind its
-        agent's newest, or its id is taken. What is an operation takes its agent's stored segments away."""
+        """Append events with their ids to any of the agents. Raises StoreError if an event is not newer than its
+        agent's newest, or its id is taken. An operation invalidates its agent's stored segments."""
 
     def take(self, records: Sequence[Beside], texts: Mapping[str, str] = {}) -> None:
-        """Record what stands beside the log, in place of what has the same id, and these texts by their hashes."""
+        """Record what stands beside the log, replacing records with the same id, and these texts by their hashes."""
 
     def take_numbers(self, numbers: Numbers) -> None:
-        """Never give these ids, or lower ones, to anything new."""
+        """Reserve these ids and all lower ones, so that they are never given to new records."""

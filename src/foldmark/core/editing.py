@@ -1,6 +1,6 @@
-"""What a provider is asked to leave out for its model by itself: the setting `provider_editing` [SPEC 5.7]. Pure.
+"""Context edits by the provider: the setting `provider_editing` [SPEC 5.7]. Pure functions.
 
-The provider does it anew with each request, on its own side; nothing of the context changes, nor of what is sent.
+The provider applies them to each request anew, on its own side. Neither the context nor the request changes.
 """
 
 from typing import NamedTuple
@@ -11,7 +11,7 @@ _OPTIONS = {
     "clear_thinking": ("keep",),
     "clear_tool_uses": ("trigger", "keep", "clear_at_least", "exclude"),
 }
-"""The edits in the order in which Anthropic demands them, each with its options."""
+"""The edits in the order that Anthropic requires, each with its options."""
 
 TAKEN = (
     "'off', or one or both of clear_thinking and clear_tool_uses with options, as in "
@@ -21,14 +21,14 @@ _MOST = 10**9
 
 
 class Edit(NamedTuple):
-    """An edit by its name and its options, each a number of tokens or turns, `all`, or names of tools."""
+    """An edit: its name and its options, each a number of tokens or turns, `all`, or names of tools."""
 
     name: str
     options: dict[str, int | str | tuple[str, ...]]
 
 
 def edits(text: str) -> tuple[Edit, ...]:
-    """Return the edits that a value of `provider_editing` asks for, in order. Raises ValueError for any other text."""
+    """Return the edits in a value of `provider_editing`, in order. Raises ValueError for any other text."""
     if text.strip() == OFF:
         return ()
     found: dict[str, Edit] = {}
@@ -46,7 +46,7 @@ def edits(text: str) -> tuple[Edit, ...]:
 
 
 def plain(text: str) -> str:
-    """Return a value of `provider_editing` as it is kept. Raises ValueError as `edits`."""
+    """Return a value of `provider_editing` in its stored form. Raises ValueError as `edits`."""
     return ", ".join(" ".join([name, *map(_said, options.items())]) for name, options in edits(text)) or OFF
 
 
@@ -59,7 +59,7 @@ def _value(name: str, key: str, value: str) -> int | str | tuple[str, ...]:
     if (name, key, value) == ("clear_thinking", "keep", "all"):
         return value
     number = int(value) if value.isascii() and value.isdigit() and len(value) <= len(str(_MOST)) else -1
-    # Of thinking at least one turn is kept.
+    # At least one turn's thinking is kept.
     if not (1 if (name, key) == ("clear_thinking", "keep") else 0) <= number <= _MOST:
         raise ValueError(value)
     return number

@@ -1,4 +1,4 @@
-"""What can go wrong, as a person reads it: one line that says what was wrong, what there is instead, what to do."""
+"""Errors for people: one line that says what was wrong, what there is instead, and what to do."""
 
 from foldmark.core.wording import one_line
 
@@ -6,7 +6,7 @@ from foldmark.core.wording import one_line
 class FoldmarkError(Exception):
     """Base of every error that Foldmark raises on purpose; `str()` of it is one line for a person.
 
-    `exit_code` is what the command line ends with: 2 for a wrong request, 1 for everything else.
+    `exit_code` is the exit code of the command line: 2 for a wrong request, 1 for everything else.
     """
 
     exit_code = 1
@@ -22,11 +22,11 @@ class CommandError(FoldmarkError):
 
 
 class StoreError(FoldmarkError):
-    """The database could not be opened, read or written; what was acknowledged before is still there."""
+    """The database could not be opened, read or written. Acknowledged writes are kept."""
 
 
 class ConflictError(StoreError):
-    """Somebody else appended to this agent since it was last read here [SPEC 2: one agent has one writer]."""
+    """Another writer appended to this agent since it was last read here [SPEC 2: one agent has one writer]."""
 
     def __init__(self, agent: str, expected: int, found: int) -> None:
         super().__init__(
@@ -37,16 +37,16 @@ class ConflictError(StoreError):
 
 
 class DamagedError(StoreError):
-    """A stored event could not be understood."""
+    """A stored event could not be decoded."""
 
 
 class ProviderError(FoldmarkError):
     """A model could not be asked, or its answer broke off.
 
-    `kind` says why: `sdk` (its package is not installed), `key` (no key, or a refused one), `rate`, `busy` (overloaded
-    or broken, 5xx), `network`, `request` (refused, as wrong), `bound` (refused for thinking that was thought behind
-    something else), `overflow` (longer than the model takes) or `answer` (it answered what cannot be understood).
-    `retry_after` is the seconds that the provider asked for.
+    `kind` is `sdk` (its package is not installed), `key` (no key, or a refused one), `rate`, `busy` (overloaded or
+    broken, 5xx), `network`, `request` (refused as invalid), `bound` (refused for thinking that was bound to other
+    messages), `overflow` (longer than the model takes) or `answer` (an answer that cannot be understood). `retry_after`
+    is the number of seconds that the provider asked to wait.
     """
 
     def __init__(self, kind: str, text: str, retry_after: float | None = None) -> None:
@@ -55,7 +55,7 @@ class ProviderError(FoldmarkError):
 
     @property
     def passes(self) -> bool:
-        """Whether the same request may succeed a little later."""
+        """True if the same request may succeed a little later."""
         return self.kind in ("rate", "busy", "network")
 
 
@@ -68,7 +68,7 @@ class ContextOverflowError(ProviderError):
         self.tokens, self.limit = tokens, limit
 
     def within(self, estimate: int) -> int:
-        """The estimated tokens to try next where a request of `estimate` was too long."""
+        """Return the estimated tokens to try next after a request of `estimate` was too long."""
         if self.tokens and self.limit and self.tokens > self.limit:
             return int(estimate * self.limit / self.tokens * 0.95)
         return int(estimate * 0.7)

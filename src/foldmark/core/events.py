@@ -1,8 +1,8 @@
-"""Events: what the log records, and the operations among them [SPEC 1, 2].
+"""Events: the facts that the log records, and the operations among them [SPEC 1, 2].
 
 An `Event` is a recorded fact with the identity and the time that the store gave it. A `Draft` is one that is not
 recorded yet. An `Operation` is the meaning of an event that changes a context: one tagged union, resolved when
-recorded, so that it means the same for ever (a rewind carries its position, a drop its ranges).
+recorded, so that its meaning never changes (a rewind carries its position, a drop its ranges).
 """
 
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
@@ -24,11 +24,11 @@ ROLES = {
 
 MESSAGE_KINDS = tuple(ROLES)
 ANSWER_KINDS = ("assistant", "tool_call")
-"""The kinds of messages that an answer of a model is recorded as."""
+"""The kinds of messages that record a model's answer."""
 
 RECORD_KINDS = ("state", "scratchpad", "config", "command", "agent_killed", "usage", "window_summary", "record")
-"""Metadata that is neither an operation nor the end of a turn. `window_summary` is what
-stands in for turns that the window has passed, `record` a line of an imported file that is not a message."""
+"""Metadata kinds that are neither operations nor the end of a turn. `window_summary` sums up turns that the window has
+passed; `record` is a line of an imported file that is not a message."""
 
 ACTORS = ("human", "model", "system")
 DIALECTS = ("anthropic", "openai", "gemini", "gemini_gca")
@@ -37,11 +37,11 @@ DIALECTS = ("anthropic", "openai", "gemini", "gemini_gca")
 class Event(Struct, frozen=True):
     """A recorded fact [SPEC 2].
 
-    `id` is unique in the database and increases in commit order; `turn_id` is the id of the event that opened the
-    turn, or None outside of turns; `tokens` is ceil(UTF-8 bytes of content and data / 4), fixed at append;
-    `created_at` is UTC in ISO 8601 with microseconds; `answers` is, on a tool result, the id of its call.
-    For a `tool_call`, `content` holds the arguments as JSON text and `data` the name and the call id. A `damaged` event
-    is not as it was recorded: U+FFFD stands for bytes that are not UTF-8, and `data` is None where it is no JSON.
+    `id` is unique in the database and increases in commit order; `turn_id` is the id of the event that opened the turn,
+    or None outside of turns; `tokens` is ceil(UTF-8 bytes of content and data / 4), fixed at append; `created_at` is
+    UTC in ISO 8601 with microseconds; `answers` is, on a tool result, the id of its call. For a `tool_call`, `content`
+    holds the arguments as JSON text and `data` the name and the call id. A `damaged` event differs from what was
+    recorded: U+FFFD replaces bytes that are not UTF-8, and `data` is None if it is no JSON.
     """
 
     id: int
@@ -60,24 +60,24 @@ class Event(Struct, frozen=True):
 
     @property
     def role(self) -> str | None:
-        """The role that a provider sees; None for what is never sent."""
+        """The role that a provider sees; None for kinds that are never sent."""
         return ROLES.get(self.kind)
 
     @property
     def call_id(self) -> str | None:
-        """The provider's id of the tool call that this event is, or answers."""
+        """The provider's id of this tool call, or of the call that this result answers."""
         return (self.data or {}).get("call_id") if self.kind in ("tool_call", "tool_result") else None
 
     @property
     def reason(self) -> str | None:
-        """Why an operation was asked for, as whoever asked for it said; None if nothing was said."""
+        """The reason given for an operation; None if none was given."""
         return (self.data or {}).get("reason") if self.kind in OPERATION_KINDS else None
 
 
 class Draft(Struct, frozen=True, kw_only=True):
-    """An event before the store gives it an id, a turn and its sums. `created_at` is already normal (see `Event`).
+    """An event before the store gives it an id, a turn and its sums. `created_at` is already normalized (see `Event`).
 
-    `apart` is for a result that does not stand directly behind the calls that its call was made with.
+    `apart` marks a result that does not directly follow the calls of its answer.
     """
 
     kind: str
@@ -92,10 +92,10 @@ class Draft(Struct, frozen=True, kw_only=True):
 
 
 class _Operation(Struct, frozen=True, tag_field="kind", tag=str.lower, omit_defaults=True):
-    """Base of the operations: the tag is the event's kind. All that is said of a kind stands in its class.
+    """Base of the operations: the tag is the event's kind. Everything about a kind stands in its class.
 
-    It `changes` the context, only the request that is made from it, or nothing that the agent's own model is sent
-    [SPEC 5.7]; `restorable` says whether `/restore` takes it back.
+    `changes` says what it changes: the context, only the request that is made from it, or nothing that the agent's own
+    model is sent [SPEC 5.7]; `restorable` is True if `/restore` undoes it.
     """
 
     changes: ClassVar[Literal["context", "request", "nothing"]] = "context"
@@ -116,7 +116,7 @@ class Clear(_Operation, frozen=True):
 
 class Rewind(_Operation, frozen=True):
     """Cuts this agent's own events with ids above `position`; marks set after event `mark_id` vanish. The summaries
-    `kept` stand for nothing behind the position."""
+    `kept` replace nothing after the position."""
 
     mark: str
     mark_id: int
@@ -125,7 +125,7 @@ class Rewind(_Operation, frozen=True):
 
 
 class Fork(_Operation, frozen=True):
-    """In the parent: the birth of `child`, with everything that it starts from. A child reads no other event of it."""
+    """In the parent: the birth of `child`, with its complete start. A child reads no other event of its parent."""
 
     changes: ClassVar = "nothing"
     restorable: ClassVar = False
@@ -143,9 +143,9 @@ class Fork(_Operation, frozen=True):
 class Filter(_Operation, frozen=True):
     """`/forget` or `/remember`: `ranges` leave the context, the planning conversation among them.
 
-    `planning` is (first, last) of the planning conversation; without a last it goes on to the end of the turn, and
-    the ranges reach `END` until that closes it. `before` and `after` are messages in the context, planning not counted;
-    `widened` names ids that only the closure over exchanges added.
+    `planning` is (first, last) of the planning conversation; without a last it goes on to the end of the turn, and the
+    ranges reach `END` until that closes it. `before` and `after` count the messages in the context without planning;
+    `widened` lists ids that only the closure over exchanges added.
     """
 
     mode: str
@@ -158,7 +158,7 @@ class Filter(_Operation, frozen=True):
 
 
 class Drop(_Operation, frozen=True):
-    """Whole turns leave the context: `turn`, and the `others` that were named with it."""
+    """Whole turns leave the context: `turn`, and the `others` named with it."""
 
     turn: int
     ranges: Segments
@@ -167,12 +167,12 @@ class Drop(_Operation, frozen=True):
 
     @property
     def turns(self) -> tuple[int, ...]:
-        """The ids of all of them."""
+        """The ids of all dropped turns."""
         return (self.turn, *self.others)
 
 
 class Undo(_Operation, frozen=True):
-    """As `Drop`, for what was the newest turn."""
+    """Drops the turn that was the newest."""
 
     turn: int
     ranges: Segments
@@ -185,11 +185,10 @@ class Undo(_Operation, frozen=True):
 
 
 class Summary(_Operation, frozen=True):
-    """The event, itself an assistant message, takes the place of `ranges`; `state` is the block then in force, which
-    stays in force with it. `native` is what another program put in their place, in its own form and under its name
-    [SPEC 5.7]. `span` is what was named, as in "12..M", and `widened` what the closure over exchanges added to it.
-    `kept` opened the first of the turns that follow on what a provider was asked to sum up: they stay as they are.
-    """
+    """The event, itself an assistant message, replaces `ranges`; `state` is the block then in force, which stays in
+    force with it. `native` is a summary made by another program, in its own form and under its name [SPEC 5.7]. `span`
+    is the span as named, such as "12..M", and `widened` lists the ids that the closure over exchanges added. `kept` is
+    the opener of the first turn that a provider's summary leaves as it is."""
 
     ranges: Segments
     mark: str | None = None
@@ -215,7 +214,7 @@ class Pin(_Operation, frozen=True):
 
 
 class Unpin(_Operation, frozen=True):
-    """Takes a pin back."""
+    """Removes a pin."""
 
     changes: ClassVar = "request"
 
@@ -239,10 +238,10 @@ class Redact(_Operation, frozen=True):
 
 
 class PlanningEnded(_Operation, frozen=True, tag="turn_ended"):
-    """The end of the turn that applied or cancelled a filter: what comes after it is seen again [SPEC 4.2].
+    """The end of the turn that applied or cancelled a filter: later messages are visible again [SPEC 4.2].
 
-    Not an operation that anybody asks for: it is what the `turn_ended` event says where a planning conversation was
-    open, and cannot be taken back.
+    Nobody requests this operation: it is the meaning of a `turn_ended` event where a planning conversation was open. It
+    cannot be restored.
     """
 
     restorable: ClassVar = False
@@ -271,14 +270,15 @@ _ASKED_FOR = tuple(each for each in get_args(Operation) if each is not PlanningE
 
 OPERATION_KINDS: tuple[str, ...] = tuple(each.__struct_config__.tag for each in _ASKED_FOR)
 BESIDE_KINDS = tuple(each.__struct_config__.tag for each in _ASKED_FOR if each.changes == "nothing")
-"""Operations that change nothing of what the agent's own model is sent [SPEC 5.7]."""
+"""Operations that change nothing that the agent's own model is sent [SPEC 5.7]."""
 
 CONTEXT_KINDS = tuple(each.__struct_config__.tag for each in _ASKED_FOR if each.changes == "context")
-"""Operations after which other messages may be visible, or the same with other contents."""
+"""Operations that change which messages are visible, or the content of visible ones."""
 
 KINDS = frozenset((*MESSAGE_KINDS, *OPERATION_KINDS, *RECORD_KINDS, "turn_ended"))
 
 
 def is_replayed(kind: str, data: str | None) -> bool:
-    """Return True if the replay reads an event with this stored data: an operation, or the end of a planning."""
+    """Return True if the replay reads an event with this stored data: an operation, or the end of a planning
+    conversation."""
     return kind in OPERATION_KINDS or (kind == "turn_ended" and data is not None)

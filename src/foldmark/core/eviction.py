@@ -1,6 +1,7 @@
-"""What is sent of a tool result that was evicted [SPEC 5.7]. Pure.
+"""Placeholders for evicted tool results [SPEC 5.7]. Pure functions.
 
-It stays in the log and in the context; a line takes its place in what is sent, so its call keeps a result.
+An evicted result stays in the log and in the context. A one-line placeholder is sent in its place, so its call keeps a
+result.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,25 +13,24 @@ from foldmark.core.events import Event
 from foldmark.core.superseded import Superseded, stale_at
 
 PLACEHOLDER = '[Evicted: {length:,} characters. query_db(sql="SELECT content FROM messages WHERE id={id}") shows them'
-"""What stands where an evicted result was; `{id}` is its event's."""
+"""The placeholder of an evicted result; `{id}` is its event's."""
 
 
 def placeholder(event: Event, by: int) -> str:
-    """Return the line that is sent in place of a result that operation `by` evicted, 0 for one that this agent cannot
-    take back."""
+    """Return the placeholder of a result evicted by operation `by`; 0 if this agent cannot undo the eviction."""
     back = f"; /restore {by} sends it again" if by else ""
     return f"{PLACEHOLDER.format(length=len(event.content), id=event.id)}{back}.]"
 
 
 def is_longer(event: Event) -> bool:
-    """Return True for a tool result that holds more than the line that would be sent in its place."""
+    """Return True for a tool result that is longer than its placeholder."""
     if event.kind != "tool_result":
         return False
     return bool((event.data or {}).get("blocks")) or len(event.content) > len(placeholder(event, event.id))
 
 
 def as_sent(event: Event, evicted: Mapping[int, int]) -> Event:
-    """Return the event as it is sent: an evicted result with its placeholder, and without its images."""
+    """Return the event as it is sent: an evicted result as its placeholder, without images."""
     if event.kind != "tool_result" or event.id not in evicted:
         return event
     return _replaced(event, placeholder(event, evicted[event.id]))
@@ -49,10 +49,10 @@ def all_as_sent(events: Iterable[Event], evicted: Mapping[int, int]) -> Iterable
 def evicted_as_sent(
     events: Sequence[Event], evicted: Mapping[int, int], config: Config, settled: int, uncut: int | None = None
 ) -> tuple[list[Event], dict[int, str]]:
-    """Return the events as they are sent, and about each evicted result, by its id, what a person is told.
+    """Return the events as they are sent, and a note for a person about each evicted result, by its id.
 
-    Besides those that operations evicted these are, with `evict_superseded`, the ones that were stale at event
-    `settled`, the boundary; not result `uncut`, nor one that is shorter than its placeholder.
+    With `evict_superseded`, results that were stale at event `settled`, the boundary, are evicted as well; except
+    result `uncut`, and those shorter than their placeholders.
     """
     found = stale_at(events, settled) if config.evict_superseded else {}
     spared = {*evicted, uncut}

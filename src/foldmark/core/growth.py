@@ -1,9 +1,9 @@
-"""Where a request that only grows stands: how far back it reaches and what of it is settled [SPEC 5.7]. Pure functions.
+"""Compute the reach of a growing request: how far back it reaches and what of it is settled [SPEC 5.7]. Pure functions.
 
-Between two boundaries nothing that was sent changes. What an operation, a new turn or a setting changed is a boundary
-that the log names. The others follow from sizes: a request that would pass what it may hold is brought to low water in
-one step, at the first moment at which the model was asked with too much; from there it grows again. So where a request
-stands is found by going through what came since the newest boundary that the log names, in order.
+Between two boundaries nothing that was sent changes. Operations, new turns and settings are boundaries that the log
+names. The others follow from sizes: a request that would exceed its limit is reduced to low water in one step, at the
+first moment at which the model was asked with too much; from there it grows again. So the reach is found by going
+through the events since the newest boundary that the log names, in order.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,13 +22,14 @@ from foldmark.core.weight import shown_bytes, weight
 from foldmark.core.window import Units
 
 SAFE = 0.95
-"""The share of the model's window that weights may fill: they are estimates, and a provider refuses what is too
-much."""
+"""The share of the model's window that weights may fill. They are estimates, and a provider refuses a longer
+request."""
 
 
 class Reach(NamedTuple):
-    """How far back a request reaches into the messages that it could hold: without the first `cut`. What stood there at
-    event `settled` stays as it was then, with the active turn's `oldest` results, so many, cut as if it were over."""
+    """How far back a request reaches: the first `cut` of the messages that it could hold are left out. Everything at
+    event `settled` stays as it was then, with the `oldest` first results of the active turn cut as if the turn were
+    over."""
 
     cut: int
     settled: int
@@ -44,19 +45,18 @@ def followed(
     lower: Callable[[Sequence[Event]], tuple[Reach, int]],
     beside: Mapping[int, int] = MappingProxyType({}),
 ) -> Reach:
-    """Where the request stands after `events`, the visible messages in order from where it began at the boundary.
+    """Return the reach after `events`, the visible messages in order from the beginning of the request at the boundary.
 
-    `size` is the bytes of the request at event `reach.settled`, `room` what it may have, as is known at an event;
-    `lower` brings messages to low water (`lowered`); `beside` is the bytes of what is put in front of a message, by its
-    event.
+    `size` is the bytes of the request at event `reach.settled`, `room` its limit as known at an event; `lower` reduces
+    messages to low water (`lowered`); `beside` is the bytes of the layers in front of a message, by its event.
     """
     waiting: set[int] = set()
     answering = False
-    # While a turn is too large whatever is cut of it, each step is undone by the next: only the last one is made.
+    # While a turn is too large whatever is cut of it, each step would undo the one before: only the last one is made.
     stuck, last = False, 0
     for index, event in enumerate(events):
         if event.id == event.turn_id or (event.kind in ANSWER_KINDS and not answering):
-            waiting.clear()  # what got no result by now is over
+            waiting.clear()  # calls without a result by now are over
         if stuck and event.id == event.turn_id:
             further, size = lower(events[reach.cut : last + 1])
             size += sum(entered(each, config) for each in events[last + 1 : index])
@@ -68,7 +68,7 @@ def followed(
         if event.id <= reach.settled:
             continue
         size += entered(event, config) + beside.get(event.id, 0)
-        # Nothing that comes later moves this: also where the answer never came, the model was asked.
+        # A boundary is final even if the answer never came: the model was asked.
         if size > room(event.id) and not answering and not waiting:
             last = index
             if stuck:
@@ -83,7 +83,7 @@ def followed(
 
 
 def _whole(events: Sequence[Event], config: Config) -> int:
-    """The most bytes by which the newest results are longer than they will be when their turn is over."""
+    """Return by how many bytes, at most, the newest results are longer now than after the end of their turn."""
     found = 0
     for event in reversed(events):
         if event.kind in ANSWER_KINDS:
@@ -94,15 +94,15 @@ def _whole(events: Sequence[Event], config: Config) -> int:
 
 
 class Sizes:
-    """The bytes of messages as they are sent under some settings, each worked out once; an event's never changes."""
+    """The bytes of messages as sent under some settings, each computed once: an event never changes."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
         self._known: dict[tuple[int, int | None, bool], int] = {}
 
     def of(self, event: Event, kept: int | None, active: bool) -> int:
-        """The bytes of a message of which so many characters are kept, as a tool result in a turn that is over if that
-        is None."""
+        """Return the bytes of a message that keeps this many characters; None: as a tool result in a turn that is
+        over."""
         key = event.id, kept, active
         if key not in self._known:
             self._known[key] = _size(event, self.config, kept, active)
@@ -110,11 +110,11 @@ class Sizes:
 
 
 def lowered(events: Sequence[Event], low: float, fixed: int, known: Sizes) -> tuple[Reach, int]:
-    """The request of these messages brought down to `low` bytes, and its bytes: the active turn's results in tiers,
-    then without the oldest turns, then with the active turn's oldest results cut as if it were over. Results that the
-    model has not answered to yet are not cut: it would never see them.
+    """Return the reach of a request reduced to `low` bytes, and its bytes. The active turn's results are cut in tiers
+    first, then the oldest turns are left out, then the active turn's oldest results are cut as if it were over. Results
+    that the model has not answered to yet are not cut: it would never see them.
 
-    `fixed` is the bytes of what stands there beside the turns.
+    `fixed` is the bytes beside the turns.
     """
     since, config = active_from(events), known.config
     results = sorted(e.id for e in events if e.kind == "tool_result" and _is_active(e, since))
@@ -139,20 +139,20 @@ def lowered(events: Sequence[Event], low: float, fixed: int, known: Sizes) -> tu
 
 def room_for(budget: int, limit: int | None, ratio: float, newest: float) -> float:
     """Return the bytes that a request may have: `budget` tokens (0: no budget) of `ratio` bytes, as calibrated at the
-    boundary, and within what the model takes, `limit` tokens (None: not known) of `newest` bytes, as calibrated now.
+    boundary, and within the model's `limit` tokens (None: not known) of `newest` bytes, as calibrated now.
 
-    A calibration does not wait where the model's own limit is concerned: the provider would refuse a longer request.
+    The model's own limit uses the newest calibration: the provider would refuse a longer request.
     """
     return min(filter(None, (budget * ratio, (limit or 0) * newest * SAFE)))
 
 
 def put_in(layers: Iterable[Layer]) -> int:
-    """Return the bytes that weigh of layers in front of a message."""
+    """Return the weight in bytes of layers in front of a message."""
     return sum(weight("user", layer.text, None, False, 0) for layer in layers)
 
 
 def entered(event: Event, config: Config) -> int:
-    """The bytes of a message as it enters a request."""
+    """Return the bytes of a message as it enters a request."""
     return _size(event, config, config.truncate_recent, True)
 
 
@@ -163,7 +163,7 @@ def _size(event: Event, config: Config, kept: int | None, active: bool) -> int:
     blocks = (event.data or {}).get("blocks") if active else None
     if not blocks or event.kind not in ("assistant", "tool_result"):
         return size
-    if event.kind == "assistant":  # what the provider wants to see again
+    if event.kind == "assistant":  # blocks that the provider wants to see again
         return size + sum(map(_block_size, blocks if isinstance(blocks, list) else [blocks]))
     return size + sum(map(shown_bytes, media_of(event.data)[0]))
 

@@ -1,8 +1,8 @@
-"""An agent's operations as they stand in memory, so that taking one back does not read and fold them all again.
+"""An agent's operations in memory, so that a restore does not read and fold all of them again.
 
-A restore changes whether its target counts, and nothing that was folded before it. So a few folds on the way are kept,
-the closer together the nearer to the end, and a restore resumes the newest of them that is older than its target. It
-costs the operations since then, hardly any for what was done last. L1 says that the fold is the one `replay` gives.
+A restore changes whether its target counts, and nothing that was folded before it. So a few folds are kept, closer
+together near the end, and a restore resumes from the newest one that is older than its target. It costs the operations
+since then, which are few for a recent target. By L1 the fold equals that of `replay`.
 """
 
 from bisect import bisect_left
@@ -17,7 +17,7 @@ from foldmark.core.events import Fork, Operation, Redact, Restore
 from foldmark.core.replay import Fold, Recorded, advance, closed_by, counting
 
 STEP = 32
-"""Operations from the newest fold that is kept to the end, at least; twice as many to the one before, and so on."""
+"""Minimum number of operations after the newest kept fold; twice as many after the one before, and so on."""
 
 _id = itemgetter(0)
 
@@ -35,7 +35,7 @@ class History:
             self.add(*recorded)
 
     def add(self, event_id: int, operation: Operation) -> None:
-        """Take note of an operation that comes after all others."""
+        """Add an operation that comes after all others."""
         self.at, self._closing = event_id, closed_by(self._closing, event_id, operation)
         if isinstance(operation, Restore):
             self._restores[event_id] = operation.target
@@ -44,8 +44,8 @@ class History:
             self._operations.append((event_id, operation))
 
     def followed_by(self, event_id: int, operation: Operation) -> Fold:
-        """The fold that one more operation gives, which is not taken note of."""
-        self.fold()  # keeps what is worth it
+        """Return the fold with one more operation, without adding it."""
+        self.fold()  # keeps folds on the way
         after = copy(self)
         after._restores, after._named = self._restores.copy(), self._named.copy()
         after._operations, after._kept = self._operations.copy(), self._kept.copy()
@@ -53,11 +53,11 @@ class History:
         return after.fold()
 
     def is_back(self, event_id: int) -> bool:
-        """Whether a restore that itself counts names this operation."""
+        """Return True if a restore that itself counts names this operation."""
         return self._named[event_id] > 0
 
     def fold(self) -> Fold:
-        """The fold of them all."""
+        """Return the fold of all operations."""
         done, fold = self._kept[-1] if self._kept else (0, self._begin)
         end, distance, stops = len(self._operations), STEP, [len(self._operations)]
         while end - distance >= done + STEP:
@@ -71,7 +71,7 @@ class History:
         return replace(fold, at=self.at, closing=self._closing)
 
     def _name(self, target: int) -> None:
-        """One more restore that counts names `target`; if that is a restore, it counts no more, and so on."""
+        """Count one more restore of `target`; if the target is a restore, that one counts no more, and so on."""
         change = 1
         while True:
             before = self.is_back(target)

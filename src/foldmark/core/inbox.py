@@ -1,8 +1,8 @@
-"""What others write towards an agent: mail, its end, the archive. It stands beside the log and never enters the check
-of who appends to the agent next [SPEC 2, 6].
+"""The inbox of an agent, which others write: mail, its end, the archive. It stands beside the log and never enters the
+check of who appends to the agent next [SPEC 2, 6].
 
-A dead agent's log stays readable and its open turn can still be closed; nothing new begins in it. A deleted one takes
-nothing at all.
+A dead agent's log stays readable and its open turn can still be closed; nothing new begins in it. A deleted agent takes
+no events.
 """
 
 from typing import Literal, Protocol
@@ -12,7 +12,7 @@ from msgspec import Struct
 from foldmark.core.events import MESSAGE_KINDS, OPERATION_KINDS, Draft
 
 MAIL = "[Mail from "
-"""Begins a message that carries mail."""
+"""Beginning of a message that carries mail."""
 
 
 class Mail(Struct, frozen=True):
@@ -50,10 +50,10 @@ class End(Struct, frozen=True):
 
 
 def refused(end: End, draft: Draft, open_turn: int | None) -> str | None:
-    """Why an ended agent does not take an event; None if it does.
+    """Return why an ended agent refuses an event; None if it accepts it.
 
-    Of a killed one the turn under way may still be closed, with what had been said; metadata and a person's own
-    operations, a fork above all, are recorded too. A mark is not: nothing will come after it.
+    A killed agent's open turn may still be closed, with the answer so far; metadata and a person's own operations, such
+    as a fork, are recorded too. A mark is not: no message will follow it.
     """
     if end.killer is None:
         return f"{end.told}; nothing can be added to it"
@@ -64,12 +64,12 @@ def refused(end: End, draft: Draft, open_turn: int | None) -> str | None:
 
 
 def mail_head(sender: str, sent_at: str) -> str:
-    """The line in front of mail, as its recipient reads it: `[Mail from 1a2b3c4d at 2026-03-01 12:00]`."""
+    """Return the line in front of mail: `[Mail from 1a2b3c4d at 2026-03-01 12:00]`."""
     return f"{MAIL}{sender[:8]} at {minute(sent_at)}]"
 
 
 def minute(time: str) -> str:
-    """A time as a person reads it: `2026-03-01 12:00` of `2026-03-01T12:00:00.000000Z`."""
+    """Return a time for a person: `2026-03-01 12:00` of `2026-03-01T12:00:00.000000Z`."""
     return time[:16].replace("T", " ")
 
 
@@ -78,45 +78,45 @@ def _who(actor: str) -> str:
 
 
 Fate = Literal["waits", "begun", "killed"]
-"""An agent waits to be run, or it has begun (it has a message of its own, or its model was asked), or it was killed."""
+"""An agent waits to be run, has begun (it has a message of its own, or its model was asked), or was killed."""
 
 
 class InboxView(Protocol):
-    """What a `Snapshot` shows of what others wrote towards agents."""
+    """The part of `Snapshot` that reads inboxes."""
 
     def unread(self, agent_id: str) -> list[Mail]:
-        """The mail that no event has carried to the agent yet, oldest first."""
+        """Return the agent's unread mail, oldest first."""
 
     def unread_count(self, agent_id: str) -> int:
-        """How much mail no event has carried to the agent yet."""
+        """Return the number of unread mails of the agent."""
 
     def end(self, agent_id: str) -> End | None:
-        """How the agent ended; None if it goes on. That it was deleted counts before that it was killed."""
+        """Return how the agent ended; None if it is alive. Deletion takes precedence over a kill."""
 
     def fates(self, agent_id: str) -> dict[str, Fate]:
-        """What became of each agent that was forked from this one, by its uuid."""
+        """Return the fate of each agent forked from this one, by its uuid."""
 
     def archived(self, agent_id: str) -> str | None:
-        """Since when a conversation is in the archive."""
+        """Return the time since when a conversation is archived; None if it is not."""
 
 
 class Inbox(InboxView, Protocol):
-    """What a `Transaction` writes towards agents."""
+    """The part of `Transaction` that writes inboxes."""
 
     def send(self, sender: str, recipient: str, content: str, actor: str, sent_at: str) -> int:
         """Store mail and return its id; ids increase in the order of commits."""
 
     def carried(self, mail_id: int, event_id: int) -> None:
-        """Mail is read: `event_id`, of its recipient, holds its text from now on."""
+        """Mark mail as read: `event_id`, of its recipient, now holds its text."""
 
     def kill(self, agent_id: str, killer: str, actor: str, died_at: str) -> None:
-        """An agent that is alive is dead from now on, by a command of agent `killer`."""
+        """Record that a living agent was killed by a command of agent `killer`."""
 
     def delete(self, agent_id: str, actor: str, deleted_at: str) -> None:
-        """The agent loses its name and all mail to it that is unread; it is not found any more but by its uuid."""
+        """Delete the agent: it loses its name and its unread mail, and is found only by its uuid from now on."""
 
     def rename(self, agent_id: str, name: str) -> None:
-        """Give a conversation another name. Raises StoreError if there is one of that name."""
+        """Give a conversation another name. Raises StoreError if the name is taken."""
 
     def archive(self, agent_id: str, archived_at: str | None) -> None:
-        """Put a conversation into the archive, or with None take it out."""
+        """Archive a conversation, or take it out of the archive with None."""

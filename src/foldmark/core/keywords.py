@@ -1,8 +1,8 @@
-"""The keywords of a prompt, by which memos are picked [S2, SPEC 7]: what it is about, and nothing of how people talk.
+"""The keywords of a prompt, which pick memos [S2, SPEC 7]: its subjects, without the words of ordinary talk.
 
-Words are as FTS5's tokenizer `unicode61` makes them: runs of letters and digits, in lower case, Latin letters without
-diacritics. A name in code (`user_session`, `config.toml`) is a keyword whole and by its parts. Nobody's words are
-FTS5's syntax: a keyword has letters, digits, `_` and `.` only.
+Words are those of FTS5's tokenizer `unicode61`: runs of letters and digits, in lower case, Latin letters without
+diacritics. A name in code (`user_session`, `config.toml`) is a keyword as a whole and by its parts. A keyword never
+contains FTS5 syntax: it has letters, digits, `_` and `.` only.
 """
 
 import re
@@ -15,16 +15,16 @@ from foldmark.core.talk import STOP
 from foldmark.core.words import stem
 
 MOST = 40
-"""Keywords of one prompt; of one that has more, those at its beginning and those at its end."""
+"""Maximum number of keywords of one prompt; a longer prompt gives those at its beginning and its end."""
 
 LONGEST = 64
-"""Characters of a keyword; what is longer (encoded data) is no word."""
+"""Maximum length of a keyword in characters; longer runs (encoded data) are no words."""
 
 LOOKED_AT = 10_000
-"""Characters at the beginning and at the end of a prompt in which keywords are looked for: logs are pasted whole."""
+"""Characters at the beginning and at the end of a prompt that are searched: people paste whole logs."""
 
 SHORTEST_BEGINNING = 5
-"""Letters from which on the beginning of a word stands for the words related to it."""
+"""Minimum number of letters for the beginning of a word to stand for related words."""
 
 _NAME = re.compile(r"[^\W_]+(?:[._]+[^\W_]+)*")
 _WORD = re.compile(r"[^\W_]+")
@@ -34,25 +34,25 @@ _FEW_DIGITS, _EXTENSION = 2, 4
 
 
 def keywords(text: str) -> tuple[str, ...]:
-    """The keywords of a prompt, each once, in the order in which they stand there; at most `MOST`."""
+    """Return the distinct keywords of a prompt in order of appearance; at most `MOST`."""
     found = tuple(dict.fromkeys(chain.from_iterable(_of_name(name) for name in _NAME.findall(_looked_at(text)))))
     return found if len(found) <= MOST else (*found[: MOST // 2], *found[-(MOST - MOST // 2) :])
 
 
 def named(text: str) -> tuple[str, ...]:
-    """All words of a text, whatever they say; at most `MOST`."""
+    """Return all words of a text, ordinary talk included; at most `MOST`."""
     return tuple(dict.fromkeys(map(folded, _WORD.findall(_looked_at(text)))))[:MOST]
 
 
 def folded(text: str) -> str:
-    """Text in lower case, its Latin letters without diacritics."""
+    """Return text in lower case, its Latin letters without diacritics."""
     if text.isascii():
         return text.lower()
     return "".join(map(_folded, unicodedata.normalize("NFC", text)))
 
 
 def spellings(keyword: str) -> tuple[tuple[str, ...], str | None]:
-    """The words that a keyword stands for, and the beginning of others that it stands for as well, if there is one."""
+    """Return the words that a keyword stands for, and the prefix of further words that it stands for, if any."""
     if not keyword.isalpha():
         return (keyword,), None
     single = keyword[:-1] if keyword.endswith("s") and not keyword.endswith(("ss", "us", "is")) else keyword
@@ -64,17 +64,17 @@ def spellings(keyword: str) -> tuple[tuple[str, ...], str | None]:
 
 
 def standing_in(wanted: Iterable[str], text: str) -> list[str]:
-    """Those of the keywords that stand in a text."""
+    """Return the keywords that occur in a text."""
     words = _WORD.findall(folded(text))
     there, line = frozenset(words), f" {' '.join(words)} "
     return [keyword for keyword in wanted if _stands(keyword, there, line)]
 
 
 def ranked(found: Mapping[str, Sequence[int]], memos: int) -> list[int]:
-    """The ids of memos by how well they fit, the best first, given those in which each keyword was found, among so many
-    memos in all.
+    """Return ids of memos by relevance, the best first, given the memos that hold each keyword and the total number of
+    memos.
 
-    What few memos have counts for more, as in BM25; of two that fit alike the newer one comes first.
+    Rare keywords count for more, as in BM25; of two equally relevant memos the newer one comes first.
     """
     score: dict[int, float] = {}
     for ids in found.values():
@@ -87,12 +87,12 @@ def ranked(found: Mapping[str, Sequence[int]], memos: int) -> list[int]:
 def _looked_at(text: str) -> str:
     if len(text) <= 2 * LOOKED_AT:
         return text
-    # A word that is cut is none.
+    # The last word may be cut: it is left out.
     return f"{text[:LOOKED_AT].rpartition(' ')[0]} {text[-LOOKED_AT:].partition(' ')[2]}"
 
 
 def _of_name(name: str) -> list[str]:
-    """The keywords of a word, or of a name that is put together: itself and its parts, a file's extension not alone."""
+    """Return the keywords of a word or of a compound name: itself and its parts, but no file extension by itself."""
     words = [word for word in _WORD.findall(name) if len(word) <= LONGEST]
     whole = folded(name)
     if "." in name and len(words) > 1 and len(words[-1]) <= _EXTENSION:

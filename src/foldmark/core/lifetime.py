@@ -26,12 +26,12 @@ READ = 0.1
 """The price of a token that is read, as a share of that of a fresh one."""
 
 RECENT = 100
-"""How many requests decide. A coding agent adds about 1,000 tokens with each: an hour pays from the second pause
-among so many on."""
+"""Number of recent requests that decide. A coding agent adds about 1,000 tokens with each: an hour pays from the second
+pause among this many on."""
 
 
 class Use(NamedTuple):
-    """A request: when it was made (seconds), the tokens of its input, and those of them that no cache had."""
+    """A request: when it was made (seconds), the tokens of its input, and those of them that were not cached."""
 
     moment: float
     tokens: int
@@ -39,18 +39,18 @@ class Use(NamedTuple):
 
 
 def lifetime(uses: Sequence[Use]) -> str:
-    """Return the lifetime, `5m` or `1h`, that would have cost less for these requests, oldest first, and for writing
-    the context once more; `5m` if there are none."""
+    """Return the lifetime, `5m` or `1h`, that would have been cheaper for these requests, oldest first, plus one more
+    write of the context; `5m` if there are none."""
     return "1h" if uses and _cost("1h", uses) < _cost("5m", uses) else "5m"
 
 
 def _cost(ttl: str, uses: Sequence[Use]) -> float:
-    """Return what these requests cost, in fresh tokens, if each is kept for `ttl`. Nothing was kept of the first."""
+    """Return the cost of these requests, in fresh tokens, if each is kept for `ttl`. The first finds nothing cached."""
     cost = WRITE[ttl] * (uses[0].tokens + uses[-1].tokens)
     for before, now in pairwise(uses):
         pause = now.moment - before.moment
         if pause <= LIFETIMES["5m"]:
-            new = now.written  # as measured: with either lifetime an operation has the same written again
+            new = now.written  # as measured: an operation rewrites the same with either lifetime
         elif pause <= LIFETIMES[ttl]:
             new = max(0, now.tokens - before.tokens)
         else:

@@ -1,24 +1,24 @@
-"""Looking after a database: the part of a store that finds damage and leaves no trace of what was erased."""
+"""Maintenance of a database: the part of a store that finds damage and removes the traces of erased content."""
 
 from collections.abc import Iterator
 from typing import Protocol
 
 
 class Maintenance(Protocol):
-    """What looks after a database."""
+    """Maintains a database."""
 
     narrowed: bool
-    """Whether others could read the database until it was opened, and cannot any more."""
+    """True if others could read the database until it was opened, and no longer can."""
 
     def forget_erased(self) -> bool:
-        """Leave no trace of erased content in the files beside the database; False if somebody is still reading one, or
-        the disk is full."""
+        """Remove all traces of erased content from the files beside the database. Return False if another process is
+        still reading one, or the disk is full."""
 
     def damage(self) -> Iterator[str]:
-        """What is wrong with the database, its events or its stored sums, one line each; nothing if it is sound.
+        """Yield one line for each fault of the database, its events or its stored sums; nothing if it is sound.
 
-        What cannot be read is one of these lines, and the rest is checked all the same.
+        A part that cannot be read is one such line; the other parts are still checked.
         """
 
     def unchecked(self) -> int:
-        """How many events were recorded before there were checksums: a changed byte in these is not found."""
+        """Return the number of events recorded before checksums existed. A changed byte in these is not found."""

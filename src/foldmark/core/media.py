@@ -17,21 +17,22 @@ from foldmark.core.wording import count
 
 GIF = "image/gif"
 MEDIA = ("image/png", "image/jpeg", GIF, "image/webp")
-"""Images that are sent; Gemini takes no GIF."""
+"""Image types that are sent; Gemini takes no GIF."""
 PDF = "application/pdf"
 
 TOKENS = 1600
-"""What an image is counted as: about the most that one costs once a provider has scaled it down."""
+"""Estimated tokens of an image: about the maximum after a provider has scaled it down."""
 
 PAGE = 2400
-"""What a page of a document is counted as: its text and its picture. Anthropic, where pages cost most, says that three
-take about 7,000 tokens."""
+"""Estimated tokens of a document's page: its text and its picture. Anthropic, where pages cost most, states about 7,000
+tokens for three."""
 
 LARGEST = 5_000_000
-"""Characters of base64 in one image that are sent at most."""
+"""Maximum number of base64 characters of an image that is sent."""
 
 LARGEST_DOCUMENT = 28_000_000
-"""Characters of base64 in one document that are sent at most: 20 MB, and a request of less than Anthropic's 32 MB."""
+"""Maximum number of base64 characters of a document that is sent: 20 MB, within Anthropic's limit of 32 MB for a
+request."""
 
 UNNAMED = "document.pdf"
 
@@ -39,13 +40,13 @@ _URL = re.compile(r"https://[!-~]{1,2000}")
 _ADDRESS = f"data:{PDF};base64,"
 _BEGIN = "JVBERi"  # %PDF- in base64; a provider refuses the whole request for anything else
 _PAGES = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
-_UNPACKED = 1 << 20  # bytes of one packed stream that are read, and how many streams
+_UNPACKED = 1 << 20  # maximum of bytes read of one packed stream, and of streams
 _STREAMS = 200
 _BYTES_A_PAGE = 100_000
 
 
 class Image(NamedTuple):
-    """An image to send: base64 `data` of a `media` type, or else a `url`."""
+    """An image to send: base64 `data` of a `media` type, or a `url`."""
 
     media: str = ""
     data: str = ""
@@ -53,12 +54,12 @@ class Image(NamedTuple):
 
     @property
     def data_url(self) -> str:
-        """The address of it, itself included if it has none elsewhere."""
+        """The URL of the image; a data URL if it has no other."""
         return self.url or f"data:{self.media};base64,{self.data}"
 
     @property
     def tokens(self) -> int:
-        """What it is counted as."""
+        """Estimated tokens."""
         return TOKENS
 
 
@@ -72,17 +73,17 @@ class Document(NamedTuple):
 
     @property
     def file(self) -> dict[str, str]:
-        """The document as OpenAI's two APIs take it: its name and its data as an address."""
+        """The document as OpenAI's two APIs take it: its name and its data as a data URL."""
         return {"filename": self.name or UNNAMED, "file_data": _ADDRESS + self.data}
 
     @property
     def tokens(self) -> int:
-        """What it is counted as."""
+        """Estimated tokens."""
         return self.pages * PAGE
 
     @property
     def note(self) -> str:
-        """One line in its place for a model that does not take it."""
+        """One line in its place for a model that does not take documents."""
         named = f" {self.name}" if self.name else ""
         number = f" ({count(self.pages, 'page')})" if self.pages else ""
         return f"[The PDF document{named}{number} is not shown: this model does not take it.]"
@@ -92,7 +93,8 @@ Medium: TypeAlias = Image | Document
 
 
 def media_of(data: Mapping[str, Any] | None, dialect: str = "") -> tuple[list[Medium], int]:
-    """The images and documents of a message, and how many of its other blocks cannot be sent in `dialect`."""
+    """Return the images and documents of a message, and the number of its other blocks that cannot be sent in
+    `dialect`."""
     blocks = (data or {}).get("blocks")
     found = [_image(block) or _document(block) for block in blocks] if isinstance(blocks, list) else []
     gif = GIF if "gemini" in dialect else None
@@ -101,7 +103,7 @@ def media_of(data: Mapping[str, Any] | None, dialect: str = "") -> tuple[list[Me
 
 
 def counted(data: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """The data of a message with the pages of its documents counted."""
+    """Return the data of a message with the pages of its documents counted."""
     blocks = (data or {}).get("blocks")
     if not data or not isinstance(blocks, list) or not any(_is_document(block) for block in blocks):
         return data
@@ -109,13 +111,13 @@ def counted(data: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
 
 
 def payload(media: Iterable[Medium]) -> int:
-    """The bytes of the contents of images and documents in a request."""
+    """Return the bytes of the contents of images and documents in a request."""
     return sum(len(each.data) for each in media)
 
 
 def pages_of(data: str) -> int:
-    """The pages of a PDF in base64, at least 1: as many as it names, those in packed streams included. Where none can
-    be read, one for each 100 KB."""
+    """Return the number of pages of a PDF in base64, at least 1, including those in packed streams. If none can be
+    read, one for each 100 KB."""
     try:
         raw = a2b_base64(data.encode("ascii", "replace"))
     except Error:
@@ -125,7 +127,7 @@ def pages_of(data: str) -> int:
 
 
 def tokens_of(part: Mapping[str, Any]) -> int:
-    """What an image or a document is counted as, as it stands in a request to any provider; 0 for any other part."""
+    """Return the estimated tokens of an image or a document in a request to any provider; 0 for any other part."""
     kind = part.get("type")
     if kind in ("image", "image_url", "input_image"):
         return TOKENS
@@ -139,7 +141,8 @@ def tokens_of(part: Mapping[str, Any]) -> int:
 
 
 def _unpacked(raw: bytes) -> Iterator[bytes]:
-    """What the first packed streams of a PDF hold: newer files keep the descriptions of their pages there."""
+    """Yield the contents of the first packed streams of a PDF: newer files keep the descriptions of their pages
+    there."""
     at = -1
     for _ in range(_STREAMS):
         at = raw.find(b"/ObjStm", at + 1)

@@ -1,4 +1,4 @@
-"""The layer of memos: which text picks them, and how they stand in the prompt [SPEC 5.1, 7]."""
+"""The layer of memos: the text that picks them, and their form in the prompt [SPEC 5.1, 7]."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,7 +13,8 @@ HEADING = "### MEMOS"
 
 
 def asked(opener: Event | None) -> str:
-    """What a person, or another agent by mail, said with the message that opened a turn; empty for anything else."""
+    """Return the words of a person, or of another agent by mail, in the message that opened a turn; empty for anything
+    else."""
     if opener is None or opener.kind != "user":
         return ""
     mail, text = (opener.data or {}).get("mail"), opener.content
@@ -24,12 +25,12 @@ def asked(opener: Event | None) -> str:
 
 
 def entry(memo: Memo) -> str:
-    """A memo as the model reads it. No line of what it says begins a line: it must not pass for another heading."""
+    """Return a memo as the model reads it. Its text never begins a line, so that it cannot pass for a heading."""
     return f"Memo {memo.id}, {memo.created_at[:10]}{memo.labels}\n{quoted(memo.content, len(memo.content))}"
 
 
 def memo_layers(entries: Iterable[tuple[int, str]], words: Sequence[str]) -> list[Layer]:
-    """The layers of memos, id and entry, that were picked by these keywords."""
+    """Return the layers of memos, id and entry, that these keywords picked."""
     found: list[Layer] = []
     for memo_id, text in entries:
         by = standing_in(words, _searched(text))
@@ -39,11 +40,11 @@ def memo_layers(entries: Iterable[tuple[int, str]], words: Sequence[str]) -> lis
 
 
 def entry_of(text: str) -> str:
-    """The entry in the text of a layer."""
+    """Return the entry in the text of a layer."""
     return text.removeprefix(f"{HEADING}\n")
 
 
 def _searched(text: str) -> str:
-    """The tags and the content, by which a memo is found."""
+    """Return the tags and the content, which are searched."""
     head, _, content = text.partition("\n")
     return f"{head.partition('[')[2]}\n{content}"

@@ -1,8 +1,8 @@
-"""Why a provider's cache did not have what the request before held [SPEC 5.7]. Pure functions.
+"""Explain cache misses: why a provider's cache lacked what the request before held [SPEC 5.7]. Pure functions.
 
-A request is compared with the one before it that was answered: what went into each is recorded (`core.sent`), and what
-was read from the cache and written to it the provider says. What changed on purpose in between explains a miss: another
-model, an operation, a setting. Where there is none of these, policy may have changed something by itself.
+A request is compared with the answered request before it. The log records what went into each (`core.sent`); the
+provider reports the tokens read from the cache and written to it. A deliberate change in between explains a miss:
+another model, an operation, a setting. Without one, policy may have changed something.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,14 +15,14 @@ from foldmark.core.sent import RequestRecord, SentRequest
 from foldmark.core.wording import count, listing
 
 NEGLIGIBLE = 256
-"""Tokens that may be missing without a reason: caches keep beginnings in steps, and counts are a little off."""
+"""Tokens that may be missing without a reason: caches keep beginnings in steps, and counts are slightly off."""
 
 NAMED = 3
-"""Operations that are named one by one; of earlier ones only the number is told."""
+"""Maximum number of operations that are named; earlier ones are only counted."""
 
 
 class Answered(Struct, frozen=True):
-    """A request that was answered: when it was sent (seconds), and what it cost."""
+    """A request that was answered: when it was sent (seconds), and its cost."""
 
     sent: SentRequest
     moment: float
@@ -32,9 +32,9 @@ class Answered(Struct, frozen=True):
 class Between(Struct, frozen=True):
     """What lies between two requests.
 
-    `operations` are those that change what is sent: their events, and what they did in words. The other two are called
-    only when needed: `settings` returns the names of those that have another value, `begins` whether the later request
-    begins with the whole earlier one (None if one of them cannot be rebuilt).
+    `operations` are those that change what is sent: their events, and their descriptions. The other two are called only
+    when needed: `settings` returns the names of changed settings, `begins` returns True if the later request begins
+    with the whole earlier one (None if one of them cannot be rebuilt).
     """
 
     operations: Sequence[tuple[int, str]]
@@ -55,7 +55,7 @@ class Reason(Struct, frozen=True):
 
 
 class Missed(Struct, frozen=True):
-    """How many of the `held` tokens the cache should have had but did not, and why; no reasons if it had them all."""
+    """How many of the `held` tokens the cache lacked, and why; no reasons if it lacked none."""
 
     held: int
     tokens: int
@@ -101,7 +101,7 @@ def _pause(seconds: float, lifetime: float) -> str:
 
 
 def _chosen(before: SentRequest, now: SentRequest, between: Between) -> Iterator[Reason]:
-    """Yield what somebody changed on purpose."""
+    """Yield deliberate changes."""
     was, then, operations = before.record, now.record, between.operations
     if (before.provider, before.model) != (now.provider, now.model):
         yield Reason("model", f"another model: the request before went to {before.provider}/{before.model}")
@@ -121,7 +121,7 @@ def _chosen(before: SentRequest, now: SentRequest, between: Between) -> Iterator
 
 
 def _policy(before: SentRequest, now: SentRequest) -> Iterator[Reason]:
-    """Yield what changed without anybody's doing, by policy."""
+    """Yield changes made by policy."""
     was, then = before.record, now.record
     if then.edge.first != was.edge.first:
         yield Reason("window", f"a step of the window: it begins at event {then.edge.first}, not {was.edge.first}")

@@ -1,8 +1,10 @@
-"""Summaries that a provider, or another program, made itself and that only it reads in their own form [SPEC 5.7].
+"""Provider-native summaries: made by a provider or another program, which alone reads them in their own form [SPEC
+5.7].
 
-A `summary` event keeps that form in `native`, by the name of whoever reads it: `anthropic` and `openai_responses` (a
-list of blocks or items), `openai_agents` (items of the Agents SDK, as JSON text) or `pydantic_ai`. Everybody else is
-shown the messages that the summary stands for. Here is also where a summary stands: in front of what it left standing.
+A `summary` event keeps that form in `native`, under the name of its reader: `anthropic` and `openai_responses` (a list
+of blocks or items), `openai_agents` (items of the Agents SDK, as JSON text) or `pydantic_ai`. All others are shown the
+messages that the summary replaces. This module also decides where a summary stands: in front of the messages that it
+left.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +18,7 @@ AGENTS_SDK, RESPONSES = "openai_agents", "openai_responses"
 """Readers of the same items."""
 
 OPAQUE = "[A compaction by the provider, which only its own models can read; /restore brings the messages back.]"
-"""The text of a summary that says nothing to anybody else."""
+"""The text of a summary that only its provider can read."""
 
 
 def forms(event: Event) -> dict[str, Any]:
@@ -39,7 +41,7 @@ def blocks_of(event: Event, reader: str) -> tuple[dict[str, Any], ...]:
 
 
 def begins(event: Event) -> int:
-    """Return the id that decides a message's place: its own, or of a summary that of the first message it replaced."""
+    """Return the id that decides a message's place: its own, or for a summary that of the first message it replaced."""
     if event.kind != "summary":
         return event.id
     ranges = (event.data or {}).get("ranges")
@@ -48,7 +50,7 @@ def begins(event: Event) -> int:
 
 
 def in_place(events: Iterable[Event]) -> list[Event]:
-    """Return messages in the order of the log, but each summary where what it replaced began."""
+    """Return messages in the order of the log, but each summary at the beginning of what it replaced."""
     found = list(events)
     for late in [event for event in found if event.kind == "summary" and begins(event) < event.id]:
         found.remove(late)
@@ -58,7 +60,7 @@ def in_place(events: Iterable[Event]) -> list[Event]:
 
 
 def in_place_newest_first(events: Iterable[Event]) -> Iterator[Event]:
-    """As `in_place`, of messages that come newest first; reads no more than it gives, but for summaries."""
+    """Yield messages as `in_place`, newest first; reads no more than it gives, except for summaries."""
     held: list[Event] = []
     for event in events:
         while held and begins(held[-1]) > event.id:

@@ -1,4 +1,4 @@
-"""A passage: a message and those around it, as they are read [SPEC 7]."""
+"""A passage: a message and its neighbours, for reading [SPEC 7]."""
 
 from collections.abc import Iterator
 
@@ -11,8 +11,8 @@ from foldmark.core.wording import count, one_line
 class PassageMessage(Struct, frozen=True):
     """A message of a passage.
 
-    `place` is where it stands, as a person reads it; `named` is what reads it by itself; `asked` is whether it is the
-    one that was asked for, `note` what else there is to say of it.
+    `place` is its place for a person; `named` is the name that reads it by itself; `asked` is True for the message that
+    was asked for, `note` is a further remark.
     """
 
     place: str
@@ -31,15 +31,15 @@ class PassageMessage(Struct, frozen=True):
 
 
 class Excerpt(Struct, frozen=True):
-    """A passage of a conversation or a session, in order; `head` says of which."""
+    """A passage of a conversation or a session, in order; `head` names its source."""
 
     head: str
     lines: tuple[PassageMessage, ...]
 
 
 def excerpt_text(excerpt: Excerpt, whole: int | None, beside: int, read_on: str) -> str:
-    """The messages with their texts: of the one that was asked for so many characters (None: all), of those beside it
-    so many. `read_on` stands before the name of a neighbour that was cut."""
+    """Return the messages with their texts: `whole` characters of the one that was asked for (None: all), `beside`
+    characters of its neighbours. `read_on` precedes the name of a neighbour that was cut."""
     any_asked = any(line.asked for line in excerpt.lines)
     lines = [one_line(excerpt.head)]
     for line in excerpt.lines:
@@ -48,7 +48,7 @@ def excerpt_text(excerpt: Excerpt, whole: int | None, beside: int, read_on: str)
 
 
 def passage_lines(line: PassageMessage, most: int | None = None, read_on: str = "") -> Iterator[str]:
-    """A message in lines of text, with an empty one in front; see `excerpt_text`."""
+    """Yield a message as lines of text after an empty line; see `excerpt_text`."""
     about = [each for each in (line.place, line.who, one_line(minute(line.at)) if line.at else "", line.note) if each]
     yield ""
     yield f"{'>' if line.asked else '-'} {', '.join(about)}:"

@@ -1,4 +1,4 @@
-"""What the library asks of the outside: a place to store events, a model to answer, a clock."""
+"""The ports of the library: a store for events, a model to ask, a clock."""
 
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -15,31 +15,31 @@ from foldmark.core.leases import Leases, LeasesView
 from foldmark.core.lineage import Lineage, LineageView
 from foldmark.core.maintenance import Maintenance
 from foldmark.core.memos import Memos, MemosView
-from foldmark.core.sql_sandbox import SqlSandbox
-from foldmark.core.search import Index, SearchScope
 from foldmark.core.replay import Fold
 from foldmark.core.request import Request
+from foldmark.core.search import Index, SearchScope
 from foldmark.core.segments import END, Segments
 from foldmark.core.sent import Sent, SentView
+from foldmark.core.sql_sandbox import SqlSandbox
 from foldmark.core.turns import Message
 from foldmark.core.vectors import Vectors
 
 Clock = Callable[[], str]
-"""The present, as `Event.created_at` is written."""
+"""Returns the present, in the form of `Event.created_at`."""
 
 NewId = Callable[[], str]
 """A fresh uuid for an agent."""
 
 Progress = Callable[[int, int], None]
-"""Told how much is done and how much there is in all."""
+"""Receives how much is done and how much there is in all."""
 
 
 class AgentRecord(Struct, frozen=True):
     """An agent as the store knows it.
 
     A root agent has a name and no parent; a fork has a parent and `fork_event`, the parent's event that stores its
-    start. `head` is the id of its newest event (0: none), `open_turn` the turn that has not ended. A `deleted` one is
-    there only for its uuid to be explained.
+    start. `head` is the id of its newest event (0: none), `open_turn` the turn that has not ended. A `deleted` agent
+    exists only so that its uuid can be explained.
     """
 
     id: str
@@ -55,7 +55,7 @@ class AgentRecord(Struct, frozen=True):
 
     @property
     def newest(self) -> int:
-        """The id of the newest event there is for it: its own, or the fork that it was born from."""
+        """The id of its newest event, or of the fork that it was born from."""
         return max(self.head, self.fork_event)
 
     @property
@@ -65,33 +65,31 @@ class AgentRecord(Struct, frozen=True):
 
 
 class Size(NamedTuple):
-    """How much there is of something: messages, and their tokens as fixed at append."""
+    """A size: messages, and their tokens as fixed at append."""
 
     messages: int
     tokens: int
 
     def plus(self, other: "Size") -> "Size":
-        """Both together."""
+        """Return the sum of both."""
         return Size(self.messages + other.messages, self.tokens + other.tokens)
 
     def less(self, other: "Size") -> "Size":
-        """This without the other."""
+        """Return this size less the other."""
         return Size(self.messages - other.messages, self.tokens - other.tokens)
 
 
 ANCHORS = ("config", "command", "state", "scratchpad", "summary", "system")
-"""Kinds of which a `Head` holds the newest event."""
+"""Kinds whose newest event a `Head` holds."""
 
 
 BESIDE = ("memos", "mail", "children")
-"""What a request may have to tell of that stands beside the agent's own events: memos and mail of anybody's, forks of
-its own."""
+"""What a request may include from outside the agent's own events: anybody's memos and mail, and its own forks."""
 
 
 class Head(NamedTuple):
-    """Where an agent stands: its row, its stored segment cache with the size beside it (None if there is none), the
-    newest event of each of `ANCHORS` that it recorded itself and nobody erased, and which of `BESIDE` there ever were.
-    """
+    """Where an agent stands: its row, its stored segment cache with its size (None if there is none), the newest event
+    of each of `ANCHORS` that it recorded itself and nobody erased, and which of `BESIDE` ever existed."""
 
     record: AgentRecord
     cache: tuple[Fold, Size] | None
@@ -100,7 +98,7 @@ class Head(NamedTuple):
 
 
 class Since(NamedTuple):
-    """What an agent recorded behind event `after` that is no message: operations, and events of some of `ANCHORS` that
+    """An agent's events after event `after` that are not messages: operations, and events of some of `ANCHORS` that
     nobody erased, in order; and its newest ones of these kinds up to `after`."""
 
     after: int
@@ -109,8 +107,8 @@ class Since(NamedTuple):
 
 
 class Overview(NamedTuple):
-    """An agent in a list of all: when its newest event was recorded, or else when it was made; since when it is
-    archived; and the size of its context, None for a fork and where that has to be counted."""
+    """An agent in a list of all: the time of its newest event, or of its creation; since when it is archived; and the
+    size of its context, None for a fork and where that has to be counted."""
 
     record: AgentRecord
     last_used: str
@@ -121,11 +119,10 @@ class Overview(NamedTuple):
 class Hit(Struct, frozen=True):
     """A message that a search found [SPEC 9].
 
-    `agent_name` is the conversation's, None for a fork; `turn_id` is None outside of turns. `score` is the higher the
-    better: above 1 if the message holds every term, otherwise below. `snippet` is one line, a piece of the message in
-    which the terms stand, with nothing added but `…` where it is cut. `visible` says whether the message is in the
-    context of the agent that wrote it. `tool` is the tool of a call, or whose result it is; `highlights` are
-    the places in the snippet where the terms stand, from and up to.
+    `agent_name` is the conversation's, None for a fork; `turn_id` is None outside of turns. A higher `score` is better:
+    above 1 if the message holds every term, otherwise below. `snippet` is one line of the message around the terms,
+    with `…` where it is cut. `visible` is True if the message is in the context of the agent that wrote it. `tool` is
+    the tool of a call or a result; `highlights` are the places of the terms in the snippet, from and up to.
     """
 
     event_id: int
@@ -142,18 +139,18 @@ class Hit(Struct, frozen=True):
 
 
 class LogIndex(Index, Protocol):
-    """The messages of a log, to be searched."""
+    """The messages of a log, searchable."""
 
     def hits(self, event_ids: Sequence[int]) -> list[Hit]:
-        """Messages that `around` has given, in the order asked for; without score and snippet."""
+        """Return messages that `around` has given, in the order asked for; without score and snippet."""
 
 
 class Surroundings(NamedTuple):
-    """Where a message that was found stands in the log of its agent.
+    """Where a found message stands in the log of its agent.
 
-    `asked` is the beginning of what the person said: the message itself, or else what its turn begins with, "" if that
-    is nobody's. `before` is how many messages its agent wrote before its turn, or before itself outside of turns.
-    `behind` are the agent's next turns, each with the messages before it; in the end all there are, with `END`.
+    `asked` is the beginning of the person's text: the message itself, or else the opening of its turn, "" if no person
+    wrote that. `before` is how many messages its agent wrote before its turn, or before itself outside of turns.
+    `behind` are the agent's next turns, each with the messages before it; the last entry counts all, with `END`.
     """
 
     hit: Hit
@@ -163,158 +160,160 @@ class Surroundings(NamedTuple):
 
 
 class Outline(NamedTuple):
-    """What a search has to know of an agent: its stored segment cache, None if there is none that can be read; if it
-    ever had a planning conversation, also its operations and the `command` events that say where one begins, in
-    order."""
+    """What a search needs to know of an agent: its stored segment cache, None if none can be read; if it ever had a
+    planning conversation, also its operations and the `command` events that open one, in order."""
 
     fold: Fold | None
     planning: Sequence[Event] = ()
 
 
 class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, SentView, LineageView, Protocol):
-    """What can be read of one moment [SPEC 9]. Every method raises StoreError when the database fails.
+    """A consistent view of one moment [SPEC 9]. Every method raises StoreError when the database fails.
 
     It is used inside the block of `Store.read` only. Ids increase along a conversation and its forks, in the order of
-    commits; there may be gaps, and nothing follows from the ids of two conversations.
+    commits; there may be gaps, and ids of two conversations cannot be compared.
     """
 
     @property
     def committed(self) -> bool:
-        """Whether all that it shows is committed; inside a transaction some of it may never be."""
+        """True if everything that it shows is committed; inside a transaction it may be rolled back."""
 
     def on_rollback(self, undo: Callable[[], None]) -> None:
-        """Have `undo` called if what this moment shows is rolled back, for whoever keeps something of it; where all is
-        committed that never happens."""
+        """Have `undo` called if what this moment shows is rolled back, for callers that keep something of it. It is
+        never called where everything is committed."""
 
     def now(self) -> str:
-        """The present by the database's clock, as `Event.created_at` is written: all processes of the database have it
-        in common. Leases run by it, and nothing else."""
+        """Return the present by the database's clock, in the form of `Event.created_at`. All processes of the database
+        share it. Only leases use it."""
 
     def head(self, agent_id: str) -> Head:
-        """Where an agent stands, as of one moment. Raises DamagedError."""
+        """Return where an agent stands. Raises DamagedError."""
 
     def anchors(self, agent_id: str, until: int) -> Mapping[str, Event]:
-        """The newest event up to id `until` of each of `ANCHORS` that an agent recorded itself and nobody erased."""
+        """Return the newest event up to id `until` of each of `ANCHORS` that an agent recorded itself and nobody
+        erased."""
 
     def since(self, agent_id: str, after: int, kinds: Collection[str] = ANCHORS) -> Since:
-        """What an agent recorded behind an event, but for messages: operations, and events of these of `ANCHORS`."""
+        """Return an agent's events after `after` that are not messages: operations, and events of these of
+        `ANCHORS`."""
 
     def agents(self) -> list[AgentRecord]:
-        """All agents, oldest first."""
+        """Return all agents, oldest first."""
 
     def overview(self) -> list[Overview]:
-        """All agents, oldest first, in one statement. Raises DamagedError."""
+        """Return all agents, oldest first, in one statement. Raises DamagedError."""
 
     def agent(self, agent_id: str) -> AgentRecord | None:
-        """The agent with this uuid."""
+        """Return the agent with this uuid, or None."""
 
     def root_of(self, agent_id: str) -> str:
-        """The uuid of the root agent above this one, which may be itself."""
+        """Return the uuid of the root agent of this one, which may be itself."""
 
     def named(self, name: str) -> AgentRecord | None:
-        """The root agent with this name."""
+        """Return the root agent with this name."""
 
     def children(self, agent_id: str) -> list[AgentRecord]:
-        """The agents forked from this one, oldest first."""
+        """Return the agents forked from this one, oldest first."""
 
     def unstarted(self) -> list[AgentRecord]:
-        """The living forks without a message of their own whose model was never asked, oldest first."""
+        """Return the living forks without a message of their own whose model was never asked, oldest first."""
 
     def event(self, event_id: int) -> Event | None:
-        """The event with this id, whosever it is."""
+        """Return the event with this id, of any agent."""
 
     def events(self, event_ids: Sequence[int]) -> list[Event]:
-        """The events with these ids, as far as they exist, whosever they are, in the order of the log."""
+        """Return the existing events with these ids, of any agent, in the order of the log."""
 
     def events_after(self, agent_id: str, after: int, limit: int) -> list[Event]:
-        """The agent's own events with ids above `after`, of all kinds, oldest first, at most `limit`."""
+        """Return the agent's own events with ids above `after`, of all kinds, oldest first, at most `limit`."""
 
     def operations(self, agent_id: str, *, after: int = 0, until: int = END) -> list[Event]:
-        """The operations of an agent with ids above `after` and up to `until` in order; among them the ends of turns
-        that closed a planning conversation."""
+        """Return the operations of an agent with ids above `after` and up to `until` in order, including the ends of
+        turns that closed a planning conversation."""
 
     def outlines(self, agent_ids: Sequence[str]) -> dict[str, Outline]:
-        """What a search has to know of those of these agents that exist."""
+        """Return the outlines of the existing agents among these."""
 
     def messages(self, segments: Segments, *, newest_first: bool = False, expected: int = 8) -> Iterator[Event]:
-        """The messages inside `segments`, read as they are consumed: first about as many as are `expected` to be."""
+        """Yield the messages inside `segments`, read as they are consumed: about `expected` of them first."""
 
     def newest(self, kind: str, segments: Segments) -> Event | None:
-        """The newest event of a kind inside `segments`; none that was erased. The kinds are `state`, `scratchpad`,
-        `system`, `config`, `command`, `usage`, `window_summary`, and `summary` for one that carries a state."""
+        """Return the newest event of a kind inside `segments`; none that was erased. The kinds are `state`,
+        `scratchpad`, `system`, `config`, `command`, `usage`, `window_summary`, and `summary` for one that carries a
+        state."""
 
     def recent(self, kind: str, agent_id: str, until: int, limit: int) -> list[Event]:
-        """The agent's own newest events of a kind up to event `until`, newest first, at most `limit`; none that was
-        erased. The kinds are those of `newest`."""
+        """Return the agent's own newest events of a kind up to event `until`, newest first, at most `limit`; none that
+        was erased. The kinds are those of `newest`."""
 
     def of_kind(self, kind: str, segments: Segments) -> list[int]:
-        """Ids of all events of a kind inside `segments`; kinds as for `newest`."""
+        """Return ids of all events of a kind inside `segments`; kinds as for `newest`."""
 
     def size(self, segments: Segments) -> Size:
-        """How many messages and tokens lie inside `segments`, from stored sums."""
+        """Return the number of messages and tokens inside `segments`, from stored sums."""
 
     def weight(self, segments: Segments) -> int:
-        """The bytes that the messages inside `segments` weigh (`core.weight`), from stored sums."""
+        """Return the bytes that the messages inside `segments` weigh (`core.weight`), from stored sums."""
 
     def weights(self, segments: Segments, *, expected: int = 256) -> Iterator[tuple[int, int]]:
-        """The id and the weight of every message inside `segments`, newest first, read as they are consumed."""
+        """Yield the id and the weight of every message inside `segments`, newest first, read as they are consumed."""
 
     def bounds(self, segments: Segments) -> Segments:
-        """`segments`, each from its oldest message to its newest; without those that hold none."""
+        """Return `segments`, each from its oldest message to its newest, without empty ones."""
 
     def message_before(self, agent_id: str, event_id: int) -> Message | None:
-        """The agent's newest message with an id up to and including `event_id`."""
+        """Return the agent's newest message with an id up to and including `event_id`."""
 
     def message_after(self, agent_id: str, event_id: int) -> Message | None:
-        """The agent's oldest message with an id above `event_id`."""
+        """Return the agent's oldest message with an id above `event_id`."""
 
     def turns(self, turn_ids: Sequence[int]) -> dict[int, list[Message]]:
-        """The messages of each of these turns in order; none for what is no turn."""
+        """Return the messages of each of these turns in order; none for an id that is no turn."""
 
     def results(self, calls: Sequence[Message], *, erased: bool = False) -> list[Message]:
-        """The results of `calls` in order, wherever they stand and whosever they are; with `erased` those erased since,
-        too."""
+        """Return the results of `calls` in order, wherever they stand, of any agent; with `erased` also those erased
+        since."""
 
     def next_to(self, places: Sequence[Message], count: int) -> list[list[Message]]:
-        """For each of these events the messages next to it, of the same agent and in order: up to `count` that end with
-        it, and up to `count` behind it."""
+        """Return, for each of these events, the neighbouring messages of the same agent in order: up to `count` that
+        end with it, and up to `count` after it."""
 
     def apart_results(self, agent_id: str, event_id: int) -> list[Message]:
-        """Results after `event_id` that answer a call before it and stand apart from it (`Draft.apart`)."""
+        """Return results after `event_id` that answer a call before it and stand apart from it (`Draft.apart`)."""
 
     def waiting(self, agent_id: str) -> list[Message]:
-        """The calls of the agent's open turn that have no result yet."""
+        """Return the calls of the agent's open turn that have no result yet."""
 
     def waiting_call(self, agent_id: str, turn: int, call_id: str) -> Message | None:
-        """The newest call with a provider's call id among those that wait in the agent's open `turn`."""
+        """Return the newest call with a provider's call id among those that wait in the agent's open `turn`."""
 
     def calls(self, agent_id: str, call_id: str) -> list[Message]:
-        """The agent's newest calls with a provider's call id, newest first."""
+        """Return the agent's newest calls with a provider's call id, newest first."""
 
     def lookup(self, event_ids: Iterable[int]) -> list[Message]:
-        """The events with these ids, as far as they exist, in the order asked for."""
+        """Return the existing events with these ids, in the order asked for."""
 
     def erased_by(self, event_id: int) -> Event | None:
-        """The redact operation that erased this event's content; None if nothing did."""
+        """Return the redact operation that erased this event's content; None if nothing did."""
 
     def index(self, scope: SearchScope) -> LogIndex:
-        """The messages of all agents as far as they lie in `scope`, to be searched; never what was erased."""
+        """Return an index of the messages of all agents inside `scope`, without erased ones."""
 
     def surroundings(self, event_ids: Sequence[int], turns: int) -> list[Surroundings]:
-        """Where each of these messages stands, as far as they exist, in the order asked for, with up to `turns` turns
-        behind it; without score, snippet and whether they are visible."""
+        """Return the surroundings of the existing messages among these, in the order asked for, with up to `turns`
+        following turns; without score, snippet and visibility."""
 
     def opened(self, segments: Segments) -> list[int]:
-        """The ids of the turns that were opened inside `segments`, in order."""
+        """Return the ids of the turns that were opened inside `segments`, in order."""
 
 
 class Transaction(Snapshot, Copying, Inbox, Leases, Memos, Sent, Lineage, Protocol):
-    """What is recorded in one go: all of it or, if the block of `Store.write` raises, nothing [SPEC 2].
+    """A unit of writing: all of it is recorded or, if the block of `Store.write` raises, nothing [SPEC 2].
 
-    Transactions on one conversation and its forks take place one after another, whichever process they are of; in
-    which order those on different ones do, nothing says. What is read in one shows what was recorded in it. A part
-    that fails after it has recorded something fails the transaction as a whole: whoever catches its error and goes on
-    gets StoreError. Every method raises StoreError when the database fails.
+    Transactions on one conversation and its forks take place one after another, in whichever process; the order of
+    those on different ones is not defined. Reads inside a transaction see its own writes. A part that fails after it
+    has recorded something fails the whole transaction: a caller that catches its error and goes on gets StoreError.
+    Every method raises StoreError when the database fails.
     """
 
     def append(
@@ -322,30 +321,30 @@ class Transaction(Snapshot, Copying, Inbox, Leases, Memos, Sent, Lineage, Protoc
     ) -> list[int]:
         """Append events to an agent and return their ids; one transaction may append to any number of agents.
 
-        `key` is the caller's own, for an append that may be repeated when nobody knows what became of it: if there was
-        one to this agent with this key, nothing is appended, and the ids are those of then.
+        `key` is the caller's own, for an append that may be repeated when its outcome is unknown: if there was one to
+        this agent with this key, nothing is appended, and the earlier ids are returned.
 
-        Raises ConflictError unless the agent's head is `expected` (None: do not check), ValueError if data is not
-        JSON, CommandError if the agent has ended (`inbox.refused`).
+        Raises ConflictError unless the agent's head is `expected` (None: do not check), ValueError if data is not JSON,
+        CommandError if the agent has ended (`inbox.refused`).
         """
 
     def next_id(self, agent_id: str) -> int:
-        """The id that the next event appended to this agent gets, and no other."""
+        """Return the id that the next event appended to this agent gets."""
 
     def stands_apart(self, agent_id: str, call: int) -> bool:
-        """Whether a result of this call, appended now, would not directly follow its calls (`Draft.apart`)."""
+        """Return True if a result of this call, appended now, would not directly follow its calls (`Draft.apart`)."""
 
     def erase(self, owner: str, turn: int, last: int, by: int) -> None:
-        """Erase the content of the events of a turn of `owner` up to id `last`, for the redact operation `by`; of all
-        its events, scratchpads and what its forks handed down included, for turn 0.
+        """Erase the content of the events of a turn of `owner` up to id `last`, for the redact operation `by`; for turn
+        0 of all its events, including scratchpads and what its forks handed down.
 
-        What remains of each is its id, kind, time and actor, and `by`; it is a message no more. The stored
-        segments' sizes of all agents that inherited from `owner` need `save_fold` afterwards. With a turn go the
-        questions that were asked in it (`sent.RequestRecord.question`), with all of an agent every record of what it sent.
+        What remains of each is its id, kind, time and actor, and `by`; it is no message any more. The stored segments'
+        sizes of all agents that inherited from `owner` need `save_fold` afterwards. With a turn go the questions that
+        were asked in it (`sent.RequestRecord.question`), with all of an agent every record of its requests.
         """
 
     def create_agent(self, record: AgentRecord, born: Fold, start: Size) -> None:
-        """Add an agent with what it is born with and the size of that. Raises StoreError if its name is taken."""
+        """Add an agent with its initial fold and the size of that. Raises StoreError if its name is taken."""
 
     def save_fold(self, fold: Fold, beside: Size) -> None:
         """Store the segment cache of an agent.
@@ -358,37 +357,38 @@ class Store(Maintenance, Protocol):
     """The log of many agents. Every method raises StoreError when the database fails."""
 
     address: str
-    """What opens the same store again, also in another process."""
+    """Address that opens the same store again, also in another process."""
 
     @property
     def sandbox(self) -> SqlSandbox | None:
-        """What answers a model's SQL; None where nothing does."""
+        """The sandbox for a model's SQL; None if the store has none."""
 
     @property
     def vectors(self) -> Vectors | None:
-        """Where vectors of messages are kept; None where nobody keeps any, and a search goes by words alone."""
+        """The vectors of messages; None if the store keeps none, and a search goes by words alone."""
 
     def read(self) -> AbstractContextManager[Snapshot]:
-        """One consistent moment. Inside another block of the same thread it is the moment of that, or what its
-        transaction sees. Other threads of the process may have to wait; nothing can be written inside, and nothing is
-        read from it behind the block."""
+        """Open one consistent moment. Inside another block of the same thread it is that block's moment, or what its
+        transaction sees. Other threads of the process may have to wait. Nothing can be written inside, and nothing is
+        read from it after the block."""
 
     def write(self) -> AbstractContextManager[Transaction]:
-        """One transaction, which is committed at the end of the block and rolled back if that raises. Inside another
-        block of `write` of the same thread it is a part of that one's. Raises StoreError inside a block of `read`."""
+        """Open one transaction, which is committed at the end of the block and rolled back if the block raises. Inside
+        another block of `write` of the same thread it joins that one. Raises StoreError inside a block of `read`."""
 
     def watch(self) -> Watch:
-        """Wait for commits from here on, whichever process they are of. Close it after use."""
+        """Watch for commits from now on, by any process. Close it after use."""
 
     def close(self) -> None:
-        """Release the database and end all watches; the store is not used afterwards."""
+        """Release the database and end all watches. The store cannot be used afterwards."""
 
 
 class Provider(Protocol):
-    """A language model that can be asked."""
+    """A language model."""
 
     def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
         """Stream the answer to a request; closing the iterator ends the request. Raises ProviderError."""
 
     async def count(self, request: Request) -> int:
-        """The tokens of a request as the provider itself counts them. Raises ProviderError, also where it cannot."""
+        """Return the tokens of a request as the provider itself counts them. Raises ProviderError, also if it cannot
+        count."""

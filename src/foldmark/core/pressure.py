@@ -1,24 +1,25 @@
-"""How full a model's window is [SPEC 5.5], and how a context is split up when it is [SPEC 4.2]."""
+"""How full a model's window is [SPEC 5.5], and how a full context is split into chunks [SPEC 4.2]."""
 
 from collections.abc import Sequence
 from itertools import accumulate
 
 WINDOW = 200_000
-"""Tokens that a model takes if nothing better is known [S1]."""
+"""Assumed window of a model in tokens, if nothing better is known [S1]."""
 
 
 def percent(tokens: int, window: int = WINDOW) -> int:
-    """The share of the window, rounded down."""
+    """Return the share of the window in percent, rounded down."""
     return tokens * 100 // window
 
 
 BUDGET_SHOWN = 50
-"""From this share of the budget on, in percent, the meter shows it: where it is smaller than the window, it is what
-older turns leave for."""
+"""Percent of the budget from which the meter shows it: where the budget is smaller than the window, it decides when
+older turns leave."""
 
 
 def meter(tokens: int, window: int = WINDOW, budget: int = 0, whole: int = 0) -> str:
-    """`Context: 80K/200K tokens (40%) ⚪ · budget 100K (80%)`: the light is yellow from 80% of the window, red from 95.
+    """Return `Context: 80K/200K tokens (40%) ⚪ · budget 100K (80%)`: the light is yellow from 80% of the window, red
+    from 95.
 
     `tokens` are those of the next request, `budget` is what the settings limit it to (0: nothing), `whole` are the
     tokens of the whole context where the request does not hold all of it [SPEC 5.5].
@@ -34,18 +35,18 @@ def meter(tokens: int, window: int = WINDOW, budget: int = 0, whole: int = 0) ->
 
 
 def is_full(tokens: int, window: int = WINDOW) -> bool:
-    """Whether text is refused; commands never are."""
+    """Return True if text is refused; commands never are."""
     return tokens >= window
 
 
 def is_ephemeral(tokens: int, window: int = WINDOW) -> bool:
-    """Whether planning a filter does without the rest of the history: from 80% of the window [S1]."""
+    """Return True if a filter is planned without the rest of the history: from 80% of the window [S1]."""
     return tokens * 100 >= window * 80
 
 
 def chunk_count(tokens: int, window: int = WINDOW) -> int:
-    """In how many chunks a context of `tokens` is looked through: one below half of the window, then two, from 80%
-    three, from 85% four, and from 90% at least five, none of them above a fifth of the window."""
+    """Return the number of chunks for a context of `tokens`: one below half of the window, then two, from 80% three,
+    from 85% four, and from 90% at least five, none of them above a fifth of the window."""
     share = tokens * 100
     for limit, count in ((50, 1), (80, 2), (85, 3), (90, 4)):
         if share < window * limit:
@@ -69,5 +70,5 @@ def chunks(sizes: Sequence[int], count: int) -> list[range]:
 
 
 def _thousands(tokens: int) -> str:
-    """Rounded to the nearest thousand; what is there is never shown as nothing."""
+    """Return tokens rounded to the nearest thousand, never 0 for a positive number."""
     return f"{max((tokens + 500) // 1000, min(tokens, 1))}K"

@@ -1,9 +1,9 @@
 """The prompt: the layers of a request in order, and the view framed so that every provider takes it [SPEC 5.1, 5.2].
 
-System prompt and guidelines go into the provider's system field. State, scratchpad, memos and the summary of what the
-window cut, the anchors, follow them there or, where the request is to serve the provider's cache, stand in front of the
-text that opened the active turn. What an agent is told of its children always stands among the messages.
-Pinned turns and the window are the messages. The first is a user's, the last one a user's or a tool's result.
+System prompt and guidelines go into the provider's system field. The anchors (state, scratchpad, memos and the window
+summary) follow them there or, to keep the provider's cache, precede the text that opened the active turn. The layer
+about children always stands among the messages. Pinned turns and the window are the messages. The first is a user's,
+the last one a user's or a tool's result.
 """
 
 from collections import defaultdict
@@ -38,12 +38,12 @@ _END = (
     "Resolved: what is finished\nTechnical Anchors: names, addresses, numbers that must not be lost"
 )
 GUIDELINES = f"{_HISTORY}{_QUERY}{_MEMOS}{_END}"
-"""How the model reads its history, and what it owes to it [S2]; sent when the model has tools."""
+"""How the model reads its history, and its duties towards it [S2]; sent when the model has tools."""
 
 
 def guidelines(tools: Collection[str], identity: str | None = None, commands: str = "") -> str | None:
-    """The guidelines for a model that is offered these tools, None without any: what it has no tool for is not asked of
-    it. `identity` is what a child is told of itself, `commands` what everybody is told of `slash`."""
+    """Return the guidelines for a model with these tools, None without any; they mention only tools that it has.
+    `identity` is a child's identity, `commands` the description of `slash`."""
     if not tools:
         return None
     parts = [_HISTORY, _QUERY if "query_db" in tools else "", _MEMOS if "save_memo" in tools else "", _END]
@@ -55,15 +55,15 @@ _STATE, _SCRATCHPAD, _EARLIER = "### STATE", "### SCRATCHPAD", "### EARLIER CONV
 
 
 CHILDREN = "children"
-"""The layer that tells of children and mail. It stands among the messages, in front of a person's newest."""
+"""The layer about children and mail. It stands among the messages, in front of a person's newest."""
 
 ANCHORS = ("state", "scratchpad", "memos", "window_summary", CHILDREN)
 """The layers that may change with every turn."""
 
 
 class Layer(NamedTuple):
-    """One text of the system field: where it belongs, what it is, and the event or the memo it came from if there is
-    one; `detail` says more for a person."""
+    """One text of the system field: its layer, its kind, and the event or the memo it came from if there is one;
+    `detail` says more for a person."""
 
     layer: str
     kind: str
@@ -75,12 +75,12 @@ class Layer(NamedTuple):
 
 
 class Prompt(NamedTuple):
-    """What an encoder puts into a provider's form, and what the manifest says of it.
+    """The input of an encoder, and its description for the manifest.
 
     `stable` and `anchors` make the system field: what stays the same for long, and what may change with every turn. The
     first `settled` steps are of turns before the active one, the first `earlier` of turns before the newest of those.
-    `turns` are the steps at which turns begin, with what was put in front of their first messages, by the events that
-    opened them; 0 is the end of all. `anchored` is the step at which the anchors stand, -1 in the system field.
+    `turns` are the steps at which turns begin, including the layers in front of their first messages, by the events
+    that opened them; 0 is the end of all. `anchored` is the step at which the anchors stand, -1 in the system field.
     """
 
     stable: str
@@ -117,10 +117,10 @@ def layers(
     memos: Sequence[Layer] = (),
     later: bool = False,
 ) -> list[Layer]:
-    """The layers in front of the messages, in order; `system` are the visible `system` messages.
+    """Return the layers in front of the messages, in order; `system` are the visible `system` messages.
 
-    `scratchpad` is its event, or its text where it was handed down; `memos` are the layers of those that were picked.
-    With `later` an earlier scratchpad may stand in the request, so one that was emptied says so.
+    `scratchpad` is its event, or its text where it was handed down; `memos` are the layers of the picked ones. With
+    `later`, an earlier scratchpad may stand in the request, so an emptied one says so.
     """
     found = [Layer("system", "system", config.system)]
     found += [Layer("system", "system", event.content, event.id, event.turn_id) for event in system]
@@ -137,7 +137,7 @@ def layers(
 
 
 def summed_up(event: Event) -> Layer:
-    """The layer behind all others: the summary of what the window cut."""
+    """Return the last layer: the summary of what the window cut."""
     turns = (event.data or {}).get("turns")
     which = f" of turns {turns[0]} to {turns[1]}" if isinstance(turns, list) and len(turns) == 2 else ""
     said = f"A model's summary{which}, which stand in front of the messages here and are not among them:"
@@ -153,7 +153,7 @@ def assemble(
     anchors_last: bool = False,
     later: Mapping[int, Sequence[Layer]] = MappingProxyType({}),
 ) -> Prompt:
-    """The prompt of these layers and messages; `instruction` is what a person did not write but the request asks.
+    """Return the prompt of these layers and messages; `instruction` is a request of Foldmark's own, not of a person.
 
     With `anchors_last` state, scratchpad and memos stand in front of the active turn instead of in the system field;
     `later` are layers in front of a later message, by its event (0: of the active turn).
@@ -212,8 +212,8 @@ def assemble(
 
 
 def before(prompt: Prompt, opener: int) -> Prompt:
-    """The beginning of a prompt: what stands in front of the turn that event `opener` opened, 0 for all messages; what
-    the request itself asks at the end is left out."""
+    """Return the beginning of a prompt: everything before the turn that event `opener` opened, 0 for all messages;
+    without the instruction at the end."""
     end = prompt.turns[opener]
     steps = prompt.steps[:end]
     mine = [part.layer in ("window", "pinned") for part in prompt.parts]
@@ -235,7 +235,7 @@ def before(prompt: Prompt, opener: int) -> Prompt:
 
 
 def begun_with(prompt: Prompt, opener: int, summary: View) -> Prompt:
-    """A prompt with a summary in place of all that stands in front of the turn that event `opener` opened."""
+    """Return a prompt with a summary in place of everything before the turn that event `opener` opened."""
     begin, added = prompt.turns[opener], len(summary.steps)
     steps = (*summary.steps, *prompt.steps[begin:])
     mine = [part.layer in ("window", "pinned") for part in prompt.parts]
@@ -255,8 +255,8 @@ def begun_with(prompt: Prompt, opener: int, summary: View) -> Prompt:
 
 
 def _first_of(prompt: Prompt, opener: int) -> int:
-    """The first part of the messages since the turn that event `opener` opened, which itself may have nothing to send;
-    a summary stands where what it replaced began."""
+    """Return the first part of the messages since the turn that event `opener` opened, whose opener may have nothing to
+    send; a summary stands at the beginning of what it replaced."""
     since = (
         i
         for i, part in enumerate(prompt.parts)
@@ -266,7 +266,7 @@ def _first_of(prompt: Prompt, opener: int) -> int:
 
 
 def _among(part: Part, prompt: Prompt, begin: int, end: int) -> bool:
-    """Whether a layer is in the system field or in these steps."""
+    """Return True if a layer is in the system field or in these steps."""
     if part.layer not in ANCHORS:
         return True
     if part.before:
@@ -277,7 +277,7 @@ def _among(part: Part, prompt: Prompt, begin: int, end: int) -> bool:
 
 
 def _texts(anchors: Iterable[Layer]) -> list[str]:
-    """The texts of layers that stand among the messages; what is told of children is a message of its own."""
+    """Return the texts of layers among the messages; the layer about children is a message of its own."""
     anchors = list(anchors)
     notes = joined(layer for layer in anchors if layer.layer != CHILDREN)
     return [*filter(None, [notes]), *(layer.text for layer in anchors if layer.layer == CHILDREN)]

@@ -45,15 +45,15 @@ from foldmark.core.events import (
 from foldmark.core.segments import END, Segment, Segments, normal, subtract
 
 Recorded: TypeAlias = tuple[int, Operation]
-"""An operation and the id of the event that records it."""
+"""An operation with the id of its event."""
 
 
 class Fold(Struct, frozen=True):
     """An agent's context without its messages, as of operation `at` (0: none yet).
 
     `segments` reach `END` where the agent's next message will be visible; `marks` are name -> event id in the order
-    they were set; `pins` are the ids of pinned turns; `evicted` is tool result -> the operation that evicted it, 0
-    where that was before the agent was born. `closing` is (filter, first) where a filter was recorded whose planning
+    they were set; `pins` are the ids of pinned turns; `evicted` is tool result -> the operation that evicted it, 0 if
+    that was before the agent's birth. `closing` is (filter, first) where a filter was recorded whose planning
     conversation goes on from event `first` to the end of the turn, whether or not the filter still counts.
     """
 
@@ -67,14 +67,14 @@ class Fold(Struct, frozen=True):
 
     @property
     def grows(self) -> bool:
-        """Whether the agent's next message will be visible."""
+        """True if the agent's next message will be visible."""
         return _reaches(self.agent, self.segments)
 
     @property
     def leaving(self) -> int | None:
-        """The first event of the planning conversation that leaves with the turn that goes on; None if there is none.
+        """The first event of the planning conversation that leaves with the open turn; None if there is none.
 
-        It is over as soon as a clear, a rewind or a restore of its filter lets the agent's next message be visible.
+        It is over as soon as a clear, a rewind or a restore of its filter makes the agent's next message visible.
         """
         return self.closing[1] if self.closing is not None and not self.grows else None
 
@@ -82,16 +82,16 @@ class Fold(Struct, frozen=True):
 def birth(
     agent: str, born: int = 0, start: Segments = (), pins: tuple[int, ...] = (), evicted: Iterable[int] = ()
 ) -> Fold:
-    """The fold of an agent that has done nothing: what it inherits, then whatever it appends after event `born`."""
+    """Return the fold of a new agent: what it inherits, then whatever it appends after event `born`."""
     segments = normal((*start, Segment(agent, born + 1, END)))
     return Fold(agent, segments, pins=pins, evicted=dict.fromkeys(evicted, 0))
 
 
 def replay(begin: Fold, operations: Sequence[Recorded]) -> Fold:
-    """Fold all operations of an agent, in the order of their ids, leaving out those taken back."""
+    """Fold all operations of an agent, in the order of their ids, leaving out restored ones."""
     back = taken_back(operations)
     fold = advance(begin, counting(begin.agent, operations, back.__contains__))
-    # Also a filter that was taken back is closed by its turn's end: it may be restored again.
+    # A restored filter is closed by its turn's end, too: the restore may itself be restored.
     closing = begin.closing
     for id, operation in operations:
         closing = closed_by(closing, id, operation)
@@ -100,8 +100,8 @@ def replay(begin: Fold, operations: Sequence[Recorded]) -> Fold:
 
 
 def counting(agent: str, operations: Iterable[Recorded], is_back: Callable[[int], bool]) -> Iterator[Recorded]:
-    """The operations that count, and for each summary that does not the removal of its own text: it is a message, too,
-    and leaves with what it did."""
+    """Yield the operations that count, and for each summary that does not the removal of its own text: it is a message,
+    too, and leaves with its operation."""
     for id, operation in operations:
         if not is_back(id):
             yield id, operation
@@ -110,8 +110,7 @@ def counting(agent: str, operations: Iterable[Recorded], is_back: Callable[[int]
 
 
 def advance(fold: Fold, operations: Iterable[Recorded]) -> Fold:
-    """Resume a fold with operations that come after it; a `restore` among them needs `replay` instead, or
-    `core.history`."""
+    """Resume a fold with operations that come after it; for a `restore` use `replay` or `core.history`."""
     agent, segments, at = fold.agent, fold.segments, fold.at
     marks, pins, closing = dict(fold.marks), dict.fromkeys(fold.pins), fold.closing
     evicted = dict(fold.evicted)
@@ -129,7 +128,7 @@ def advance(fold: Fold, operations: Iterable[Recorded]) -> Fold:
                 removed += subtract((Segment(agent, position + 1, at),), [Segment(agent, id, id) for id in kept])
                 if hidden:
                     segments, removed, hidden = _grown(agent, subtract(segments, removed), at), [], False
-                # Marks stand in the order of their ids.
+                # Marks are in the order of their ids.
                 while marks and next(reversed(marks.values())) > mark_id:
                     marks.popitem()
             case Filter(ranges=ranges) | Drop(ranges=ranges) | Undo(ranges=ranges) | Summary(ranges=ranges):
@@ -152,17 +151,17 @@ def advance(fold: Fold, operations: Iterable[Recorded]) -> Fold:
 
 
 def _reaches(agent: str, segments: Segments) -> bool:
-    """Whether what the agent appends next lies in these segments."""
+    """Return True if the agent's next messages lie in these segments."""
     return any(segment.last == END and segment.agent == agent for segment in segments)
 
 
 def _grown(agent: str, segments: Segments, at: int) -> Segments:
-    """The segments with what the agent appends after event `at`."""
+    """Return the segments extended by everything that the agent appends after event `at`."""
     return segments if _reaches(agent, segments) else normal((*segments, Segment(agent, at + 1, END)))
 
 
 def closed_by(closing: tuple[int, int] | None, at: int, operation: Operation) -> tuple[int, int] | None:
-    """The filter whose planning conversation the end of the turn closes, after `operation`."""
+    """Return the filter whose planning conversation is closed by the end of the turn, after `operation`."""
     match operation:
         case Filter(planning=(first, None)):
             return at, first
@@ -173,7 +172,7 @@ def closed_by(closing: tuple[int, int] | None, at: int, operation: Operation) ->
 
 
 def taken_back(operations: Sequence[Recorded]) -> frozenset[int]:
-    """Ids of the operations that do not count: each is the target of a restore that itself counts."""
+    """Return the ids of restored operations: each is the target of a restore that itself counts."""
     back: set[int] = set()
     for id, operation in reversed(operations):
         if isinstance(operation, Restore) and id not in back:
@@ -182,5 +181,5 @@ def taken_back(operations: Sequence[Recorded]) -> frozenset[int]:
 
 
 def recorded(events: Iterable[Event]) -> list[Recorded]:
-    """The operations that events record, with their ids."""
+    """Return the operations that events record, with their ids."""
     return [(event.id, operation_of(event)) for event in events]

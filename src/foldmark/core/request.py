@@ -1,4 +1,4 @@
-"""A request as it goes to a provider, and the manifest that says where each part of it came from [SPEC 5, 5.6]."""
+"""A request to a provider, and the manifest that says where each part of it came from [SPEC 5, 5.6]."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ class ToolSpec(Struct, frozen=True):
 
 
 class ToolCall(Struct, frozen=True):
-    """What a model asks to be run: `args` is any JSON value, as it came, `signature` Gemini's for its thinking."""
+    """A tool call by a model: `args` is any JSON value, as received; `signature` is Gemini's, for its thinking."""
 
     call_id: str
     name: str
@@ -26,18 +26,18 @@ class ToolCall(Struct, frozen=True):
 
 
 ERROR = "Error: "
-"""Begins the text of a result that is an error: not every format has a field for that."""
+"""Beginning of a result that is an error: not every format has a field for that."""
 
 ANSWER, COMPACTION = "answer", "compaction"
 """Purposes of a request: the conversation goes on, or the provider sums it up."""
 
 
 class Options(Struct, frozen=True):
-    """How an answer is asked for: its most tokens; how much the model is to think: `default` (as it does by itself),
-    `off`, `low`, `medium` or `high`; and how long the provider keeps the request in its cache, `5m` or `1h`, where it
-    can be told. `binds` is whether the model takes its thinking back only behind what stood in front of it, None where
-    the table of models does not say. `editing` is what the provider is to leave out (`core.editing`); `compact` asks it
-    for a summary in its own form instead of an answer."""
+    """Options of a request: the maximum tokens of the answer; how much the model is to think: `default` (its own
+    choice), `off`, `low`, `medium` or `high`; and how long the provider caches the request, `5m` or `1h`, where that
+    can be chosen. `binds` is True if the model accepts its thinking only after the messages that it was bound to, None
+    if the table of models does not say. `editing` is what the provider is to leave out (`core.editing`); `compact` asks
+    it for a summary in its own form instead of an answer."""
 
     output: int = 8192
     thinking: str = "default"
@@ -48,17 +48,17 @@ class Options(Struct, frozen=True):
 
 
 PLAIN = Options()
-"""What is asked for where nothing is said."""
+"""Default options."""
 
 
 class Part(Struct, frozen=True):
-    """One piece of the request. `event` is the event that it came from, None for what Foldmark itself put in.
+    """One piece of the request. `event` is the event that it came from, None for Foldmark's own text.
 
     `layer` is `system`, `guidelines`, `state`, `scratchpad`, `memos`, `window_summary`, `children`, `pinned` or
     `window`; `how` is `whole`, `truncated`, `evicted`, `interrupted` or `synthetic`, `detail` says more for a person.
-    `text` is what is sent: of a call, its name and arguments. `memo` is the id of the memo that it is; a layer that
-    came later than the others stands in front of event `before`. Of a truncated result `kept` characters `of` so many
-    are sent; `failed` is whether a result is an error.
+    `text` is what is sent: for a call, its name and arguments. `memo` is the id of its memo; a layer that was added
+    later than the others stands in front of event `before`. A truncated result sends `kept` of `of` characters;
+    `failed` is True for a result that is an error.
     """
 
     layer: str
@@ -76,14 +76,14 @@ class Part(Struct, frozen=True):
 
     @property
     def about(self) -> str:
-        """What more there is to say of it, as a person reads it: `300 of 12,345 characters`; empty for nothing."""
+        """Further details for a person: `300 of 12,345 characters`; empty for none."""
         cut = f"{self.kept:,} of {self.of:,} characters" if self.of else ""
         return "; ".join(filter(None, (cut, self.detail)))
 
 
 class LeftOut(Struct, frozen=True):
     """A message inside the window (or a pinned turn) that is not sent; `why` is `isolation`, `pairing`, `empty`, `pins`
-    or `kept` (it stays as it is behind the summary that is asked for)."""
+    or `kept` (it stays after the summary that is asked for)."""
 
     event: int
     turn: int | None
@@ -96,12 +96,12 @@ class Edge(Struct, frozen=True):
     `planning`, None if the window holds the whole context; `before` counts the visible messages in front of it.
 
     `limit` is the tokens, or the turns, that the request may hold. Within a budget the window begins later in steps of
-    `step` tokens; with `step` 0 in front of `turn`, which would pass the limit (0: of no turn); without a `turn` in one
-    step when what came since would have. `detail` says it in records of versions that knew no such numbers.
+    `step` tokens; with `step` 0 in front of `turn`, which would exceed the limit (0: of no turn); without a `turn` in
+    one step when newer messages would have. `detail` has the reason in records of older versions without these numbers.
 
-    Under the policy `steady` what was sent stays as it was at event `settled`, the boundary, where the active turn's
-    `oldest` results, so many, were cut as if the turn were over; 0 where there was no boundary yet, and where every
-    request is made afresh [SPEC 5.7].
+    Under the policy `steady` everything sent stays as it was at event `settled`, the boundary, with the `oldest` first
+    results of the active turn cut as if the turn were over; 0 before the first boundary, and where every request is
+    made anew [SPEC 5.7].
     """
 
     first: int | None
@@ -116,7 +116,7 @@ class Edge(Struct, frozen=True):
 
     @property
     def reason(self) -> str:
-        """Why the window does not begin earlier, as a person reads it; empty if it holds the whole context."""
+        """Why the window does not begin earlier, for a person; empty if it holds the whole context."""
         if self.detail or self.why is None:
             return self.detail
         if self.why == "planning":
@@ -134,8 +134,8 @@ class Edge(Struct, frozen=True):
 
 
 class Manifest(Struct, frozen=True):
-    """Where everything in a request came from, and what was left out and why. `told` is what the layer `children`
-    tells, by the message in front of which it stands (0: the person's newest, or that of the active turn)."""
+    """Where everything in a request came from, and what was left out and why. `told` is the content of the layer
+    `children`, by the message in front of which it stands (0: the person's newest, or that of the active turn)."""
 
     parts: tuple[Part, ...]
     left_out: tuple[LeftOut, ...]
@@ -144,14 +144,14 @@ class Manifest(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True):
-    """What goes to a provider: `body` as the wire has it, `bytes` the same serialized, `tokens` their estimate.
+    """A request to a provider: `body` is its JSON value, `bytes` the same serialized, `tokens` the estimate.
 
-    `purpose` is what the answer is for: `answer` (the conversation goes on), `match` (which messages does a filter
-    mean), `summary`, `compaction` (a summary in the provider's own form) or `state`. `names` holds the tools whose name
-    on the wire differs from their own, by wire name. `size` is what the tokens are estimated from, before any
-    calibration. `thinking` holds the thinking blocks in it that the model reads, by marks of their own. `thoughtless`
-    is whether thinking was left out since the provider refused it. `cache_ttl` is that of its `Options`; `cache_key` is
-    the same for all requests of an agent, for a cache that is to find them.
+    `purpose` is `answer` (the conversation goes on), `match` (which messages does a filter mean), `summary`,
+    `compaction` (a summary in the provider's own form) or `state`. `names` maps names on the wire to tools that are
+    named differently. `size` is the basis of the estimate, before any calibration. `thinking` holds marks of the
+    thinking blocks in it that the model reads. `thoughtless` is True if thinking was left out because the provider
+    refused it. `cache_ttl` is that of its `Options`; `cache_key` is the same for all requests of an agent, so that a
+    cache finds them.
     """
 
     provider: str

@@ -1,4 +1,4 @@
-"""What is looked for in all that was ever said, and what can be searched [SPEC 7]."""
+"""Search: queries, filters and results, and the protocols of what can be searched [SPEC 7]."""
 
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -11,23 +11,23 @@ from foldmark.core.passages import Excerpt
 from foldmark.core.vectors import Vectors
 
 SPEAKERS = ("user", "assistant", "thinking", "tool_call", "tool_result")
-"""Who a search can be narrowed to by `Filters.role`."""
+"""Values of `Filters.role`."""
 
 PROGRAMS = {"claude": "Claude Code", "codex": "Codex"}
-"""Whose sessions are archived, by `SearchResult.source`."""
+"""Names of the programs whose sessions are archived, by `SearchResult.source`."""
 
 
 class Phrase(NamedTuple):
-    """Words that stand side by side, the last of them perhaps only a beginning."""
+    """Adjacent words, the last of them perhaps only a prefix."""
 
     words: tuple[str, ...]
     prefix: bool = False
 
 
 class Term(NamedTuple):
-    """Something to look for: one of several phrases, by the stems of their words.
+    """A term of a query: one of several phrases, by the stems of their words.
 
-    `typed` is what the text itself must hold, where words were meant as typed.
+    `typed` must occur literally in the text, where words were meant as typed.
     """
 
     phrases: tuple[Phrase, ...]
@@ -35,13 +35,13 @@ class Term(NamedTuple):
 
 
 class Filters(Struct, frozen=True):
-    """What a hit has to be, each None for anything.
+    """Conditions on a result; None stands for anything.
 
     `since` and `before` are moments in UTC. `agent` is a conversation's name, or the beginning of an agent's or a
     coding session's uuid; `project` a part of a conversation's name or of a session's working folder; `role` as in
-    `Event.kind` (of sessions also thinking); `tool` a tool's name, compared without case: its calls and what they
-    answered. `visible` is whether a message is in the context of the agent that wrote it; of sessions nobody knows
-    that, so with it they are left out.
+    `Event.kind` (of sessions also thinking); `tool` a tool's name, compared without case: its calls and their results.
+    `visible` is True for messages in the context of the agent that wrote them; it excludes sessions, for which that is
+    not known.
     """
 
     since: datetime | None = None
@@ -57,13 +57,13 @@ ANY = Filters()
 
 
 class SearchResult(Struct, frozen=True):
-    """A message or a memo that was found, wherever.
+    """A message or a memo found by a search.
 
     `source` is claude, codex, conversation or memo; `id` the session's, the agent's or the memo's; `name` the session's
-    working folder, the conversation's name or the memo's tags; `role` as in `Filters`, or memo. `all_words` is whether
-    it holds every word that was asked for, `score` the higher the better. `snippet` is one line; `highlights` are the
-    places in it where words of the query stand, from and up to. A session's message stands in line `line` of `file`; a
-    conversation's is the event `event_id`, and `visible` says whether it is in the context.
+    working folder, the conversation's name or the memo's tags; `role` as in `Filters`, or memo. `all_words` is True if
+    it holds every word of the query; a higher `score` is better. `snippet` is one line; `highlights` are the places of
+    the query's words in it, from and up to. A session's message stands in line `line` of `file`; a conversation's is
+    the event `event_id`, and `visible` is True if it is in the context.
     """
 
     source: str
@@ -86,7 +86,8 @@ _UNFOUND = re.compile(r"(?:mcp__.*foldmark__)?filter_context")
 
 
 def is_unfound(tool: str | None) -> bool:
-    """Whether calls and results of a tool are never found: they repeat what somebody wanted forgotten.
+    """Return True if calls and results of a tool are excluded from searches: they repeat what somebody wanted
+    forgotten.
 
     A coding agent calls the tool by a longer name.
     """
@@ -94,22 +95,21 @@ def is_unfound(tool: str | None) -> bool:
 
 
 class Judge(Protocol):
-    """Tells what the operations of agents make of their messages."""
+    """Judges messages by the operations of their agents."""
 
     def meet(self, agent_ids: Iterable[str]) -> None:
-        """Read what is needed of these agents, of all at once; what was read before is not read again."""
+        """Read what is needed of these agents, all at once, without reading anything twice."""
 
     def shows(self, agent_id: str, event_id: int) -> bool:
-        """Whether a message is in the context of this agent, which wrote it."""
+        """Return True if a message is in the context of this agent, which wrote it."""
 
     def plans(self, agent_id: str, event_id: int) -> bool:
-        """Whether a message of this agent belongs to a planning conversation."""
+        """Return True if a message of this agent belongs to a planning conversation."""
 
 
 class SearchScope(NamedTuple):
-    """The messages of a log that a search may find, worked out from filters: `agents` are uuids, None for all. What
-    belongs to planning conversations is never found and belongs to no passage; without a `judge` there are none, and
-    nothing is visible."""
+    """The messages of a log that a search may find, computed from filters: `agents` are uuids, None for all. Planning
+    conversations are never found and belong to no passage; without a `judge` there are none, and nothing is visible."""
 
     filters: Filters = ANY
     agents: Collection[str] | None = None
@@ -117,8 +117,8 @@ class SearchScope(NamedTuple):
 
 
 class IndexedMessage(NamedTuple):
-    """A message of an index and its text, perhaps only the beginning; `at` is when it was said, ISO 8601 or "", `fits`
-    whether the filters let it through."""
+    """A message of an index and its text, perhaps only the beginning; `at` is its time in ISO 8601, or "", `fits` is
+    True if it passes the filters."""
 
     id: int
     text: str
@@ -139,33 +139,34 @@ class TermQuery(NamedTuple):
 
 
 Mode = Literal["auto", "text", "vector", "both"]
-"""What a search goes by: words, meanings (vectors of a model), or both; auto is both where there are vectors."""
+"""How a search matches: words, meanings (a model's vectors), or both; auto is both where there are vectors."""
 
 
 class Index(Protocol):
-    """What can be searched by words: the messages of a log, those of archived sessions."""
+    """An index of messages by words: a log's, or that of archived sessions."""
 
     def counted(self, terms: Sequence[Term]) -> tuple[int, list[int]]:
-        """How many messages there are, and how many hold each of the terms by its stems; about, if they are many."""
+        """Return the number of messages, and how many hold each of the terms by its stems; estimated, if they are
+        many."""
 
     def best(self, wanted: Sequence[TermQuery], limit: int) -> list[int]:
-        """The ids of the best `limit` messages of each that fit the filters, one after another."""
+        """Return the ids of the best `limit` messages for each query that pass the filters, concatenated."""
 
     def passing(self, ids: Sequence[int]) -> list[int]:
-        """Those of these messages that the filters let through."""
+        """Return the messages among these that pass the filters."""
 
     def around(self, ids: Sequence[int], reach: int) -> list[list[IndexedMessage]]:
-        """These messages, each with up to `reach` neighbours on each side: runs of neighbours in order."""
+        """Return these messages, each with up to `reach` neighbours on each side: runs of neighbours in order."""
 
 
 class Similarity(Protocol):
-    """How alike in meaning a query and the messages of an index are: cosines, the higher the more."""
+    """Cosine similarity of a query to the messages of an index."""
 
     def nearest(self, limit: int) -> list[int]:
-        """The ids of the messages most alike, as far as they have vectors."""
+        """Return the ids of the most similar messages that have vectors."""
 
     def of(self, ids: Sequence[int]) -> dict[int, float]:
-        """Those of these messages that have vectors."""
+        """Return the similarity of the messages among these that have vectors."""
 
 
 class MessageVectors(Protocol):
@@ -173,26 +174,26 @@ class MessageVectors(Protocol):
 
     @property
     def until(self) -> int | None:
-        """The message up to which there are some; None if nobody has begun to make any."""
+        """The message up to which vectors exist; None if there are none yet."""
 
     def asked(self, query: str) -> Similarity:
-        """How alike the messages that have vectors are to a query."""
+        """Return the similarity of messages to a query."""
 
 
 class VectorSource(Protocol):
-    """What has messages, and perhaps vectors of them: a log, an archive."""
+    """A source of messages and perhaps their vectors: a log, an archive."""
 
     @property
     def vectors(self) -> Vectors | None:
-        """Where vectors are kept; None where nobody keeps any."""
+        """The stored vectors; None if none are kept."""
 
     def meanings(self) -> MessageVectors:
-        """Those by the model of the settings. Raises EmbeddingError where it cannot be used."""
+        """Return the vectors by the model of the settings. Raises EmbeddingError if it cannot be used."""
 
 
 class RankedMessage(NamedTuple):
-    """A message that was found: in which of several indexes, its id, a score (the higher, the better), whether it holds
-    every term, and its text, perhaps cut."""
+    """A ranked message: the number of its index, its id, its score (higher is better), True if it holds every term, and
+    its text, perhaps cut."""
 
     source: int
     id: int
@@ -202,16 +203,16 @@ class RankedMessage(NamedTuple):
 
     @property
     def told_score(self) -> float:
-        """The score as it is told: above 1 with every term, otherwise below."""
+        """The score for display: above 1 with every term, otherwise below."""
         return self.every + self.score / (1 + self.score)
 
 
 class ArchivedMessages(Index, VectorSource, Protocol):
-    """The messages of archived sessions, to be searched."""
+    """The messages of archived sessions, searchable."""
 
     def told(self, places: Sequence[RankedMessage]) -> list[SearchResult | None]:
-        """What was found at these places, without snippets; None for what is no longer there."""
+        """Return the results at these places, without snippets; None for a message that is gone."""
 
     def read(self, named: str, reach: int) -> Excerpt:
-        """What is said at SESSION:LINE and in `reach` speaking lines before and behind it; in all of SESSION without a
-        line. Raises FoldmarkError for what is not archived."""
+        """Return the message at SESSION:LINE with `reach` spoken lines before and after it; without a line all of
+        SESSION. Raises FoldmarkError if it is not archived."""

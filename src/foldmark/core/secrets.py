@@ -1,4 +1,4 @@
-"""Keys of providers never reach the log: wherever one stands in a text that is recorded, its name takes its place."""
+"""Keep providers' keys out of the log: in recorded texts, a key is replaced by its name."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -7,11 +7,11 @@ from urllib.parse import quote
 import msgspec
 
 SHORTEST = 8
-"""Characters; what is shorter is no key, and would be found in every other text."""
+"""Minimum number of characters of a key; shorter ones would be found in every other text."""
 
 
 class Secrets:
-    """Known keys: `found` is variable of the environment -> key, `others` what else is secret -> what it is."""
+    """Known keys: `found` is environment variable -> key, `others` further secrets, description -> value."""
 
     def __init__(self, found: Mapping[str, str] = {}, others: Mapping[str, str] = {}) -> None:
         known = [*((key, name) for name, key in found.items()), *others.items()]
@@ -22,14 +22,14 @@ class Secrets:
         return bool(self._names)
 
     def hidden(self, text: str) -> str:
-        """The text without keys."""
+        """Return the text without keys."""
         for key, name in self._names.items():
             if key in text:
                 text = text.replace(key, f"[{name}]")
         return text
 
     def hidden_in(self, value: Any) -> Any:
-        """A JSON value without keys, in its members' names as well. Raises TypeError for what is none."""
+        """Return a JSON value without keys, including its members' names. Raises TypeError if it is no JSON value."""
         match value:
             case str():
                 return self.hidden(value)
@@ -42,12 +42,12 @@ class Secrets:
                 return [self.hidden_in(each) for each in value]
             case None | bool() | int() | float():
                 return value
-            case _:  # what JSON can be made of: sets, structs, times
+            case _:  # convertible to JSON: sets, structs, times
                 return self.hidden_in(msgspec.to_builtins(value))
 
 
 def _written(key: str) -> Iterator[str]:
-    """A key as it is, and as texts quote it: in JSON, in JSON inside of JSON, in addresses."""
+    """Yield a key in the forms in which texts quote it: plain, in JSON, in JSON inside JSON, in URLs."""
     once = msgspec.json.encode(key).decode()[1:-1]
     yield from (key, once, msgspec.json.encode(once).decode()[1:-1])
     yield from (once.replace("/", "\\/"), quote(key, safe=""), quote(key))

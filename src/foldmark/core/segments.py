@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 END = 2**63 - 1
-"""The last id there can be; a segment that reaches it takes in whatever its agent appends next."""
+"""The last possible id; a segment that reaches it includes whatever its agent appends next."""
 
 
 class Segment(NamedTuple):
@@ -43,9 +43,9 @@ def normal(ranges: Iterable[Segment]) -> Segments:
 
 
 def subtract(segments: Segments, ranges: Iterable[Segment]) -> Segments:
-    """What of `segments` lies outside every one of `ranges`."""
+    """Return what lies in `segments` outside of all `ranges`."""
     ranges = tuple(ranges)
-    # What stands in both leaves as it is and touches no other segment; two contexts mostly have nearly all in common.
+    # Common segments cancel out and touch no others; two contexts mostly share nearly all of them.
     shared = frozenset(segments).intersection(ranges)
     holes = _by_agent(normal(hole for hole in ranges if hole not in shared))
     if not holes and not shared:
@@ -69,7 +69,7 @@ def subtract(segments: Segments, ranges: Iterable[Segment]) -> Segments:
 
 
 def intersect(segments: Segments, ranges: Iterable[Segment]) -> Segments:
-    """What of `segments` lies inside one of `ranges`."""
+    """Return what lies in `segments` inside one of `ranges`."""
     wanted = _by_agent(normal(ranges))
     kept: list[Segment] = []
     for segment in segments:
@@ -80,18 +80,18 @@ def intersect(segments: Segments, ranges: Iterable[Segment]) -> Segments:
 
 
 def until(segments: Segments, last: int) -> Segments:
-    """What of `segments` lies at ids up to and including `last`."""
+    """Return what lies in `segments` up to and including id `last`."""
     return tuple(s if s.last <= last else Segment(s.agent, s.first, last) for s in segments if s.first <= last)
 
 
 def since(segments: Segments, first: int) -> Segments:
-    """What of `segments` lies at ids from `first` on."""
+    """Return what lies in `segments` from id `first` on."""
     left = (s if s.first >= first else Segment(s.agent, first, s.last) for s in segments if s.last >= first)
     return tuple(sorted(left, key=_position))
 
 
 def contains(segments: Segments, agent: str, event_id: int) -> bool:
-    """Whether the event of `agent` with id `event_id` lies in `segments`."""
+    """Return True if the event of `agent` with id `event_id` lies in `segments`."""
     index = bisect_right(segments, (event_id, END), key=_position) - 1
     # Segments of different agents may interleave by id, so walk back over those that start before the id.
     while index >= 0:
@@ -103,7 +103,8 @@ def contains(segments: Segments, agent: str, event_id: int) -> bool:
 
 
 def _by_agent(segments: Segments) -> dict[str, tuple[list[int], list[int], list[Segment]]]:
-    """Agent -> where its segments begin, where they end, the segments; plain numbers for a quick bisection."""
+    """Return agent -> the beginnings of its segments, their ends, and the segments; plain numbers for a quick
+    bisection."""
     grouped: dict[str, tuple[list[int], list[int], list[Segment]]] = {}
     for segment in segments:
         firsts, lasts, mine = grouped.setdefault(segment.agent, ([], [], []))
@@ -114,7 +115,7 @@ def _by_agent(segments: Segments) -> dict[str, tuple[list[int], list[int], list[
 
 
 def _touching(grouped: dict[str, tuple[list[int], list[int], list[Segment]]], segment: Segment) -> list[Segment]:
-    """The ranges of the same agent that share an id with `segment`."""
+    """Return the ranges of the same agent that share an id with `segment`."""
     if segment.agent not in grouped:
         return []
     firsts, lasts, mine = grouped[segment.agent]

@@ -1,7 +1,8 @@
-"""What was sent to models: which messages, how they were shortened, and the hashes of everything else [SPEC 5.6].
+"""Records of what was sent to models: which messages, how they were shortened, and hashes of everything else [SPEC
+5.6].
 
-It stands beside the log, so recording it changes nobody's context and no event's id. Texts of messages are never in
-it: they stand in the log, where `/message remove` erases them.
+Records stand beside the log, so they change no context and no event's id. They never contain texts of messages: those
+stand in the log, where `/message remove` erases them.
 """
 
 from collections.abc import Mapping
@@ -16,28 +17,27 @@ from foldmark.core.segments import END, Segments
 
 
 class MessageSet(Struct, frozen=True, omit_defaults=True):
-    """Some messages: all that lie in `ranges`, or, where ranges would name others as well, those with these `ids`."""
+    """A set of messages: all inside `ranges`, or, where ranges would include others, those with these `ids`."""
 
     ranges: Segments = ()
     ids: tuple[int, ...] = ()
 
 
 class RequestRecord(Struct, frozen=True, omit_defaults=True):
-    """What a request was made of, besides what its row says.
+    """What a request was made of, besides the columns of its row.
 
-    `purpose` is `Request.purpose`; `speaks` the built-in provider whose format it has; `output` the most tokens of the
-    answer. `window` and `pinned` name the messages, sent or left out; `layers` the events in front of them by layer,
-    0 for a scratchpad that a fork handed down; `edge` is where the window began. `truncated` is event id -> characters
-    kept of a tool result, `evicted` event id -> the operation that evicted it, `left_out` why -> event ids.
-    `hashes` are the SHA-256 of texts: `config` (the settings as
-    JSON), `tools` (their specs as JSON), `guidelines`, `instruction` (a last message of Foldmark's own).
-    `question` is an instruction in a person's words, `quoted` the messages that stand in front of it in the same
-    message. Of memos, `layers` has the ids and `hashes` the texts, as `memo 3`, unless one was removed since. `digests`
-    are layer -> SHA-256 of the texts sent in it. `told` is what was told of children and mail, as in the manifest
-    (`family` in older records: what is `told[0]` now); `later` are the layers that stand in front of a later message.
-    `thoughtless` is whether thinking was left out since the provider refused it; `cache_ttl` is how long the provider
-    was asked to keep it (`Options`).
-    `upto` is the event that opened the turn in front of which a compaction ends, 0 for none.
+    `purpose` is `Request.purpose`; `speaks` the built-in provider whose format it has; `output` the maximum tokens of
+    the answer. `window` and `pinned` name the messages, sent or left out; `layers` the events in front of them by
+    layer, 0 for a scratchpad that a fork handed down; `edge` is where the window began. `truncated` is event id ->
+    characters kept of a tool result, `evicted` event id -> the operation that evicted it, `left_out` why -> event ids.
+    `hashes` are the SHA-256 of texts: `config` (the settings as JSON), `tools` (their specs as JSON), `guidelines`,
+    `instruction` (a last message of Foldmark's own). `question` is an instruction in a person's words, `quoted` the
+    messages that stand in front of it in the same message. For memos, `layers` has the ids and `hashes` the texts, as
+    `memo 3`, unless one was removed since. `digests` are layer -> SHA-256 of the texts sent in it. `told` is the
+    content of the layer `children`, as in the manifest (`family` in older records: the present `told[0]`); `later` are
+    the layers in front of a later message. `thoughtless` is True if thinking was left out because the provider refused
+    it; `cache_ttl` is how long the provider was asked to cache it (`Options`). `upto` is the event that opened the turn
+    in front of which a compaction ends, 0 for none.
     """
 
     speaks: str
@@ -63,13 +63,13 @@ class RequestRecord(Struct, frozen=True, omit_defaults=True):
 
     @property
     def planning(self) -> bool:
-        """Whether it held a planning conversation and nothing else of the context [SPEC 4.2]."""
+        """True if it held a planning conversation and nothing else of the context [SPEC 4.2]."""
         return self.purpose == "answer" and self.edge.why == "planning"
 
 
 class SentRequest(Struct, frozen=True):
-    """A request that went to a model: `event` is the agent's newest event then, `turn` the turn that was open, `bytes`
-    the length of `Request.bytes` and `sha256` its hash, `tokens` their estimate; `id` is 0 before it is recorded."""
+    """A request that went to a model: `event` is the agent's newest event then, `turn` the open turn, `bytes` the
+    length of `Request.bytes` and `sha256` its hash, `tokens` the estimate; `id` is 0 before it is recorded."""
 
     agent: str
     event: int
@@ -85,26 +85,27 @@ class SentRequest(Struct, frozen=True):
 
 
 class SentView(Protocol):
-    """What a `Snapshot` shows of what was sent."""
+    """The part of `Snapshot` that reads sent requests."""
 
     def sent(self, agent_id: str, sent_id: int) -> SentRequest | None:
-        """A request that this agent sent, nobody else's."""
+        """Return a request that this agent sent; None for another agent's."""
 
     def newest_sent(self, agent_id: str, limit: int, until: int = END) -> list[SentRequest]:
-        """The newest requests that the agent sent, newest first, at most `limit`; none with an id above `until`."""
+        """Return the newest requests that the agent sent, newest first, at most `limit`; none with an id above
+        `until`."""
 
     def answered_last(self, agent_id: str) -> SentRequest | None:
-        """The newest request that the agent sent for an answer, not for a summary or a filter."""
+        """Return the newest request that the agent sent for an answer, not for a summary or a filter."""
 
     def kept_text(self, sha256: str) -> str:
-        """The text behind a hash. Raises DamagedError if it is not there."""
+        """Return the text with this hash. Raises DamagedError if it is missing."""
 
     def tombstones(self, segments: Segments) -> list[Event]:
-        """The messages inside `segments` whose content was erased, without it, by id."""
+        """Return the erased messages inside `segments`, without content, by id."""
 
 
 class Sent(SentView, Protocol):
-    """What a `Transaction` records of what was sent. Rows never change; erasing is `Transaction.erase`."""
+    """The part of `Transaction` that records sent requests. Rows never change; `Transaction.erase` erases."""
 
     def add_sent(self, request: SentRequest, texts: Mapping[str, str]) -> int:
-        """Record a request and the texts it needs, hash -> text, as far as they are not there yet; returns its id."""
+        """Record a request and its texts, hash -> text, where they are missing; return its id."""

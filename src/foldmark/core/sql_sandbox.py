@@ -1,5 +1,4 @@
-"""SQL of a model's own over what an agent may see of the log: the views there are, and what a query costs at the most
-[S2, SPEC 4.1]."""
+"""The sandbox for a model's SQL over its part of the log: the views, and the limits of a query [S2, SPEC 4.1]."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
@@ -15,12 +14,12 @@ VIEWS: Mapping[str, tuple[str, ...]] = {
     "operations": ("id", "agent_id", "group_id", "kind", "actor", "data", "created_at"),
     "memos": ("id", "content", "tags", "created_at"),
 }
-"""View -> its columns, in every store alike."""
+"""View -> its columns, the same in every store."""
 
 
 class QueryScope(NamedTuple):
-    """Whose rows the views hold: those of `agent` and what else lies in `lineage` (as `Standing.lineage`); what lies
-    outside `visible`, the segments of its fold, is dropped."""
+    """The rows that the views hold: those of `agent` and of its `lineage` (as `Standing.lineage`); rows outside
+    `visible`, the segments of its fold, have the status dropped."""
 
     agent: str
     lineage: Segments
@@ -28,8 +27,8 @@ class QueryScope(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """The most that a query may take: seconds, and rows and characters of what it finds. `stopped` is asked again and
-    again while it runs, from the thread that runs it; true ends it."""
+    """Limits of a query: seconds, and rows and characters of its result. `stopped` is polled from the thread that runs
+    the query; True ends it."""
 
     seconds: float
     rows: int
@@ -38,9 +37,10 @@ class Limits(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """What a query found: the columns' names and the rows, cells as None, int, float, str or bytes.
+    """The result of a query: column names and rows, cells as None, int, float, str or bytes.
 
-    `cut` says why there may be more: `rows` or `characters` where a limit was reached, `time`; None: that is all.
+    `cut` says why there may be more: `rows` or `characters` where a limit was reached, `time`; None if the result is
+    complete.
     """
 
     columns: tuple[str, ...]
@@ -53,11 +53,11 @@ class SqlSandbox(Protocol):
 
     @property
     def dialect(self) -> str:
-        """The database whose SQL it takes, by its name."""
+        """The database whose SQL dialect it takes, by its name."""
 
     def query(self, scope: QueryScope, sql: str, limits: Limits) -> Rows:
         """Run one reading statement over the views of `VIEWS`, and nothing else.
 
-        `sql` is hostile: no statement reads or changes anything outside the views, or takes more than `limits` and
-        the memory that the store allows. Raises CommandError, in words for a model, for what it did wrong.
+        `sql` is hostile: no statement reads or changes anything outside the views, or takes more than `limits` and the
+        memory that the store allows. Raises CommandError, worded for a model, for an invalid statement.
         """

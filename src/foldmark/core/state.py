@@ -1,22 +1,22 @@
 """The model's `### STATE` block: parsed off the end of an answer, and held back while the answer streams [S2, SPEC 7].
 
-A block begins with a line of its own, `### STATE` or `### State`, bold or not, outside of code fences; of several such
-lines the last counts. It goes on to the end of the answer and holds at least one of its four members (`Goal:`,
-`Context:`, `Resolved:`, `Technical Anchors:`), which say something. What is otherwise, or has another heading behind
-it, is malformed: it is text like any other.
+A block begins with a line of its own, `### STATE` or `### State`, bold or not, outside of code fences; the last such
+line counts. It extends to the end of the answer and holds at least one of its four members (`Goal:`, `Context:`,
+`Resolved:`, `Technical Anchors:`) with content. Any other block, or one followed by another heading, is malformed: it
+is text like any other.
 
-One fence is no code fence: that of Markdown (`markdown` or `md`) with which an answer ends, and which holds a block and
+One fence is no code fence: a Markdown fence (`markdown` or `md`) at the end of the answer that holds a block and
 nothing else. Some models put one around it.
 
-A paragraph that stands behind the last member, after an empty line, and is neither indented nor a list belongs to no
-member: it is the answer's, since nobody would see it otherwise.
+A paragraph after the last member, after an empty line, that is neither indented nor a list belongs to the answer:
+nobody would see it otherwise.
 """
 
 import re
 from typing import NamedTuple
 
 _MOST = 40
-"""Characters of the line that a block begins with, spaces behind it included: so many are held back at most."""
+"""Maximum length of the line that begins a block, trailing spaces included: the most characters that are held back."""
 
 KEYS = ("Goal", "Context", "Resolved", "Technical Anchors")
 """The members of a block, as a model is asked for them."""
@@ -36,41 +36,42 @@ _MEMBER = re.compile(
     re.IGNORECASE,
 )
 _GOES_ON = re.compile(r"[ \t]|[-*+>|][ \t]|[0-9]{1,9}[.)][ \t]")
-"""How a paragraph begins that belongs to the member in front of it."""
+"""Beginnings of a paragraph that belongs to the member before it."""
 _FENCE = re.compile(r" {0,3}(`{3,}+(?=[^`]*\Z)|~{3,}+)")
 _PIECES = re.compile(r"[^\n]*+\n|[^\n]++")
 
 
 class Parted(NamedTuple):
-    """An answer without its block, and the block without its first line; None if there is none in it."""
+    """An answer without its block, and the block without its first line; None if there is none."""
 
     text: str
     block: str | None
 
 
 def parted(text: str) -> Parted:
-    """An answer and the block at its end. A text without one comes back as it is. Time is linear in the text."""
+    """Split an answer from the block at its end. A text without one is returned unchanged. Time is linear in the
+    text."""
     before, block, behind = _around(text)
     return Parted(text, None) if block is None else Parted(_joined(before, behind, bool(before)), block)
 
 
 def missing(block: str) -> list[str]:
-    """Return the keys that a block lacks, as a model is asked for them."""
+    """Return the members that a block lacks, as a model is asked for them."""
     found = {match[1].casefold() for line in block.split("\n") if (match := _MEMBER.match(line))}
     return [key for key in KEYS if key.casefold() not in found]
 
 
 def may_hold(text: str) -> bool:
-    """Return False if there is no block in a text for certain."""
+    """Return False if a text certainly has no block."""
     return "STATE" in text or "State" in text
 
 
 def _around(text: str) -> tuple[str, str | None, str]:
-    """What stands before the block, the block, what behind it is the answer's."""
+    """Return the text before the block, the block, and the part of the answer after the block."""
     if wrapped := _wrapped(text):
         return *wrapped, ""
     begin, first, ends, fence, place = -1, 0, False, "", 0
-    for line in text.split("\n") if may_hold(text) else ():  # nothing else ends a line: not U+2028
+    for line in text.split("\n") if may_hold(text) else ():  # only "\n" ends a line: not U+2028
         inside, fence = fence, _fence_behind(line, fence)
         if not inside and _is_head(line):
             begin, first, ends = place, place + len(line) + 1, False
@@ -84,7 +85,8 @@ def _around(text: str) -> tuple[str, str | None, str]:
 
 
 def _wrapped(text: str) -> tuple[str, str] | None:
-    """What stands before the Markdown fence that a text ends with, and the block in it; None if there is no such."""
+    """Return the text before the Markdown fence at the end of a text, and the block in the fence; None if there is
+    none."""
     fence, place, opened, first, last = "", 0, -1, 0, -1
     for line in text.split("\n") if may_hold(text) and text.rstrip().endswith(_FENCES) else ():
         inside, fence = fence, _fence_behind(line, fence)
@@ -109,8 +111,7 @@ def _joined(before: str, behind: str, shown: bool) -> str:
 
 
 def _members(text: str) -> int:
-    """How long the members are at the beginning of what stands behind a block's first line; 0 for none that says
-    anything."""
+    """Return the length of the members that follow a block's first line; 0 if there are none with content."""
     place, gap, end, member, said, fence = 0, -1, 0, False, False, ""
     for line in text.split("\n"):
         inside, fence = fence, _fence_behind(line, fence)
@@ -134,7 +135,8 @@ def _wraps(line: str) -> bool:
 
 
 def _fence_behind(line: str, fence: str) -> str:
-    """The code fence that is open behind a line, as it was opened ("```"), given the one before it; "" for none."""
+    """Return the code fence that is open after a line, as it was opened ("```"), given the one before it; "" for
+    none."""
     if not fence:
         opened = _FENCE.match(line)
         return opened[1] if opened else ""
@@ -144,11 +146,11 @@ def _fence_behind(line: str, fence: str) -> str:
 
 
 class Hiding:
-    """An answer as it streams, without its block: what `feed` and `end` give is together what `parted` leaves of it,
+    """An answer as it streams, without its block: the output of `feed` and `end` together equals the text of `parted`,
     up to white space at the end.
 
-    A line goes out as it comes, unless it may be the first of a block, or of a Markdown fence around one; what comes
-    behind such a line is held back to the end.
+    A line goes out as it comes, unless it may begin a block, or a Markdown fence around one; from such a line on,
+    everything is held back to the end.
     """
 
     def __init__(self) -> None:
@@ -157,20 +159,20 @@ class Hiding:
         self._fence, self._goes_out, self._begun, self._shown = "", False, False, False
 
     def feed(self, piece: str) -> str:
-        """The next piece of the answer; returns what may be shown now."""
+        """Take the next piece of the answer and return what may be shown now."""
         shown = "".join(map(self._take, _PIECES.findall(piece)))
         self._shown = self._shown or bool(shown)
         return shown
 
     def end(self, interrupted: bool = False) -> str:
-        """The answer is over; returns what was held back and is no block. One that was `interrupted` has none."""
+        """End the answer and return what was held back and is no block. An `interrupted` answer has no block."""
         held = "" if self._goes_out else self._wrap + "".join(self._line)
         self._line, self._wrap, self._begun, self._goes_out = [], "", False, False
         before, block, behind = (held, None, "") if interrupted else _around(held)
         return before if block is None else _joined(before, behind, self._shown or bool(before))
 
     def _take(self, piece: str) -> str:
-        """A piece of a line, or its end."""
+        """Take a piece of a line, or its end."""
         self._line.append(piece)
         if self._begun:
             return ""
@@ -186,7 +188,7 @@ class Hiding:
         return shown
 
     def _waits(self, line: str) -> bool:
-        """Whether a line as far as it has come is held back: it may begin a block, or the fence around one."""
+        """Return True if an unfinished line is held back: it may begin a block, or the fence around one."""
         if self._fence and not self._wrap:
             return False
         whole = line.endswith("\n")

@@ -1,7 +1,7 @@
-"""Which results of file tools a later read or write of the same file has made stale [SPEC 5.7]. Pure.
+"""Stale results of file tools: those that a later read or write of the same file replaced [SPEC 5.7]. Pure functions.
 
-A call is known by the name of its tool, whoever's it is, and by the path among its arguments. In doubt nothing is
-stale: a call that failed, or another spelling of a path, makes nothing so.
+A call is recognized by the name of its tool, anybody's, and by the path among its arguments. In doubt nothing is stale:
+a failed call, or another spelling of a path, makes nothing stale.
 """
 
 import posixpath
@@ -20,7 +20,7 @@ WRITES = frozenset(
         *("str_replace", "insert", "replace", "notebookedit", "apply_patch"),
     }
 )
-"""Names of tools in lower case, without what stands in front of them for a server."""
+"""Names of writing tools in lower case, without a server's prefix."""
 
 _PATHS = ("path", "file_path", "filePath", "absolute_path", "notebook_path", "target_file", "filename")
 _SPANS = ("offset", "limit", "start_line", "end_line", "view_range")
@@ -29,8 +29,7 @@ _END = 1 << 62
 
 
 class Superseded(NamedTuple):
-    """A result that is stale, the call that made it so, and whether that was a `read` or a `write`; `path` is the
-    file."""
+    """A stale result, the call that made it stale, and whether that was a `read` or a `write`; `path` is the file."""
 
     result: int
     by: int
@@ -48,9 +47,10 @@ class _Use(NamedTuple):
 
 
 def superseded(answered: Iterable[tuple[Event, Event]]) -> list[Superseded]:
-    """The stale ones among calls with their results in the order of the log, each with the newest call that made it so.
+    """Return the stale results among calls with their results in the order of the log, each with the newest call that
+    made it stale.
 
-    A write makes every earlier result about its file stale, a read those about lines that it has read again.
+    A write makes every earlier result about its file stale, a read those about the lines that it read again.
     """
     found: list[Superseded] = []
     later: dict[str, list[tuple[Event, Event, _Use]]] = {}
@@ -67,7 +67,7 @@ def superseded(answered: Iterable[tuple[Event, Event]]) -> list[Superseded]:
 
 
 def stale_at(events: Iterable[Event], settled: int) -> dict[int, Superseded]:
-    """Return the stale results among messages by their ids, as far as that is so at event `settled`."""
+    """Return the results among messages that are stale at event `settled`, by their ids."""
     there = [event for event in events if event.id <= settled and event.kind in ("tool_call", "tool_result")]
     calls = {event.id: event for event in there if event.kind == "tool_call"}
     answered = [(calls[event.answers], event) for event in there if event.answers in calls]
@@ -86,7 +86,7 @@ def _replaces(newer: _Use, its_result: Event, older: _Use, result: Event) -> boo
 
 
 def _uses(call: Event) -> list[_Use]:
-    """The files that a call reads or writes; none if it is no call of a file tool."""
+    """Return the files that a call reads or writes; none if it is no call of a file tool."""
     try:
         arguments = msgspec.json.decode(call.content, type=dict[str, Any])
     except (msgspec.MsgspecError, RecursionError):

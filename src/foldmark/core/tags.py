@@ -1,4 +1,4 @@
-"""What a memo may hold: how long it is, and what its tags look like [SPEC 7]."""
+"""Limits of a memo: its length, and the form of its tags [SPEC 7]."""
 
 import re
 import unicodedata
@@ -8,7 +8,7 @@ from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 
 LONGEST_MEMO = 2000
-"""Characters of a memo: up to five of them go into every request of a turn."""
+"""Maximum number of characters of a memo: up to five memos go into every request of a turn."""
 
 MOST_TAGS, LONGEST_TAG = 10, 40
 
@@ -16,7 +16,7 @@ _TAG = re.compile(r"\w[\w.+/-]*")
 
 
 def checked_content(text: str) -> str:
-    """The content of a memo. Raises CommandError if it is empty or too long."""
+    """Return the checked content of a memo. Raises CommandError if it is empty or too long."""
     content = well_formed(text).strip()
     if not content:
         raise CommandError("a memo needs a text; nothing was saved")
@@ -28,7 +28,7 @@ def checked_content(text: str) -> str:
 
 
 def checked_tags(words: Iterable[str]) -> tuple[str, ...]:
-    """Tags in their one form: lower case, '-' for white space, sorted, each once. Raises CommandError."""
+    """Return tags in normal form: lower case, '-' for white space, sorted, distinct. Raises CommandError."""
     tags = sorted({tag for word in words if (tag := _normal(word))})
     for tag in tags:
         if len(tag) > LONGEST_TAG or not _TAG.fullmatch(tag):

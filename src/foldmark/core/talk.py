@@ -1,7 +1,7 @@
-"""Words that say nothing of what a prompt is about [S2]: "continue", "go on", "yes please, fix it" pull in nothing.
+"""Words without a subject [S2]: "continue", "go on", "yes please, fix it" pick no memos.
 
-Function words and the talk of going on, of agreeing and of asking for changes, as people type them to whoever works on
-their code; English and German, and the talk of going on in some other languages. All as FTS5 folds them (`keywords`).
+Function words and the talk of going on, of agreeing and of asking for changes, as people type them to a coding agent;
+English and German, and the talk of going on in some other languages. All as FTS5 folds them (`keywords`).
 """
 
 from foldmark.core.words import FUNCTION
@@ -41,7 +41,7 @@ TALK = _set(
     suggested suggestion suggestions memo memos com lib src html http https www
     """
 )
-"""What people say whatever the work is about."""
+"""Ordinary talk, independent of the work."""
 
 TALK_ELSEWHERE = _set(
     """

@@ -1,8 +1,8 @@
-"""Cutting the text of a tool result, never inside what a reader sees as one character or escape [S2, SPEC 5.2].
+"""Truncation of tool results, never inside a grapheme or an escape [S2, SPEC 5.2].
 
-Lengths are code points. A grapheme is what UAX 29 keeps together, told from the standard library's tables; where they
-do not say enough, two characters are rather kept together than parted. An escape is a backslash escape, as in JSON
-and source code, or a terminal's control sequence.
+Lengths are code points. Graphemes follow UAX 29, by the standard library's tables; where these do not suffice, two
+characters are kept together. An escape is a backslash escape, as in JSON and source code, or a terminal's control
+sequence.
 """
 
 import re
@@ -10,7 +10,7 @@ import unicodedata
 from typing import NamedTuple
 
 HINT = '... [TRUNCATED. Use query_db(sql="SELECT content FROM messages WHERE id={id}") to see full output]'
-"""What stands where a text was cut; `{id}` is its event's."""
+"""Replaces the cut part of a text; `{id}` is its event's."""
 
 _ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}"
@@ -19,7 +19,7 @@ _ESCAPE = re.compile(
     re.DOTALL,
 )
 _LOOK = 64
-"""How far before a cut an escape may begin; longer control sequences are data."""
+"""How far before a cut an escape may begin; longer control sequences are treated as data."""
 
 _ZWJ, _ZWNJ = "\u200d", "\u200c"
 _VIRAMA = 9
@@ -31,14 +31,15 @@ _HALFWIDTH_MARKS = "\uff9e\uff9f"
 
 
 class Shortened(NamedTuple):
-    """What is sent of a text, and how many characters of the text that are."""
+    """The text that is sent, and how many characters of the original it holds."""
 
     text: str
     kept: int
 
 
 def shorten(text: str, limit: int, shape: str, event_id: int) -> Shortened:
-    """`text` if it has at most `limit` characters, else that many of it at most, with the hint where the rest was.
+    """Return `text` if it has at most `limit` characters, else at most that many of it, with the hint in place of the
+    rest.
 
     Shape `head` keeps the beginning; `head-tail` a fifth of `limit` from the beginning and the rest from the end.
     """
@@ -54,7 +55,7 @@ def shorten(text: str, limit: int, shape: str, event_id: int) -> Shortened:
 
 
 def before(text: str, index: int) -> int:
-    """The last place up to `index` where `text` may be cut."""
+    """Return the last place up to `index` where `text` may be cut."""
     while 0 < index < len(text):
         span = _escape_around(text, index)
         if span is not None:
@@ -67,7 +68,7 @@ def before(text: str, index: int) -> int:
 
 
 def after(text: str, index: int) -> int:
-    """The first place from `index` on where `text` may be cut."""
+    """Return the first place from `index` on where `text` may be cut."""
     while 0 < index < len(text):
         span = _escape_around(text, index)
         if span is not None:
@@ -80,7 +81,7 @@ def after(text: str, index: int) -> int:
 
 
 def _escape_around(text: str, index: int) -> tuple[int, int] | None:
-    """Where the escape begins and ends that a cut at `index` would fall into."""
+    """Return the beginning and the end of the escape that a cut at `index` would split."""
     floor = max(0, index - _LOOK)
     window = text[floor:index]
     if "\\" not in window and "\x1b" not in window:
@@ -96,7 +97,7 @@ def _escape_around(text: str, index: int) -> tuple[int, int] | None:
 
 
 def _joined(text: str, index: int) -> bool:
-    """Whether the characters on both sides of `index` are of one grapheme."""
+    """Return True if the characters on both sides of `index` belong to one grapheme."""
     left, right = text[index - 1], text[index]
     if left < "\u0300" and right < "\u0300":
         return left == "\r" and right == "\n"
@@ -116,7 +117,7 @@ def _joined(text: str, index: int) -> bool:
 
 
 def _flags_before(text: str, index: int) -> int:
-    """How many regional indicators stand in a row directly before `index`."""
+    """Return the number of consecutive regional indicators directly before `index`."""
     begin = index
     while begin > 0 and _REGIONAL[0] <= text[begin - 1] <= _REGIONAL[1]:
         begin -= 1
@@ -133,7 +134,7 @@ _HANGUL_AFTER: dict[str, tuple[str, ...]] = {
 
 
 def _hangul(char: str) -> str:
-    """The kind of a Hangul letter or syllable, empty for everything else."""
+    """Return the kind of a Hangul letter or syllable, empty for everything else."""
     if "\u1100" <= char <= "\u115f" or "\ua960" <= char <= "\ua97c":
         return "L"
     if "\u1160" <= char <= "\u11a7" or "\ud7b0" <= char <= "\ud7c6":

@@ -12,10 +12,10 @@ from foldmark.core.events import ROLES, Event
 
 
 def place(kind: str, event_id: int, open_turn: int | None) -> tuple[int | None, int | None]:
-    """Which turn an appended event belongs to, and which turn is open after it.
+    """Return the turn that an appended event belongs to, and the turn that is open after it.
 
-    A `summary` is a turn of its own and leaves the open one open; a `system` message opens none; everything that is
-    not a message belongs to the turn it falls into.
+    A `summary` is a turn of its own and leaves the open one open; a `system` message opens none; every event that is no
+    message belongs to the open turn.
     """
     if kind == "turn_ended":
         return open_turn, None
@@ -27,7 +27,7 @@ def place(kind: str, event_id: int, open_turn: int | None) -> tuple[int | None, 
 
 
 class Message(NamedTuple):
-    """What is needed to know of a message to see how it belongs together with others: everything but its text."""
+    """Everything about a message but its text: enough to see which messages belong together."""
 
     id: int
     agent_id: str
@@ -46,17 +46,18 @@ class Exchange(NamedTuple):
 
     @property
     def first(self) -> int:
-        """Where the response begins that made the calls."""
+        """The id at which the response that made the calls begins."""
         return self.calls[0] if self.text is None else self.text
 
     @property
     def members(self) -> tuple[int, ...]:
-        """The calls and the results; the text is not one of them."""
+        """The calls and the results, without the text."""
         return (*self.calls, *self.results)
 
 
 def exchange_of(run: Sequence[Message], before: Message | None, results: Iterable[Message]) -> Exchange:
-    """The exchange of a maximal run of consecutive calls, given the message before it and all results of its calls.
+    """Return the exchange of a maximal run of consecutive calls, given the message before it and all results of its
+    calls.
 
     A call's result is the first that answers it, wherever it stands. The text of the response is the assistant message
     directly before the first call, in the same turn.
@@ -76,10 +77,10 @@ def exchange_of(run: Sequence[Message], before: Message | None, results: Iterabl
 
 
 def settle(position: int, found: Iterable[Exchange], still_open: Sequence[Exchange]) -> int:
-    """Where a cut at `position` falls, so that no exchange is parted [SPEC 3].
+    """Return the position of a cut near `position` that splits no exchange [SPEC 3].
 
-    Inside one that is `still_open`: just before its first call and the text of that response. Inside another of those
-    `found`, which nothing more will be added to: behind its last result. Elsewhere: at `position`.
+    Inside one that is `still_open`: just before its first call and the text of that response. Inside another one of
+    `found`, which are complete: after its last result. Elsewhere: at `position`.
     """
     closed = [exchange for exchange in found if exchange not in still_open]
     while around := [max(e.members) for e in closed if e.calls[0] <= position < max(e.members)]:
@@ -88,7 +89,7 @@ def settle(position: int, found: Iterable[Exchange], still_open: Sequence[Exchan
 
 
 def whole(ids: Collection[int], found: Iterable[Exchange]) -> set[int]:
-    """What must go along with `ids` for no exchange to be parted: the members of each exchange touched, less `ids`."""
+    """Return what must be added to `ids` to split no exchange: the members of each exchange touched, less `ids`."""
     named = frozenset(ids)
     return {id for exchange in found if not named.isdisjoint(exchange.members) for id in exchange.members} - named
 
@@ -101,7 +102,7 @@ class Turn(NamedTuple):
 
 
 def newest_turns(newest_first: Iterable[Event], count: int) -> list[Turn]:
-    """The newest `count` turns of messages that come newest first; the result is in the order of the log."""
+    """Return the newest `count` turns of messages that come newest first; the result is in the order of the log."""
     turns: list[Turn] = []
     current: list[Event] = []
     for message in newest_first if count else ():

@@ -1,11 +1,11 @@
-"""Vectors of what was said, made by a model of embeddings: the part of a store that keeps them [SPEC 7]."""
+"""Vectors of messages, made by an embedding model: the part of a store that keeps them [SPEC 7]."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 
 class Unembedded(NamedTuple):
-    """A message that has no vectors yet; `before` is what was said before it in its conversation, perhaps ""."""
+    """A message that has no vectors yet; `before` is the text before it in its conversation, perhaps ""."""
 
     id: int
     text: str
@@ -21,8 +21,8 @@ class Embedded(NamedTuple):
 
 
 class Coverage(NamedTuple):
-    """How far the vectors of a model reach: of how many messages there are some (those without a word among them), of
-    how many messages that people and models wrote; and the bytes of these vectors."""
+    """The coverage of a model's vectors: the number of messages that have some (including those without a word), the
+    number of messages that people and models wrote, and the bytes of the vectors."""
 
     messages: int
     of: int
@@ -30,27 +30,27 @@ class Coverage(NamedTuple):
 
 
 class Vectors(Protocol):
-    """The part of a `Store` that holds vectors. A model is told from others by its fingerprint."""
+    """The part of a `Store` that holds vectors. Models are distinguished by their fingerprints."""
 
     def embedders(self) -> dict[str, int]:
-        """The models whose vectors there are, by fingerprint, each with the event up to which there are."""
+        """Return the models that have vectors, by fingerprint, each with the event up to which vectors exist."""
 
     def unembedded(self, until: int, limit: int) -> tuple[list[Unembedded], int, int]:
-        """The next messages behind event `until` that people and models wrote, at most `limit`; the event up to which
-        these are all; the newest event."""
+        """Return up to `limit` messages after event `until` that people and models wrote; the event up to which these
+        are all; the newest event."""
 
     def save_vectors(self, fingerprint: str, embedded: Sequence[Embedded], until: int) -> None:
-        """Store vectors of messages, and that there are some of all that need any up to event `until`. What was erased
-        meanwhile gets none."""
+        """Store vectors of messages, and that all messages up to event `until` that need any have some. Messages erased
+        meanwhile get none."""
 
     def signatures(self, fingerprint: str, after: int) -> Iterator[tuple[int, bytes]]:
-        """The messages behind event `after` that have vectors, oldest first, each with its signature."""
+        """Yield the messages behind event `after` that have vectors, oldest first, each with its signature."""
 
     def vectors(self, fingerprint: str, event_ids: Sequence[int]) -> list[bytes]:
-        """The vectors of messages in the order asked for; none of one that has none."""
+        """Return the vectors of messages in the order asked for; none for a message without vectors."""
 
     def remove_vectors(self, fingerprint: str) -> None:
-        """Take away all vectors of a model."""
+        """Remove all vectors of a model."""
 
     def coverage(self, fingerprint: str) -> Coverage:
-        """How far the vectors of a model reach."""
+        """Return the coverage of a model's vectors."""

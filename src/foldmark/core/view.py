@@ -1,14 +1,14 @@
 """The view: a context after dialect isolation, pairing repair and truncation [S2, SPEC 5.2]. Pure functions.
 
 Isolation: text crosses dialects. `tool_call`, `tool_result` and `tool` messages are shown only in the dialect that they
-were written in; `gemini` and `gemini_gca` are one. One without a dialect is shown everywhere: Foldmark keeps calls in a
-form of its own, and whoever appends one without naming a dialect expects to see it again.
+were written in; `gemini` and `gemini_gca` are one. A message without a dialect is shown everywhere: Foldmark keeps
+calls in a form of its own, and a caller that names no dialect expects to see it again.
 
-Pairing: calls that stand together are sent together, with the text that the model wrote before them, and each is
-followed by its result, wherever that stands in the log. A call without a result gets a synthetic one; a result without
-a call is left out. A `tool` message has no call that it could be the result of: its text is sent as a user's.
+Pairing: consecutive calls are sent together, with the text that the model wrote before them, and each is followed by
+its result, wherever that stands in the log. A call without a result gets a synthetic one; a result without a call is
+left out. A `tool` message has no call that it could be the result of: its text is sent as a user's.
 
-What a message holds besides its text: see `core/attached.py`.
+See `core/attached.py` for what a message holds besides its text.
 """
 
 from bisect import bisect_right
@@ -30,7 +30,7 @@ from foldmark.core.segments import END
 from foldmark.core.truncation import Shortened, shorten
 
 INTERRUPTED = "\n\n[Interrupted.]"
-"""Stands behind the text of an answer that was cut short."""
+"""Suffix of an answer that was cut short."""
 NO_RESULT = "[Interrupted: this call has no result.]"
 HIDDEN_RESULT = "[The result of this call was written in another format and is not shown.]"
 NO_OUTPUT = "[No output.]"
@@ -42,7 +42,7 @@ _TOOLS = ("tool_call", "tool_result", "tool")
 
 class Said(NamedTuple):
     """A message on its way to a provider; `role` is `user` or `assistant`, `media` a user's, `kept` the blocks of an
-    answer in the form of the dialect. One of text, media and blocks there is. `native` says that the blocks are a
+    answer in the dialect's form. At least one of text, media and blocks is not empty. `native` marks blocks that are a
     whole summary in the provider's own form, which may stand at the beginning."""
 
     role: str
@@ -53,7 +53,7 @@ class Said(NamedTuple):
 
 
 class Used(NamedTuple):
-    """A tool call and its result; `arguments` is the JSON text of an object, `signature` Gemini's, as it came."""
+    """A tool call and its result; `arguments` is the JSON text of an object, `signature` Gemini's, as received."""
 
     call_id: str
     name: str
@@ -65,7 +65,7 @@ class Used(NamedTuple):
 
 
 class Calls(NamedTuple):
-    """Calls of one answer, the text in front of them, empty for none, and the blocks in front of that."""
+    """The calls of one answer, the text in front of them, empty for none, and the blocks in front of that."""
 
     text: str
     calls: tuple[Used, ...]
@@ -83,13 +83,13 @@ class CallGroup(NamedTuple):
 
 
 class View(Struct, frozen=True):
-    """What is sent of some messages, in order, where each piece came from, and what is not sent.
+    """The view of some messages: the steps in order, the origin of each, and what is left out.
 
     The first `settled` steps are of turns before the newest one: they change no more. The first `earlier` of these are
-    of turns before the newest that is over, so they were settled when that one was active. At step `asked` stands the
-    newest message of a person in the newest turn, or where that begins; at step `active` begins what is not shortened
-    as over. `openers` are the steps at which messages stand that opened a turn, by event; one that has nothing to send
-    stands at the step behind it.
+    of turns before the newest that is over, so they were settled when that one was active. Step `asked` is the newest
+    message of a person in the newest turn, or the beginning of that turn; from step `active` on nothing is shortened as
+    over. `openers` are the steps of messages that opened a turn, by event; for one that has nothing to send, the step
+    after it.
     """
 
     steps: tuple[Step, ...]
@@ -115,14 +115,14 @@ def view(
     reader: str = "",
     thoughts: bool = False,
 ) -> View:
-    """The view of messages in the order of the log, none of them a `system` message.
+    """Return the view of messages in the order of the log, none of them a `system` message.
 
-    What stands before event `window` is pinned. `active` is the turn since which results are of the active turn
-    (`active_from`), by default told from the events themselves. Result `uncut` is not truncated. Of results `evicted`,
-    each by an operation, a placeholder is sent. `reader` is whose form of a summary the provider reads (`core.native`).
-    Results are shortened by what was there at event `settled`; later ones enter as new and stay so [SPEC 5.7]. The
-    `oldest` results of the active turn, so many, are cut as if it were over. With `thoughts` a model's thinking is sent
-    when its turn is over, too.
+    Messages before event `window` are pinned. `active` is the first turn whose results count as active (`active_from`),
+    by default derived from the events. Result `uncut` is not truncated. For results `evicted`, each by an operation, a
+    placeholder is sent. `reader` names the form of summary that the provider reads (`core.native`). Results are
+    shortened by what existed at event `settled`; later ones enter as new and stay so [SPEC 5.7]. The `oldest` first
+    results of the active turn are cut as if it were over. With `thoughts`, a model's thinking is sent after its turn is
+    over, too.
     """
     events = in_place(events)
     events, told = evicted_as_sent(events, evicted, config, settled, uncut)
@@ -136,7 +136,8 @@ def view(
 
 
 def active_from(events: Iterable[Event]) -> int:
-    """The newest turn that a user message opened; it is active together with what comes after it. 0 if there is none.
+    """Return the newest turn that a user message opened; it is active together with everything after it. 0 if there is
+    none.
 
     A turn whose opening message is not among the events counts as opened by a user.
     """
@@ -156,7 +157,8 @@ def isolate(
     foreign: bool = False,
     beside: Mapping[int, Attached] = MappingProxyType({}),
 ) -> tuple[list[Event], list[LeftOut]]:
-    """What may be sent in a dialect, and what may not or has nothing to send; `foreign` lets every dialect pass."""
+    """Split events into those that may be sent in a dialect, and those that may not or have nothing to send; with
+    `foreign` every dialect passes."""
     kept, left = [], []
     for event in events:
         if not foreign and event.kind in _TOOLS and family(event.dialect or dialect) != family(dialect):
@@ -173,7 +175,8 @@ def isolate(
 
 
 def pair(events: Sequence[Event]) -> tuple[list[Event | CallGroup], list[LeftOut]]:
-    """Calls with their results and the text before them; the results left out have no call here, or came second."""
+    """Return calls with their results and the text before them; and the results left out, which have no call here or
+    are second ones."""
     calls = {event.id for event in events if event.kind == "tool_call"}
     results: dict[int, Event] = {}
     left = []
@@ -228,7 +231,7 @@ def _results(
     settled: int,
     oldest: int,
 ) -> dict[int, Shortened]:
-    """What is sent of every result, by its event."""
+    """Return what is sent of every result, by its event."""
     results = [r for group in groups if isinstance(group, CallGroup) for _, r in group.calls if r is not None]
     if not config.truncation:
         return {result.id: Shortened(result.content, len(result.content)) for result in results}
@@ -242,7 +245,8 @@ def _results(
 
 
 def tiers(active: Sequence[int], config: Config, settled: int = END, oldest: int = 0) -> dict[int, int]:
-    """The characters that are kept of the active turn's results, by id, as of event `settled` (see `view`)."""
+    """Return the number of characters kept of each of the active turn's results, by id, as of event `settled` (see
+    `view`)."""
     new = bisect_right(active, settled)
     recent = max(0, new - config.truncate_recent_count)
     limits = dict.fromkeys(active, config.truncate_recent)
@@ -264,7 +268,7 @@ def _by_person(group: Event | CallGroup) -> bool:
 
 
 class _Builder:
-    """Makes steps and their parts of groups."""
+    """Builds steps and their parts from groups."""
 
     def __init__(
         self,
@@ -297,7 +301,7 @@ class _Builder:
         return View(steps, tuple(self._parts), left, settled, earlier, max(settled, asked), active, openers)
 
     def _openers(self, groups: Sequence[Event | CallGroup]) -> dict[int, int]:
-        """The steps at which messages stand, or would stand, that opened a turn."""
+        """Return the steps of messages that opened a turn, or of where they would stand."""
         places, place, openers = {_first(group).id: i for i, group in enumerate(groups)}, len(groups), dict[int, int]()
         for event in reversed(self._events):
             place = places.get(event.id, place)
@@ -307,7 +311,7 @@ class _Builder:
 
     def _is_active(self, group: Event | CallGroup, since: int) -> bool:
         event = _first(group)
-        if begins(event) < event.id:  # a summary: what it stands for is over
+        if begins(event) < event.id:  # a summary: its messages are over
             return False
         return event.turn_id is not None and event.turn_id >= since and event.id >= self._window
 
@@ -324,7 +328,7 @@ class _Builder:
             text, detail = TOOL_MESSAGE + text, "sent as a user's text"
         more = self._beside.get(event.id, NOTHING)
         native = event.kind == "summary" and bool(more.kept)
-        text = text if text.strip() else ""  # a provider refuses white space alone
+        text = text if text.strip() else ""  # a provider refuses a text of white space only
         self._part(event, text, how, "; ".join(each for each in (detail, more.detail) if each))
         text = "" if native else text
         return Said("user" if event.kind in ("user", "tool") else "assistant", text, more.media, more.kept, native)

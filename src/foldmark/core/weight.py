@@ -1,11 +1,12 @@
-"""The weight of a message: what it takes in a request once its turn is over, in bytes [SPEC 5.3].
+"""The weight of a message: its bytes in a request once its turn is over [SPEC 5.3].
 
 It is fixed when the message is appended and stored as a running sum, so that the size of a whole context is a
-subtraction. No dialect takes more for a message: text is counted as JSON escapes it, with the largest frame that any
-wire format puts around it, a tool result as it stands in an inactive turn. So a window that the weights choose fits.
+subtraction. It is an upper bound for every dialect: text is counted with JSON escapes and with the largest frame that
+any wire format puts around it, a tool result as it stands in an inactive turn. So a window that the weights choose
+fits.
 
-Stored weights must be what this module gives. Whoever changes what it gives writes a migration that weighs anew, with
-a function of its own that is frozen like that of the migration which added weights.
+Stored weights must equal what this module computes. A change here needs a migration that weighs anew, with a frozen
+function of its own, like the migration that added weights.
 """
 
 from collections.abc import Mapping
@@ -21,29 +22,29 @@ TEXT = 64
 """Bytes around a person's text: `{"role":"user","content":[{"type":"text","text":""}]},`."""
 
 SAID = 88
-"""Bytes around a model's, of which OpenAI's Responses API has the most."""
+"""Bytes around a model's text, most in OpenAI's Responses API."""
 
 CALL = 340
-"""Bytes around a call's name and arguments, the frame of its result and what stands there if none comes included."""
+"""Bytes around a call's name and arguments, including the frame of its result and the synthetic text if none comes."""
 
 IMAGE = media.TOKENS * 4 + 120
-"""An image, its frame included, at the most bytes that any provider's token has."""
+"""An image with its frame, at the maximum number of bytes per token of any provider."""
 
 DOCUMENT = 160
 """Bytes of a document's frame, without its data and name."""
 
 INTERRUPTED = 20
-"""What marks an answer that was cut short."""
+"""Bytes of the note behind an answer that was cut short."""
 
 NOTE = 32
-"""What stands in front of a tool's message, which is sent as a person's text."""
+"""Bytes of the note in front of a tool's message, which is sent as a person's text."""
 
 INACTIVE = 300
 """Characters of a tool result in an inactive turn, the default [S2]."""
 
 
 def weigh(event: Event) -> int:
-    """The bytes of a recorded message, as they are stored beside it."""
+    """Return the bytes of a recorded message, as they are stored beside it."""
     return weight(event.kind, event.content, event.data, event.interrupted, event.id)
 
 
@@ -56,9 +57,9 @@ def weight(
     kept: int = INACTIVE,
     shape: str = "head",
 ) -> int:
-    """The bytes of a message; 0 for a `system` message, which is of no turn, and for one with nothing to send.
+    """Return the bytes of a message; 0 for a `system` message, which is of no turn, and for one with nothing to send.
 
-    `kept` is the characters of a tool result that are sent, `shape` where it is cut.
+    `kept` is the number of characters of a tool result that are sent, `shape` where it is cut.
     """
     match kind:
         case "tool_call":
@@ -82,12 +83,12 @@ def weight(
 
 
 def shown_bytes(each: media.Medium) -> int:
-    """The bytes of an image or a document; 0 for a document whose pages were not counted."""
+    """Return the bytes of an image or a document; 0 for a document whose pages were not counted."""
     if isinstance(each, media.Document):
         return each.pages and each.tokens * 4 + DOCUMENT + _escaped(each.name)
     return IMAGE + len(each.url)
 
 
 def _escaped(text: str) -> int:
-    """The bytes of a text in JSON, without the quotes around it."""
+    """Return the bytes of a text in JSON, without the quotes around it."""
     return len(msgspec.json.encode(text)) - 2

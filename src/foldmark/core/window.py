@@ -1,17 +1,17 @@
 """The window: the newest whole turns whose request fits a budget [S2, S3, SPEC 5.3].
 
-A turn counts as whole with everything that stands between its visible messages, so a window begins only where no turn
-is parted: the messages fall into *units*, nearly always one turn each. A summary recorded inside a turn parts it in two
-unless something of the turn is still visible in front of it: what comes behind the summary is the newest turn, and the
-summary an older one. The newest unit is always in. Each older one is
-taken while the request that holds it and all newer ones fits; the first that does not fit ends the window.
+A turn includes everything between its visible messages, so a window begins only where no turn is split: the messages
+form *units*, nearly always one turn each. A summary recorded inside a turn splits it in two unless something of the
+turn is still visible in front of it: the part after the summary is the newest turn, and the summary an older one. The
+newest unit is always in. Each older one is taken while the request with it and all newer ones fits; the first that does
+not fit ends the window.
 
-What "fits" means is asked of `size`, which measures real requests. A request grows with every unit but for the
-synthetic messages at its ends, which are less than `SLACK` bytes; this is why few of them need to be made.
+`size` decides what fits: it measures real requests. A request grows with every unit but for the synthetic messages at
+its ends, which are less than `SLACK` bytes; this is why few of them need to be made.
 
-A window that goes in steps begins only at a few places, which depend on the sums of stored weights and not on where the
-conversation ends (`in_steps`). So it begins at the same turn for as long as a step lasts, and the provider's cache can
-keep the beginning of the request.
+A stepped window begins only at a few places, which depend on the sums of stored weights and not on the end of the
+conversation (`in_steps`). So it begins at the same turn for as long as a step lasts, and the provider's cache can keep
+the beginning of the request.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -26,10 +26,10 @@ SLACK = 200
 
 
 class Unit(NamedTuple):
-    """Messages of one turn, or of several that are woven into each other, in the order of the log.
+    """Messages of one turn, or of several interleaved ones, in the order of the log.
 
     `opener` is the id of the event that opened the first of the turns, or of the first message that is left of it where
-    a summary took the place of what came before; every message of the unit has that id or a later one.
+    a summary replaced what came before; every message of the unit has that id or a later one.
     """
 
     opener: int
@@ -38,25 +38,25 @@ class Unit(NamedTuple):
 
     @property
     def settled(self) -> int:
-        """The event as of which a window that ends with this unit is measured: the opener, or the newest summary that
-        was recorded since; the cut moves again after an operation [SPEC 5.3]."""
+        """The event as of which a window that ends with this unit is measured: the opener, or the newest summary
+        recorded since; the cut moves again after an operation [SPEC 5.3]."""
         return max([self.opener, *(event.id for event in self.events if event.kind == "summary")])
 
 
 def opened_by(event: Event) -> Unit:
-    """The turn that an event opened, with nothing else of it."""
+    """Return the turn that an event opened, as a unit of its own."""
     return Unit(event.id, (event.turn_id,), (event,))
 
 
 class Units:
-    """The units of messages that come newest first, read only as far as somebody asks."""
+    """The units of messages that come newest first, read only as far as needed."""
 
     def __init__(self, newest_first: Iterable[Event]) -> None:
         self._read: list[Unit] = []
         self._rest = _units(newest_first)
 
     def reach(self, count: int) -> bool:
-        """Whether there are at least `count` units."""
+        """Return True if there are at least `count` units."""
         while len(self._read) < count:
             unit = next(self._rest, None)
             if unit is None:
@@ -65,16 +65,16 @@ class Units:
         return True
 
     def all(self) -> int:
-        """How many units there are; reads them all."""
+        """Return the number of units; reads them all."""
         self._read.extend(self._rest)
         return len(self._read)
 
     def __getitem__(self, index: int) -> Unit:
-        """The unit that has `index` newer ones. It must have been reached."""
+        """Return the unit that has `index` newer ones. It must have been read."""
         return self._read[index]
 
     def newest(self, count: int) -> list[Event]:
-        """The messages of the newest `count` units in the order of the log."""
+        """Return the messages of the newest `count` units in the order of the log."""
         return [event for unit in reversed(self._read[:count]) for event in unit.events]
 
 
@@ -92,10 +92,10 @@ def choose(
     size: Callable[[int], int],
     rough: Callable[[Unit], int],
 ) -> Cut:
-    """Where the window begins: at most `turns` turns (0: any number), within what `fits` (None: any size).
+    """Return where the window begins: at most `turns` turns (0: any number), within what `fits` (None: any size).
 
-    `size(n)` is the bytes of the request with the newest n units, `rough` what a unit adds to it by itself, and
-    `fits` whether a request of so many bytes does. Reads one unit more than it takes.
+    `size(n)` is the bytes of the request with the newest n units, `rough` what a unit adds to it by itself, and `fits`
+    whether a request of so many bytes does. Reads one unit more than it takes.
     """
     upto = _upto(units, turns)
     if fits is None:
@@ -108,7 +108,7 @@ def choose(
 
 
 class Steps(NamedTuple):
-    """How a window goes in steps, all in uncalibrated tokens: G = `step`, b = `room` for turns, T = `total` of all the
+    """The steps of a window, all in uncalibrated tokens: G = `step`, b = `room` for turns, T = `total` of all the
     visible turns [SPEC 5.3]."""
 
     step: int
@@ -117,11 +117,11 @@ class Steps(NamedTuple):
 
 
 def in_steps(units: Units, turns: int, steps: Steps, before: Callable[[int], int], fits: Callable[[int], bool]) -> Cut:
-    """Where the window begins if it goes in steps: at the first turn that at least L tokens of turns stand before.
+    """Return the window's beginning in steps: the first turn that has at least L tokens of turns before it.
 
-    L is the least multiple of the step with which the weights leave room enough, or a later one if the request does not
-    fit; one unit is in any case. `before(n)` is the tokens in front of the newest n units, `fits(n)` whether the
-    request with them does. Reads one unit more than the weights leave room for.
+    L is the least multiple of the step whose weights leave enough room, or a later one if the request does not fit; one
+    unit always stays. `before(n)` is the tokens in front of the newest n units, `fits(n)` whether the request with them
+    does. Reads one unit more than the weights leave room for.
     """
     upto = _upto(units, turns)
     left = max(0, -((steps.room - steps.total) // steps.step) * steps.step)
@@ -138,7 +138,7 @@ def in_steps(units: Units, turns: int, steps: Steps, before: Callable[[int], int
 
 
 def _upto(units: Units, turns: int) -> Callable[[int], int]:
-    """What makes of a number of units that many, or how many there are with at most `turns` turns (0: any number)."""
+    """Return a function that limits a number of units to those with at most `turns` turns (0: any number)."""
     held: list[int] = []  # turns in the newest 1, 2, ... units
 
     def upto(count: int) -> int:
@@ -158,7 +158,8 @@ def _widest(
     size: Callable[[int], int],
     rough: Callable[[Unit], int],
 ) -> int:
-    """The first count that one more unit does not fit with; `upto(n)` is n, or how many units there are if fewer."""
+    """Return the first count that one more unit does not fit with; `upto(n)` is n, or how many units there are if
+    fewer."""
 
     measure = lru_cache(maxsize=None)(size)
 
@@ -214,8 +215,8 @@ def _units(newest_first: Iterable[Event]) -> Iterator[Unit]:
 
 
 def _parted(opener: int, newest_first: list[Event]) -> Iterator[Unit]:
-    """The units of messages that lie behind the opening of one turn, newest first: one, but for a summary in between
-    that has all messages of the turn on one side."""
+    """Yield the units of messages that lie behind the opening of one turn, newest first: one, but for a summary in
+    between that has all messages of the turn on one side."""
     last = {event.turn_id: begins(event) for event in reversed(newest_first)}
     parts: list[list[Event]] = []
     reach = begins(newest_first[-1]) - 1

@@ -22,7 +22,8 @@ _CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
 def tool_name(name: str) -> str:
-    """`name` as it stands on the wire: letters, digits, `_` and `-`, at most 64, the first one a letter or `_`."""
+    """Return `name` as it stands on the wire: letters, digits, `_` and `-`, at most 64, the first one a letter or
+    `_`."""
     if _NAME.fullmatch(name):
         return name
     cleaned = re.sub(r"[^A-Za-z0-9_-]", "_", name)
@@ -45,7 +46,7 @@ def call_ids(wanted: Iterable[str]) -> list[str]:
 
 
 def arguments(text: str) -> str:
-    """The arguments of a call as the JSON text of an object; anything else becomes `{"value": ...}`."""
+    """Return the arguments of a call as the JSON text of an object; anything else becomes `{"value": ...}`."""
     try:
         value = msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError):

@@ -26,7 +26,8 @@ def one_line(text: str) -> str:
 
 
 def title(text: str, most: int = 60) -> str:
-    """One short line for a text: how its first line with a word in it begins, cut between words; may be empty."""
+    """Return one short line for a text: how its first line with a word in it begins, cut between words; may be
+    empty."""
     begin = text[: 20 * most].splitlines()
     line = next((line for line in begin if any(char.isalnum() for char in line)), "")
     words = " ".join(line.strip(" #>*-`\t").split())
@@ -44,12 +45,13 @@ def listing(names: Iterable[object], limit: int = 12) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """`1 turn`, `2 turns`, `1,000 turns`."""
+    """Return `1 turn`, `2 turns`, `1,000 turns`."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def quoted(text: str, most: int = 1000) -> str:
-    """The beginning of a text, so many characters, each line behind a `>`: it must not pass for words of Foldmark's."""
+    """Return the beginning of a text, so many characters, each line behind a `>`: it must not pass for words of
+    Foldmark's."""
     return "\n".join(f"> {line}" for line in text[:most].splitlines())
 
 

@@ -65,7 +65,7 @@ ABOUT_TALK = _set(
 
 @lru_cache(maxsize=20_000)
 def stem(word: str) -> str:
-    """The form that a folded word shares with those related to it."""
+    """Return the form that a folded word shares with those related to it."""
     word = word.casefold()
     if len(word) < 4 or not (word.isascii() and word.isalpha()):
         return word
@@ -91,7 +91,7 @@ def _singular(word: str) -> str:
 
 
 def _without_ending(word: str) -> str:
-    """The verb of a form in -ing or -ed."""
+    """Return the verb of a form in -ing or -ed."""
     for ending in ("ing", "ed"):
         rest = word.removesuffix(ending)
         if rest == word or len(rest) < 3 or not _VOWEL.search(rest) or word.endswith("eed"):

@@ -74,8 +74,8 @@ def cached(agent: "Agent", sent_id: int) -> Cached | None:
 
 
 def newest_cached(agent: "Agent", limit: int) -> tuple[list[SentRequest], dict[int, Cached]]:
-    """The agent's newest requests, newest first, at most `limit`; and by their ids what the cache had of those of which
-    the cost is known."""
+    """Return the agent's newest requests, newest first, at most `limit`; and by their ids what the cache had of those
+    of which the cost is known."""
     with agent.log.store.read() as moment:
         found = moment.newest_sent(agent.id, limit + BEFORE)
         return found[:limit], _cached(moment, agent, found, END, complete=len(found) < limit + BEFORE)
@@ -167,7 +167,7 @@ def _rules(agent: "Agent", sent: SentRequest) -> Rules | None:
 
 
 def _settings(moment: Snapshot, before: SentRequest, now: SentRequest) -> list[str]:
-    """The settings with another value; not those that one version of Foldmark has and another has not."""
+    """Return the settings with another value; not those that one version of Foldmark has and another has not."""
     texts = (moment.kept_text(each.record.hashes["config"]) for each in (before, now))
     was, then = map(msgspec.json.decode, texts)
     return sorted(
@@ -176,8 +176,8 @@ def _settings(moment: Snapshot, before: SentRequest, now: SentRequest) -> list[s
 
 
 def _begins(agent: "Agent", before: SentRequest, now: SentRequest) -> bool | None:
-    """Whether one request begins with the whole of another, as far as a cache sees it; None if one cannot be made again
-    as it was."""
+    """Return True if one request begins with the whole of another, as far as a cache sees it; None if one cannot be
+    made again as it was."""
     first, second = (rebuilt(agent, each.id) for each in (before, now))
     if (first.verdict, second.verdict) != ("identical", "identical"):
         return None
@@ -185,7 +185,7 @@ def _begins(agent: "Agent", before: SentRequest, now: SentRequest) -> bool | Non
 
 
 def _operations(moment: Snapshot, agent_id: str, after: int, until: int) -> list[tuple[int, str]]:
-    """The agent's operations between two events that change what is sent."""
+    """Return the agent's operations between two events that change what is sent."""
     done = moment.operations(agent_id, after=after, until=until)
     shaping = recorded(event for event in done if event.kind not in BESIDE_KINDS)
     return [(event, words(operation)) for event, operation in shaping]

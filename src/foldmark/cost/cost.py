@@ -17,14 +17,14 @@ from foldmark.core.events import ANSWER_KINDS, Event
 from foldmark.core.ports import Progress
 from foldmark.core.request import ANSWER, PLAIN, ToolSpec
 from foldmark.cost.history import (
-    PastRequest,
     Item,
+    PastRequest,
     Pieces,
     ReplayedContext,
-    past_requests,
     begins_answer,
     groups_of,
     own_messages,
+    past_requests,
     visible,
 )
 from foldmark.cost.others import ClearedResultsSender, NewestMessagesSender, WholeHistorySender
@@ -75,7 +75,7 @@ class Policy(Struct, frozen=True):
         return self.kind
 
     def applied(self, config: Config) -> Config:
-        """The settings under this policy. Calls count as made by whichever model is asked."""
+        """Return the settings under this policy. Calls count as made by whichever model is asked."""
         changes: dict[str, Any] = {"context_policy": "eager" if self.kind == "eager" else "steady"}
         if self.kind in ("eager", "steady"):
             changes |= {"sliding_context_tokens": self.budget}
@@ -130,14 +130,14 @@ class Replayed(Struct, frozen=True):
 
 
 def answered(agent: Agent, provider: str, model: str) -> int:
-    """The tokens of all that the model answered, thinking excepted: the text and the calls that are recorded."""
+    """Return the tokens of all that the model answered, thinking excepted: the text and the calls that are recorded."""
     with agent.reading() as (moment, at):
         answers = (event for event in own_messages(moment, at) if event.kind in ANSWER_KINDS)
         return sum(count(provider, model, event.content.encode()) for event in answers)
 
 
 def thought_about(agent: Agent) -> frozenset[int]:
-    """The answers for which thinking is recorded, each by the event that it begins with."""
+    """Return the answers for which thinking is recorded, each by the event that it begins with."""
     found, answer = set[int](), 0
     before: Event | None = None
     with agent.reading() as (moment, at):
@@ -155,7 +155,7 @@ def tariff_of(known: Model) -> Tariff:
 
 
 def rules_of(known: Model) -> Rules | None:
-    """How the cache of a model works; None if it has none.
+    """Return how the cache of a model works; None if it has none.
 
     Where writing costs, whoever keeps beginnings without being told keeps few of them: OpenAI since GPT-5.6.
     """
@@ -180,7 +180,7 @@ def replay(
     pauses: bool = True,
     progress: Progress | None = None,
 ) -> list[Replayed]:
-    """The conversation's requests to a model once more under each policy, and what its cache makes of them.
+    """Return the conversation's requests to a model once more under each policy, and what its cache makes of them.
 
     `limit` is the tokens that the model takes; without `pauses` every request follows on the one before it at once.
     Thinking counts where some was recorded, else as if every answer had begun with a block; it weighs nothing.
@@ -283,8 +283,8 @@ class _Ledger:
         self._seen.update(item.event or item for item in self._items[same:])
 
     def _marks(self, turn: int | None) -> list[int]:
-        """Where the breakpoints of the wires stand: behind the system prompt, what was settled a turn ago, what is
-        settled, and everything."""
+        """Return where the breakpoints of the wires stand: behind the system prompt, what was settled a turn ago, what
+        is settled, and everything."""
         marks = [index for index, block in enumerate(self._items[0].blocks) if block.marked]
         settled = self._before(len(self._items), turn)
         turns = [] if settled == 1 else [self._before(settled, self._items[settled - 1].turn), settled]
@@ -294,7 +294,7 @@ class _Ledger:
         return marks
 
     def _before(self, end: int, turn: int | None) -> int:
-        """How many of the first `end` items stand in front of a turn at their end, the head among them."""
+        """Return how many of the first `end` items stand in front of a turn at their end, the head among them."""
         while end > 1 and (self._items[end - 1].group is None or self._items[end - 1].turn == turn):
             end -= 1
         return end

@@ -18,7 +18,7 @@ from foldmark.core.ports import Snapshot
 from foldmark.core.prompt import Layer, Prompt
 from foldmark.core.replay import recorded
 from foldmark.core.segments import END, Segment, Segments, subtract, until
-from foldmark.core.view import Calls, CallGroup, Said, Step, Used, pair, view
+from foldmark.core.view import CallGroup, Calls, Said, Step, Used, pair, view
 from foldmark.core.weight import weigh
 from foldmark.core.window import Unit, Units
 from foldmark.log.log import Agent
@@ -46,12 +46,12 @@ class PastRequest(NamedTuple):
 
 
 def past_requests(moment: Snapshot, agent: Agent) -> list[PastRequest]:
-    """Each time that the agent's own model was asked: before each answer, and in a turn that calls tools before each
-    of its steps.
+    """Return each time that the agent's own model was asked: before each answer, and in a turn that calls tools before
+    each of its steps.
 
     What is no longer visible counts: it was asked. But turns that were dropped behind the last message are left out
-    from the beginning: they are the abandoned branches of an imported session. Time never runs backwards here,
-    whatever the records say. Raises StoreError.
+    from the beginning: they are the abandoned branches of an imported session. Time never runs backwards here, whatever
+    the records say. Raises StoreError.
     """
     at = agent.standing_in(moment)
     gone = _dropped_at_the_end(moment, at)
@@ -69,7 +69,7 @@ def past_requests(moment: Snapshot, agent: Agent) -> list[PastRequest]:
 
 
 def own_messages(moment: Snapshot, at: Standing) -> Iterator[Event]:
-    """The agent's own messages, without turns that were dropped behind the last one."""
+    """Yield the agent's own messages, without turns that were dropped behind the last one."""
     return moment.messages(subtract((Segment(at.record.id, 1, at.newest),), _dropped_at_the_end(moment, at)))
 
 
@@ -143,7 +143,9 @@ class ReplayedContext(Struct):
         return self._spans
 
 
-def visible(moment: Snapshot, at: Standing, found: Sequence[PastRequest], reader: str) -> Iterator[tuple[PastRequest, ReplayedContext]]:
+def visible(
+    moment: Snapshot, at: Standing, found: Sequence[PastRequest], reader: str
+) -> Iterator[tuple[PastRequest, ReplayedContext]]:
     """What was visible each time that the model was asked, for a provider that reads summaries as `reader`."""
     if not found:
         return
@@ -162,7 +164,7 @@ def visible(moment: Snapshot, at: Standing, found: Sequence[PastRequest], reader
 
 
 def groups_of(events: Iterable[Event]) -> list[Group]:
-    """Messages, in the order of the log, by what is sent together."""
+    """Return messages, in the order of the log, by what is sent together."""
     return [_group(each) for each in pair(in_place(events))[0]]
 
 
@@ -225,12 +227,13 @@ class Pieces:
 
     @once
     def mark(self) -> int:
-        """The bytes of a breakpoint among the messages."""
+        """Return the bytes of a breakpoint among the messages."""
         prompt = Prompt("", (Said("user", "."), *_ANSWERED))
         return self._encoded(prompt._replace(settled=1))[1] - self._encoded(prompt)[1]
 
     def seam(self, before: Item, after: Item) -> int:
-        """The bytes that two pieces have more when one stands behind the other: messages of one role may become one."""
+        """Return the bytes that two pieces have more when one stands behind the other: messages of one role may become
+        one."""
         role = after.roles[0]
         return self._seams.get(role, 0) if before.roles[1] == role else 0
 
@@ -243,18 +246,18 @@ class Pieces:
         return found
 
     def note(self, text: str) -> Item:
-        """A text that stands among the messages."""
+        """Return a text that stands among the messages."""
         if text not in self._known:
             self._known[text] = self._item((Said("user", text),), None)
         return self._known[text]
 
     def over(self, group: Group, evicted: Mapping[int, int]) -> Item:
-        """A group of a turn that is over."""
+        """Return a group of a turn that is over."""
         return self._made(group, evicted, END, 0, 0)
 
     def active(self, group: Group, evicted: Mapping[int, int], recent: int | None = None, oldest: int = 0) -> Item:
-        """A group of the active turn of which the newest results, so many, are recent (all by default), and the oldest,
-        so many, are cut as if the turn were over."""
+        """Return a group of the active turn of which the newest results, so many, are recent (all by default), and the
+        oldest, so many, are cut as if the turn were over."""
         recent = len(group.results) if recent is None else recent
         if evicted:
             return self._made(group, evicted, 0, recent, oldest)
@@ -265,7 +268,7 @@ class Pieces:
         return found
 
     def cleared(self, group: Group, evicted: Mapping[int, int], oldest: int) -> Item:
-        """A group without the contents of its oldest results, so many."""
+        """Return a group without the contents of its oldest results, so many."""
         gone = group.results[:oldest]
         events = tuple(
             structs.replace(event, content=CLEARED, data={**(event.data or {}), "blocks": []})
@@ -322,7 +325,7 @@ _ANSWERED = (*_ASKED, Said("assistant", "."))
 
 
 def _others(moment: Snapshot, at: Standing) -> list[int]:
-    """The events of the agent's own that shape requests and are no messages of a turn, in order."""
+    """Return the events of the agent's own that shape requests and are no messages of a turn, in order."""
     own = (Segment(at.record.id, 1, at.newest),)
     return sorted(each for kind in SHAPING for each in moment.of_kind(kind, own))
 

@@ -20,7 +20,7 @@ from foldmark.core.segments import END, Segment, subtract, until
 from foldmark.core.view import active_from
 from foldmark.core.weight import weigh
 from foldmark.core.window import Steps, Unit, Units, in_steps
-from foldmark.cost.history import Group, Item, Pieces, Span, ReplayedContext
+from foldmark.cost.history import Group, Item, Pieces, ReplayedContext, Span
 from foldmark.request.sources import Sources
 from foldmark.request.standing import Standing, as_of
 from foldmark.request.steady import SHAPING, boundary
@@ -36,11 +36,11 @@ class Sender:
         self.ruler = pieces.ruler
 
     def items(self, now: ReplayedContext) -> list[Item]:
-        """The request that is due now, its head first. Call it for every request, in order."""
+        """Return the request that is due now, its head first. Call it for every request, in order."""
         raise NotImplementedError
 
     def request(self, now: ReplayedContext) -> list[Item]:
-        """The items with what `prompt.assemble` puts around them for providers to take them."""
+        """Return the items with what `prompt.assemble` puts around them for providers to take them."""
         head, *items = self.items(now)
         if not items:
             return [head, self.pieces.note(prompts.EMPTY)]
@@ -53,7 +53,7 @@ class Sender:
         return self.added(items) + marks * self.pieces.mark - (len(items) > 1)
 
     def added(self, items: Sequence[Item]) -> int:
-        """The bytes that items which stand together add to a request."""
+        """Return the bytes that items which stand together add to a request."""
         sent = [item for item in items if item.blocks]  # of thinking that is left out nothing stays
         return sum(item.size for item in sent) + sum(map(self.pieces.seam, sent, sent[1:]))
 
@@ -68,7 +68,8 @@ class Sender:
     def shown(
         self, groups: Sequence[Group], now: ReplayedContext, since: int, settled: int = END, oldest: int = 0
     ) -> Iterator[Item]:
-        """Groups as they are sent at event `settled`: those from turn `since` on with results by age (`view.tiers`)."""
+        """Yield groups as they are sent at event `settled`: those from turn `since` on with results by age
+        (`view.tiers`)."""
         active = [_is_active(group, since) for group in groups]
         results = sorted(each for group in compress(groups, active) for each in group.results)
         new = bisect_right(results, settled)
@@ -81,9 +82,11 @@ class Sender:
                 newer = len(group.results) - bisect_left(group.results, least)
                 yield self.pieces.active(group, now.at.fold.evicted, newer, bisect_left(group.results, over))
 
-    def pinned(self, now: ReplayedContext, newest: Sequence[Item], turns: Collection[int | None]) -> dict[int, list[Item]]:
-        """The pinned turns that stand in front where they are not in the window, those for which there is room beside
-        the newest turn; `newest` is the request of that alone, `turns` what it holds."""
+    def pinned(
+        self, now: ReplayedContext, newest: Sequence[Item], turns: Collection[int | None]
+    ) -> dict[int, list[Item]]:
+        """Return the pinned turns that stand in front where they are not in the window, those for which there is room
+        beside the newest turn; `newest` is the request of that alone, `turns` what it holds."""
         pins = sorted(set(now.at.fold.pins).difference(turns))
         found = {turn: self.over([g for g in now.groups if g.first.turn_id == turn], now) for turn in pins}
         size = self.size(newest) + sum(map(self.added, found.values()))
@@ -210,7 +213,7 @@ class SteadySender(Sender):
         self._go_on(now, [group for group in now.groups if group.events[-1].id > settled])
 
     def _first(self, now: ReplayedContext, unit: Unit) -> int:
-        """The group with which a turn begins."""
+        """Return the group with which a turn begins."""
         found = (now.places[event.id] for event in unit.events if event.id in now.places)
         return min(found, default=len(now.groups))
 
@@ -276,11 +279,12 @@ class SteadySender(Sender):
         self._make(now, [group for group in now.groups if group.first.id in left], reach.settled, reach.oldest)
 
     def _beside(self, now: ReplayedContext, opener: Event) -> int:
-        """The bytes that weigh of what is new in front of a message; that a step took up some of it does not count."""
+        """Return the bytes that weigh of what is new in front of a message; that a step took up some of it does not
+        count."""
         return put_in(self._news(now, opener, self._weighed))
 
     def _news(self, now: ReplayedContext, opener: Event, told: "_Told") -> list[Layer]:
-        """A state, a scratchpad and memos that came since the last turn was opened."""
+        """Return a state, a scratchpad and memos that came since the last turn was opened."""
         if not self.notes:
             return []
         state = scratchpad = None
@@ -304,7 +308,7 @@ class SteadySender(Sender):
         return Steps(step, self.budget - self._reserved, self.pieces.plain.tokens(total))
 
     def _opened(self, now: ReplayedContext) -> int:
-        """The turn at which the window's beginning moved last, as `Windowing.opened`."""
+        """Return the turn at which the window's beginning moved last, as `Windowing.opened`."""
         if not now.spans or not self.budget or self.config.context_size:
             return now.spans[-1].unit.opener if now.spans and self.config.context_size else 0
         upto, spans, tokens = [0, *(span.upto for span in now.spans)], now.spans, self.pieces.plain.tokens
@@ -317,7 +321,7 @@ class SteadySender(Sender):
         return now.spans[index].unit.opener
 
     def _count(self, now: ReplayedContext, units: Units, groups: Sequence[Group]) -> int:
-        """How many units the window has at a boundary."""
+        """Return how many units the window has at a boundary."""
         turns, self._pins = self.config.context_size, {}
         if not units.reach(1):
             return 0
@@ -353,12 +357,12 @@ class _Told(Struct):
 
 
 def _others(pins: Mapping[int, list[Item]], turns: Collection[int | None]) -> list[Item]:
-    """Pinned turns that are not among these."""
+    """Return pinned turns that are not among these."""
     return [item for turn, items in pins.items() if turn not in turns for item in items]
 
 
 def _opens(event: Event) -> bool:
-    """Whether a person opened a turn with it."""
+    """Return True if a person opened a turn with it."""
     return event.kind == "user" and event.id == event.turn_id
 
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 def eviction(moment: Snapshot, at: Standing, wanted: Iterable[int | tuple[int, int]]) -> Evict:
-    """Tool results in the context, each named by its id, or a range of ids (first, last) by those in it that are not
-    evicted yet and longer than their placeholder. Raises CommandError for what cannot be evicted."""
+    """Return tool results in the context, each named by its id, or a range of ids (first, last) by those in it that are
+    not evicted yet and longer than their placeholder. Raises CommandError for what cannot be evicted."""
     found: set[int] = set()
     for each in wanted:
         found |= _results_between(moment, at, *each) if isinstance(each, tuple) else {_result(moment, at, each)}
@@ -66,7 +66,7 @@ def _results_between(moment: Snapshot, at: Standing, first: int, last: int) -> s
 
 
 def _newest_results(moment: Snapshot, at: Standing) -> str:
-    """The results that there are, for an error message."""
+    """Return the results that there are, for an error message."""
     newest = islice(moment.messages(at.visible, newest_first=True), 200)
     there_is = [each.id for each in newest if is_longer(each) and each.id not in at.fold.evicted][:6]
     return f"its newest results: {listing(reversed(there_is))}" if there_is else "no result can be evicted now"
@@ -98,7 +98,7 @@ class SentResult(Struct, frozen=True):
         return str((self.call.data or {}).get("name", ""))
 
     def line(self) -> str:
-        """`12 · read_file a.py · ~1,200 tokens · read again by call 30`."""
+        """Return `12 · read_file a.py · ~1,200 tokens · read again by call 30`."""
         about = self.call.content if self.stale is None else self.stale.path
         about = about if len(about) <= ABOUT else f"{about[:ABOUT]}…" if self.stale is None else f"…{about[-ABOUT:]}"
         parts = [str(self.result.id), one_line(f"{self.tool} {about}"), f"~{count(self.tokens, 'token')}"]
@@ -108,7 +108,8 @@ class SentResult(Struct, frozen=True):
 
 
 def sent_results(agent: "Agent") -> list[SentResult]:
-    """The tool results of the next request whose eviction would save something, in order. Cost follows the window."""
+    """Return the tool results of the next request whose eviction would save something, in order. Cost follows the
+    window."""
     found = []
     with agent.log.store.read() as moment:
         for part in agent.request().manifest.parts:
@@ -135,7 +136,7 @@ def evict(
 
 
 def stale_results(agent: "Agent") -> list[SentResult]:
-    """Those of the next request's results that a later read or write has made stale."""
+    """Return those of the next request's results that a later read or write has made stale."""
     return [each for each in sent_results(agent) if each.stale is not None]
 
 

@@ -30,7 +30,7 @@ class Candidates:
         self.rows = [candidate(message) for message in moment.messages(segments) if message.kind != "system"]
 
     def among(self, ids: Collection[int]) -> list[Candidate]:
-        """Those with these ids, in the order of the log."""
+        """Return those with these ids, in the order of the log."""
         return [row for row in self.rows if row.id in ids]
 
     def read(self, moment: Snapshot, ids: Sequence[int]) -> Iterator[Event]:
@@ -65,7 +65,7 @@ def matched(
     *,
     local: bool = False,
 ) -> list[int]:
-    """The ids of those messages that `criteria` mean, in order. Raises CommandError if they mean nothing.
+    """Return the ids of those messages that `criteria` mean, in order. Raises CommandError if they mean nothing.
 
     With `local` no model is asked.
 

@@ -72,7 +72,7 @@ class Offer(Effect, frozen=True):
         }
 
     def lines(self, most: int = RANGES) -> list[str]:
-        """The ranges by number, what goes along, and the context before and after."""
+        """Return the ranges by number, what goes along, and the context before and after."""
         found = [f"  {number}. {_range(each)}" for number, each in enumerate(self.ranges[:most], 1)]
         if more := len(self.ranges) - len(found):
             found.append(f"  … and {count(more, 'more range')}, to message {self.ranges[-1].last}")
@@ -111,7 +111,7 @@ def question(moment: Snapshot, at: Standing) -> str:
 
 
 def open_offer(moment: Snapshot, at: Standing) -> Offer | None:
-    """The offer that waits for an answer; None if there is none."""
+    """Return the offer that waits for an answer; None if there is none."""
     preview = offer(moment, at)
     return None if preview is None else described(moment, at, preview)
 
@@ -128,7 +128,7 @@ def standing_offer(agent: "Agent") -> Result:
 
 
 def _priced(agent: "Agent", found: Offer) -> Result:
-    """An offer with what carrying it out would cost."""
+    """Return an offer with what carrying it out would cost."""
     from foldmark.editing.preview import preview as outcome  # it needs agents
 
     with agent.reading() as (moment, at):
@@ -341,13 +341,13 @@ def _result(receipt: Receipt, text: str) -> Result:
 
 
 def _ids(preview: RecordedPreview, numbers: Sequence[int] | None) -> tuple[int, ...]:
-    """The ids of these ranges, by default of all."""
+    """Return the ids of these ranges, by default of all."""
     parts = preview.parts
     return preview.ids if numbers is None else tuple(id for number in numbers for id in parts[number - 1])
 
 
 def _offered(moment: Snapshot, at: Standing, offer_id: int) -> RecordedPreview:
-    """The preview that an offer's id names. Raises CommandError if it is not open."""
+    """Return the preview that an offer's id names. Raises CommandError if it is not open."""
     preview = offer(moment, at)
     if preview is not None and preview.event_id == offer_id:
         return preview
@@ -376,7 +376,7 @@ def _span(at: Standing, open_one: Planning) -> tuple[int, int | None]:
 
 
 def _near(moment: Snapshot, at: Standing, part: Sequence[int]) -> Candidates:
-    """The messages between the first and the last of a range that are still in the context."""
+    """Return the messages between the first and the last of a range that are still in the context."""
     agents = {segment.agent for segment in at.visible}
     spans = [Segment(agent, min(part), max(part)) for agent in sorted(agents)]
     return Candidates(moment, intersect(at.visible, spans))

@@ -108,7 +108,7 @@ def preview(agent: Agent, decision: Decision, actor: str = "human", *, instead: 
 
 
 def _there(at: Standing, outcome: Outcome) -> Standing:
-    """Where the agent would stand."""
+    """Return where the agent would stand."""
     return replace(at, fold=outcome.fold, size=outcome.change.after)
 
 

@@ -18,12 +18,13 @@ class RuntimeLocation(NamedTuple):
 
 
 def here() -> RuntimeLocation:
-    """The place of this process."""
+    """Return the place of this process."""
     return RuntimeLocation(_host(), os.getpid())
 
 
 def alive(lease: Lease, now: str) -> bool:
-    """Whether the holder still runs the agent: the lease has not run out, and its process is not known to be gone."""
+    """Return True if the holder still runs the agent: the lease has not run out, and its process is not known to be
+    gone."""
     if lease.until <= now:
         return False
     if lease.host != _host() or os.name == "nt":  # where signal 0 is one
@@ -32,14 +33,14 @@ def alive(lease: Lease, now: str) -> bool:
 
 
 def running(agent: Agent) -> Lease | None:
-    """The agent's lease if somebody runs it at the moment."""
+    """Return the agent's lease if somebody runs it at the moment."""
     with agent.log.store.read() as moment:
         lease = moment.lease(agent.id)
         return lease if lease is not None and alive(lease, moment.now()) else None
 
 
 def _gone(process: int) -> bool:
-    """Whether a process of this machine has ended; also one whose end nobody has taken note of yet, on Linux."""
+    """Return True if a process of this machine has ended; also one whose end nobody has taken note of yet, on Linux."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -17,21 +17,21 @@ class TreeNode(NamedTuple):
 
 
 def ancestors(agent: Agent) -> Iterator[Agent]:
-    """The parent, its parent, and so on; the root agent last."""
+    """Yield the parent, its parent, and so on; the root agent last."""
     while parent := agent.parent:
         yield parent
         agent = parent
 
 
 def root(agent: Agent) -> Agent:
-    """The root agent, which is the conversation that this agent belongs to."""
+    """Return the root agent, which is the conversation that this agent belongs to."""
     with agent.log.store.read() as moment:
         top = moment.root_of(agent.id)
     return agent if top == agent.id else agent.log.agent(top)
 
 
 def family(agent: Agent) -> list[TreeNode]:
-    """An agent and its descendants, each before its children, in the order of their births."""
+    """Return an agent and its descendants, each before its children, in the order of their births."""
     found, waiting = [], [TreeNode(agent, 0)]
     with agent.log.store.read():  # the children are those of one moment
         while waiting:
@@ -121,5 +121,5 @@ def _check_there(moment: Snapshot, agent: Agent) -> None:
 
 
 def label(agent: Agent) -> str:
-    """An agent in a sentence: `conversation 'default'`, `agent 1a2b3c4d`."""
+    """Return an agent in a sentence: `conversation 'default'`, `agent 1a2b3c4d`."""
     return f"conversation '{agent.name}'" if agent.name else f"agent {agent.id[:8]}"

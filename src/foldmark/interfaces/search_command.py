@@ -13,7 +13,7 @@ import click
 
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.passages import PassageMessage
-from foldmark.core.search import SPEAKERS, SearchResult, Mode
+from foldmark.core.search import SPEAKERS, Mode, SearchResult
 from foldmark.interfaces.archive_commands import caught_up, nothing_to
 from foldmark.interfaces.completion import conversations
 from foldmark.interfaces.render import harmless, is_bold, json_text

@@ -16,7 +16,11 @@ LINE = 120
 
 
 def hits_text(
-    hits: Sequence[SearchResult], *, bold: bool, filtered: bool = False, beside: Mapping[SearchResult, Sequence[PassageMessage]] = {}
+    hits: Sequence[SearchResult],
+    *,
+    bold: bool,
+    filtered: bool = False,
+    beside: Mapping[SearchResult, Sequence[PassageMessage]] = {},
 ) -> str:
     """Hits by session or conversation, that with the best hit first; `filtered`: more than words was asked for,
     `beside`: neighbours of each hit, to be shown with it."""
@@ -41,7 +45,9 @@ def place(hit: SearchResult) -> str | None:
     return f"{hit.file}:{hit.line}" if hit.file else None
 
 
-def _group(hits: Sequence[SearchResult], bold: bool, beside: Mapping[SearchResult, Sequence[PassageMessage]]) -> list[str]:
+def _group(
+    hits: Sequence[SearchResult], bold: bool, beside: Mapping[SearchResult, Sequence[PassageMessage]]
+) -> list[str]:
     first = hits[0]
     date = (first.at or "no date")[:10]
     if first.source == "memo":

@@ -31,12 +31,12 @@ class Messages(Sequence[Event]):
         return self.newest_first(8)
 
     def newest_first(self, expected: int) -> Iterator[Event]:
-        """The messages from the newest, of which the reader will want about as many as `expected`."""
+        """Yield the messages from the newest, of which the reader will want about as many as `expected`."""
         return self._read(expected, newest_first=True)
 
     def _read(self, count: int, *, newest_first: bool = False) -> Iterator[Event]:
-        """The messages page by page, `count` at first; each page is a moment of its own, for what is visible does not
-        change meanwhile."""
+        """Yield the messages page by page, `count` at first; each page is a moment of its own, for what is visible does
+        not change meanwhile."""
         left, done = self._segments, 0
         while left:
             with self._store.read() as moment:
@@ -98,22 +98,22 @@ class Context:
 
     @once
     def segments(self) -> Segments:
-        """The visible ranges as (agent, first, last), sorted and disjoint, each from a message to a message."""
+        """Return the visible ranges as (agent, first, last), sorted and disjoint, each from a message to a message."""
         with self._store.read() as moment:
             return moment.bounds(self.ranges)
 
     @once
     def state(self) -> str | None:
-        """The state block in force: the newest inside the visible segments [SPEC 3]."""
+        """Return the state block in force: the newest inside the visible segments [SPEC 3]."""
         with self._store.read() as moment:
             event = state_of(moment, self._standing)
         return event.content if event else None
 
     @once
     def scratchpad(self) -> str | None:
-        """The agent's notebook: its newest, or what a full fork handed down; no context operation touches it."""
+        """Return the agent's notebook: its newest, or what a full fork handed down; no context operation touches it."""
         return self._standing.scratchpad
 
     def turns(self, newest: int) -> list[Turn]:
-        """The newest visible turns, oldest first; reads no message before them."""
+        """Return the newest visible turns, oldest first; reads no message before them."""
         return newest_turns(self.messages.newest_first(min(4 * newest + 4, _PAGE)), newest)  # a turn has a few

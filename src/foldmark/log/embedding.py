@@ -83,7 +83,7 @@ class LogVectors:
         return EmbeddingProgress(len(messages), until, newest)
 
     def asked(self, query: str) -> "LogSimilarity":
-        """How alike messages are to a query, as far as there are vectors."""
+        """Return how alike messages are to a query, as far as there are vectors."""
         with self._reading:
             fresh = list(self.store.signatures(self.embedder.fingerprint, self._newest))
             if fresh:
@@ -111,8 +111,8 @@ class LogSimilarity:
 
 
 def embedded(messages: Sequence[Unembedded], embedder: Embedder) -> list[Embedded]:
-    """The vectors of messages: of the first passage, of what was said before with it, of each further passage; none of
-    a message without a word."""
+    """Return the vectors of messages: of the first passage, of what was said before with it, of each further passage;
+    none of a message without a word."""
     pieces = [(message, passages(message.text)) for message in messages]
     texts = [
         text

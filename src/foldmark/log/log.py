@@ -12,9 +12,9 @@ from foldmark.core.answer import Piece
 from foldmark.core.changes import Changes
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import AgentRecord, Clock, Hit, LogIndex, NewId, Size, Snapshot, Store
-from foldmark.core.search import ANY, ArchivedMessages, Filters, Mode, RankedMessage, SearchScope
 from foldmark.core.replay import birth
 from foldmark.core.request import Request, ToolSpec
+from foldmark.core.search import ANY, ArchivedMessages, Filters, Mode, RankedMessage, SearchScope
 from foldmark.core.secrets import Secrets
 from foldmark.core.wording import listing
 from foldmark.log.answers import append_parsed
@@ -118,7 +118,7 @@ class AddedTool(Protocol):
 
     @property
     def together(self) -> bool:
-        """Whether it may run beside others: it changes nothing that another call of the same answer could see."""
+        """True if it may run beside others: it changes nothing that another call of the same answer could see."""
 
     def __call__(self, agent: Agent, args: Mapping[str, Any], asking: Asking) -> str:
         """Run it. Raises CommandError, in words for the model, for what it did wrong."""
@@ -193,7 +193,7 @@ class Log:
         self.added.pop(name, None)
 
     def tools(self) -> list[ToolSpec]:
-        """All tools there are; what one agent's model is offered of them is `Agent.tools`."""
+        """Return all tools there are; what one agent's model is offered of them is `Agent.tools`."""
         return [*self._tools(), *(self._without_keys(tool.spec) for tool in self.added.values())]
 
     def call_tool(self, agent: Agent, name: str, args: Mapping[str, Any], asking: Asking) -> str:
@@ -208,7 +208,7 @@ class Log:
             listener(what, agent_id)
 
     def agent(self, name: str) -> Agent:
-        """The conversation with this name, made if there is none; or the agent with this uuid, which must exist.
+        """Return the conversation with this name, made if there is none; or the agent with this uuid, which must exist.
 
         Raises CommandError for an unknown or deleted uuid or a name that is empty, too long or not printable.
         """
@@ -228,7 +228,7 @@ class Log:
 
     @contextmanager
     def creating(self, name: str) -> Iterator[Agent]:
-        """A new conversation, made in one transaction with all that is appended inside the block, or not at all.
+        """Yield a new conversation, made in one transaction with all that is appended inside the block, or not at all.
 
         Raises as `check_new`.
         """
@@ -238,7 +238,7 @@ class Log:
             yield agent
 
     def find(self, name: str, *, create: bool = False) -> Agent:
-        """The existing agent with this name, uuid or unique beginning of a uuid. Raises CommandError.
+        """Return the existing agent with this name, uuid or unique beginning of a uuid. Raises CommandError.
 
         With `create`, a conversation of this name is made where nothing is found.
         """
@@ -257,12 +257,12 @@ class Log:
         return self._object(near[0]) if near else self.agent(name)
 
     def exists(self, name: str) -> bool:
-        """Whether there is a conversation with this name."""
+        """Return True if there is a conversation with this name."""
         with self.store.read() as moment:
             return self._named(moment, name) is not None
 
     def agents(self) -> list[Agent]:
-        """All agents but those deleted, oldest first."""
+        """Return all agents but those deleted, oldest first."""
         with self.store.read() as moment:
             return [self._object(record) for record in moment.agents() if not record.deleted]
 
@@ -271,7 +271,8 @@ class Log:
         return changes(self.store, after, limit, wait)
 
     def search(self, query: str, limit: int = 10, filters: Filters = ANY, mode: Mode = "auto") -> list[Hit]:
-        """The messages of all conversations that fit `query` best, the best first, forgotten ones included [SPEC 7].
+        """Return the messages of all conversations that fit `query` best, the best first, forgotten ones included [SPEC
+        7].
 
         Any text is a query: its words in any order, "words that stand together", beginnings as in `migrat*`, or a whole
         question; messages with all of its words come before those with some. `limit` is 1 to 1000. Writes nothing.
@@ -291,8 +292,8 @@ class Log:
             return self.hits(index, asked, search(asked, limit, [index], alike, by_words=mode != "vector"))
 
     def meanings(self) -> "LogVectors":
-        """The vectors of everything said, by the model of the setting `recall_model`; `bring_up` makes those that are
-        missing. Raises EmbeddingError where the model cannot be used."""
+        """Return the vectors of everything said, by the model of the setting `recall_model`; `bring_up` makes those
+        that are missing. Raises EmbeddingError where the model cannot be used."""
         with self._loading:
             if self._meanings is None:
                 from foldmark.recall.embeddings.model import kept
@@ -304,8 +305,8 @@ class Log:
         return self._meanings
 
     def index(self, moment: Snapshot, filters: Filters = ANY) -> LogIndex:
-        """The messages of all conversations that pass `filters`, to be searched together with what else there is; never
-        those of planning conversations."""
+        """Return the messages of all conversations that pass `filters`, to be searched together with what else there
+        is; never those of planning conversations."""
         agents = None
         if filters.agent or filters.project:
             there = moment.agents()
@@ -334,7 +335,7 @@ class Log:
         return Outlines(moment, lambda agent_id: self._object(moment.head(agent_id).record).standing_in(moment).visible)
 
     def around(self, event_id: int, reach: int = 3) -> "list[Neighbour]":
-        """A message that was found and up to `reach` messages of its agent on each side of it, in order: each as
+        """Return a message that was found and up to `reach` messages of its agent on each side of it, in order: each as
         `event`, with `visible` (whether it is in the agent's context) and `erased`.
 
         Raises CommandError if there is no message with this id.
@@ -393,6 +394,7 @@ class Log:
 
 
 def _passes(record: AgentRecord, filters: Filters, named: AgentRecord | None) -> bool:
-    """Whether an agent is one that is asked for; `named` is the conversation whose name that is, and then the only."""
+    """Return True if an agent is one that is asked for; `named` is the conversation whose name that is, and then the
+    only."""
     by_agent = not filters.agent or (record.id == named.id if named else record.id.startswith(filters.agent.lower()))
     return by_agent and (filters.project or "").casefold() in (record.name or "").casefold()

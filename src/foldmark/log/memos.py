@@ -23,7 +23,7 @@ def save(agent: "Agent", content: str, tags: Iterable[str], actor: str) -> Memo:
 
 
 def known(moment: Snapshot, memo_id: int) -> Memo:
-    """The memo with this id. Raises CommandError."""
+    """Return the memo with this id. Raises CommandError."""
     memo = moment.memo(memo_id) if 0 < memo_id < END else None
     if memo is None:
         newest = listing(each.id for each in moment.memos(5))

@@ -12,6 +12,6 @@ def check_name(name: str) -> None:
 
 
 def is_uuid(text: str) -> bool:
-    """Whether `text` has the form of a uuid: 8-4-4-4-12 hexadecimal digits."""
+    """Return True if `text` has the form of a uuid: 8-4-4-4-12 hexadecimal digits."""
     parts = text.lower().split("-")
     return [len(part) for part in parts] == [8, 4, 4, 4, 12] and all(c in "0123456789abcdef" for c in "".join(parts))

@@ -27,7 +27,7 @@ class Neighbour(Struct, frozen=True):
 
 
 def around(moment: Snapshot, visible: Callable[[str], Segments], event_id: int, reach: int) -> list[Neighbour]:
-    """A message and up to `reach` messages of the same agent on each side of it, in the order of the log.
+    """Return a message and up to `reach` messages of the same agent on each side of it, in the order of the log.
 
     Raises CommandError if there is no such message, or for a reach outside of 0 to 1000.
     """
@@ -52,7 +52,7 @@ def around(moment: Snapshot, visible: Callable[[str], Segments], event_id: int, 
 
 
 def message(moment: Snapshot, event_id: int) -> Event:
-    """The message with this id. Raises CommandError."""
+    """Return the message with this id. Raises CommandError."""
     event = moment.event(event_id) if isinstance(event_id, int) and 0 < event_id < END else None
     if event is None:
         raise CommandError(f"there is no message {str(event_id)[:40]}; a search names those it finds")

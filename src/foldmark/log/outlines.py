@@ -80,6 +80,6 @@ def spans(agent_id: str, planning: Sequence[Event]) -> Spans:
 
 
 def _beginning(event: Event) -> int | None:
-    """The first message of the planning conversation that begins or goes on with an event."""
+    """Return the first message of the planning conversation that begins or goes on with an event."""
     began = (event.data or {}).get("planning")
     return began["first"] if began else None

@@ -37,12 +37,13 @@ class Readable(Timeline):
         limit: int | None = None,
         at: Standing | None = None,
     ) -> Request:
-        """The request that would go out now, by default to this agent's own model [SPEC 5]; nothing is sent or written.
+        """Return the request that would go out now, by default to this agent's own model [SPEC 5]; nothing is sent or
+        written.
 
-        In a planning conversation under high pressure it holds that conversation and nothing else of the context
-        [SPEC 4.2]. `limit` is a number of tokens that older turns have to make room for, by default what the model
-        takes unless there is no budget; `at` another place where this agent might stand, by default where it stands.
-        Raises CommandError for an unknown provider.
+        In a planning conversation under high pressure it holds that conversation and nothing else of the context [SPEC
+        4.2]. `limit` is a number of tokens that older turns have to make room for, by default what the model takes
+        unless there is no budget; `at` another place where this agent might stand, by default where it stands. Raises
+        CommandError for an unknown provider.
         """
         if not isinstance(provider, str | None) or not isinstance(model, str | None):
             raise CommandError(f"a provider and a model are texts, not {provider!r} and {model!r}")
@@ -78,13 +79,13 @@ class Readable(Timeline):
         return request
 
     def tools(self) -> list[ToolSpec]:
-        """The tools that this agent's model is offered: those of its setting `tools`, what an open planning
+        """Return the tools that this agent's model is offered: those of its setting `tools`, what an open planning
         conversation needs, and `slash` with the commands of `model_commands` only, `evict` unless these are none."""
         with self.reading() as (moment, at):
             return self.tools_in(moment, at)
 
     def tools_in(self, moment: Snapshot, at: Standing) -> list[ToolSpec]:
-        """The tools that the model is offered where the agent stands in a moment."""
+        """Return the tools that the model is offered where the agent stands in a moment."""
         config, there = at.config, self.log.tools()
         if (wanted := config.tools) != "all":
             names = {*wanted.split(", "), *(["filter_context"] if talk(moment, at) else [])}
@@ -112,7 +113,7 @@ class Readable(Timeline):
             return moment.events_after(self.id, after, limit)
 
     def at(self, event_id: int) -> Context:
-        """The context as it was after event `event_id`, whosever it is. What was erased since stays erased.
+        """Return the context as it was after event `event_id`, whosever it is. What was erased since stays erased.
 
         Raises CommandError for an id that there is not yet, or from before this agent was born.
         """
@@ -120,7 +121,7 @@ class Readable(Timeline):
             return Context(self._store, self.stood(moment, event_id))
 
     def stood(self, moment: Snapshot, event_id: int) -> Standing:
-        """Where the agent stood after event `event_id`; raises as `at`."""
+        """Return where the agent stood after event `event_id`; raises as `at`."""
         now = self.standing_in(moment)
         if not isinstance(event_id, int):
             raise CommandError(f"an event's id is a number, not {event_id!r}")
@@ -137,7 +138,7 @@ class Readable(Timeline):
 
 
 def _with_commands(spec: ToolSpec, commands: list[str]) -> ToolSpec:
-    """`slash` with these commands; any other tool as it is."""
+    """Return `slash` with these commands; any other tool as it is."""
     if spec.name != "slash":
         return spec
     properties = spec.parameters["properties"]

@@ -6,7 +6,7 @@ Nothing here needs an optional package; where nobody has made vectors, none is i
 from collections.abc import Sequence
 
 from foldmark.core.errors import CommandError
-from foldmark.core.search import Similarity, VectorSource, Mode
+from foldmark.core.search import Mode, Similarity, VectorSource
 from foldmark.recall.embeddings.embedder import EmbeddingError
 
 
@@ -15,8 +15,8 @@ class NoVectorsError(CommandError):
 
 
 def similarities(query: str, mode: Mode, sources: Sequence[VectorSource | None]) -> list[Similarity | None]:
-    """How alike in meaning a query and the messages of each source are; None where that does not count, or there are no
-    vectors by the model of the settings.
+    """Return how alike in meaning a query and the messages of each source are; None where that does not count, or there
+    are no vectors by the model of the settings.
 
     In the modes vector and both some source must have them. Raises NoVectorsError otherwise, or EmbeddingError where
     the model cannot be used.

@@ -41,7 +41,7 @@ class Keeper(Protocol):
     secrets: Secrets
 
     def tools(self) -> list[ToolSpec]:
-        """All tools there are."""
+        """Return all tools there are."""
 
     def model_named(self, name: str) -> "Model":
         """What is known of a model."""
@@ -252,18 +252,18 @@ class Timeline:
 
     @contextmanager
     def reading(self) -> Iterator[tuple[Snapshot, Standing]]:
-        """One moment, and where the agent stands in it; inside a batch, with what that holds. Nothing is written in the
-        block."""
+        """Yield one moment, and where the agent stands in it; inside a batch, with what that holds. Nothing is written
+        in the block."""
         with self._store.read() as moment:
             yield moment, self.standing_in(moment)
 
     def standing(self) -> Standing:
-        """Where the agent stands now, what the open batch holds included."""
+        """Return where the agent stands now, what the open batch holds included."""
         with self.reading() as (_, at):
             return at
 
     def standing_in(self, moment: Snapshot) -> Standing:
-        """Where the agent stands in a moment. Raises DamagedError."""
+        """Return where the agent stands in a moment. Raises DamagedError."""
         record, cache, anchors, beside = moment.head(self.id)
         born = self.born(moment)
         if cache is not None and cache[0].grows:
@@ -280,7 +280,7 @@ class Timeline:
         return self._birth
 
     def replay(self, moment: Snapshot) -> Fold:
-        """The fold of all operations in the log, without the stored segment cache."""
+        """Return the fold of all operations in the log, without the stored segment cache."""
         return replay(self.born(moment).fold, recorded(moment.operations(self.id)))
 
     @property
@@ -295,7 +295,7 @@ class Timeline:
             return self._past
 
     def beside(self, moment: Snapshot, fold: Fold) -> Size:
-        """The size of what a fold shows less that of all the agent's own messages, counted anew."""
+        """Return the size of what a fold shows less that of all the agent's own messages, counted anew."""
         record = moment.agent(self.id) or self._record
         return moment.size(until(fold.segments, record.newest)).less(record.own)
 

@@ -8,7 +8,7 @@ from foldmark.request.standing import Standing
 
 
 def shown(moment: Snapshot, at: Standing, call: Message, *, waits: bool) -> bool:
-    """Whether a call is in the context, or in the planning conversation that ends with this turn.
+    """Return True if a call is in the context, or in the planning conversation that ends with this turn.
 
     One that still `waits` for its result in the open turn was not erased, and need not be looked for.
     """
@@ -18,7 +18,7 @@ def shown(moment: Snapshot, at: Standing, call: Message, *, waits: bool) -> bool
 
 
 def awaiting(moment: Snapshot, at: Standing, call_id: str) -> tuple[Message | None, bool]:
-    """The newest call with this id in the lineage that has got no result, erased or not, or else the newest; and
+    """Return the newest call with this id in the lineage that has got no result, erased or not, or else the newest; and
     whether that is answered."""
     newest: Message | None = None
     lineage = at.lineage

@@ -49,7 +49,7 @@ SPAN = ".."
 
 
 def mark(at: Standing, name: str | None) -> Mark:
-    """A mark at the present position; without a name `mark-N` with the smallest N not in force."""
+    """Return a mark at the present position; without a name `mark-N` with the smallest N not in force."""
     if name is None:
         number = 1
         while f"mark-{number}" in at.fold.marks:
@@ -61,13 +61,13 @@ def mark(at: Standing, name: str | None) -> Mark:
 
 
 def rewind(moment: Snapshot, at: Standing, name: str | None) -> Rewind:
-    """A cut at a mark, by default the newest."""
+    """Return a cut at a mark, by default the newest."""
     name, mark_id, position = _marked(moment, at, name)
     return Rewind(name, mark_id, position, summaries_before(moment, at, position))
 
 
 def fork(moment: Snapshot, at: Standing, name: str | None, child: str) -> Fork:
-    """The birth of `child`: with a mark it starts from what lies after it, without one from everything and the
+    """Return the birth of `child`: with a mark it starts from what lies after it, without one from everything and the
     scratchpad. The exchange that is still open stays behind, with its text."""
     not_while_planning(moment, at, "no child should inherit it")
     start, position, scratchpad = at.visible, None, None
@@ -84,7 +84,7 @@ def fork(moment: Snapshot, at: Standing, name: str | None, child: str) -> Fork:
 
 
 def drop(moment: Snapshot, at: Standing, wanted: Iterable[int | tuple[int, int]]) -> Drop:
-    """Whole turns of the lineage, each named by its id, or a range of ids (first, last) by those in it that show
+    """Return whole turns of the lineage, each named by its id, or a range of ids (first, last) by those in it that show
     something."""
     wanted = list(wanted)
     found = _turns(moment, at, [each for each in wanted if not isinstance(each, tuple)])
@@ -99,7 +99,7 @@ def drop(moment: Snapshot, at: Standing, wanted: Iterable[int | tuple[int, int]]
 
 
 def undo(moment: Snapshot, at: Standing) -> Undo:
-    """The turn of the newest visible message."""
+    """Return the turn of the newest visible message."""
     for message in in_place_newest_first(moment.messages(at.visible, newest_first=True)):
         if message.kind == "summary":
             raise CommandError(f"the newest turn is a summary; `/restore {message.id}` brings back what it stands for")
@@ -128,7 +128,7 @@ def restore(moment: Snapshot, at: Standing, target: int, is_back: Callable[[int]
 
 
 def pin(moment: Snapshot, at: Standing, turn_id: int) -> Pin:
-    """A turn that something is visible of."""
+    """Return a turn that something is visible of."""
     _turns(moment, at, [turn_id])
     if turn_id in at.fold.pins:
         raise CommandError(f"turn {turn_id} is pinned already; {_pinned(at)}")
@@ -136,7 +136,7 @@ def pin(moment: Snapshot, at: Standing, turn_id: int) -> Pin:
 
 
 def unpin(at: Standing, turn_id: int) -> Unpin:
-    """A turn that is pinned."""
+    """Return a turn that is pinned."""
     if turn_id not in at.fold.pins:
         raise CommandError(f"turn {turn_id} is not pinned; {_pinned(at)}")
     return Unpin(turn_id)
@@ -166,7 +166,7 @@ def _without_open(moment: Snapshot, at: Standing, ranges: Segments) -> Segments:
 
 
 def _spanned(moment: Snapshot, at: Standing, span: str) -> Summary:
-    """A summary of what stands between two marks or messages, both left out for the beginning and the end.
+    """Return a summary of what stands between two marks or messages, both left out for the beginning and the end.
 
     A summary among it goes by where it stands, and what that stands for is replaced with it. The state block goes on
     with the new one only if it was in the span: a later one stays in force by itself.
@@ -196,7 +196,7 @@ def _as_summary(event: Event) -> Summary:
 
 
 def _bounds(moment: Snapshot, at: Standing, span: str) -> tuple[int, int]:
-    """The ids from and up to that a span names. A mark's name may hold the dots as well."""
+    """Return the ids from and up to that a span names. A mark's name may hold the dots as well."""
     places = [place for place in range(len(span)) if span.startswith(SPAN, place)]
     ways = [(span[:place], span[place + len(SPAN) :]) for place in places]
     known = [way for way in ways if all(not end or end in at.fold.marks or end.isdecimal() for end in way)]
@@ -209,8 +209,8 @@ def _bounds(moment: Snapshot, at: Standing, span: str) -> tuple[int, int]:
 
 
 def _place(moment: Snapshot, at: Standing, name: str, *, last: bool) -> int:
-    """The id at which a span begins or ends: behind a mark or before it; at a message, or at the end of the turn that
-    it opened."""
+    """Return the id at which a span begins or ends: behind a mark or before it; at a message, or at the end of the turn
+    that it opened."""
     if name in at.fold.marks or not (name.isascii() and name.isdecimal()):
         return _marked(moment, at, name)[2] + (0 if last else 1)
     event_id = int(name)
@@ -254,13 +254,14 @@ def filter(
 
 
 def ended_before(moment: Snapshot, at: Standing, first: int, message_id: int) -> Filter:
-    """The end of the planning conversation that began with event `first`, before a message; nothing is forgotten."""
+    """Return the end of the planning conversation that began with event `first`, before a message; nothing is
+    forgotten."""
     last = moment.message_before(at.record.id, message_id - 1)
     return filter(moment, at, "forget", (), (first, last.id if last is not None else first), None)
 
 
 def _marked(moment: Snapshot, at: Standing, name: str | None) -> tuple[str, int, int]:
-    """A mark's name, its event and the position of a cut there."""
+    """Return a mark's name, its event and the position of a cut there."""
     marks = at.fold.marks
     if name is None:
         if not marks:
@@ -273,7 +274,7 @@ def _marked(moment: Snapshot, at: Standing, name: str | None) -> tuple[str, int,
 
 
 def _settled(moment: Snapshot, at: Standing, position: int) -> int:
-    """Where a cut at `position` falls. Behind the last result of an exchange it may stand inside another one."""
+    """Return where a cut at `position` falls. Behind the last result of an exchange it may stand inside another one."""
     own, waiting = at.record.id, still_open(moment, at)
     while True:
         apart = moment.lookup(result.answers for result in moment.apart_results(own, position) if result.answers)
@@ -285,7 +286,7 @@ def _settled(moment: Snapshot, at: Standing, position: int) -> int:
 
 
 def _turns(moment: Snapshot, at: Standing, turn_ids: Iterable[int]) -> dict[int, list[Message]]:
-    """The messages of turns that show something."""
+    """Return the messages of turns that show something."""
     found = moment.turns([turn for turn in turn_ids if turn < END])
     for turn in turn_ids:
         if not _seen(at, found.get(turn, ())):
@@ -294,7 +295,7 @@ def _turns(moment: Snapshot, at: Standing, turn_ids: Iterable[int]) -> dict[int,
 
 
 def _between(moment: Snapshot, at: Standing, first: int, last: int) -> dict[int, list[Message]]:
-    """The messages of each turn that has an id from `first` to `last` and shows something."""
+    """Return the messages of each turn that has an id from `first` to `last` and shows something."""
     if first > last:
         raise CommandError(f"a range of turns goes from the lower id to the higher one, unlike {first}-{last}")
     agents = {segment.agent for segment in at.visible}
@@ -306,14 +307,14 @@ def _between(moment: Snapshot, at: Standing, first: int, last: int) -> dict[int,
 
 
 def _newest_turns(moment: Snapshot, at: Standing) -> str:
-    """The turns that there are, for an error message."""
+    """Return the turns that there are, for an error message."""
     newest = newest_turns(islice(moment.messages(at.visible, newest_first=True), 200), 6)
     there_is = listing(turn.id for turn in reversed(newest) if turn.id is not None)
     return f"its newest turns: {there_is}" if there_is else "the context is empty"
 
 
 def _whole(moment: Snapshot, at: Standing, messages: Sequence[Message]) -> tuple[Segments, tuple[int, ...]]:
-    """The ranges of all messages of some turns, and what had to be added for no exchange to be parted."""
+    """Return the ranges of all messages of some turns, and what had to be added for no exchange to be parted."""
     ids, answered = {message.id for message in messages}, {message.answers for message in messages}
     # The calls of an exchange are of one turn. So only what is answered, or was asked, elsewhere has to be looked for.
     parted = [
@@ -327,7 +328,7 @@ def _whole(moment: Snapshot, at: Standing, messages: Sequence[Message]) -> tuple
 
 
 def _named(moment: Snapshot, at: Standing, ids: Iterable[int]) -> list[Message]:
-    """The events with these ids, which must be of this conversation's lineage."""
+    """Return the events with these ids, which must be of this conversation's lineage."""
     if not isinstance(ids, Iterable):
         raise CommandError(f"ids are a list of numbers, not {ids!r}")
     asked = list(ids)
@@ -343,7 +344,7 @@ def _named(moment: Snapshot, at: Standing, ids: Iterable[int]) -> list[Message]:
 
 
 def _talk(moment: Snapshot, at: Standing, planning: tuple[int, int | None] | None) -> Segments:
-    """The range of the planning conversation; without a last it has no end yet."""
+    """Return the range of the planning conversation; without a last it has no end yet."""
     if planning is None:
         return ()
     if not isinstance(planning, tuple | list) or len(planning) != 2 or any(isinstance(end, bool) for end in planning):
@@ -370,7 +371,7 @@ def _pinned(at: Standing) -> str:
 
 
 def _seen(at: Standing, messages: Iterable[Message]) -> tuple[int, ...]:
-    """The ids of those that are visible."""
+    """Return the ids of those that are visible."""
     visible = at.visible
     return tuple(message.id for message in messages if contains(visible, message.agent_id, message.id))
 

@@ -45,7 +45,8 @@ class Explanation(Struct, frozen=True):
 
 
 def explain(moment: Snapshot, at: Standing, event_id: int) -> Explanation:
-    """Why event `event_id` is in this agent's context or not, and what it did if it is an operation of its lineage.
+    """Return why event `event_id` is in this agent's context or not, and what it did if it is an operation of its
+    lineage.
 
     Raises CommandError for an id that there is not.
     """
@@ -79,7 +80,7 @@ def _explain(moment: Snapshot, at: Standing, event_id: int) -> Explanation:
 
 
 def _named(because: Iterable[Event]) -> str:
-    """The operations, each with who did it, when and why."""
+    """Return the operations, each with who did it, when and why."""
     return ", ".join(
         f"{_kind(each)} {each.id} (by a {each.actor}, {each.created_at[:19]}Z"
         + (f", reason: {one_line(each.reason)})" if each.reason else ")")
@@ -88,7 +89,7 @@ def _named(because: Iterable[Event]) -> str:
 
 
 def _evicted(moment: Snapshot, at: Standing, event: Event) -> Explanation:
-    """Why a placeholder is sent of a visible result."""
+    """Return why a placeholder is sent of a visible result."""
     because = _in_force(moment, at, lambda _, operation: isinstance(operation, Evict) and event.id in operation.results)
     if not because:
         text = "evicted before this agent was forked; only its parent can take that back"
@@ -99,7 +100,7 @@ def _evicted(moment: Snapshot, at: Standing, event: Event) -> Explanation:
 
 
 def _metadata(moment: Snapshot, at: Standing, event: Event) -> tuple[str, str]:
-    """The reason and the text of an event that is no message."""
+    """Return the reason and the text of an event that is no message."""
     match event.kind:
         case "state":
             newest, what = latest(moment, at, "state", at.visible), "state block"
@@ -128,7 +129,8 @@ def _elsewhere(moment: Snapshot, at: Standing, event: Event) -> Explanation:
 
 
 def _not_inherited(moment: Snapshot, at: Standing, child: AgentRecord, event: Event) -> str:
-    """Why an event of the parent of `child`, which is this agent or above it, was not handed down to this agent."""
+    """Return why an event of the parent of `child`, which is this agent or above it, was not handed down to this
+    agent."""
     if event.id > child.fork_event:
         who = "this agent" if child.id == at.record.id else f"agent {child.id[:8]}, above this one,"
         return f"{who} was forked before it, with event {child.fork_event}; nothing later is handed down"
@@ -140,7 +142,7 @@ def _not_inherited(moment: Snapshot, at: Standing, child: AgentRecord, event: Ev
 
 
 def _in_force(moment: Snapshot, at: Standing, wanted: Callable[[int, Operation], bool]) -> list[Event]:
-    """The agent's operations in force that are `wanted`, by their id and what they say."""
+    """Return the agent's operations in force that are `wanted`, by their id and what they say."""
     operations = moment.operations(at.record.id)
     pairs = recorded(operations)
     back = taken_back(pairs)
@@ -183,7 +185,7 @@ def _takes_out(moment: Snapshot, at: Standing, id: int, operation: Operation, ev
 
 
 def _closed(moment: Snapshot, at: Standing, filter_id: int) -> int:
-    """The id of the event that closed a planning conversation, `END` if it is still going on."""
+    """Return the id of the event that closed a planning conversation, `END` if it is still going on."""
     pairs = recorded(moment.operations(at.record.id, after=filter_id))
     back = taken_back(pairs)
     for id, operation in pairs:

@@ -96,7 +96,7 @@ class MarkEntry(Struct, frozen=True):
 
 
 def operations(moment: Snapshot, at: Standing) -> list[OperationEntry]:
-    """All operations of the agent, oldest first. Cost follows the operations."""
+    """Return all operations of the agent, oldest first. Cost follows the operations."""
     events = [event for event in moment.operations(at.record.id) if event.kind != "turn_ended"]
     restores = _restores(events)
     return [done(event, restores) for event in events]
@@ -109,7 +109,9 @@ def done(event: Event, restores: dict[int, int]) -> OperationEntry:
     left, returned = (Size(**receipt.get(way, {"messages": 0, "tokens": 0})) for way in ("left", "returned"))
     by = restores.get(event.id)
     back = f"/restore {by or event.id}" if operation.restorable else None
-    return OperationEntry(event, words(operation), left, returned, by, back, ThinkingChange(**receipt.get("thinking", {})))
+    return OperationEntry(
+        event, words(operation), left, returned, by, back, ThinkingChange(**receipt.get("thinking", {}))
+    )
 
 
 def one(moment: Snapshot, at: Standing, event: Event) -> OperationEntry:
@@ -119,7 +121,7 @@ def one(moment: Snapshot, at: Standing, event: Event) -> OperationEntry:
 
 
 def _restores(events: list[Event]) -> dict[int, int]:
-    """Target -> restore in force. What takes an operation back comes after it, so the later ones are enough."""
+    """Return target -> restore in force. What takes an operation back comes after it, so the later ones are enough."""
     found: dict[int, int] = {}
     for id, operation in reversed(recorded(events)):
         if isinstance(operation, Restore) and id not in found:
@@ -128,7 +130,7 @@ def _restores(events: list[Event]) -> dict[int, int]:
 
 
 def marks(moment: Snapshot, at: Standing) -> list[MarkEntry]:
-    """The marks in force, oldest first."""
+    """Return the marks in force, oldest first."""
     found = []
     for name, event_id in sorted(at.fold.marks.items(), key=lambda mark: mark[1]):
         event = moment.event(event_id)
@@ -190,15 +192,15 @@ def summed_up(operation: Summary) -> str:
 
 
 def turns_named(turns: tuple[int, ...]) -> str:
-    """`turn 5`, `turns 5, 7, 9`."""
+    """Return `turn 5`, `turns 5, 7, 9`."""
     return f"turn {turns[0]}" if len(turns) == 1 else f"turns {listing(turns)}"
 
 
 def results_named(results: Sequence[int]) -> str:
-    """`result 5`, `results 5, 7, 9`."""
+    """Return `result 5`, `results 5, 7, 9`."""
     return f"result {results[0]}" if len(results) == 1 else f"results {listing(results)}"
 
 
 def sized(size: Size) -> str:
-    """`2 messages (~71 tokens)`."""
+    """Return `2 messages (~71 tokens)`."""
     return f"{count(size.messages, 'message')} (~{count(size.tokens, 'token')})"

@@ -17,7 +17,7 @@ _ASKED = {"model": "at your request", "human": "by the user", "system": "by the 
 
 
 def notice(moment: Snapshot, at: Standing, call: Message, call_id: str, result: str) -> str:
-    """The text of the user message that stands in for a result: what happened since the call, and the result."""
+    """Return the text of the user message that stands in for a result: what happened since the call, and the result."""
     operations = moment.operations(at.record.id, after=call.id)
     what, more = "The call has left the context.", ""
     for event in reversed(operations):
@@ -51,7 +51,7 @@ def happened(operation: Operation) -> str | None:
 
 
 def _times(moment: Snapshot, at: Standing, call: Message, event: Event, operation: Operation) -> str:
-    """How often the model has gone back to the same place in this turn, from the second time on."""
+    """Return how often the model has gone back to the same place in this turn, from the second time on."""
     if event.actor != "model" or call.turn_id is None or not isinstance(operation, Clear | Rewind):
         return ""
     since = recorded(moment.operations(at.record.id, after=call.turn_id))
@@ -60,7 +60,7 @@ def _times(moment: Snapshot, at: Standing, call: Message, event: Event, operatio
 
 
 def _told(moment: Snapshot, at: Standing, event: Event) -> bool:
-    """Whether another notice has told of the operation already."""
+    """Return True if another notice has told of the operation already."""
     newest = moment.message_before(at.record.id, at.newest)
     return newest is not None and newest.id > event.id
 
@@ -78,7 +78,7 @@ def _gone(moment: Snapshot, at: Standing, call: Message) -> str:
 
 
 def _beside(moment: Snapshot, at: Standing, call: Message) -> str:
-    """The results of the other calls of the same answer, as far as they went with it [SPEC 3]."""
+    """Return the results of the other calls of the same answer, as far as they went with it [SPEC 3]."""
     parts = []
     for exchange in exchanges(moment, at, [call]):
         for result in map(moment.event, exchange.results):
@@ -89,7 +89,7 @@ def _beside(moment: Snapshot, at: Standing, call: Message) -> str:
 
 
 def _said_with(moment: Snapshot, at: Standing, call: Message) -> Event | None:
-    """The text of the answer that made the call."""
+    """Return the text of the answer that made the call."""
     before = call
     while before.kind == "tool_call":
         found = moment.message_before(before.agent_id, before.id - 1)

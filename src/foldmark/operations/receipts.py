@@ -25,7 +25,7 @@ class ContextChange(Struct, frozen=True):
     returned: Size
 
     def data(self) -> dict[str, Any]:
-        """The sizes as JSON."""
+        """Return the sizes as JSON."""
         return {name: getattr(self, name)._asdict() for name in ("left", "returned", "before", "after")}
 
 
@@ -89,7 +89,7 @@ class Outcome(Struct, frozen=True):
     thoughts: ThinkingChange = ThinkingChange()
 
     def data(self) -> dict[str, Any]:
-        """The change as JSON."""
+        """Return the change as JSON."""
         data: dict[str, Any] = {**self.change.data(), **self.thoughts.data()}
         both = (("evicted", self.evicted), ("whole_again", self.whole_again))
         data |= {name: {"results": size.messages, "tokens": size.tokens} for name, size in both if size.messages}
@@ -126,7 +126,7 @@ class Receipt(Effect, frozen=True):
         return {**own, **self.outcome.data()}
 
     def after(self, size: Size) -> "Receipt":
-        """The same, with the size of the context as it is once everything was recorded."""
+        """Return the same, with the size of the context as it is once everything was recorded."""
         return replace(self, outcome=replace(self.outcome, change=replace(self.change, after=size)))
 
 

@@ -26,7 +26,7 @@ class Erasure(Struct, frozen=True):
 
 
 def erasable(moment: Snapshot, at: Standing, turn_id: int) -> Erasure:
-    """The erasure of a turn of this agent or of one that it inherited, visible or not. Raises CommandError."""
+    """Return the erasure of a turn of this agent or of one that it inherited, visible or not. Raises CommandError."""
     messages = moment.turns([turn_id])[turn_id] if 0 < turn_id < END else []
     lineage = at.lineage
     if not any(contains(lineage, message.agent_id, message.id) for message in messages):
@@ -50,7 +50,7 @@ def erasable(moment: Snapshot, at: Standing, turn_id: int) -> Erasure:
 
 
 def heirs(moment: Snapshot, owner: str) -> Iterator[str]:
-    """The agent and all its descendants: whoever may have inherited from it."""
+    """Yield the agent and all its descendants: whoever may have inherited from it."""
     waiting = [owner]
     while waiting:
         yield (agent_id := waiting.pop(0))
@@ -69,7 +69,7 @@ def erase(transaction: Transaction, owner: str, turn: int, last: int, by: int) -
 
 
 def losing(moment: Snapshot, erasure: Erasure) -> list[str]:
-    """The agents that have something of the turn, in the context or taken out of it, and lose it."""
+    """Return the agents that have something of the turn, in the context or taken out of it, and lose it."""
     found = []
     for agent_id in heirs(moment, erasure.owner):
         born = birth_of(moment, agent_id, moment.head(agent_id).record.fork_event)

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from foldmark.core.errors import CommandError
 from foldmark.core.matching import spans
-from foldmark.core.search import Term
 from foldmark.core.scripts import is_unspaced
+from foldmark.core.search import Term
 from foldmark.core.wording import one_line
 from foldmark.core.words import ABOUT_TALK
 from foldmark.recall.query import MOST_TERMS, told_apart
@@ -77,14 +77,14 @@ def _clauses(text: str) -> tuple[Clause, ...]:
 
 
 def _only_numbers(part: str) -> bool:
-    """Whether a part has numbers, and beside them nothing that says what messages are about."""
+    """Return True if a part has numbers, and beside them nothing that says what messages are about."""
     numbers = {each for each in words(part) if each.isdecimal()}
     others = {word for term in _terms(_MESSAGES.sub(" ", part)) for word in term.phrases[0].words}
     return bool(spans(part)) and others <= numbers and not _DATE.search(part)
 
 
 def _terms(text: str) -> tuple[Term, ...]:
-    """The terms of a text that say what messages are about."""
+    """Return the terms of a text that say what messages are about."""
     spaced = _UNSPACED_TALK.sub(" ", text)
     # The words of a path or a call may stand apart; an identifier with digits ("v1.2", "PROJ-12") is looked for whole.
     parts = (part for word in _GAP.split(spaced) for part in ([word] if _DIGIT.search(word) else _JOINT.split(word)))
@@ -94,7 +94,7 @@ def _terms(text: str) -> tuple[Term, ...]:
 
 
 def _tells(word: str) -> bool:
-    """Whether a word may say what messages are about; one letter is too little for that."""
+    """Return True if a word may say what messages are about; one letter is too little for that."""
     found = words(word)
     return any(
         each not in ABOUT_TALK and (1 < len(each) <= LONGEST or each.isdecimal() or is_unspaced(each)) for each in found

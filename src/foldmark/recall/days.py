@@ -34,17 +34,17 @@ def _telling() -> re.Pattern[str]:
 
 
 def asks_when(query: str) -> bool:
-    """Whether a query asks for a time."""
+    """Return True if a query asks for a time."""
     return _WHEN.match(query) is not None
 
 
 def tells_when(text: str) -> bool:
-    """Whether a text has a word that tells a time, such as "yesterday", "June" or "2023"."""
+    """Return True if a text has a word that tells a time, such as "yesterday", "June" or "2023"."""
     return _telling().search(text) is not None
 
 
 def name_days(words: frozenset[str]) -> bool:
-    """Whether any of these stems may name a day."""
+    """Return True if any of these stems may name a day."""
     return not words.isdisjoint(_months()) or any(map(str.isdecimal, words))
 
 
@@ -54,8 +54,8 @@ def _months() -> frozenset[str]:
 
 
 def days(text: str, at: str) -> frozenset[str]:
-    """The stems that name the days that a message speaks of which was said at `at` (ISO 8601, or ""): that day, and
-    those that are told from there. 2026-03-01 is 1 March 2026, and "last month" is February 2026 then."""
+    """Return the stems that name the days that a message speaks of which was said at `at` (ISO 8601, or ""): that day,
+    and those that are told from there. 2026-03-01 is 1 March 2026, and "last month" is February 2026 then."""
     said = _day(at[:10])
     if said is None:
         return frozenset()
@@ -72,7 +72,7 @@ def _day(told: str) -> date | None:
 
 @lru_cache(maxsize=1000)
 def _name(first: date, last: date | None = None) -> frozenset[str]:
-    """The stems of the year, month and day that all days of a period share, as far as they share them."""
+    """Return the stems of the year, month and day that all days of a period share, as far as they share them."""
     ends = (first, last or first)
     day = str(first.day) if first == ends[1] else ""
     month = " ".join(MONTHS[each.month - 1] for each in ends) if (ends[1] - first).days <= 31 else ""
@@ -80,7 +80,7 @@ def _name(first: date, last: date | None = None) -> frozenset[str]:
 
 
 def _spans(text: str, said: date) -> Iterator[tuple[date, date]]:
-    """The period that each expression in a text means: its first and its last day."""
+    """Yield the period that each expression in a text means: its first and its last day."""
     for match in _relative().finditer(text):
         unit, steps = "day", -1 if match["before"] else 1
         if match["unit"]:
@@ -95,7 +95,7 @@ def _spans(text: str, said: date) -> Iterator[tuple[date, date]]:
 
 
 def _span(unit: str, steps: int, said: date) -> tuple[date, date]:
-    """The period `steps` units after `said` (negative: before it), or the nearest such weekday."""
+    """Return the period `steps` units after `said` (negative: before it), or the nearest such weekday."""
     if unit in _WEEKDAYS:
         away = (_WEEKDAYS.index(unit) - said.weekday()) % 7
         unit, steps = "day", away - 7 if steps < 0 else away or 7 * steps

@@ -32,7 +32,7 @@ class Figures(Struct, frozen=True):
 
 
 def figures(answers: Sequence[Answer], ks: Sequence[int]) -> Figures:
-    """Averages over answers, of which there is at least one, at each k."""
+    """Return averages over answers, of which there is at least one, at each k."""
     ranks = [answer.ranks for answer in answers]
     return Figures(
         len(answers),
@@ -43,12 +43,12 @@ def figures(answers: Sequence[Answer], ks: Sequence[int]) -> Figures:
 
 
 def recall(ranks: Sequence[int | None], k: int) -> float:
-    """The share of evidence among the first k."""
+    """Return the share of evidence among the first k."""
     return sum(rank is not None and rank <= k for rank in ranks) / len(ranks)
 
 
 def by_category(answers: Sequence[Answer], ks: Sequence[int]) -> dict[str, Figures]:
-    """The figures of each category, numbers in their order; of questions without one, none."""
+    """Return the figures of each category, numbers in their order; of questions without one, none."""
     found: dict[str, list[Answer]] = defaultdict(list)
     for answer in answers:
         if answer.question.category is not None:
@@ -58,12 +58,12 @@ def by_category(answers: Sequence[Answer], ks: Sequence[int]) -> dict[str, Figur
 
 
 def typical_seconds(answers: Sequence[Answer]) -> float:
-    """The median of what the searches took."""
+    """Return the median of what the searches took."""
     return median(answer.seconds for answer in answers)
 
 
 def worst(answers: Sequence[Answer], k: int, number: int) -> list[Answer]:
-    """Those of which least is found among the first k, the worst first; none of which all is."""
+    """Return those of which least is found among the first k, the worst first; none of which all is."""
 
     def quality(answer: Answer) -> tuple[float, float]:
         return recall(answer.ranks, k), -min((rank for rank in answer.ranks if rank), default=inf)

@@ -13,17 +13,17 @@ _JOINED = {"all": " AND ", "any": " OR "}
 
 
 def expression(wanted: TermQuery) -> str:
-    """The FTS5 expression for all or any of the terms."""
+    """Return the FTS5 expression for all or any of the terms."""
     return _JOINED[wanted.how].join(map(holding, wanted.terms))
 
 
 def holding(term: Term) -> str:
-    """The FTS5 expression for what holds a term."""
+    """Return the FTS5 expression for what holds a term."""
     return f"({' OR '.join(map(_quoted, term.phrases))})"
 
 
 def extrapolated(counted: int, reached: int | None, newest: int | None) -> int:
-    """How many there are in all, given how many were counted up to which id, and the newest id."""
+    """Return how many there are in all, given how many were counted up to which id, and the newest id."""
     if counted < COUNTED or not reached or not newest:
         return counted
     return counted * max(newest, reached) // reached

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from itertools import islice
 
-from foldmark.core.search import Phrase, Term
 from foldmark.core.scripts import is_unspaced
+from foldmark.core.search import Phrase, Term
 from foldmark.recall.tokens import stems
 
 SNIPPET, BEFORE = 160, 40
@@ -22,7 +22,8 @@ _EDGE = r"(?:(?<![^\W_])|(?<=[a-z0-9])(?=[A-Z]))"
 
 
 def snippet(text: str, wanted: Sequence[Term]) -> str:
-    """The neighbourhood in `text` of as many terms as possible, as one line; its beginning if none is seen there."""
+    """Return the neighbourhood in `text` of as many terms as possible, as one line; its beginning if none is seen
+    there."""
     places = _places(text, wanted)
 
     def variety(at: int) -> int:
@@ -41,7 +42,7 @@ def snippet(text: str, wanted: Sequence[Term]) -> str:
 
 
 def spans(text: str, wanted: Sequence[Term]) -> list[tuple[int, int]]:
-    """Where in a short text terms stand: beginning and end of each, to the end of its last word."""
+    """Return where in a short text terms stand: beginning and end of each, to the end of its last word."""
     found = []
     for match in _pattern(tuple(wanted)).finditer(_plain(text)):
         start, end = match.span()
@@ -52,12 +53,12 @@ def spans(text: str, wanted: Sequence[Term]) -> list[tuple[int, int]]:
 
 
 def holds(text: str, typed: Phrase) -> bool:
-    """Whether a text holds words just as they were typed, but for case and accents."""
+    """Return True if a text holds words just as they were typed, but for case and accents."""
     return _typed(typed).search(_plain(text)) is not None
 
 
 def _plain(text: str) -> str:
-    """A text without accents, character by character, so that the places in it stay the same."""
+    """Return a text without accents, character by character, so that the places in it stay the same."""
     return text if text.isascii() else text.translate(_accents())
 
 
@@ -69,7 +70,7 @@ def _accents() -> dict[int, str]:
 
 
 def _places(text: str, wanted: Sequence[Term]) -> list[tuple[int, int]]:
-    """Where terms stand in `text`, and which; only the first so many."""
+    """Return where terms stand in `text`, and which; only the first so many."""
     found = islice(_pattern(tuple(wanted)).finditer(_plain(text)), _MOST_FINDS)
     return [(match.start(), match.lastindex or 0) for match in found]
 
@@ -85,7 +86,7 @@ def _typed(typed: Phrase) -> re.Pattern[str]:
 
 
 def _one(term: Term) -> str:
-    """A term by any of its phrases, or as it was typed."""
+    """Return a term by any of its phrases, or as it was typed."""
     return _exactly(term.typed) if term.typed else "|".join(map(_related, term.phrases))
 
 
@@ -96,7 +97,7 @@ def _exactly(typed: Phrase) -> str:
 
 
 def _related(phrase: Phrase) -> str:
-    """The words of a phrase; the last also in the forms related to it."""
+    """Return the words of a phrase; the last also in the forms related to it."""
     if is_unspaced(phrase.words[0]):
         # A run was cut into pairs, which overlap.
         return re.escape(phrase.words[0] + "".join(pair[1:] for pair in phrase.words[1:]))
@@ -116,7 +117,7 @@ def _word(word: str) -> str:
 
 
 def _stem(word: str) -> str | None:
-    """The beginning that a word shares with those related to it; None if that says nothing."""
+    """Return the beginning that a word shares with those related to it; None if that says nothing."""
     stem = next(iter(stems(word)), word)
     # Porter's stem of "happy" ends otherwise than any word of its family.
     stem = stem[:-1] if stem.endswith("i") and not word.startswith(stem) else stem

@@ -15,11 +15,11 @@ from math import sqrt
 
 from foldmark.core.events import Event
 from foldmark.core.matching import Candidate, by_turn, candidate, said
-from foldmark.core.search import Similarity, Phrase, Term
+from foldmark.core.search import Phrase, Similarity, Term
 from foldmark.core.words import COMMON, FUNCTION, NODS
 from foldmark.recall.criteria import Clause, parse_criteria
 from foldmark.recall.parts import parts_of
-from foldmark.recall.ranking import LONGEST, QueryTerm, query_terms, occurrences, rarity
+from foldmark.recall.ranking import LONGEST, QueryTerm, occurrences, query_terms, rarity
 from foldmark.recall.tokens import stems, words
 
 ASKED, OTHER = 0.3, 0.6
@@ -55,7 +55,7 @@ Alike = Callable[[str], Similarity | None]
 def match(
     criteria: str, messages: Iterable[Event], *, alike: Alike | None = None, keep_going: bool = True
 ) -> tuple[int, ...]:
-    """The ids of the messages, among those given in order, that `criteria` is about; in the order given.
+    """Return the ids of the messages, among those given in order, that `criteria` is about; in the order given.
 
     `messages` are iterated twice at most, and no more than a turn of them is held at a time.
 
@@ -99,7 +99,7 @@ class _Matcher:
         self._turns = by_turn(self.rows)
 
     def chosen(self, clauses: Iterable[Clause]) -> set[int]:
-        """Ids of what any of the clauses is about."""
+        """Return ids of what any of the clauses is about."""
         chosen: set[int] = set()
         for clause in clauses:
             if clause.spans:
@@ -110,7 +110,8 @@ class _Matcher:
         return chosen
 
     def _hits(self, clause: Clause) -> set[int]:
-        """Ids of the messages that hold enough of the terms, by weight, or are close to the clause in meaning."""
+        """Return ids of the messages that hold enough of the terms, by weight, or are close to the clause in
+        meaning."""
         places = [self._place[term] for term in clause.terms]
         holders = [sum(1 for counts, _ in self._heard.values() if counts[place]) for place in places]
         weights = [rarity(number, len(self.rows)) if number else 0.0 for number in holders]
@@ -132,7 +133,7 @@ class _Matcher:
         return chosen
 
     def _meant(self, text: str) -> set[int]:
-        """Ids of user messages that are close to a text in meaning."""
+        """Return ids of user messages that are close to a text in meaning."""
         likeness = self._alike(text) if self._alike else None
         ids = iter([row.id for row in self.rows if row.kind == "user"] if likeness else ())
         found: set[int] = set()
@@ -141,7 +142,7 @@ class _Matcher:
         return found
 
     def _with_turns(self, hits: set[int], identifiers: frozenset[str]) -> set[int]:
-        """The ids of the whole turns whose user messages are among the hits, and of those that go on with their
+        """Return the ids of the whole turns whose user messages are among the hits, and of those that go on with their
         topic."""
         turns = self._turns
         taken = {index for index, turn in enumerate(turns) if any(row.id in hits for row in turn if row.kind == "user")}
@@ -151,7 +152,7 @@ class _Matcher:
 
 
 def _text(message: Event) -> str:
-    """A message's own words, and the letters of its identifiers: `ticket` stands for ticket7, too."""
+    """Return a message's own words, and the letters of its identifiers: `ticket` stands for ticket7, too."""
     own = unicodedata.normalize("NFKC", _own(message)[:LONGEST])
     letters = dict.fromkeys(_IDENTIFIER.findall(own))
     return f"{own} {' '.join(letters)}" if letters else own
@@ -163,7 +164,7 @@ def _own(message: Event) -> str:
 
 
 def _related(term: QueryTerm) -> QueryTerm:
-    """A term with the stems that words related to it have."""
+    """Return a term with the stems that words related to it have."""
     if term.word is None or len(term.word) < 5:
         return term
     ending = next((each for each in _RELATED if term.word.endswith(each)), None)
@@ -191,7 +192,7 @@ def _neighbours(
     messages: Iterable[Event],
     identifiers: frozenset[str],
 ) -> set[int]:
-    """Turns up to `REACH` away from those taken, each sharing enough with the one between."""
+    """Return turns up to `REACH` away from those taken, each sharing enough with the one between."""
     topics, silent_turns, holders = _topics(_compared(taken, len(turns)), turns, messages)
     joined: set[int] = set()
     for begin in taken:
@@ -210,7 +211,7 @@ def _neighbours(
 
 
 def _compared(taken: set[int], number: int) -> set[int]:
-    """The turns, out of so many, whose words decide: those near the ones taken, and these at the edges."""
+    """Return the turns, out of so many, whose words decide: those near the ones taken, and these at the edges."""
     found: set[int] = set()
     for begin in taken:
         for step in (1, -1):
@@ -244,21 +245,22 @@ def _turn_of(message: Event | Candidate) -> int:
 
 
 def _topic(turn: Sequence[Event]) -> frozenset[str]:
-    """The telling stems of what the user and the model say in it; what tools return is not their choice of words."""
+    """Return the telling stems of what the user and the model say in it; what tools return is not their choice of
+    words."""
     text = "\n".join(_own(row)[:LONGEST] for row in turn if row.kind in ("user", "assistant"))
     found = {*stems(text), *stems(parts_of(text))} - _PLAIN
     return frozenset(stem for stem in found if 1 < len(stem) <= 64)
 
 
 def _names_another(topic: frozenset[str], identifiers: frozenset[str]) -> bool:
-    """Whether a turn names a sibling of an identifier (ticket8 beside ticket7) and not the identifier itself."""
+    """Return True if a turn names a sibling of an identifier (ticket8 beside ticket7) and not the identifier itself."""
     kinds = {word.rstrip("0123456789") for word in identifiers} - {""}
     named = {word for word in topic if word[-1:].isdigit() and word.rstrip("0123456789") in kinds}
     return bool(named) and named.isdisjoint(identifiers)
 
 
 def _is_silent(turn: Sequence[Event]) -> bool:
-    """Whether the user says nothing new in it."""
+    """Return True if the user says nothing new in it."""
     texts = [words(row.content[:400]) for row in turn if row.kind == "user"]
     return bool(texts) and all(map(_tells_nothing, texts))
 

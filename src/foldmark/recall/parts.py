@@ -31,7 +31,7 @@ _PIECE = rf"[{UNSPACED}]+|[^{UNSPACED}]+"
 
 
 def has_parts(text: str) -> bool:
-    """Whether `parts_of` may be anything but ""."""
+    """Return True if `parts_of` may be anything but ""."""
     return _SEAM_AT.search(text) is not None or _has_unspaced(text)
 
 
@@ -59,13 +59,13 @@ def _has_unspaced(text: str) -> bool:
 
 
 def _run(text: str, at: int) -> int:
-    """How many characters from a place on are of one word."""
+    """Return how many characters from a place on are of one word."""
     found = re.compile(_REST).match(text, at)
     return found.end() - at if found else 0
 
 
 def _seamed(text: str) -> Iterator[str]:
-    """The words with a seam, found by their seams: most words have none."""
+    """Yield the words with a seam, found by their seams: most words have none."""
     done = 0
     for seam in _SEAM_AT.finditer(text):
         at = seam.start()
@@ -77,7 +77,7 @@ def _seamed(text: str) -> Iterator[str]:
 
 
 def pieces_of(word: str) -> list[str]:
-    """A word cut where its script changes, and a name in code at its seams; the word itself if it has none."""
+    """Return a word cut where its script changes, and a name in code at its seams; the word itself if it has none."""
     if not word.isascii():
         return re.findall(_PIECE, word)
     pieces = _SEAM.split(word) if len(word) <= LONGEST_NAME else []
@@ -85,13 +85,13 @@ def pieces_of(word: str) -> list[str]:
 
 
 def pairs(run: str) -> list[str]:
-    """The overlapping pairs of a run's characters; none of a single one."""
+    """Return the overlapping pairs of a run's characters; none of a single one."""
     characters = _characters(run)
     return [first + second for first, second in pairwise(characters)]
 
 
 def _characters(run: str) -> list[str]:
-    """The characters of a run, each with the marks that stand on it."""
+    """Return the characters of a run, each with the marks that stand on it."""
     found: list[str] = []
     for character in run:
         if found and unicodedata.category(character) in ("Mn", "Mc"):

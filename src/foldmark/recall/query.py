@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
-from foldmark.core.search import Phrase, Term
 from foldmark.core.scripts import is_unspaced
+from foldmark.core.search import Phrase, Term
 from foldmark.recall.days import asks_when
 from foldmark.recall.parts import pairs, pieces_of
 from foldmark.recall.ranking import is_question
@@ -59,7 +59,7 @@ def read(query: str) -> Query:
 
 
 def told_apart(query: str) -> tuple[list[Term], list[Term]]:
-    """The terms of `query` that say something, and those that say nothing, each once."""
+    """Return the terms of `query` that say something, and those that say nothing, each once."""
     from foldmark.core.words import FUNCTION  # 8 ms to import, and only a search needs it
 
     telling: dict[Term, None] = {}
@@ -78,7 +78,7 @@ def told_apart(query: str) -> tuple[list[Term], list[Term]]:
 
 
 def _spelled(word: str, found: tuple[str, ...]) -> Iterator[Term]:
-    """The terms of a word, which the tokenizer takes for `found`."""
+    """Yield the terms of a word, which the tokenizer takes for `found`."""
     pieces = pieces_of(word)
     if not any(map(is_unspaced, pieces)):
         parts = tuple(token for piece in pieces for token in words(piece)) if len(found) == 1 else found
@@ -107,14 +107,15 @@ def _typed(typed: Phrase) -> Term:
 
 
 def _beginnings(typed: Phrase) -> Iterator[Phrase]:
-    """The longest beginning that is its own stem, as the index makes stems of what it is asked, too."""
+    """Yield the longest beginning that is its own stem, as the index makes stems of what it is asked, too."""
     *before, last = typed.words
     ends = (end for end in range(len(last), 0, -1) if stems(last[:end]) == [last[:end]])
     yield Phrase((*before, last[: next(ends, len(last))]), prefix=True)
 
 
 def _shorter(typed: Phrase) -> Iterator[Phrase]:
-    """The stems of words that begin with the last word of `typed`, where these are shorter: "migrat" for "migrati"."""
+    """Yield the stems of words that begin with the last word of `typed`, where these are shorter: "migrat" for
+    "migrati"."""
     *before, last = typed.words
     for end in range(max(_SHORTEST_STEM, len(last) - _LONGEST_ENDING), len(last)):
         yield Phrase((*before, last[:end]))

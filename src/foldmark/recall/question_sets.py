@@ -68,7 +68,7 @@ class _Line(Struct):
 
 
 def parse(lines: Iterable[bytes]) -> QuestionSet:
-    """A set from its lines; keys that are not known are passed over. Raises CommandError that names the line."""
+    """Return a set from its lines; keys that are not known are passed over. Raises CommandError that names the line."""
     found = QuestionSet([], [])
     for number, line in enumerate(lines, 1):
         line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line

@@ -13,10 +13,10 @@ from itertools import accumulate
 from math import log
 from typing import NamedTuple
 
-from foldmark.core.search import Phrase, IndexedMessage, Term
+from foldmark.core.search import IndexedMessage, Phrase, Term
 from foldmark.recall.days import days, name_days, tells_when
-from foldmark.recall.parts import parts_of
 from foldmark.recall.highlights import holds
+from foldmark.recall.parts import parts_of
 from foldmark.recall.tokens import stems
 
 REACH = 8
@@ -93,8 +93,10 @@ class _TermCounts(NamedTuple):
     held: int
 
 
-def query_terms(telling: Sequence[Term], idle: Sequence[Term], held: Mapping[Term, int], messages: int) -> list[QueryTerm]:
-    """Terms as the ranking wants them, given how many of all messages hold each of the telling ones."""
+def query_terms(
+    telling: Sequence[Term], idle: Sequence[Term], held: Mapping[Term, int], messages: int
+) -> list[QueryTerm]:
+    """Return terms as the ranking wants them, given how many of all messages hold each of the telling ones."""
     # What no text holds may be a day's name, which many messages have.
     weighed = [_query_term(term, True, rarity(held[term], messages) if held[term] else None) for term in telling]
     return weighed + [_query_term(term, False, None) for term in idle]
@@ -113,7 +115,7 @@ def rarity(holding: int, messages: int) -> float:
 
 
 def is_question(query: str) -> bool:
-    """Whether a query asks, in English or with a question mark."""
+    """Return True if a query asks, in English or with a question mark."""
     return "?" in query or "？" in query or _ASKS.match(query) is not None
 
 
@@ -126,7 +128,7 @@ def scored(
     beside: bool = False,
     everything: bool = False,
 ) -> list[Scored]:
-    """The messages that fit, out of runs of neighbours, each with its score; in no order.
+    """Return the messages that fit, out of runs of neighbours, each with its score; in no order.
 
     `question` is whether the query is one, `timed` whether it asks for a time. Without `everything` only those that
     hold a telling term, and with `beside` those next to them.
@@ -172,19 +174,19 @@ def _weights(terms: Sequence[QueryTerm], read: Sequence[_TermCounts]) -> list[fl
 
 
 def terms_held(said: IndexedMessage, terms: Sequence[QueryTerm]) -> int:
-    """How many telling terms a message holds."""
+    """Return how many telling terms a message holds."""
     begin = _beginnings(terms)
     return _read(said, terms, frozenset(), begin).held if _promising(said.text, begin) else 0
 
 
 def occurrences(text: str, terms: Sequence[QueryTerm]) -> tuple[list[int], int]:
-    """How often each of some terms stands in a text, and its length in words."""
+    """Return how often each of some terms stands in a text, and its length in words."""
     counts, length, _ = _read(IndexedMessage(0, text), terms, frozenset(), _beginnings(terms))
     return counts, length
 
 
 def asking(text: str) -> float:
-    """The share of a text's words that stand in questions."""
+    """Return the share of a text's words that stand in questions."""
     if "?" not in text and "？" not in text:
         return 0.0
     every = questions = 0
@@ -214,18 +216,20 @@ def _passages(texts: Sequence[_TermCounts], weights: Sequence[float]) -> list[fl
 
 
 def _beginnings(terms: Sequence[QueryTerm]) -> frozenset[str]:
-    """How the words of telling terms begin; whatever is one of their forms begins so, too."""
+    """Return how the words of telling terms begin; whatever is one of their forms begins so, too."""
     words = (word for term in terms if term.telling for phrase in term.phrases for word in phrase.words)
     return frozenset(word[: min(4, max(1, len(word) - 1))] for word in words)
 
 
 def _promising(text: str, beginnings: frozenset[str]) -> bool:
-    """Whether a text may hold a word that begins like one of these."""
+    """Return True if a text may hold a word that begins like one of these."""
     lowered = text.lower()
     return not text.isascii() or any(each in lowered for each in beginnings)
 
 
-def _read(said: IndexedMessage, terms: Sequence[QueryTerm], dated: frozenset[str], beginnings: frozenset[str]) -> _TermCounts:
+def _read(
+    said: IndexedMessage, terms: Sequence[QueryTerm], dated: frozenset[str], beginnings: frozenset[str]
+) -> _TermCounts:
     """What a message holds; `dated` are the words of the query, if they may name a day."""
     text = said.text
     promising = _promising(text, beginnings)
@@ -248,7 +252,7 @@ def _counted(term: QueryTerm, text: str, tokens: Sequence[str]) -> int:
 
 
 def _count(phrase: Phrase, tokens: Sequence[str]) -> int:
-    """How often a phrase stands among tokens."""
+    """Return how often a phrase stands among tokens."""
     *before, last = phrase.words
     if before:
         return sum(1 for _ in _places(phrase, tokens))
@@ -256,7 +260,7 @@ def _count(phrase: Phrase, tokens: Sequence[str]) -> int:
 
 
 def _places(phrase: Phrase, tokens: Sequence[str]) -> Iterator[int]:
-    """Where several words stand side by side."""
+    """Yield where several words stand side by side."""
     first, last, size = phrase.words[0], phrase.words[-1], len(phrase.words)
     at = -1
     for _ in range(tokens.count(first)):

@@ -9,7 +9,7 @@ goes beyond it is looked for in the newest part of an index.
 from collections.abc import Mapping, Sequence
 
 from foldmark.core.errors import CommandError
-from foldmark.core.search import Index, Similarity, RankedMessage, Term, TermQuery
+from foldmark.core.search import Index, RankedMessage, Similarity, Term, TermQuery
 from foldmark.recall.query import Query
 from foldmark.recall.ranking import REACH, QueryTerm, Scored, query_terms, scored
 
@@ -33,9 +33,14 @@ MEANING = 1.1
 
 
 def search(
-    query: Query, limit: int, indexes: Sequence[Index], alike: Sequence[Similarity | None] = (), *, by_words: bool = True
+    query: Query,
+    limit: int,
+    indexes: Sequence[Index],
+    alike: Sequence[Similarity | None] = (),
+    *,
+    by_words: bool = True,
 ) -> list[RankedMessage]:
-    """The best `limit` messages of all indexes, the best first: those with every term before those with some.
+    """Return the best `limit` messages of all indexes, the best first: those with every term before those with some.
 
     `alike` has for each index what is known of meanings, if anything is; without `by_words` only that counts.
     """
@@ -68,7 +73,7 @@ def _read(
     meaning: Similarity | None,
     by_words: bool,
 ) -> list[Scored]:
-    """The messages of an index that come into question, read and scored by their words."""
+    """Return the messages of an index that come into question, read and scored by their words."""
     there = [term for term in query.terms if held[term]] if by_words else []
     near = index.passing(meaning.nearest(max(NEAREST, limit))) if meaning else []
     most = max(FIRST, 2 * limit)
@@ -88,8 +93,8 @@ def _read(
 def _candidates(
     index: Index, terms: Sequence[Term], there: Sequence[Term], held: Mapping[Term, int], most: int
 ) -> list[int]:
-    """Ids of what comes into question, each once: what holds all terms, then what holds the rare ones, and the least
-    common of the others if that is not enough."""
+    """Return ids of what comes into question, each once: what holds all terms, then what holds the rare ones, and the
+    least common of the others if that is not enough."""
     wanted = []
     rare = sorted(there, key=lambda term: held[term])
     if len(terms) > 1 and len(there) == len(terms):

@@ -34,10 +34,10 @@ def _tokenizer(name: tuple[str, ...]) -> _Tokenizer:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, before stemming."""
+    """Return the words of a text, before stemming."""
     return _tokenizer(UNICODE)(text)
 
 
 def stems(text: str) -> list[str]:
-    """The stems of the words of a text, as the index holds them."""
+    """Return the stems of the words of a text, as the index holds them."""
     return _tokenizer(PORTER)(text)

@@ -29,7 +29,7 @@ LOOKED_BACK = 50
 
 
 def family_of(moment: Snapshot, at: Standing) -> Family:
-    """The children and the unread mail that the agent's next request tells of."""
+    """Return the children and the unread mail that the agent's next request tells of."""
     if _alone(at) or planning(moment, at) is not None or at.fold.closing is not None:
         return Family()
     sent = _sent(moment, at)
@@ -39,7 +39,7 @@ def family_of(moment: Snapshot, at: Standing) -> Family:
 
 
 def children_of(moment: Snapshot, at: Standing) -> list[AgentRecord]:
-    """The agents forked from this one, oldest first."""
+    """Return the agents forked from this one, oldest first."""
     return moment.children(at.record.id) if "children" in at.beside else []
 
 
@@ -61,17 +61,17 @@ def told_at(
 
 
 def _alone(at: Standing) -> bool:
-    """Whether there is nothing to tell of, and never was."""
+    """Return True if there is nothing to tell of, and never was."""
     return at.beside.isdisjoint(("mail", "children"))
 
 
 def room_told(children: int) -> int:
-    """The bytes that are kept free for what a message is told of so many children, and of mail."""
+    """Return the bytes that are kept free for what a message is told of so many children, and of mail."""
     return 300 + 120 * min(children, SHOWN)
 
 
 def told(family: Family, content: Callable[[int], str], *, reads_mail: bool) -> str:
-    """The line for a family, empty if there is nothing to tell; `content` is the text of an event."""
+    """Return the line for a family, empty if there is nothing to tell; `content` is the text of an event."""
     goals = {child.goal: title(content(child.goal)) for child in family.children if child.goal}
     return family_told(family, goals, reads_mail=reads_mail)
 
@@ -138,7 +138,7 @@ def _now(moment: Snapshot, at: Standing, children: Sequence[AgentRecord]) -> Fam
 
 
 def _again(moment: Snapshot, at: Standing, families: Mapping[int, Family]) -> dict[int, Family]:
-    """The same, without quoting what has left the context meanwhile."""
+    """Return the same, without quoting what has left the context meanwhile."""
     ids = sorted({child.goal for family in families.values() for child in family.children if child.goal})
     goals = {event.id: event for event in moment.events(ids)}
     return {
@@ -169,7 +169,7 @@ def _living(
 
 
 def _quoted(at: Standing, child: Child, goals: Mapping[int, Event]) -> Child:
-    """The child without a goal that is not in the context."""
+    """Return the child without a goal that is not in the context."""
     event = goals.get(child.goal)
     shown = event is not None and contains(at.visible, event.agent_id, event.id)
     return child if shown or not child.goal else structs.replace(child, goal=0)

@@ -17,7 +17,7 @@ from foldmark.request.standing import Standing
 
 
 def exchanges(moment: Snapshot, at: Standing, calls: Iterable[Message]) -> list[Exchange]:
-    """The exchanges that these calls are of; what is no call is passed over."""
+    """Return the exchanges that these calls are of; what is no call is passed over."""
     runs, lineage = _runs(moment, {call.id: call for call in calls if call.kind == "tool_call"}), at.lineage
     answers: dict[int | None, list[Message]] = {}
     for result in moment.results([call for _, run in runs for call in run]):
@@ -27,7 +27,8 @@ def exchanges(moment: Snapshot, at: Standing, calls: Iterable[Message]) -> list[
 
 
 def _runs(moment: Snapshot, calls: Mapping[int, Message]) -> list[tuple[Message | None, list[Message]]]:
-    """The maximal runs of consecutive calls of one turn that these calls are of, each behind the message before it.
+    """Return the maximal runs of consecutive calls of one turn that these calls are of, each behind the message before
+    it.
 
     A few messages around each call are read with one statement, then eight times as many around the ends that go on.
     """
@@ -36,7 +37,8 @@ def _runs(moment: Snapshot, calls: Mapping[int, Message]) -> list[tuple[Message 
     behind: dict[int, int | None] = {}
 
     def follow(call: Message, way: Mapping[int, int | None]) -> tuple[list[Message], int | None]:
-        """The rest of the run in one direction as far as it is known, and the id next to it: 0 for one not known."""
+        """Return the rest of the run in one direction as far as it is known, and the id next to it: 0 for one not
+        known."""
         found: list[Message] = []
         while following := way.get((found or [call])[-1].id, 0):
             if known[following].kind != "tool_call" or known[following].turn_id != call.turn_id:
@@ -66,7 +68,8 @@ def _runs(moment: Snapshot, calls: Mapping[int, Message]) -> list[tuple[Message 
 
 
 def still_open(moment: Snapshot, at: Standing) -> list[Exchange]:
-    """The exchanges of the open turn that wait for the result of a call; one that left the context waits no more."""
+    """Return the exchanges of the open turn that wait for the result of a call; one that left the context waits no
+    more."""
     visible = at.visible
     return exchanges(
         moment, at, [call for call in moment.waiting(at.record.id) if contains(visible, call.agent_id, call.id)]
@@ -74,7 +77,8 @@ def still_open(moment: Snapshot, at: Standing) -> list[Exchange]:
 
 
 def closure(moment: Snapshot, at: Standing, messages: Sequence[Message]) -> list[Message]:
-    """The rest of every exchange that `messages` touch, visible or not: what is invisible may be brought back."""
+    """Return the rest of every exchange that `messages` touch, visible or not: what is invisible may be brought
+    back."""
     calls = {message.id: message for message in messages if message.kind == "tool_call"}
     asked = {message.answers for message in messages if message.kind == "tool_result" and message.answers is not None}
     found = exchanges(moment, at, [*calls.values(), *moment.lookup(sorted(asked - calls.keys()))])
@@ -88,7 +92,7 @@ def behind(moment: Snapshot, at: Standing, position: int) -> Segments:
 
 
 def summaries_before(moment: Snapshot, at: Standing, position: int) -> tuple[int, ...]:
-    """The agent's own visible summaries after a position that replace only what lies before it [SPEC 5.7]."""
+    """Return the agent's own visible summaries after a position that replace only what lies before it [SPEC 5.7]."""
     own, visible = at.record.id, at.visible
     there, found = (Segment(own, position + 1, at.newest),), dict[int, None]()
     for each in moment.of_kind("summary", there):  # one may stand for another
@@ -105,7 +109,7 @@ def _replaced(moment: Snapshot, at: Standing, summary_id: int) -> Segments:
 
 
 def calls_before(moment: Snapshot, agent_id: str, event_id: int) -> list[Message]:
-    """The run of calls that the newest message up to `event_id` is of, or is a result directly behind."""
+    """Return the run of calls that the newest message up to `event_id` is of, or is a result directly behind."""
     message = moment.message_before(agent_id, event_id)
     while message is not None and message.kind == "tool_result":
         message = moment.message_before(agent_id, message.id - 1)
@@ -137,8 +141,8 @@ def until_next(moment: Snapshot, at: Standing, places: Sequence[tuple[str, int]]
 
 
 def reaching(moment: Snapshot, at: Standing, ranges: Segments) -> Segments:
-    """`ranges` of what is visible, each to just before its agent's next message: something behind the last message may
-    be hidden now and not later, and belongs to it [SPEC 3]."""
+    """Return `ranges` of what is visible, each to just before its agent's next message: something behind the last
+    message may be hidden now and not later, and belongs to it [SPEC 3]."""
     # One statement for what is in each and what follows it; of those that hold no message there are no bounds.
     asked = (part for each in ranges for part in (each, Segment(each.agent, each.last + 1, END)))
     found = deque(moment.bounds(tuple(asked)))

@@ -7,11 +7,11 @@ from foldmark.tokens.counting import BytesRuler, ruler
 
 
 def whole(at: Standing, provider: str, model: str) -> int:
-    """The tokens of the whole context as requests to this model are counted, from the sums that were stored."""
+    """Return the tokens of the whole context as requests to this model are counted, from the sums that were stored."""
     return counted(at, at.size.tokens, provider, model)
 
 
 def counted(at: Standing, tokens: int, provider: str, model: str) -> int:
-    """Stored tokens, which are bytes / 4, as requests to this model are counted."""
+    """Return stored tokens, which are bytes / 4, as requests to this model are counted."""
     measure = ruler(provider, model, at.config)
     return ceil(tokens * 4 / measure.ratio) if isinstance(measure, BytesRuler) else tokens

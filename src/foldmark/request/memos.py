@@ -28,7 +28,7 @@ class Picked(NamedTuple):
 
 
 def picked(moment: Snapshot, units: Sequence[Unit], most: int) -> list[Picked]:
-    """The memos, at most so many, that the message which opened each of these turns picks by its keywords.
+    """Return the memos, at most so many, that the message which opened each of these turns picks by its keywords.
 
     Only memos from before that message: the layer stays the same for as long as the turn lasts.
     """
@@ -41,8 +41,8 @@ def picked(moment: Snapshot, units: Sequence[Unit], most: int) -> list[Picked]:
 
 
 def kept(moment: Snapshot, parts: Iterable[Part]) -> dict[str, str]:
-    """The texts of the memos in a request, by the names that they have in `sent.RequestRecord.hashes`; none of a memo that
-    was removed meanwhile."""
+    """Return the texts of the memos in a request, by the names that they have in `sent.RequestRecord.hashes`; none of a
+    memo that was removed meanwhile."""
     from foldmark.core.memo_layer import entry_of
 
     ids = [(part.memo, part.text) for part in parts if part.memo is not None]
@@ -50,7 +50,7 @@ def kept(moment: Snapshot, parts: Iterable[Part]) -> dict[str, str]:
 
 
 def again(unit: Unit | None, entries: Iterable[tuple[int, str]]) -> list[Layer]:
-    """The layers of memos that were sent, id and entry, with what picked them as far as it is still there."""
+    """Return the layers of memos that were sent, id and entry, with what picked them as far as it is still there."""
     from foldmark.core.keywords import keywords
     from foldmark.core.memo_layer import asked, memo_layers
 

@@ -59,7 +59,7 @@ class Planning(Struct, frozen=True):
 
 
 def planning(moment: Snapshot, at: Standing) -> Planning | None:
-    """The planning conversation that is open."""
+    """Return the planning conversation that is open."""
     own = at.record.id
     found = _read(at.anchors.get("command"))
     if found is None or not moment.size((Segment(own, found.first, found.first),)).messages:
@@ -72,7 +72,7 @@ def planning(moment: Snapshot, at: Standing) -> Planning | None:
 
 
 def ends(operation: Operation, own: str, first: int) -> bool:
-    """Whether an operation ends the planning conversation that begins with event `first`."""
+    """Return True if an operation ends the planning conversation that begins with event `first`."""
     match operation:
         case Filter(planning=(start, _)) if start == first:
             return True
@@ -87,7 +87,7 @@ def ends(operation: Operation, own: str, first: int) -> bool:
 
 
 def offered(moment: Snapshot, at: Standing) -> RecordedPreview | None:
-    """The preview that a person can agree to now, whatever they have said since; None if there is no such."""
+    """Return the preview that a person can agree to now, whatever they have said since; None if there is no such."""
     open_one = planning(moment, at)
     preview = open_one.preview if open_one is not None else None
     if preview is None or not preview.ids:
@@ -104,14 +104,14 @@ def replies(moment: Snapshot, at: Standing, open_one: Planning) -> list[Event]:
 
 
 def offer(moment: Snapshot, at: Standing) -> RecordedPreview | None:
-    """The offer that is open: nobody has said anything since."""
+    """Return the offer that is open: nobody has said anything since."""
     open_one, preview = planning(moment, at), offered(moment, at)
     return preview if open_one is not None and not replies(moment, at, open_one) else None
 
 
 def passed(moment: Snapshot, at: Standing) -> tuple[int, int] | None:
-    """The beginning of the planning conversation and the message that ends it, unless the model previews again in that
-    message's turn; None if nothing has.
+    """Return the beginning of the planning conversation and the message that ends it, unless the model previews again
+    in that message's turn; None if nothing has.
 
     A plain yes to an offer does not end it: the model may still apply it.
     """
@@ -127,7 +127,7 @@ def passed(moment: Snapshot, at: Standing) -> tuple[int, int] | None:
 
 
 def result_of(moment: Snapshot, at: Standing, preview: RecordedPreview) -> int | None:
-    """The event that a model was told the preview with."""
+    """Return the event that a model was told the preview with."""
     after = moment.message_after(at.record.id, preview.event_id)
     return after.id if after is not None and after.kind == "tool_result" else None
 
@@ -141,7 +141,8 @@ def not_while_planning(moment: Snapshot, at: Standing, why: str) -> None:
 
 
 def talk(moment: Snapshot, at: Standing) -> Segments:
-    """The planning conversation that is open, or what was visible of the one just closed in the turn that goes on."""
+    """Return the planning conversation that is open, or what was visible of the one just closed in the turn that goes
+    on."""
     own = at.record.id
     if (open_one := planning(moment, at)) is not None:
         return (Segment(own, open_one.first, END),)
@@ -153,12 +154,12 @@ def talk(moment: Snapshot, at: Standing) -> Segments:
 
 
 def opening(first: int, mode: str, criteria: str) -> dict[str, Any]:
-    """The data of the `command` event that says where a planning conversation begins."""
+    """Return the data of the `command` event that says where a planning conversation begins."""
     return {"name": mode, "planning": {"first": first, "mode": mode, "criteria": criteria}}
 
 
 def previewed(talk: Planning, criteria: str, ids: Sequence[int], runs: Sequence[int]) -> dict[str, Any]:
-    """The data of the `command` event that says what was previewed."""
+    """Return the data of the `command` event that says what was previewed."""
     preview = {"mode": talk.mode, "criteria": criteria, "ids": list(ids), "runs": list(runs)}
     return {**opening(talk.first, talk.mode, talk.criteria), "name": "preview", "preview": preview}
 

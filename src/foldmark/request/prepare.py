@@ -38,7 +38,8 @@ def prepare(
     output: int = PLAIN.output,
     upto: int = 0,
 ) -> Request:
-    """The request to `model` of `provider` for the context of `at`, with its manifest. Reads, and writes nothing.
+    """Return the request to `model` of `provider` for the context of `at`, with its manifest. Reads, and writes
+    nothing.
 
     `only` restricts the messages to these segments and leaves out state, scratchpad, pins and budget, for planning
     [SPEC 4.2]. `instruction` is a last user message that the log does not hold. `limit` is the tokens that the model
@@ -92,16 +93,17 @@ def prepare(
 
 
 def without_thinking(request: Request, configured: Mapping[str, str]) -> Request:
-    """The same request without the thinking of earlier answers, which the provider has refused; `configured` as for
-    `wire_of`."""
+    """Return the same request without the thinking of earlier answers, which the provider has refused; `configured` as
+    for `wire_of`."""
     body = wire_of(request.provider, configured).without_thinking(request.body)
     data = msgspec.json.encode(body)
     return msgspec.structs.replace(request, body=body, bytes=data, thinking=frozenset(), thoughtless=True)
 
 
 def kept_for(moment: Snapshot, at: Standing, config: Config, name: str, wire: Wire, opener: Event | None) -> str:
-    """How long a request is to be kept; `opener` is the first message of its newest turn, if there is one. Anthropic
-    alone can be told; other servers that speak its dialect may refuse to be, and are told only what a person set."""
+    """Return how long a request is to be kept; `opener` is the first message of its newest turn, if there is one.
+    Anthropic alone can be told; other servers that speak its dialect may refuse to be, and are told only what a person
+    set."""
     if wire.dialect != "anthropic" or config.cache_ttl != "auto":
         return "1h" if wire.dialect == "anthropic" and config.cache_ttl == "1h" else "5m"
     if name in at.given.dialects or opener is None:
@@ -110,7 +112,7 @@ def kept_for(moment: Snapshot, at: Standing, config: Config, name: str, wire: Wi
 
 
 def on_the_wire(tools: Iterable[ToolSpec]) -> dict[str, ToolSpec]:
-    """Tools by the name that they have on the wire; of two with the same, the first."""
+    """Return tools by the name that they have on the wire; of two with the same, the first."""
     unique: dict[str, ToolSpec] = {}
     for tool in tools:
         unique.setdefault(tool_name(tool.name), tool)

@@ -49,16 +49,17 @@ class Sources:
 
     @once
     def units(self) -> Units:
-        """The visible turns, read as far as somebody asks."""
+        """Return the visible turns, read as far as somebody asks."""
         return Units(event for event in self._read.messages(self._at.newest) if event.kind != "system")
 
     def inside(self, segments: Segments) -> list[Event]:
-        """The visible messages in `segments`, in the order of the log."""
+        """Return the visible messages in `segments`, in the order of the log."""
         return [e for e in self._moment.messages(intersect(self.visible, segments)) if e.kind != "system"]
 
     @once
     def preview(self) -> int | None:
-        """The result that holds the preview of the planning conversation that is open; it is sent whole [SPEC 4.2]."""
+        """Return the result that holds the preview of the planning conversation that is open; it is sent whole [SPEC
+        4.2]."""
         open_one = planning(self._moment, self._at)
         return (
             None
@@ -73,7 +74,7 @@ class Sources:
 
     @once
     def pins(self) -> list[Pinned]:
-        """The pinned turns that are visible, in the order of the log."""
+        """Return the pinned turns that are visible, in the order of the log."""
         pinned = sorted(set(self._at.fold.pins))
         turns = [messages for messages in self._moment.turns(pinned).values() if messages] if pinned else []
         # Read together: each by itself would look through all segments.
@@ -86,7 +87,7 @@ class Sources:
 
     @once
     def now(self) -> list[Layer]:
-        """The layers in front of the messages."""
+        """Return the layers in front of the messages."""
         return self._layers(self._at)
 
     @property
@@ -97,7 +98,7 @@ class Sources:
 
     @once
     def then(self) -> list[Layer]:
-        """The layers as they were at event `settled`."""
+        """Return the layers as they were at event `settled`."""
         if self._config.steady:
             return self.now
         return self._layers(as_of(self._moment, self._at, self.settled))
@@ -146,7 +147,7 @@ class Sources:
         return self._at.size.messages - len(of_kind(self._moment, self._at, "system", self.visible))
 
     def before(self, event_id: int) -> int:
-        """How many visible messages stand in front of an event, `system` messages not among them."""
+        """Return how many visible messages stand in front of an event, `system` messages not among them."""
         earlier = until(self.visible, event_id - 1)
         return self._moment.size(earlier).messages - len(of_kind(self._moment, self._at, "system", earlier))
 
@@ -165,7 +166,7 @@ class Sources:
 
     @once
     def family(self) -> Family:
-        """The children and the mail that the model is told of."""
+        """Return the children and the mail that the model is told of."""
         return family_of(self._moment, self._at) if self._answers else Family()
 
     @property
@@ -178,7 +179,7 @@ class Sources:
         return children_layer(self.family, self.text([self.family]), self._tools, self._config)
 
     def text(self, families: Iterable[Family]) -> Callable[[int], str]:
-        """The texts of the events that families quote."""
+        """Return the texts of the events that families quote."""
         ids = sorted({child.goal for family in families for child in family.children if child.goal})
         found = {event.id: event.content for event in self._moment.events(ids)}
         return lambda event_id: found.get(event_id, "")
@@ -198,11 +199,12 @@ class Sources:
 
     @once
     def weight(self) -> int:
-        """The bytes that all visible turns weigh together."""
+        """Return the bytes that all visible turns weigh together."""
         return self._read.weight(self.settled)
 
     def weight_before(self, count: int) -> int:
-        """The bytes that the turns in front of the newest `count` units weigh; so many must have been reached."""
+        """Return the bytes that the turns in front of the newest `count` units weigh; so many must have been
+        reached."""
         while len(self._before) < count:
             left, oldest = self._before[-1] if self._before else self.weight, self.units[len(self._before)].events[0].id
             while self._heavy and self._heavy[0] >= oldest:
@@ -223,7 +225,8 @@ class Sources:
 def children_layer(
     family: Family, content: Callable[[int], str], tools: Collection[str], config: Config
 ) -> list[Layer]:
-    """The layer that tells of a family, as far as there is something to tell; `content` is the text of an event."""
+    """Return the layer that tells of a family, as far as there is something to tell; `content` is the text of an
+    event."""
     reads = "slash" in tools and (config.model_commands == "all" or "check-mail" in config.model_commands.split(", "))
     line = told(family, content, reads_mail=reads)
     return [Layer(prompts.CHILDREN, prompts.CHILDREN, line)] if line else []

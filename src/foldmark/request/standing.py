@@ -107,13 +107,13 @@ def birth_of(moment: Snapshot, agent_id: str, fork_event_id: int) -> Birth:
 
 
 def state_of(moment: Snapshot, at: Standing) -> Event | None:
-    """The state in force, the block as its content: the newest `state` event inside the visible segments, or the
+    """Return the state in force, the block as its content: the newest `state` event inside the visible segments, or the
     summary that carries one [SPEC 3]."""
     return state_in(moment, at, at.visible)
 
 
 def state_in(moment: Snapshot, at: Standing, segments: Segments) -> Event | None:
-    """The newest `state` event inside `segments`, or the summary that carries one, with the block as content."""
+    """Return the newest `state` event inside `segments`, or the summary that carries one, with the block as content."""
     own, carried = latest(moment, at, "state", segments), latest(moment, at, "summary", segments)
     if carried is None or (own is not None and own.id > carried.id):
         return own
@@ -121,7 +121,7 @@ def state_in(moment: Snapshot, at: Standing, segments: Segments) -> Event | None
 
 
 def latest(moment: Snapshot, at: Standing, kind: str, within: Segments) -> Event | None:
-    """The newest event of a kind inside segments; of summaries one with a state. It is looked up only where the
+    """Return the newest event of a kind inside segments; of summaries one with a state. It is looked up only where the
     anchors do not tell."""
     if _knows_none(at, kind, within):
         return None
@@ -133,13 +133,13 @@ def latest(moment: Snapshot, at: Standing, kind: str, within: Segments) -> Event
 
 
 def of_kind(moment: Snapshot, at: Standing, kind: str, segments: Segments) -> list[int]:
-    """The ids of all events of a kind inside segments."""
+    """Return the ids of all events of a kind inside segments."""
     return [] if _knows_none(at, kind, segments) else moment.of_kind(kind, segments)
 
 
 def as_of(moment: Snapshot, at: Standing, event_id: int, since: Since | None = None) -> Standing:
-    """Where the agent stood at an event since which no operation was recorded; what is known `since` an earlier one is
-    not read again."""
+    """Return where the agent stood at an event since which no operation was recorded; what is known `since` an earlier
+    one is not read again."""
     anchors = at.anchors
     if any(event.id > event_id for event in anchors.values()):
         if since is not None and since.after <= event_id:
@@ -151,7 +151,7 @@ def as_of(moment: Snapshot, at: Standing, event_id: int, since: Since | None = N
 
 
 def _knows_none(at: Standing, kind: str, segments: Segments) -> bool:
-    """Whether it is known without a look that no event of this kind is inside these segments."""
+    """Return True if it is known without a look that no event of this kind is inside these segments."""
     if kind not in ANCHORS or any(each.agent != at.record.id for each in segments):
         return False
     own = at.anchors.get(kind)

@@ -41,9 +41,9 @@ SHAPING = ("config", "summary", "system")
 
 
 def boundary(moment: Snapshot, at: Standing, since: Since) -> int:
-    """The newest boundary that the log names: the event behind which `since` begins, or an operation, a setting or a
-    `system` message in it. A mark and a fork change nothing that is sent. An operation that is only thought of counts
-    as the last."""
+    """Return the newest boundary that the log names: the event behind which `since` begins, or an operation, a setting
+    or a `system` message in it. A mark and a fork change nothing that is sent. An operation that is only thought of
+    counts as the last."""
     if at.fold.at > at.newest:
         return at.newest
     there = [event for event in since.events if event.id <= at.newest]
@@ -67,7 +67,7 @@ class Swap(NamedTuple):
 
 
 def swapped(moment: Snapshot, at: Standing, newest: int, reads: str) -> Swap | None:
-    """The summary that is the newest boundary, if turns stayed behind it and the provider `reads` it."""
+    """Return the summary that is the newest boundary, if turns stayed behind it and the provider `reads` it."""
     if at.fold.at > at.newest or "summary" not in at.anchors:  # the agent recorded none
         return None
     event = moment.event(newest)
@@ -151,12 +151,12 @@ class SteadyPrompt:
         return as_of(self._moment, self._at, event_id, self._recorded)
 
     def _behind_boundary(self, kind: str, settled: int, segments: Segments) -> list[int]:
-        """The ids of the events of a kind behind an event, inside segments."""
+        """Return the ids of the events of a kind behind an event, inside segments."""
         found = [e for e in self._recorded.events if e.kind == kind and settled < e.id <= self._at.newest]
         return [event.id for event in found if contains(segments, event.agent_id, event.id)]
 
     def windowed(self, limit: int | None) -> tuple[Prompt, Edge]:
-        """The prompt, and where it begins; `limit` is the tokens that the model takes."""
+        """Return the prompt, and where it begins; `limit` is the tokens that the model takes."""
         begun, edge = self.windowing.windowed(limit)
         settled = self._then.settled
         since = [event for event in self._read.since(settled) if event.kind != "system"]
@@ -186,8 +186,8 @@ class SteadyPrompt:
     def _behind(
         self, swap: Swap, events: list[Event], later: list[Event], reach: Reach, room: Room | None, limit: int | None
     ) -> tuple[Prompt, Edge]:
-        """The prompt of what stayed behind a summary, as it was sent, with what came `later`. Where that would pass
-        what it may hold, the summary is a boundary like any other."""
+        """Return the prompt of what stayed behind a summary, as it was sent, with what came `later`. Where that would
+        pass what it may hold, the summary is a boundary like any other."""
         kept = [event for event in events if event.id >= swap.kept]
         reader = self._target.wire.reads
         summary = view([swap.summary], self._target.wire.dialect, self._config, reader=reader)
@@ -225,7 +225,7 @@ class SteadyPrompt:
         return Sources(self._moment, at, self._config, tools=self._tools, answers=False, read=read)
 
     def _window(self, before: int) -> list[Event]:
-        """The messages of the window as it began at the boundary, with so many `before` it."""
+        """Return the messages of the window as it began at the boundary, with so many `before` it."""
         units, count, left = self._then.units, 0, self._then.count - before
         while left > 0 and units.reach(count + 1):
             left -= len(units[count].events)
@@ -250,7 +250,7 @@ class SteadyPrompt:
         return known
 
     def _ratio(self, config: Config) -> float:
-        """The bytes of a token, as calibrated."""
+        """Return the bytes of a token, as calibrated."""
         found = ruler(self._target.provider, self._target.model, config)
         return found.ratio if isinstance(found, BytesRuler) else self.windowing.plain.ratio
 
@@ -287,7 +287,7 @@ class SteadyPrompt:
         return prompt._replace(left_out=(*gone, *prompt.left_out))
 
     def _beside(self, events: Sequence[Event], settled: int) -> dict[int, int]:
-        """The bytes that weigh of what is put in front of messages since the boundary.
+        """Return the bytes that weigh of what is put in front of messages since the boundary.
 
         What is told of children follows from what was sent, on which no step may hang: for it there is room for as many
         as there were by then.
@@ -348,11 +348,11 @@ class SteadyPrompt:
 
 
 def _openers(events: Sequence[Event], settled: int) -> list[Event]:
-    """The messages that opened a turn since an event."""
+    """Return the messages that opened a turn since an event."""
     return [each for each in events if each.id == each.turn_id and each.kind == "user" and each.id > settled]
 
 
 def _last(ids: Sequence[int], after: int, before: int) -> int:
-    """The newest of these events between two others, 0 for none."""
+    """Return the newest of these events between two others, 0 for none."""
     place = bisect_left(ids, before)
     return ids[place - 1] if place and ids[place - 1] > after else 0

@@ -16,7 +16,7 @@ from foldmark.tokens.models import model_of, reads
 
 
 def options(wire: Wire, model: str, config: Config, output: int, purpose: str) -> Options:
-    """How an answer of at most `output` tokens is asked for, and whether its model binds thinking."""
+    """Return how an answer of at most `output` tokens is asked for, and whether its model binds thinking."""
     return structs.replace(config.options(output, purpose), binds=_binds(wire, model))
 
 
@@ -28,19 +28,19 @@ def _binds(wire: Wire, model: str) -> bool:
 
 
 def stays(config: Config, options: Options) -> bool:
-    """Whether thinking is sent when its turn is over, too: while it is valid, where older requests count."""
+    """Return True if thinking is sent when its turn is over, too: while it is valid, where older requests count."""
     return config.steady and bool(options.binds)
 
 
 def sent(wire: Wire, model: str, prompt: Prompt, body: Mapping[str, Any]) -> frozenset[str]:
-    """The thinking blocks of a request that its model reads, by their marks."""
+    """Return the thinking blocks of a request that its model reads, by their marks."""
     found = wire.thinking(prompt, body)
     read = {maker for maker in set(found.values()) if not maker or reads(wire.dialect, model, maker)}
     return frozenset(each for each, maker in found.items() if maker in read)
 
 
 def binding(at: Standing) -> bool:
-    """Whether the agent's model binds thinking."""
+    """Return True if the agent's model binds thinking."""
     provider, _, model = at.config.model.partition("/")
     try:
         return _binds(wire_of(provider, at.given.dialects), model)

@@ -37,7 +37,7 @@ def usage_of(data: dict[str, Any] | None) -> Usage | None:
 
 
 def snapshot_of(data: dict[str, Any] | None) -> Counted | None:
-    """The snapshot that a usage event's data stand for; None if they hold none."""
+    """Return the snapshot that a usage event's data stand for; None if they hold none."""
     usage = usage_of(data)
     return None if usage is None else Counted(usage.input, usage.output)
 
@@ -96,7 +96,7 @@ class Weighed(Struct, frozen=True):
 
 
 def snapshots(moment: Snapshot, at: Standing, messages: Sequence[Event]) -> dict[int, Weighed]:
-    """The snapshots of one turn's messages by their ids, the same for all of one interaction [SPEC 5.4, S2].
+    """Return the snapshots of one turn's messages by their ids, the same for all of one interaction [SPEC 5.4, S2].
 
     An interaction is what went to the model since its answer before, and its next answer with all calls of that. One
     that was not counted and has left the context has none.

@@ -28,24 +28,24 @@ class VisibleMessages:
         self._expected = 8 if config.context_size else min(8 + int(size.messages * share), 4096)
 
     def holds(self, at: Standing) -> bool:
-        """Whether all that is visible there is among this."""
+        """Return True if all that is visible there is among this."""
         return at.fold.segments == self._segments and at.newest <= self._at.newest
 
     def messages(self, until: int) -> Iterator[Event]:
-        """The messages up to an event, newest first."""
+        """Yield the messages up to an event, newest first."""
         return (event for event in self._messages if event.id <= until)
 
     def weights(self, until: int) -> Iterator[tuple[int, int]]:
-        """The id and the weight of each message up to an event, newest first."""
+        """Yield the id and the weight of each message up to an event, newest first."""
         return (each for each in self._weights if each[0] <= until)
 
     def weight(self, until: int) -> int:
-        """The bytes that the messages up to an event weigh together."""
+        """Return the bytes that the messages up to an event weigh together."""
         later = takewhile(lambda each: each[0] > until, self._weights)
         return self._weight - sum(weight for _, weight in later)
 
     def since(self, event_id: int) -> list[Event]:
-        """The messages behind an event, in the order of the log."""
+        """Return the messages behind an event, in the order of the log."""
         return list(takewhile(lambda event: event.id > event_id, self._messages))[::-1]
 
     @once

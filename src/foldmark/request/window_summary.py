@@ -38,8 +38,8 @@ class WindowSummary(NamedTuple):
 
 
 def in_force(moment: Snapshot, at: Standing, before: int, since: int, recorded: int) -> WindowSummary | None:
-    """The newest summary up to event `recorded` that is true and covers only what stands before event `before`; None if
-    that came by event `since`."""
+    """Return the newest summary up to event `recorded` that is true and covers only what stands before event `before`;
+    None if that came by event `since`."""
     there = until(at.lineage, recorded)
     for _ in range(LOOKED_AT):
         event = moment.newest("window_summary", there)
@@ -56,6 +56,6 @@ def in_force(moment: Snapshot, at: Standing, before: int, since: int, recorded: 
 
 
 def hash_of(moment: Snapshot, at: Standing, last: int) -> str:
-    """The hash of what is visible up to event `last`. The size is in it because of what was erased."""
+    """Return the hash of what is visible up to event `last`. The size is in it because of what was erased."""
     seen = until(at.visible, last)
     return sha256(msgspec.json.encode([moment.bounds(seen), moment.size(seen)])).hexdigest()

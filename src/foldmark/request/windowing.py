@@ -69,13 +69,13 @@ class Windowing:
         self.ruler = ruler(target.provider, target.model, config)
 
     def planning(self, only: Segments) -> tuple[Prompt, Edge]:
-        """The prompt of the visible messages inside `only`, whatever their size."""
+        """Return the prompt of the visible messages inside `only`, whatever their size."""
         events = self._sources.inside(only)
         prompt = self._prompt(self._sources.without_anchors, events, first_of(events))
         return prompt, self._edge(events, "planning")
 
     def windowed(self, limit: int | None) -> tuple[Prompt, Edge]:
-        """The prompt of the window, with the pinned turns in front of it; of fewer turns if it passes `limit`.
+        """Return the prompt of the window, with the pinned turns in front of it; of fewer turns if it passes `limit`.
 
         A summary of what the window cut needs room as well. So the window is chosen without it, then, if one is in
         force in front of that window, once more with it; where that reaches back into what the summary covers, since
@@ -101,8 +101,8 @@ class Windowing:
         return prompt, self._edge(events, why, *self._numbers(why, count, budget))
 
     def opened(self) -> int:
-        """The event that opened the turn at which the window's beginning moved last, by what turns weigh; 0 if it never
-        did [SPEC 5.3]. With a limit of turns it moves with each."""
+        """Return the event that opened the turn at which the window's beginning moved last, by what turns weigh; 0 if
+        it never did [SPEC 5.3]. With a limit of turns it moves with each."""
         units = self._sources.units
         if not units.reach(1):
             return 0
@@ -120,7 +120,7 @@ class Windowing:
         return units[count - 1].opener
 
     def encoded(self, prompt: Prompt, *, bare: bool = False) -> Encoded:
-        """The request of a prompt, without tools if `bare`."""
+        """Return the request of a prompt, without tools if `bare`."""
         if self._newest is None or self._newest[0] is not prompt:  # what is measured last is mostly what is sent
             to = self._target
             body = to.wire.encode(to.model, prompt, () if bare else to.tools, to.options)
@@ -160,7 +160,7 @@ class Windowing:
         return self.plain.tokens(self._sources.weight_before(count))
 
     def _upto_opener(self, count: int) -> int:
-        """The tokens of all turns at the moment that opened the oldest of the newest `count` units."""
+        """Return the tokens of all turns at the moment that opened the oldest of the newest `count` units."""
         opener = self._sources.units[count - 1].events[0]
         return self.plain.tokens(self._sources.weight_before(count) + weigh(opener))
 
@@ -171,7 +171,7 @@ class Windowing:
         return BytesRuler(uncalibrated(self._target.provider, self._target.model))
 
     def _within(self, limit: int, count: int) -> int:
-        """The most units, fewer than `count`, whose request stays within `limit`; the newest one in any case."""
+        """Return the most units, fewer than `count`, whose request stays within `limit`; the newest one in any case."""
 
         def fits(number: int) -> bool:
             return number < count and self.tokens(self._final(number)[0]) <= limit
@@ -188,7 +188,7 @@ class Windowing:
 
     @once
     def _kept(self) -> list[Pinned]:
-        """The pinned turns for which there is room beside the newest turn; the oldest go first [SPEC 5.3]."""
+        """Return the pinned turns for which there is room beside the newest turn; the oldest go first [SPEC 5.3]."""
         pins = self._sources.pins
         if not self._config.sliding_context_tokens:
             return pins
@@ -200,7 +200,8 @@ class Windowing:
         return pins[low:]
 
     def pinned(self, turns: Iterable[int | None]) -> tuple[list[Event], list[LeftOut]]:
-        """The messages of pinned turns that stand in front of the window with these turns, and what had no room."""
+        """Return the messages of pinned turns that stand in front of the window with these turns, and what had no
+        room."""
         here, kept = set(turns), {pin.turn for pin in self._kept}
         gone = [
             LeftOut(event.id, event.turn_id, "pins", f"no room for pinned turn {pin.turn}")
@@ -261,7 +262,7 @@ class Windowing:
 
     @property
     def thoughts(self) -> bool:
-        """Whether thinking is sent when its turn is over."""
+        """True if thinking is sent when its turn is over."""
         return stays(self._config, self._target.options)
 
     def _size(self, prompt: Prompt) -> int:
@@ -271,13 +272,13 @@ class Windowing:
         return self.ruler.tokens(size) <= self._config.sliding_context_tokens
 
     def tokens(self, prompt: Prompt) -> int:
-        """The tokens of a prompt, estimated."""
+        """Return the tokens of a prompt, estimated."""
         return self.ruler.tokens(self._size(prompt))
 
     # The edge
 
     def _numbers(self, why: str | None, count: int, budget: int) -> tuple[int, int, int | None]:
-        """Limit, step and turn of the edge."""
+        """Return limit, step and turn of the edge."""
         if why != "budget":
             return (self._config.context_size if why == "turns" else 0), 0, None
         if self._config.steady:
@@ -296,12 +297,12 @@ class Windowing:
 
 
 def first_of(events: Sequence[Event]) -> int:
-    """The oldest of some messages; a summary that stands first may be the newest."""
+    """Return the oldest of some messages; a summary that stands first may be the newest."""
     return min((event.id for event in events), default=0)
 
 
 def _in_front(pins: Iterable[Pinned], here: set[int | None]) -> list[Event]:
-    """The messages of pinned turns that are not among those here."""
+    """Return the messages of pinned turns that are not among those here."""
     return [event for pin in pins if pin.turn not in here for event in pin.events]
 
 

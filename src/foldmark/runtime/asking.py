@@ -41,11 +41,11 @@ class StreamedAnswer:
 
     @property
     def goes_on(self) -> bool:
-        """Whether the provider only summed up what it was asked, and is to be asked again for the answer."""
+        """True if the provider only summed up what it was asked, and is to be asked again for the answer."""
         return bool(self.compacted) and self.stopped is not None and self.stopped.why == "compacted"
 
     def reader(self, agent: Agent) -> str:
-        """Whose form the summaries in it have (`core.native`)."""
+        """Return whose form the summaries in it have (`core.native`)."""
         from foldmark.providers.wires import wire_of
 
         return wire_of(self.request.provider, agent.log.given.dialects).reads if self.compacted and self.request else ""

@@ -24,7 +24,7 @@ from foldmark.log import Agent, Result
 from foldmark.log.answers import append_answer
 from foldmark.log.asking import NOBODY, Asking
 from foldmark.request.planning import passed, planning
-from foldmark.runtime.asking import StreamedAnswer, HeldBackText, ask
+from foldmark.runtime.asking import HeldBackText, StreamedAnswer, ask
 from foldmark.sending.interruption import CURRENT, Interruption
 from foldmark.sending.reminders import reminder
 from foldmark.sending.usage import calibrate, record_usage
@@ -195,7 +195,8 @@ class _Turn:
             self._show.result(Result(ENDED))
 
     def _request(self) -> Request:
-        """The next request, within what the provider was found to take, with a reminder if the context fills up."""
+        """Return the next request, within what the provider was found to take, with a reminder if the context fills
+        up."""
         agent = self._agent
         request = agent.request(limit=self._limit)
         told = None if self._plans() else reminder(agent, request.tokens, agent.window)
@@ -269,7 +270,9 @@ class _Turn:
     def _result(self, call_id: str, text: str, failed: bool, dialect: str | None) -> None:
         self._agent.append_tool_result(call_id, text, dialect=dialect, is_error=failed)
 
-    def _record(self, answer: StreamedAnswer, *, interrupted: bool, end: bool, measured: StreamedAnswer | None = None) -> int | None:
+    def _record(
+        self, answer: StreamedAnswer, *, interrupted: bool, end: bool, measured: StreamedAnswer | None = None
+    ) -> int | None:
         """Record what was answered and, at the end, close the turn; not another's turn. Returns the turn that goes on:
         if somebody else has ended it meanwhile, the answer opened one.
 

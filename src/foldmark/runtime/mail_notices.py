@@ -23,8 +23,8 @@ class MailNotices:
         self._woken.clear()
 
     def wanted(self, agent: Agent, *, attended: bool) -> Literal["wake", "person"] | None:
-        """Whether an idle agent is to be woken for mail that it was not told of yet, or a person is to be told instead:
-        one talks to it, or it was woken too often. What this returns counts as told."""
+        """Return True if an idle agent is to be woken for mail that it was not told of yet, or a person is to be told
+        instead: one talks to it, or it was woken too often. What this returns counts as told."""
         with agent.reading() as (moment, at):
             mail = moment.unread(agent.id)
             if not mail or mail[-1].id <= self._told.get(agent.id, 0) or moment.end(agent.id) is not None:

@@ -29,8 +29,8 @@ from foldmark.providers.late import Late
 from foldmark.runtime.birth import born
 from foldmark.runtime.lease import SECONDS, LeaseError, renew, take
 from foldmark.runtime.loop import Shown, turn
-from foldmark.runtime.window_summaries import WindowSummaries
 from foldmark.runtime.mail_notices import MailNotices, tell_of_mail
+from foldmark.runtime.window_summaries import WindowSummaries
 from foldmark.sending.unanswered import waits
 
 AT_ONCE = 32
@@ -73,7 +73,7 @@ class Audience(Protocol):
         """Mail has come for an agent that it does not wake: a person talks to it, or it was woken WAKES times."""
 
     def asking(self, agent: Agent) -> Asking:
-        """How a tool of an agent in the background reaches a person."""
+        """Return how a tool of an agent in the background reaches a person."""
 
 
 class NoAudience:
@@ -384,7 +384,7 @@ class Supervisor:
             self.start(agent)
 
     def _at_hand(self, moment: Snapshot, conversation: Agent) -> bool:
-        """Whether forks of a conversation are run here."""
+        """Return True if forks of a conversation are run here."""
         if self.attended is None:
             return moment.archived(conversation.id) is None
         talked = {self.attended, *self._hosted}

@@ -12,9 +12,20 @@ from msgspec.structs import replace
 from foldmark.core.codec import stored_time
 from foldmark.core.memos import Memo, MemosView
 from foldmark.core.ports import Hit
-from foldmark.core.search import ANY, ArchivedMessages, Filters, SearchResult, Index, Mode, RankedMessage, IndexedMessage, Term, TermQuery
-from foldmark.log.similarity import similarities
+from foldmark.core.search import (
+    ANY,
+    ArchivedMessages,
+    Filters,
+    Index,
+    IndexedMessage,
+    Mode,
+    RankedMessage,
+    SearchResult,
+    Term,
+    TermQuery,
+)
 from foldmark.log.log import Log
+from foldmark.log.similarity import similarities
 from foldmark.recall.highlights import snippet, spans
 from foldmark.recall.query import read
 from foldmark.recall.ranking import query_terms, terms_held
@@ -34,10 +45,10 @@ def search_everything(
     mode: Mode = "auto",
     beside: bool = True,
 ) -> list[SearchResult]:
-    """The messages and memos that fit `query` best, of a log and of archived sessions, as far as given.
+    """Return the messages and memos that fit `query` best, of a log and of archived sessions, as far as given.
 
-    Any text is a query, as in `Log.search`, which explains `mode`, too; memos are found by their words alone.
-    Without `beside` a question does not find what only stands next to a hit.
+    Any text is a query, as in `Log.search`, which explains `mode`, too; memos are found by their words alone. Without
+    `beside` a question does not find what only stands next to a hit.
 
     Raises CommandError if there is no word in it, or no vector anywhere where only meanings are to count.
     """
@@ -83,7 +94,9 @@ class MemoIndex:
         nobody = filters.agent or filters.project or filters.role or filters.tool or filters.visible is not None
         memos = [] if nobody else moment.memos(MOST_MEMOS)
         self.memos = {memo.id: memo for memo in memos if _said_then(memo, filters)}
-        self._said = {id: IndexedMessage(id, f"{memo.content}\n{' '.join(memo.tags)}") for id, memo in self.memos.items()}
+        self._said = {
+            id: IndexedMessage(id, f"{memo.content}\n{' '.join(memo.tags)}") for id, memo in self.memos.items()
+        }
         self._held: dict[Term, set[int]] = {}
 
     def counted(self, terms: Sequence[Term]) -> tuple[int, list[int]]:

@@ -16,8 +16,8 @@ _PLACE = re.compile(r"(.*):([0-9]{1,18})", re.DOTALL)
 
 
 def message_named(log: Log, named: str) -> int | None:
-    """The message that EVENT_ID or NAME:EVENT_ID stands for, NAME as in `Log.find`; None where it may be something
-    else's name. Raises CommandError for a message of another conversation than the one named."""
+    """Return the message that EVENT_ID or NAME:EVENT_ID stands for, NAME as in `Log.find`; None where it may be
+    something else's name. Raises CommandError for a message of another conversation than the one named."""
     with log.store.read() as moment:
         if _NUMBER.fullmatch(named):
             event = moment.event(int(named))
@@ -37,7 +37,7 @@ def message_named(log: Log, named: str) -> int | None:
 
 
 def excerpt(log: Log, event_id: int, reach: int) -> Excerpt:
-    """A message and those around it, to be read. Raises CommandError."""
+    """Return a message and those around it, to be read. Raises CommandError."""
     with log.store.read() as moment:
         found = log.around(event_id, reach)
         record = moment.agent(found[0].event.agent_id)

@@ -76,20 +76,21 @@ def compacted(agent: "Agent", decided: Summary) -> Made | None:
 
 
 def _opens(moment: Snapshot, event_id: int) -> bool:
-    """Whether a user message that opened its turn; or nothing, which is the end of all."""
+    """Return True if a user message that opened its turn; or nothing, which is the end of all."""
     event = moment.event(event_id) if event_id else None
     return not event_id or (event is not None and event.kind == "user" and event.turn_id == event_id)
 
 
 def _in_front(moment: Snapshot, at: Standing, ranges: Segments, event_id: int) -> bool:
-    """Whether all messages in `ranges` stand in front of an event, but for summaries, which are newer than that."""
+    """Return True if all messages in `ranges` stand in front of an event, but for summaries, which are newer than
+    that."""
     summaries = [Segment(at.record.id, each, each) for each in moment.of_kind("summary", ranges)]
     return all(each.last < event_id or not event_id for each in moment.bounds(subtract(ranges, summaries)))
 
 
 def _request(moment: Snapshot, at: Standing, agent: "Agent", upto: int) -> Request:
-    """The request that would go out, up to a turn. What the window has cut is to be read once more: only then does the
-    summary stand for it."""
+    """Return the request that would go out, up to a turn. What the window has cut is to be read once more: only then
+    does the summary stand for it."""
     from foldmark.request.prepare import prepare
 
     provider, _, model = at.config.model.partition("/")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def fullness(agent: "Agent", request: Request) -> str:
-    """The meter of an agent whose next request is this one."""
+    """Return the meter of an agent whose next request is this one."""
     edge, known = request.manifest.edge, 0
     with agent.reading() as (moment, at):
         if edge.before and edge.first is not None:
@@ -23,7 +23,8 @@ def fullness(agent: "Agent", request: Request) -> str:
 
 
 def assumed(agent: "Agent") -> str | None:
-    """One line that says that the window of the agent's model is a guess, and how to set it; None if it is known."""
+    """Return one line that says that the window of the agent's model is a guess, and how to set it; None if it is
+    known."""
     name = agent.standing().config.model
     known = agent.log.model_named(name)
     if not known.assumed:
@@ -35,5 +36,5 @@ def assumed(agent: "Agent") -> str | None:
 
 
 def rule(edge: Edge) -> str:
-    """The line across the text that shows where the window begins, with an empty line on each side [S3]."""
+    """Return the line across the text that shows where the window begins, with an empty line on each side [S3]."""
     return f"\n── the window begins here; {count(edge.before, 'message')} before it: {edge.reason} ──\n"

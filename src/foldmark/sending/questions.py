@@ -33,8 +33,8 @@ def ask(
     *,
     quoted: Sequence[Event] | None = None,
 ) -> str:
-    """The model's whole answer to a question about the visible messages in `segments`, or about the window (None), or
-    about those `quoted`, which then stand in front of it.
+    """Return the model's whole answer to a question about the visible messages in `segments`, or about the window
+    (None), or about those `quoted`, which then stand in front of it.
 
     Blocks, and writes nothing but what was sent. Raises CommandError for a model that cannot be asked, FoldmarkError if
     it says nothing.
@@ -84,12 +84,12 @@ def ask(
 
 
 def summarized(agent: "Agent", segments: Segments) -> str:
-    """The model's summary of the visible messages in `segments`. Raises as `ask`."""
+    """Return the model's summary of the visible messages in `segments`. Raises as `ask`."""
     return ask(agent, SUMMARIZE, "summary", segments)
 
 
 def rebuilt(agent: "Agent") -> str:
-    """A fresh state block of the whole window [S2]. Raises as `ask`."""
+    """Return a fresh state block of the whole window [S2]. Raises as `ask`."""
     answer = ask(agent, REBUILD, "state", None)
     block = parted(answer).block
     if block is None:

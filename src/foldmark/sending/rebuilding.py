@@ -48,7 +48,7 @@ class Rebuilt(Struct, frozen=True):
 
 
 def rebuilt(agent: "Agent", sent_id: int) -> Rebuilt:
-    """The request that record `sent_id` of this agent stands for, made again; writes nothing.
+    """Return the request that record `sent_id` of this agent stands for, made again; writes nothing.
 
     Raises CommandError for an id that is not one of this agent's requests, StoreError.
     """
@@ -116,7 +116,7 @@ class _Remake:
         return f"{' and '.join((*events, *noted, *words))} was erased since; {REDACTED} stands in its place"
 
     def request(self) -> Request:
-        """The request."""
+        """Return the request."""
         from foldmark.core import prompt as prompts
         from foldmark.core.config import config_of
         from foldmark.core.request import COMPACTION, LeftOut, ToolSpec
@@ -173,10 +173,7 @@ class _Remake:
         body = wire.without_thinking(body) if record.thoughtless else body
         known = {left.event for left in prompt.left_out}
         others = [
-            LeftOut(event, None, why, "")
-            for why, ids in record.left_out.items()
-            for event in ids
-            if event not in known
+            LeftOut(event, None, why, "") for why, ids in record.left_out.items() for event in ids if event not in known
         ]
         return Request(
             provider=sent.provider,
@@ -209,7 +206,7 @@ class _Remake:
         return sorted((*self._moment.messages(named.ranges), *gone), key=lambda event: event.id)
 
     def _erased_since(self, event: Event) -> bool:
-        """Whether a message was erased after the request was sent."""
+        """Return True if a message was erased after the request was sent."""
         by, sent = self._moment.erased_by(event.id), self._sent
         # Where another agent erased it, the numbers of events do not tell.
         return by is not None and by.id > sent.event and (by.agent_id == sent.agent or by.created_at >= sent.created_at)
@@ -222,7 +219,7 @@ class _Remake:
         system: "Iterable[Event]" = (),
         guidelines: str | None = None,
     ) -> "list[Layer]":
-        """The layers of these events and memos; the first ones only with a system prompt."""
+        """Return the layers of these events and memos; the first ones only with a system prompt."""
         from foldmark.core import prompt as prompts
 
         later = ids is not self._record.layers
@@ -272,7 +269,7 @@ class _Remake:
 
 
 def _newest(window: Sequence[Event], edge: Edge) -> "Unit | None":
-    """The newest turn of a window when it was settled."""
+    """Return the newest turn of a window when it was settled."""
     from foldmark.core.window import Units
 
     units = Units(reversed([event for event in window if event.id <= (edge.settled or event.id)]))

@@ -20,7 +20,7 @@ _ADVICE = {
 
 
 def level(share: int, config: Config) -> str | None:
-    """The most urgent of `warn`, `recommend` and `urgent` that a share of the window, in percent, reaches."""
+    """Return the most urgent of `warn`, `recommend` and `urgent` that a share of the window, in percent, reaches."""
     for name in ("urgent", "recommend", "warn"):
         if share >= getattr(config, f"{name}_threshold"):
             return name
@@ -38,7 +38,7 @@ def reminder(agent: "Agent", tokens: int, window: int) -> str | None:
 
 
 def _reminded(moment: Snapshot, visible: Segments, now: str, seconds: int) -> bool:
-    """Whether there was a reminder in the last so many seconds, among the messages since then."""
+    """Return True if there was a reminder in the last so many seconds, among the messages since then."""
     since = timestamp(utc(now) - timedelta(seconds=seconds))
     for message in moment.messages(visible, newest_first=True):
         if message.created_at <= since:

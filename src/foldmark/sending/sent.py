@@ -16,7 +16,7 @@ from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot, Transaction
 from foldmark.core.request import ANSWER, COMPACTION, Part, Request
 from foldmark.core.segments import Segment
-from foldmark.core.sent import RequestRecord, MessageSet, SentRequest
+from foldmark.core.sent import MessageSet, RequestRecord, SentRequest
 from foldmark.request import memos
 from foldmark.request.standing import Standing
 
@@ -107,15 +107,15 @@ def _record(
 
 
 def quoting(messages: Iterable[Event], question: str) -> str:
-    """A question about messages, which stand in front of it."""
+    """Return a question about messages, which stand in front of it."""
     from foldmark.core.matching import shown
 
     return f"{shown(messages)}\n\n{question}"
 
 
 def _ids(request: Request) -> tuple[list[int], list[int], dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
-    """The ids of the window's messages and the pinned ones, sent or left out; of the layers by name; of what was left
-    out by why."""
+    """Return the ids of the window's messages and the pinned ones, sent or left out; of the layers by name; of what was
+    left out by why."""
     manifest = request.manifest
     window: list[int] = []
     pinned: list[int] = []
@@ -144,7 +144,8 @@ def _ids(request: Request) -> tuple[list[int], list[int], dict[str, tuple[int, .
 
 
 def _later(parts: Iterable[Part]) -> dict[int, dict[str, tuple[int, ...]]]:
-    """The layers that stand in front of a later message, by its event: the ids of their events or memos by name."""
+    """Return the layers that stand in front of a later message, by its event: the ids of their events or memos by
+    name."""
     found: dict[int, dict[str, tuple[int, ...]]] = defaultdict(dict)
     for part in parts:
         which = part.event if part.event is not None else part.memo
@@ -154,8 +155,8 @@ def _later(parts: Iterable[Part]) -> dict[int, dict[str, tuple[int, ...]]]:
 
 
 def _named(moment: Snapshot, at: Standing, ids: Iterable[int], *, system: bool) -> MessageSet:
-    """Visible messages by the ranges in which they stand; by their ids if there are others between them, `system`
-    messages not counted unless `system`."""
+    """Return visible messages by the ranges in which they stand; by their ids if there are others between them,
+    `system` messages not counted unless `system`."""
     found = sorted(set(ids))
     if not found:
         return MessageSet()
@@ -169,12 +170,12 @@ def _named(moment: Snapshot, at: Standing, ids: Iterable[int], *, system: bool) 
 
 
 def truncated(parts: Iterable[Part]) -> dict[int, int]:
-    """Event id -> characters kept of the results that were cut."""
+    """Return event id -> characters kept of the results that were cut."""
     return {part.event: part.kept for part in parts if part.event is not None and part.how == "truncated"}
 
 
 def digests(parts: Iterable[Part]) -> dict[str, str]:
-    """Layer -> SHA-256 of the texts that it sends."""
+    """Return layer -> SHA-256 of the texts that it sends."""
     texts: dict[str, list[str]] = defaultdict(list)
     for part in parts:
         texts[part.layer].append(part.text)

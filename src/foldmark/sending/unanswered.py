@@ -7,7 +7,8 @@ from foldmark.request.standing import Standing
 
 
 def waits(agent: Agent) -> bool:
-    """Whether there is something to answer without a new text: an open turn, or what an answer that failed left."""
+    """Return True if there is something to answer without a new text: an open turn, or what an answer that failed
+    left."""
     with agent.reading() as (moment, at):
         return at.record.open_turn is not None or is_unanswered(moment, at)
 

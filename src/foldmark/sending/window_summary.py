@@ -37,7 +37,7 @@ class Due(NamedTuple):
 
 
 def due(agent: Agent) -> Due | None:
-    """The summary to be made now: the setting is on, and the window has passed enough that none covers.
+    """Return the summary to be made now: the setting is on, and the window has passed enough that none covers.
 
     It covers what the last one does and, of what was cut since, as many of the newest turns as half of what the model
     takes has room for. Raises CommandError for a model that cannot be asked, StoreError.
@@ -105,9 +105,11 @@ def make(agent: Agent, due: Due) -> int | None:
         return agent.record("window_summary", text, data=msgspec.to_builtins(covered), actor="model")
 
 
-def _fitting(moment: Snapshot, at: Standing, agent: Agent, new: Segments, earlier: WindowSummary | None) -> tuple[Units, int]:
-    """The turns in `new`, newest first, and how many of them half of what the model takes has room for, at least one if
-    there are any."""
+def _fitting(
+    moment: Snapshot, at: Standing, agent: Agent, new: Segments, earlier: WindowSummary | None
+) -> tuple[Units, int]:
+    """Return the turns in `new`, newest first, and how many of them half of what the model takes has room for, at least
+    one if there are any."""
     from foldmark.core.weight import weigh
     from foldmark.tokens.counting import uncalibrated
 

@@ -8,17 +8,17 @@ _SCHEMES = ("postgresql://", "postgres://")
 
 
 def is_server(address: str) -> bool:
-    """Whether an address names a database on a server, not a file."""
+    """Return True if an address names a database on a server, not a file."""
     return address.startswith(_SCHEMES)
 
 
 def may_exist(address: str) -> bool:
-    """Whether the file exists. For a server this is always true: only opening the database can tell."""
+    """Return True if the file exists. For a server this is always true: only opening the database can tell."""
     return is_server(address) or Path(address).exists()
 
 
 def shown(address: str) -> str:
-    """An address as people may read it: without a password."""
+    """Return an address as people may read it: without a password."""
     if not is_server(address):
         return address
     user, host, path = _parts(address)
@@ -26,7 +26,7 @@ def shown(address: str) -> str:
 
 
 def passwords(address: str) -> Iterator[str]:
-    """The password in an address, as it is written there and as it is meant."""
+    """Yield the password in an address, as it is written there and as it is meant."""
     if is_server(address):
         _, _, rest = address.partition("://")
         given, _, _ = rest.rpartition("@")
@@ -37,7 +37,7 @@ def passwords(address: str) -> Iterator[str]:
 
 
 def _parts(address: str) -> tuple[str, str, str]:
-    """The user, the host with its port, and the path of an address on a server."""
+    """Return the user, the host with its port, and the path of an address on a server."""
     _, _, rest = address.partition("://")
     # A password may hold anything, though it should not: all up to the last @ is the user's.
     given, _, place = rest.rpartition("@")

@@ -107,7 +107,7 @@ class Appender:
         self.head, self.open_turn, self._is_ahead = id, open_turn, True
 
     def _run_after(self, id: int, kind: str, turn: int | None) -> int | None:
-        """The first call of the newest run of calls, if nothing but results stands behind that run."""
+        """Return the first call of the newest run of calls, if nothing but results stands behind that run."""
         run: int | None = self._run
         if kind == "tool_call":
             run = run if (self._newest or self._newest_message()) == (turn, kind) else id
@@ -118,7 +118,7 @@ class Appender:
         return run
 
     def stands_apart(self, call: int) -> bool:
-        """Whether a result appended now would stand apart from this call."""
+        """Return True if a result appended now would stand apart from this call."""
         return self._run is None or call < self._run
 
     def _weight(self, id: int, draft: Draft) -> int:
@@ -145,7 +145,7 @@ class Appender:
         raise NotImplementedError
 
     def _newest_message(self) -> tuple[Any, ...] | None:
-        """The turn and the kind of the agent's newest message."""
+        """Return the turn and the kind of the agent's newest message."""
         raise NotImplementedError
 
     def _wait(self, call: int) -> None:

@@ -51,7 +51,8 @@ class SqlCopyingView(LogSnapshot):
                 yield _event(agent, row, damaged)
 
     def _copied_events(self, after: Mapping[int, int]) -> Iterator[tuple[Row, bool]]:
-        """The rows of events behind an id for each agent's key, those of a tree in order; others may be among them."""
+        """Yield the rows of events behind an id for each agent's key, those of a tree in order; others may be among
+        them."""
         raise NotImplementedError
 
     def copied(self, kind: type[Copied], agents: Collection[str] | None = None, after: int = 0) -> Iterator[Copied]:
@@ -82,7 +83,7 @@ class SqlCopyingView(LogSnapshot):
         return self._rows("copied_ends", whole=of is None, agents=self._keys_of(of or ()))
 
     def _keys_of(self, keys: Iterable[int]) -> Any:
-        """Keys of agents for a statement."""
+        """Return keys of agents for a statement."""
         return self._list(keys)
 
     def _copied_memo(self, row: Row) -> CopiedMemo:

@@ -12,7 +12,8 @@ _HERE = Path(__file__).parent
 
 @cache
 def queries(dialect: str) -> dict[str, str]:
-    """The named queries of a database, name -> SQL. A query begins with `-- name:` and lines that describe it."""
+    """Return the named queries of a database, name -> SQL. A query begins with `-- name:` and lines that describe
+    it."""
     text = (_HERE / dialect / "sql" / "queries.sql").read_text(encoding="utf-8")
     found = {}
     for block in text.split("-- name: ")[1:]:
@@ -23,7 +24,7 @@ def queries(dialect: str) -> dict[str, str]:
 
 @cache
 def migrations(dialect: str) -> list[tuple[int, str]]:
-    """The migrations of a database as (number, SQL), in order. They are numbered from 1 and never edited.
+    """Return the migrations of a database as (number, SQL), in order. They are numbered from 1 and never edited.
 
     A migration holds SQL and constants. Each may call functions of its own that the store keeps frozen
     (`sqlite.frozen`), and nothing else of Foldmark.
@@ -33,5 +34,5 @@ def migrations(dialect: str) -> list[tuple[int, str]]:
 
 
 def listed(values: Iterable[object]) -> str:
-    """Values as JSON, for one statement: a statement for each would take longer to begin than to run."""
+    """Return values as JSON, for one statement: a statement for each would take longer to begin than to run."""
     return msgspec.json.encode(list(values)).decode()

@@ -1,7 +1,7 @@
-"""What every database is read and written with: named statements, and the values that their rows stand for.
+"""Named statements of a database, and the values of their rows.
 
-Each database derives a `SqlReader` and a `SqlWriter` of its own. A statement is given its bindings by name; which an agent,
-segments or ids take, the database says (`_of`, `_within`, `_these`).
+Each database derives a `SqlReader` and a `SqlWriter` of its own. A statement is given its bindings by name; the
+database decides which bindings an agent, segments or ids take (`_of`, `_within`, `_these`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -40,27 +40,27 @@ class SqlReader:
         raise NotImplementedError
 
     def _rows(self, name: str, /, **bindings: Any) -> Iterable[tuple[Row, bool]]:
-        """The rows of a query, each with whether it holds what cannot be text."""
+        """Return the rows of a query, each with whether it holds what cannot be text."""
         raise NotImplementedError
 
     def _list(self, values: Iterable[Any]) -> Any:
-        """Values for one statement: a statement for each would take longer to begin than to run."""
+        """Return values for one statement: a statement for each would take longer to begin than to run."""
         raise NotImplementedError
 
     def _of(self, agent_id: str) -> Bindings:
-        """Bindings for an agent."""
+        """Return bindings for an agent."""
         raise NotImplementedError
 
     def _within(self, segments: Segments) -> Bindings:
-        """Bindings for segments of one conversation and its forks."""
+        """Return bindings for segments of one conversation and its forks."""
         raise NotImplementedError
 
     def _these(self, event_ids: Iterable[int]) -> Bindings:
-        """Bindings for events of any agent."""
+        """Return bindings for events of any agent."""
         raise NotImplementedError
 
     def _places(self, places: Sequence[Message]) -> Bindings:
-        """Bindings for events together with their agents."""
+        """Return bindings for events together with their agents."""
         raise NotImplementedError
 
     def _settle(self) -> None:
@@ -99,7 +99,7 @@ class SqlReader:
         return AgentRecord(*fields)
 
     def _events(self, name: str, /, **bindings: Any) -> list[Event]:
-        """The events of a query; one that holds what cannot be text is marked as damaged."""
+        """Return the events of a query; one that holds what cannot be text is marked as damaged."""
         found = list(self._rows(name, **bindings))
         if not found:
             return []
@@ -121,7 +121,7 @@ class SqlReader:
         return replace(event, damaged=True) if damaged else event
 
     def _sound(self, rows: Sequence[Sequence[Any]]) -> list[Event]:
-        """The events of rows in which nothing is damaged. Raises DamagedError and ValidationError.
+        """Return the events of rows in which nothing is damaged. Raises DamagedError and ValidationError.
 
         Most of what is read passes here, and a call for each row or column would double its time.
         """

@@ -51,7 +51,7 @@ def _typed(value: Any, type: Any) -> Any:
 
 
 def unknown_agent(agent_id: str) -> DamagedError:
-    """The error for an agent that the log names and the database does not have."""
+    """Return the error for an agent that the log names and the database does not have."""
     return DamagedError(f"an event names agent {agent_id[:8]}, which the database does not have; run `foldmark doctor`")
 
 

@@ -47,12 +47,12 @@ class StoredIndex:
     # What each database has its own way for
 
     def _best(self, wanted: Sequence[TermQuery], most: int) -> Iterable[Row]:
-        """The best messages of each that fit the filters but for what a judge says, at most so many, the best first:
-        the number of what was wanted, the message, its agent and its tool."""
+        """Return the best messages of each that fit the filters but for what a judge says, at most so many, the best
+        first: the number of what was wanted, the message, its agent and its tool."""
         raise NotImplementedError
 
     def _passing(self, ids: Sequence[int]) -> Iterable[Row]:
-        """Those of some messages that the same filters let through: the message, its agent and its tool."""
+        """Return those of some messages that the same filters let through: the message, its agent and its tool."""
         raise NotImplementedError
 
     def _around(self, ids: Sequence[int], reach: int) -> Iterable[Row]:
@@ -106,7 +106,7 @@ class StoredIndex:
             self._scope.judge.meet(agents)
 
     def _shows(self, agent: str, id: int) -> bool:
-        """Whether a message fits the filter of what is visible."""
+        """Return True if a message fits the filter of what is visible."""
         wanted, judge = self._scope.filters.visible, self._scope.judge
         return wanted is None or (judge is not None and judge.shows(agent, id)) == wanted
 
@@ -115,7 +115,7 @@ class StoredIndex:
         return not is_unfound(tool) and (judge is None or not judge.plans(agent, id))
 
     def _fits(self, id: int, message: _MessageRow) -> bool:
-        """Whether a message fits the filters, as `passing` has it."""
+        """Return True if a message fits the filters, as `passing` has it."""
         if not self._narrowed:
             return True
         filters = self._filters
@@ -131,5 +131,5 @@ class StoredIndex:
 
 
 def _lower(text: str) -> str:
-    """The text in lower case, as databases give it that know no capital letters but those of ASCII."""
+    """Return the text in lower case, as databases give it that know no capital letters but those of ASCII."""
     return text.encode().lower().decode()

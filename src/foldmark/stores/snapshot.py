@@ -23,8 +23,8 @@ from foldmark.core.ports import (
     Size,
     Surroundings,
 )
-from foldmark.core.search import SearchScope
 from foldmark.core.replay import Fold
+from foldmark.core.search import SearchScope
 from foldmark.core.segments import END, Segment, Segments
 from foldmark.core.turns import Message
 from foldmark.stores.beside.inbox import SqlInboxView
@@ -69,11 +69,11 @@ class LogSnapshot(SqlInboxView, SqlLeasesView, SqlLineageView, SqlMemosView, Sql
             raise StoreError(self._over)
 
     def _is_broken(self) -> bool:
-        """Whether the database has rolled back already."""
+        """Return True if the database has rolled back already."""
         raise NotImplementedError
 
     def _head(self, agent_id: str) -> Iterable[tuple[Row, bool]]:
-        """The rows of an agent's head."""
+        """Return the rows of an agent's head."""
         return self._rows("head", agent=agent_id, kinds=self._kinds)
 
     # Agents

@@ -6,11 +6,11 @@ from foldmark.testing.parts.budgets import Budgets
 from foldmark.testing.parts.connections import Connections
 from foldmark.testing.parts.copying import CopyingTests
 from foldmark.testing.parts.damaged import Damaged
+from foldmark.testing.parts.inbox import InboxTests
 from foldmark.testing.parts.listening import ListeningTests
 from foldmark.testing.parts.memos import MemoTests
 from foldmark.testing.parts.round_trips import RoundTrips
 from foldmark.testing.parts.searching import Searching
-from foldmark.testing.parts.inbox import InboxTests
 from foldmark.testing.parts.transactions import Transactions
 
 

@@ -62,7 +62,7 @@ def approve(agent: Agent, tool: str, question: str, asking: Asking) -> None:
 
 
 def _allowed(root: Agent, tool: str) -> bool:
-    """Whether it is allowed without asking. Raises CommandError if it is forbidden."""
+    """Return True if it is allowed without asking. Raises CommandError if it is forbidden."""
     known = _known(root.standing().config.tool_approval)
     said, where = known.get(tool, known[""]), _overriding(root) or "tool_approval of this conversation"
     if said == "ask" and (answer := _conversation(root).said.get(tool)):
@@ -92,7 +92,7 @@ def _remember(root: Agent, tool: str, answer: str) -> None:
 
 
 def _with(root: Agent, tool: str, answer: str) -> str:
-    """The conversation's setting with another answer for one tool."""
+    """Return the conversation's setting with another answer for one tool."""
     try:
         return approved(root.standing().config.tool_approval, tool, answer)
     except ValueError:

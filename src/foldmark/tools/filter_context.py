@@ -133,7 +133,7 @@ def _apply(agent: Agent, open_one: Planning, arguments: FilterContextArguments, 
 
 
 def _foreign(moment: Snapshot, at: Standing, open_one: Planning, ids: Sequence[int]) -> list[int]:
-    """Those of the ids that are not of the planning conversation."""
+    """Return those of the ids that are not of the planning conversation."""
     own = (Segment(at.record.id, open_one.first, at.newest),)
     inside = [id for id in {*ids} if open_one.first <= id <= at.newest]
     known = {event.id for event in moment.lookup(inside) if contains(own, event.agent_id, event.id)}

@@ -49,7 +49,7 @@ def _retrieve(agent: Agent, arguments: RetrieveMemoArguments, asking: Asking) ->
 
 
 def _answer(moment: Snapshot, head: str, found: Sequence[Memo]) -> str:
-    """The memos as far as there is room, or else the tags there are."""
+    """Return the memos as far as there is room, or else the tags there are."""
     shown: list[str] = []
     for text in map(entry, found):
         if shown and sum(map(len, shown)) + len(text) > CHARACTERS:
@@ -63,7 +63,7 @@ def _answer(moment: Snapshot, head: str, found: Sequence[Memo]) -> str:
 
 
 def _several(tags: list[str] | str) -> list[str]:
-    """Tags as models give them: a list, or one text with commas."""
+    """Return tags as models give them: a list, or one text with commas."""
     return tags.split(",") if isinstance(tags, str) else tags
 
 

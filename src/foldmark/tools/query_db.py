@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from foldmark.core.errors import CommandError
 from foldmark.core.events import OPERATION_KINDS
-from foldmark.core.sql_sandbox import VIEWS, Limits, Rows, QueryScope, SqlSandbox
 from foldmark.core.request import ToolSpec
+from foldmark.core.sql_sandbox import VIEWS, Limits, QueryScope, Rows, SqlSandbox
 from foldmark.log import Agent
 from foldmark.log.asking import Asking
 from foldmark.sending.interruption import watched
@@ -84,7 +84,7 @@ def _sandbox(agent: Agent) -> SqlSandbox:
 
 
 def _answer(sql: str, found: Rows, find: Find, shown: int) -> str:
-    """The answer as JSON; `shown` is how many characters of it the model's next request holds."""
+    """Return the answer as JSON; `shown` is how many characters of it the model's next request holds."""
     names = _distinct(found.columns)
     lines, cuts = _lines(names, found.rows)
     notes = []
@@ -135,7 +135,7 @@ def _joined(lines: Sequence[str], notes: Sequence[str]) -> str:
 
 
 def _lines(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[list[str], list[_Cut]]:
-    """The rows as JSON, as many as an answer takes, and what of them is cut."""
+    """Return the rows as JSON, as many as an answer takes, and what of them is cut."""
     lines: list[str] = []
     cuts: list[_Cut] = []
     for most in (ANSWER, *_CELLS):
@@ -165,7 +165,7 @@ def _cell(cell: Any, most: int) -> Any:
 
 
 def _reads_on(sql: str, found: Rows, cut: _Cut, most: int, find: Find) -> str:
-    """The statement that gives the next `most` characters of a text."""
+    """Return the statement that gives the next `most` characters of a text."""
     row, name = found.rows[cut.row], found.columns[cut.column]
     part = f"{cut.kept + 1}, {most}"
     if name == "content":
@@ -270,7 +270,7 @@ def _describe(agent: Agent, arguments: NoArguments, asking: Asking) -> str:
 
 
 def spec(dialect: str) -> ToolSpec:
-    """How a model is shown `query_db` where it reads a database of that name."""
+    """Return how a model is shown `query_db` where it reads a database of that name."""
     return ToolSpec(
         "query_db",
         "Look up older messages of this conversation, also those not shown to you, with one read-only SQL SELECT "

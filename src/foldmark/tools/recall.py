@@ -12,8 +12,8 @@ from foldmark.commands.recall_runs import Run
 from foldmark.commands.recall_text import Wording, text_of
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.passages import Excerpt, excerpt_text
-from foldmark.core.search import ANY, SPEAKERS, SearchResult
 from foldmark.core.request import ToolSpec
+from foldmark.core.search import ANY, SPEAKERS, SearchResult
 from foldmark.core.segments import Segments, contains
 from foldmark.core.wording import listing, one_line
 from foldmark.log import Agent, Log
@@ -63,7 +63,9 @@ def _search(agent: Agent, arguments: RecallArguments) -> str:
     visible = None if arguments.forgotten is None else not arguments.forgotten
     wanted = filters({name: getattr(arguments, name) for name in names}, visible)
     limit = arguments.limit or HITS
-    recalled = search_with_archive(agent.log, arguments.query, limit, wanted, partial(_is_news, agent.id, agent.open_turn))
+    recalled = search_with_archive(
+        agent.log, arguments.query, limit, wanted, partial(_is_news, agent.id, agent.open_turn)
+    )
     wording = Wording(_AROUND, partial(_ids, agent.standing().visible))
     entries = entries_of(agent, recalled.found)
     return text_of(lines_of(arguments.query, wanted, recalled, entries, limit, wording))[0]
@@ -76,7 +78,7 @@ def _is_news(agent: str, turn: int | None, found: SearchResult) -> bool:
 
 
 def _ids(visible: Segments, run: Run) -> str:
-    """The messages of a run by id, whether each is in the context, and who can read them."""
+    """Return the messages of a run by id, whether each is in the context, and who can read them."""
     ids = sorted(hit.event_id for hit in run.hits)
     if run.where == "elsewhere":
         return f"messages {listing(ids, NAMED)} of another conversation (around reads them)"

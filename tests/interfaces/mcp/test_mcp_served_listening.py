@@ -13,7 +13,7 @@ from mcp.types import INVALID_PARAMS
 
 import foldmark
 from foldmark.interfaces.mcp.lines import MessageLines, Pending
-from foldmark.interfaces.mcp.listening import LIST, Subscriptions, News
+from foldmark.interfaces.mcp.listening import LIST, News, Subscriptions
 
 ROOT = "foldmark://conversations"
 

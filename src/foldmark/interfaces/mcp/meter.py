@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from foldmark.core.errors import CommandError
 from foldmark.core.pressure import meter
-from foldmark.core.search import PROGRAMS
 from foldmark.core.request import ToolSpec
+from foldmark.core.search import PROGRAMS
 from foldmark.core.wording import one_line
 from foldmark.cost.cached import newest_turn
 from foldmark.interfaces.mcp.conversations import ARGUMENT, Conversations

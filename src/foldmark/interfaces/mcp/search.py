@@ -13,8 +13,8 @@ from msgspec import Meta, Struct
 from foldmark.core.codec import utc
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Progress
-from foldmark.core.search import PROGRAMS, SPEAKERS, Filters, SearchResult
 from foldmark.core.request import ToolSpec
+from foldmark.core.search import PROGRAMS, SPEAKERS, Filters, SearchResult
 from foldmark.core.wording import count, one_line, remarks
 from foldmark.interfaces.mcp import archive
 from foldmark.interfaces.mcp.conversations import Conversations
@@ -199,7 +199,9 @@ def _line(hit: SearchResult) -> int | None:
     return hit.line if hit.file is not None else hit.event_id
 
 
-def _data(results: Sequence[SearchResult], concepts: Sequence[str] | None, told: Sequence[str], mode: str) -> dict[str, Any]:
+def _data(
+    results: Sequence[SearchResult], concepts: Sequence[str] | None, told: Sequence[str], mode: str
+) -> dict[str, Any]:
     rows = [
         {
             **({"concept": concepts[at % len(concepts)]} if concepts else {}),

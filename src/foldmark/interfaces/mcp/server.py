@@ -116,7 +116,9 @@ class Handlers:
             raise CommandError("the person did not agree; nothing was changed")
         return answer
 
-    async def _called(self, context: Context, params: CallToolRequestParams, agreed: str | None) -> str | ConsentQuestion:
+    async def _called(
+        self, context: Context, params: CallToolRequestParams, agreed: str | None
+    ) -> str | ConsentQuestion:
         offered = tools.TOOLS[params.name]
 
         def run(progress: Progress) -> str | ConsentQuestion:

@@ -11,7 +11,7 @@ import numpy as np
 
 from foldmark.recall.embeddings.activation import gelu
 from foldmark.recall.embeddings.folder import Shape
-from foldmark.recall.embeddings.weights import Dense, Floats, EncoderLayer, Norm, Weights
+from foldmark.recall.embeddings.weights import Dense, EncoderLayer, Floats, Norm, Weights
 
 _BLOCK = 1 << 15
 """Numbers that are worked on at once where each takes many steps, so that they stay in the processor's cache."""
@@ -26,7 +26,7 @@ and where the processor is busy with something else, too, they wait for each oth
 
 
 def encode(weights: Weights, shape: Shape, sequences: Sequence[Sequence[int]]) -> Floats:
-    """One pooled vector a sequence of token ids, (sequences, hidden), not normalised.
+    """Return one pooled vector a sequence of token ids, (sequences, hidden), not normalised.
 
     Sequences are ordered by length, none is empty or longer than `shape.longest`.
     """
@@ -108,7 +108,7 @@ def _normalise(rows: Floats, norm: Norm, epsilon: float) -> None:
 
 
 def _parts(rows: Floats, runs: list[tuple[int, int]]) -> Iterator[Floats]:
-    """Views of the rows of each run of sequences of one length: (sequences, length, columns)."""
+    """Yield views of the rows of each run of sequences of one length: (sequences, length, columns)."""
     begin = 0
     for length, count in runs:
         end = begin + length * count

@@ -44,7 +44,7 @@ class Embedder(Protocol):
         """The length of a vector; a multiple of 8."""
 
     def embed(self, texts: Sequence[str]) -> "NDArray[np.float32]":
-        """Vectors of texts that are to be found: (texts, dimensions)."""
+        """Return vectors of texts that are to be found: (texts, dimensions)."""
 
     def embed_query(self, text: str) -> "NDArray[np.float32]":
-        """The vector of a query: (dimensions,). Some models want a query told apart from what it finds."""
+        """Return the vector of a query: (dimensions,). Some models want a query told apart from what it finds."""

@@ -27,7 +27,7 @@ _SHIPPED = ("--no-deps", DEFAULT)
 
 
 def load(name: str = DEFAULT) -> Embedder:
-    """The model of this name, or in this folder. Takes a third of a second: keep it. Raises EmbeddingError."""
+    """Return the model of this name, or in this folder. Takes a third of a second: keep it. Raises EmbeddingError."""
     if name == DEFAULT:
         return _from_folder(_shipped_folder(), name)
     for point in _entry_points():
@@ -49,7 +49,7 @@ def load(name: str = DEFAULT) -> Embedder:
 
 @lru_cache(maxsize=1)
 def kept(name: str) -> Embedder:
-    """The model of this name, loaded once in this process, whoever asks for it. Raises EmbeddingError."""
+    """Return the model of this name, loaded once in this process, whoever asks for it. Raises EmbeddingError."""
     return load(name)
 
 

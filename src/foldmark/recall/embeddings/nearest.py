@@ -57,7 +57,7 @@ class Nearest:
         self._writing = Lock()
 
     def __len__(self) -> int:
-        """How many vectors there are."""
+        """Return the number of vectors."""
         return self._held.filled
 
     def add(self, ids: Sequence[int], signatures: Sequence[bytes]) -> None:
@@ -87,7 +87,7 @@ class Nearest:
             self._held = _Held(*_some(held.ids, held.words, keep), len(keep))
 
     def candidates(self, query: NDArray[np.float32], n: int, allowed: Sequence[int] | Ids | None = None) -> Ids:
-        """The messages of the n vectors that are likely to be nearest, each once, in the order of their ids.
+        """Return the messages of the n vectors that are likely to be nearest, each once, in the order of their ids.
 
         With `allowed` only these messages. All of them where there are no more vectors than n.
         """
@@ -107,7 +107,7 @@ class Nearest:
     def search(
         self, query: NDArray[np.float32], n: int, fetch: Fetch, allowed: Sequence[int] | Ids | None = None
     ) -> list[tuple[int, float]]:
-        """The n messages nearest to the query, the best first, with the cosine of the best vector of each.
+        """Return the n messages nearest to the query, the best first, with the cosine of the best vector of each.
 
         Equally near ones come in the order of their ids. A query without a word, all zeros, finds nothing.
         """
@@ -124,7 +124,7 @@ class Nearest:
         return [(int(ids[each]), float(best[each])) for each in order if best[each] > -np.inf]
 
     def _words(self, bits: NDArray[np.uint8]) -> NDArray[np.uint64]:
-        """Signatures (n, bytes) as (64-bit words, n), the last word filled up with zeros."""
+        """Return signatures (n, bytes) as (64-bit words, n), the last word filled up with zeros."""
         rows = np.zeros((len(bits), 8 * len(self._held.words)), np.uint8)
         rows[:, : bits.shape[1]] = bits
         return rows.view(np.uint64).T
@@ -144,7 +144,8 @@ class Nearest:
         return differing
 
     def _agreement(self, query: NDArray[np.float32], words: NDArray[np.uint64]) -> NDArray[np.float32]:
-        """The sum of the query's components where each vector is above zero: its cosine, guessed from the bits."""
+        """Return the sum of the query's components where each vector is above zero: its cosine, guessed from the
+        bits."""
         sums = _BITS @ query.reshape(-1, 8).T  # of each byte's possible values, at each place
         agreement = np.zeros(words.shape[1], np.float32)
         for place in range(self.dimensions // 8):
@@ -158,7 +159,7 @@ def _some(ids: Ids, words: NDArray[np.uint64], places: NDArray[np.intp]) -> tupl
 
 
 def _grown(held: _Held, room: int) -> _Held:
-    """The same with more room, in arrays of its own: whoever searches keeps the old ones."""
+    """Return the same with more room, in arrays of its own: whoever searches keeps the old ones."""
     ids = np.empty(room, np.int64)
     words = np.empty((len(held.words), room), np.uint64)
     ids[: held.filled] = held.ids[: held.filled]

@@ -15,10 +15,10 @@ _ENDS = (re.compile(r"\n\s*\n"), re.compile(r"\n"), re.compile(r"[.!?â€¦]\s+|[ã€
 
 
 def passages(text: str) -> list[str]:
-    """The pieces of a text that get a vector each, at most `MOST`; none for a text without a word.
+    """Return the pieces of a text that get a vector each, at most `MOST`; none for a text without a word.
 
-    Where it falls into more, what lies before the last is left out. A passage costs as much to embed as any text of
-    200 tokens; of a huge text only what is returned is looked at.
+    Where it falls into more, what lies before the last is left out. A passage costs as much to embed as any text of 200
+    tokens; of a huge text only what is returned is looked at.
     """
     text = text.rstrip()
     found: list[str] = []
@@ -34,7 +34,8 @@ def passages(text: str) -> list[str]:
 
 
 def _end(text: str, begin: int) -> int:
-    """Where the passage that begins here ends: as late as it may, but at the best kind of place in its second half."""
+    """Return where the passage that begins here ends: as late as it may, but at the best kind of place in its second
+    half."""
     window = text[begin : begin + LONGEST + 1]
     fits = _fitting(window)
     if begin + fits == len(text):
@@ -46,7 +47,7 @@ def _end(text: str, begin: int) -> int:
 
 
 def _last(text: str, begin: int) -> int:
-    """Where the last passage begins: as early as it may, but behind the best kind of place in its first half."""
+    """Return where the last passage begins: as early as it may, but behind the best kind of place in its first half."""
     window = text[max(begin, len(text) - LONGEST) :]
     first = len(window) - _fitting(window[::-1])
     for pattern in _ENDS:
@@ -56,12 +57,12 @@ def _last(text: str, begin: int) -> int:
 
 
 def _fitting(text: str) -> int:
-    """How many characters weigh no more than `LONGEST`."""
+    """Return how many characters weigh no more than `LONGEST`."""
     return sum(weight <= LONGEST for weight in accumulate(map(_weight, text)))
 
 
 def _weight(char: str) -> int:
-    """Quarters of a token: letters share one, signs and the characters of East Asia have one each."""
+    """Return quarters of a token: letters share one, signs and the characters of East Asia have one each."""
     if char.isascii():
         return 1 if char.isalnum() or char.isspace() else 3
     return 4 if char >= "\u2e80" else 2

@@ -39,7 +39,7 @@ def undivided() -> Iterator[None]:
 
 @contextmanager
 def together(embedder: Embedder) -> Iterator["Together"]:
-    """The same model, asked for different texts on each processor at a time."""
+    """Yield the same model, asked for different texts on each processor at a time."""
     from concurrent.futures import ThreadPoolExecutor
 
     number = os.cpu_count() or 1

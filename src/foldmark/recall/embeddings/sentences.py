@@ -62,11 +62,11 @@ class SentenceModel:
         return self._shape.hidden
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(texts, dimensions), of unit length; zeros for a text without a word. See `Embedder`."""
+        """Return (texts, dimensions), of unit length; zeros for a text without a word. See `Embedder`."""
         return self._embed(texts, self._shape.document_prompt)
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
-        """(dimensions,), behind the prompt that the model wants for queries, if any; not to be written to."""
+        """Return (dimensions,), behind the prompt that the model wants for queries, if any; not to be written to."""
         return self._query(text)
 
     def _embed_query(self, text: str) -> NDArray[np.float32]:
@@ -95,7 +95,7 @@ class SentenceModel:
         return self._tokenizer.encode(prompt + text).ids if prompt else ids
 
     def _batches(self, texts: list[list[int]]) -> Iterator[tuple[list[int], list[list[int]]]]:
-        """Places and tokens of texts of like length, the shortest first; those without tokens are left out."""
+        """Yield places and tokens of texts of like length, the shortest first; those without tokens are left out."""
         places: list[int] = []
         rows = 0
         for place in sorted((place for place, ids in enumerate(texts) if ids), key=lambda place: len(texts[place])):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 def pack(vectors: NDArray[np.float32]) -> bytes:
-    """(n, dimensions) or (dimensions,) as n·dimensions bytes, signed ones.
+    """Return (n, dimensions) or (dimensions,) as n·dimensions bytes, signed ones.
 
     The greatest component becomes ±127. The factor need not be kept: vectors have unit length, or are zeros.
     """
@@ -20,7 +20,8 @@ def pack(vectors: NDArray[np.float32]) -> bytes:
 
 
 def unpack(packed: bytes, dimensions: int) -> NDArray[np.float32]:
-    """The vectors of `pack`: (n, dimensions), of unit length, each component within 1/254 of the greatest of its own.
+    """Return the vectors of `pack`: (n, dimensions), of unit length, each component within 1/254 of the greatest of its
+    own.
 
     Raises ValueError where the bytes do not make up whole vectors.
     """
@@ -31,5 +32,5 @@ def unpack(packed: bytes, dimensions: int) -> NDArray[np.float32]:
 
 
 def signature(vectors: NDArray[np.float32]) -> bytes:
-    """(n, dimensions) or (dimensions,) as n·dimensions/8 bytes: of each component, whether it is above zero."""
+    """Return (n, dimensions) or (dimensions,) as n·dimensions/8 bytes: of each component, whether it is above zero."""
     return np.packbits(np.atleast_2d(vectors) > 0, axis=1).tobytes()

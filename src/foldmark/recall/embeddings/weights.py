@@ -64,7 +64,8 @@ class _Tensor(msgspec.Struct, frozen=True):
 
 
 def read_weights(data: mmap | bytes, shape: Shape) -> Weights:
-    """The weights in a safetensors file of float32, float16 or bfloat16. Raises EmbeddingError for what they lack."""
+    """Return the weights in a safetensors file of float32, float16 or bfloat16. Raises EmbeddingError for what they
+    lack."""
     start = 8 + int.from_bytes(data[:8], "little")
     try:
         header = msgspec.json.decode(data[8:start], type=dict[str, msgspec.Raw])
@@ -123,7 +124,7 @@ class _WeightsReader:
         return Norm(self._table(f"{name}.LayerNorm.weight", size), self._table(f"{name}.LayerNorm.bias", size))
 
     def _table(self, name: str, shape: Sequence[int | None]) -> Floats:
-        """A tensor as float32, of this shape; None stands for any size."""
+        """Return a tensor as float32, of this shape; None stands for any size."""
         tensor = self._file.get(self._begin + name)
         if tensor is None:
             raise self._missing(name)

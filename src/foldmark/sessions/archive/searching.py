@@ -17,7 +17,7 @@ from msgspec import json
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.passages import Excerpt
-from foldmark.core.search import ANY, Filters, SearchResult, RankedMessage, IndexedMessage, Term, TermQuery
+from foldmark.core.search import ANY, Filters, IndexedMessage, RankedMessage, SearchResult, Term, TermQuery
 from foldmark.recall.embeddings.model import DEFAULT
 from foldmark.recall.fts5 import COUNTED, expression, extrapolated, holding
 from foldmark.recall.merging import joined
@@ -172,7 +172,9 @@ class ArchiveIndex:
     def read(self, named: str, reach: int) -> Excerpt:
         return excerpt(read(self._archive, named, reach, archived_only=True))
 
-    def _read(self, file: int, lists: Sequence[Sequence[tuple[Any, ...]]], fits: set[int]) -> list[list[IndexedMessage]]:
+    def _read(
+        self, file: int, lists: Sequence[Sequence[tuple[Any, ...]]], fits: set[int]
+    ) -> list[list[IndexedMessage]]:
         """The texts at these places of a file, read where they lie; nothing if they are no longer there."""
         ((name, kind),) = self._rows("SELECT path, kind FROM files WHERE id = ?", file)
         texts: dict[int, str] = {}
@@ -185,7 +187,10 @@ class ArchiveIndex:
         return list(
             joined(
                 [
-                    [IndexedMessage(id, texts[id], index.time_of(moment) or "", id in fits) for id, _, _, _, moment in rows]
+                    [
+                        IndexedMessage(id, texts[id], index.time_of(moment) or "", id in fits)
+                        for id, _, _, _, moment in rows
+                    ]
                     for rows in lists
                 ]
             )

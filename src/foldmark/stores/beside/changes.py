@@ -31,5 +31,5 @@ class SqlChangesView(SqlReader):
         raise NotImplementedError
 
     def _behind(self, after: str, limit: int) -> Changes:
-        """The changes behind a cursor."""
+        """Return the changes behind a cursor."""
         raise NotImplementedError

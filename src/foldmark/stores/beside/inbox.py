@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from foldmark.core.inbox import End, Fate, Mail
-from foldmark.stores.reader import SqlReader, Run, SqlWriter
+from foldmark.stores.reader import Run, SqlReader, SqlWriter
 
 
 class SqlInboxView(SqlReader):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from msgspec import structs
 
 from foldmark.core.lineage import CodingSession
-from foldmark.stores.reader import SqlReader, Run, SqlWriter
+from foldmark.stores.reader import Run, SqlReader, SqlWriter
 from foldmark.stores.rows import Row
 
 
@@ -32,7 +32,7 @@ class SqlLineage(SqlLineageView, SqlWriter):
         return int(row_id)
 
     def _worker(self, worker: int | str | None) -> int | str | None:
-        """A worker as the database keeps it."""
+        """Return a worker as the database keeps it."""
         return worker
 
 

@@ -51,16 +51,17 @@ class SqlMemosView(SqlReader):
         return self._run("memo_before", events=self._list(events))
 
     def _tags(self, stored: Any) -> list[str]:
-        """The tags of a memo as the database gives them."""
+        """Return the tags of a memo as the database gives them."""
         tags: list[str] = msgspec.json.decode(stored)
         return tags
 
     def _holding(self, words: Sequence[str], most: int) -> list[Row]:
-        """The number of a word and a memo up to id `most` that has it or a word related to it, of each pair once."""
+        """Return the number of a word and a memo up to id `most` that has it or a word related to it, of each pair
+        once."""
         raise NotImplementedError
 
     def _those(self, ids: Collection[int]) -> list[Memo]:
-        """These memos, in the order asked for."""
+        """Return these memos, in the order asked for."""
         found = {}
         for id, content, tags, *others in self._run("memos", memos=self._list(ids)) if ids else ():
             found[id] = Memo(id, content, tuple(sorted(self._tags(tags))), *others)

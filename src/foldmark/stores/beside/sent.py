@@ -9,7 +9,7 @@ from foldmark.core.errors import DamagedError
 from foldmark.core.events import Event
 from foldmark.core.segments import END, Segments
 from foldmark.core.sent import RequestRecord, SentRequest
-from foldmark.stores.reader import Bindings, SqlReader, Run, SqlWriter
+from foldmark.stores.reader import Bindings, Run, SqlReader, SqlWriter
 
 _COLUMNS = ("event", "turn", "created_at", "provider", "model", "sha256", "bytes", "tokens")
 

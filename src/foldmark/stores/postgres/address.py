@@ -95,7 +95,7 @@ class Address:
 
 
 def lost(error: psycopg.Error) -> bool:
-    """Whether the connection is gone, so that nobody has said what became of the statement."""
+    """Return True if the connection is gone, so that nobody has said what became of the statement."""
     if not isinstance(error, psycopg.OperationalError):
         return False
     return error.sqlstate is None or error.sqlstate.startswith(("08", "57P"))

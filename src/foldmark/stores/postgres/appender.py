@@ -60,7 +60,7 @@ class Tree:
         return self._recorded
 
     def draw(self, take_block: Callable[["Tree"], None]) -> int:
-        """The next id of the tree."""
+        """Return the next id of the tree."""
         if self.next_id > self.last_id:
             take_block(self)
         self.next_id, self.is_ahead = self.next_id + 1, True

@@ -61,7 +61,8 @@ class PostgresChanges(SqlChangesView):
 
 
 def _cursor(place: Sequence[int], until: int, trees: Iterable[Sequence[int]]) -> str:
-    """The cursor of a place; up to stamp `until` with what was seen already of some trees, each up to which ids."""
+    """Return the cursor of a place; up to stamp `until` with what was seen already of some trees, each up to which
+    ids."""
     seen = [(until, 0, 0), *trees] if place[0] <= until else []
     return ":".join(".".join(map(str, each)) for each in (place, *seen))
 
@@ -79,7 +80,7 @@ class PostgresCommits:
         self._timer: Timer | None = None
 
     def telling(self) -> tuple[str, ...]:
-        """The statements behind a commit that tell others of it; none where they are told a moment later."""
+        """Return the statements behind a commit that tell others of it; none where they are told a moment later."""
         with self._lock:
             if self._timer is not None:
                 return ()
@@ -170,7 +171,7 @@ class PostgresWatch:
         return self._was_told() or told
 
     def _was_told(self) -> bool:
-        """Whether another store has said that it committed."""
+        """Return True if another store has said that it committed."""
         if self._db is None:
             return False
         try:
@@ -185,7 +186,7 @@ class PostgresWatch:
         return connection
 
     def _look(self) -> object:
-        """The newest that can be read."""
+        """Return the newest that can be read."""
         try:
             if self._db is None:
                 self._db = self._listen()

@@ -94,7 +94,7 @@ class Statement(NamedTuple):
 
 
 def statement(sql: str) -> Statement:
-    """SQL with `:name` for parameters, as PostgreSQL takes it."""
+    """Return SQL with `:name` for parameters, as PostgreSQL takes it."""
     names: list[str] = []
 
     def number(match: re.Match[str]) -> str:
@@ -127,7 +127,7 @@ class Pool:
         self.closed = False
 
     def connect(self) -> psycopg.Connection[Row]:
-        """A new connection. Raises psycopg.Error."""
+        """Return a new connection. Raises psycopg.Error."""
         connection = psycopg.connect(
             self.address.conninfo,
             autocommit=True,
@@ -139,7 +139,7 @@ class Pool:
         return connection
 
     def take(self) -> psycopg.Connection[Row]:
-        """A connection for one block. Raises psycopg.Error, StoreError if there are too many blocks."""
+        """Return a connection for one block. Raises psycopg.Error, StoreError if there are too many blocks."""
         with self._free:
             if not self._free.wait_for(lambda: self._used < MOST or self.closed, WAIT_SECONDS):
                 raise StoreError(
@@ -156,7 +156,8 @@ class Pool:
             raise
 
     def anew(self) -> psycopg.Connection[Row]:
-        """A connection in place of one that was taken and is lost. Those that are idle are as old: they are closed."""
+        """Return a connection in place of one that was taken and is lost. Those that are idle are as old: they are
+        closed."""
         with self._free:
             idle, self._idle = self._idle, []
         for each in idle:
@@ -226,7 +227,7 @@ class PostgresSession:
 
     @property
     def begun(self) -> bool:
-        """Whether anything was sent."""
+        """True if anything was sent."""
         return self._begun
 
     def later(self, wanted: Statement, bindings: Mapping[str, Any], then: Then | None = None) -> None:

@@ -54,7 +54,7 @@ class PostgresCopying(copying.SqlCopying):
     _blocks: dict[int, int]
 
     def _counted(self, root: int) -> Tree:
-        """A tree with what it counts."""
+        """Return a tree with what it counts."""
         raise NotImplementedError
 
     def _appender(self, agent_id: str) -> PostgresAppender:

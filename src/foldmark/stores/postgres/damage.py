@@ -77,7 +77,7 @@ class PostgresChecks:
             yield from tree.end()
 
     def _pages(self, name: str, keys: int, **after: Any) -> Iterator[Row]:
-        """All rows of a query, page by page; its first columns are what a page begins behind."""
+        """Yield all rows of a query, page by page; its first columns are what a page begins behind."""
         while rows := self._run(name, **after, limit=_PAGE):
             yield from rows
             after = dict(zip(after, rows[-1][:keys], strict=True))

@@ -20,7 +20,7 @@ _LAST = "\U0010ffff"
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text, as `core.keywords` has them."""
+    """Return the words of a text, as `core.keywords` has them."""
     return _WORD.findall(folded(text))
 
 

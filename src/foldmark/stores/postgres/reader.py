@@ -87,7 +87,7 @@ class PostgresReader(reader.SqlReader):
         return {"roots": self._roots_of(ids), "ids": ids}
 
     def _roots_of(self, event_ids: Collection[int | None]) -> Ints:
-        """The roots of the trees that events are of."""
+        """Return the roots of the trees that events are of."""
         found = {id: self._seen[id] for id in event_ids if id is not None and id in self._seen}
         left = {id: id // BLOCK for id in event_ids if id is not None and id >= 0 and id not in found}
         if unknown := set(left.values()).difference(self._blocks):

@@ -41,7 +41,7 @@ def prepare(connection: psycopg.Connection[Row], address: Address, *, create: bo
 
 
 def _version(connection: psycopg.Connection[Row], address: Address, newest: int) -> int:
-    """The number of migrations that the database has had; 0 for one without Foldmark's tables."""
+    """Return the number of migrations that the database has had; 0 for one without Foldmark's tables."""
     ((there,),) = connection.execute("SELECT to_regclass('foldmark.migrations') IS NOT NULL").fetchall()
     if not there:
         return 0

@@ -110,7 +110,7 @@ class PostgresIndex(StoredIndex):
         return messages, [known[term] if len(term.phrases) > 1 else self._held[term.phrases[0]] for term in terms]
 
     def _counting(self, term: Term, bound: dict[str, Any]) -> str:
-        """How many messages hold a term, and the last of these, up to so many."""
+        """Return how many messages hold a term, and the last of these, up to so many."""
         found = self._finding(TermQuery("any", [term]), bound)
         if found is None:
             return "ARRAY[0, NULL]::bigint[]"
@@ -163,14 +163,15 @@ class PostgresIndex(StoredIndex):
     # Phrases in a statement
 
     def _stood(self, phrase: Phrase) -> _MessagePosition | None:
-        """A phrase as a statement has it; None if it has no word."""
+        """Return a phrase as a statement has it; None if it has no word."""
         if phrase not in self._stands:
             words = sought(phrase)
             self._stands[phrase] = _MessagePosition(len(self._stands), phrase, words) if words else None
         return self._stands[phrase]
 
     def _finding(self, wanted: TermQuery, bound: dict[str, Any]) -> str | None:
-        """The rows of `words` that hold what is wanted; None if that can be none. What it needs goes into `bound`."""
+        """Return the rows of `words` that hold what is wanted; None if that can be none. What it needs goes into
+        `bound`."""
         terms = [[each for each in map(self._stood, term.phrases) if each is not None] for term in wanted.terms]
         if not any(terms) or (wanted.how == "all" and not all(terms)):
             return None
@@ -210,7 +211,8 @@ class PostgresIndex(StoredIndex):
         )
 
     def _standing(self, wanted: TermQuery) -> str:
-        """How often each phrase stands in the words of a row `w`; worked out before the score, which has it twice."""
+        """Return how often each phrase stands in the words of a row `w`; worked out before the score, which has it
+        twice."""
         return ", ".join(f"{each.count} AS {each.name}" for each in self._weighed(wanted))
 
     def _score(self, wanted: TermQuery, bound: dict[str, Any], counting: str) -> str:
@@ -231,7 +233,8 @@ class PostgresIndex(StoredIndex):
         return " + ".join(sums)
 
     def _weighed(self, wanted: TermQuery) -> dict[_MessagePosition, tuple[int, int]]:
-        """The phrases that have a word: how often each is wanted, and how many messages hold it as far as is known."""
+        """Return the phrases that have a word: how often each is wanted, and how many messages hold it as far as is
+        known."""
         found: dict[_MessagePosition, tuple[int, int]] = {}
         for phrase in (phrase for term in wanted.terms for phrase in term.phrases):
             if (stands := self._stood(phrase)) is not None:

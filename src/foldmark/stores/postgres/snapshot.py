@@ -52,7 +52,7 @@ class PostgresSnapshot(PostgresReader, PostgresLineageView, PostgresMemosView, P
         return PostgresIndex(self._search, self._saw, scope, keys)
 
     def keys(self, agent_ids: Iterable[str]) -> dict[str, tuple[int, int]]:
-        """The keys of agents, each with that of its root. Raises DamagedError."""
+        """Return the keys of agents, each with that of its root. Raises DamagedError."""
         found = {agent: self._key(agent) for agent in agent_ids}
         return {agent: (key, self._roots[key]) for agent, key in found.items()}
 

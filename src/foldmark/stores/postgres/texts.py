@@ -11,14 +11,14 @@ _ESCAPED = re.compile(f"{_ESCAPE}(.|$)", re.DOTALL)
 
 
 def escaped(text: str) -> str:
-    """The form of a text in the database."""
+    """Return the form of a text in the database."""
     if "\0" not in text and _ESCAPE not in text:
         return text
     return text.replace(_ESCAPE, _ESCAPE * 2).replace("\0", f"{_ESCAPE}0")
 
 
 def unescaped(text: str) -> str:
-    """The text of a form; of one that was cut in the middle of an escape, without that."""
+    """Return the text of a form; of one that was cut in the middle of an escape, without that."""
     if _ESCAPE not in text:
         return text
     return _ESCAPED.sub(lambda match: "\0" if match[1] == "0" else match[1], text)

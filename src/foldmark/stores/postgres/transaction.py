@@ -68,7 +68,7 @@ class PostgresTransaction(PostgresCopying, Erasing, PostgresLineage, PostgresMem
 
     @property
     def has_written(self) -> bool:
-        """Whether there is anything to commit."""
+        """True if there is anything to commit."""
         return self._written > 0
 
     @property
@@ -105,7 +105,7 @@ class PostgresTransaction(PostgresCopying, Erasing, PostgresLineage, PostgresMem
         return named
 
     def _tree(self, root: int) -> Tree:
-        """A tree, which nobody else writes to until this transaction ends."""
+        """Return a tree, which nobody else writes to until this transaction ends."""
         tree = self._trees.get(root)
         if tree is None:
             self._check()
@@ -119,7 +119,7 @@ class PostgresTransaction(PostgresCopying, Erasing, PostgresLineage, PostgresMem
             self.id = row[-1]
 
     def _counted(self, root: int) -> Tree:
-        """A tree with what it counts."""
+        """Return a tree with what it counts."""
         tree = self._tree(root)
         if tree.position is None:
             self._session.flush()
@@ -179,8 +179,8 @@ class PostgresTransaction(PostgresCopying, Erasing, PostgresLineage, PostgresMem
         self._write("add_life", root=root, agent=key, kind="born")
 
     def _place(self, place: int | None) -> int:
-        """The key of a new agent: the keys give the order of agents, so one of another database gets its place there as
-        long as nobody has it."""
+        """Return the key of a new agent: the keys give the order of agents, so one of another database gets its place
+        there as long as nobody has it."""
         if place is None or self._run("agent_id", key=place):
             ((key,),) = self._pool.beside("draw", name="agents")
             return int(key)

@@ -78,6 +78,6 @@ class PostgresVectors:
             return Coverage(*moment._run("coverage", fingerprint=fingerprint)[0])
 
     def _keys(self, fingerprint: str) -> list[int]:
-        """The key of a model; none of one that has no vectors."""
+        """Return the key of a model; none of one that has no vectors."""
         with self._read() as moment:
             return [key for (key,) in moment._run("embedder", fingerprint=fingerprint)]

@@ -33,7 +33,7 @@ class IndexedWords(NamedTuple):
 
 
 def words_of(kind: str, content: str, tool: str | None) -> IndexedWords | None:
-    """The words of a message; None if it has no text."""
+    """Return the words of a message; None if it has no text."""
     if not content:
         return None
     text = searchable(content, tool, " ") if kind == "tool_call" else content
@@ -71,7 +71,7 @@ def unindex_words(session: PostgresSession, root: int, event_ids: Sequence[int])
 
 
 def searchable(arguments: str, tool: str | None, space: str) -> str:
-    """The text of a call as it is searched: the tool's name and its arguments, in whose JSON the escapes become
+    """Return the text of a call as it is searched: the tool's name and its arguments, in whose JSON the escapes become
     spaces, lest the `n` of a line end stick to the word behind it."""
     for escape in ("\\\\", "\\n", "\\t", "\\r"):
         arguments = arguments.replace(escape, space)
@@ -79,7 +79,7 @@ def searchable(arguments: str, tool: str | None, space: str) -> str:
 
 
 def sought(phrase: Phrase) -> tuple[str, ...]:
-    """A phrase as words of the index; none of what is no word."""
+    """Return a phrase as words of the index; none of what is no word."""
     return tuple(map(_kept, stems(" ".join(phrase.words))))
 
 
@@ -90,7 +90,7 @@ def needle(words: Sequence[str], prefix: bool) -> str:
 
 
 def lexemes(words: Sequence[str], prefix: bool) -> str:
-    """The query of PostgreSQL for messages that hold all words of a phrase, in any order."""
+    """Return the query of PostgreSQL for messages that hold all words of a phrase, in any order."""
     *before, last = ("'" + word.replace("\\", "\\\\").replace("'", "''") + "'" for word in words)
     return f"({' & '.join([*before, f'{last}:*' if prefix else last])})"
 

@@ -46,8 +46,8 @@ def back_up(path: str, file: Path, progress: Progress, *, replace: bool = False)
 
 @contextmanager
 def opened(file: Path) -> Iterator[tuple[SqliteStore, int]]:
-    """A backup as a store for reading, and its schema. One of an earlier schema is copied into a folder of its own and
-    brought up to date there. Raises StoreError; `file` is never written to."""
+    """Yield a backup as a store for reading, and its schema. One of an earlier schema is copied into a folder of its
+    own and brought up to date there. Raises StoreError; `file` is never written to."""
     if not file.is_file():
         raise StoreError(f"there is no file {file}")
     try:

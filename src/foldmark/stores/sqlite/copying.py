@@ -17,7 +17,7 @@ from foldmark.stores.copying import PAGE
 from foldmark.stores.queries import listed
 from foldmark.stores.reader import Bindings
 from foldmark.stores.rows import Row
-from foldmark.stores.sqlite.appender import SqliteAppender, ImportedWordIndex
+from foldmark.stores.sqlite.appender import ImportedWordIndex, SqliteAppender
 
 
 class SqliteCopyingView(copying.SqlCopyingView):

@@ -25,7 +25,7 @@ MEMORY = ":memory:"
 
 
 def place_of(path: str) -> str:
-    """Where SQLite finds the database: `path`, or a name that only this process knows for one in memory."""
+    """Return where SQLite finds the database: `path`, or a name that only this process knows for one in memory."""
     return f"file:/foldmark-{os.urandom(16).hex()}?vfs=memdb" if path == MEMORY else path
 
 
@@ -83,7 +83,7 @@ def explain(error: apsw.Error, path: str) -> StoreError:
 
 
 def rescue(path: str) -> str:
-    """How all that can still be read of a damaged file is saved, in words for a person."""
+    """Return how all that can still be read of a damaged file is saved, in words for a person."""
     from shlex import quote
 
     # `.dump` goes on behind what it cannot read; `.recover` of SQLite 3.40 fails on a schema like this one.
@@ -96,8 +96,8 @@ def rescue(path: str) -> str:
 
 
 def weight_of(*row: Any) -> int:
-    """`foldmark.core.weight.weight` of a row of `events`, as SQL calls it, with texts as such or as bytes; data that is
-    damaged counts as none."""
+    """Return `foldmark.core.weight.weight` of a row of `events`, as SQL calls it, with texts as such or as bytes; data
+    that is damaged counts as none."""
     from foldmark.core.weight import weight  # 5 ms, for whoever appends or checks
 
     decoded: list[Any] = [each.decode(errors="replace") if isinstance(each, bytes) else each for each in row]
@@ -111,14 +111,14 @@ def weight_of(*row: Any) -> int:
 
 
 def parts_in(*row: Any) -> str:
-    """`foldmark.recall.parts.parts_of` of a text, as SQL calls it."""
+    """Return `foldmark.recall.parts.parts_of` of a text, as SQL calls it."""
     from foldmark.recall.parts import parts_of  # for whoever appends or migrates
 
     return parts_of(str(row[0]))
 
 
 def open_beside(db: apsw.Connection, path: str, place: str) -> apsw.Connection:
-    """Another connection to the same database, for reading only. Raises apsw.Error, also if `db` is closed."""
+    """Return another connection to the same database, for reading only. Raises apsw.Error, also if `db` is closed."""
     file = db.db_filename("main")  # what a relative `path` meant when it was opened
     if path == MEMORY:
         return apsw.Connection(place, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
@@ -182,7 +182,7 @@ def narrow(path: str) -> bool:
 
 
 def is_only_read(path: str) -> bool:
-    """Whether nobody may write a database, or SQLite could not make its files beside it. Raises OSError."""
+    """Return True if nobody may write a database, or SQLite could not make its files beside it. Raises OSError."""
     file = Path(os.path.realpath(path))
     # Root may write what nobody may; a file protected on purpose stays protected.
     protected = not file.stat().st_mode & 0o222
@@ -190,7 +190,7 @@ def is_only_read(path: str) -> bool:
 
 
 def connect_read_only(path: str) -> apsw.Connection:
-    """A database that `is_only_read`. Raises apsw.Error."""
+    """Return a database that `is_only_read`. Raises apsw.Error."""
     from urllib.parse import quote
 
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
@@ -269,7 +269,7 @@ def _migrate(db: apsw.Connection, path: str, steps: list[tuple[int, str]]) -> No
 
 
 def schema_of(db: apsw.Connection, path: str) -> tuple[int, int]:
-    """The number of migrations that a database has had, and of all there are. Raises StoreError if it is not
+    """Return the number of migrations that a database has had, and of all there are. Raises StoreError if it is not
     Foldmark's, was written by a newer one, or is empty."""
     newest = len(migrations("sqlite"))
     version = _version(db, path, newest)
@@ -279,7 +279,7 @@ def schema_of(db: apsw.Connection, path: str) -> tuple[int, int]:
 
 
 def _version(db: apsw.Connection, path: str, newest: int) -> int:
-    """The number of migrations that the database has had; 0 for an empty file."""
+    """Return the number of migrations that the database has had; 0 for an empty file."""
     # The mark is read last: another process may be making the database, and who sees its tables must see it, too.
     tables, version, application = (
         int(db.pragma(name)) for name in ("schema_version", "user_version", "application_id")

@@ -56,7 +56,9 @@ AT_ONCE: dict[str, Reading] = {
     "all messages": lambda moment, agent, ids: list(moment.messages(_all(agent), expected=1000)),
     "all weights": lambda moment, agent, ids: list(moment.weights(_all(agent), expected=1000)),
     "counted": lambda moment, agent, ids: moment.index(SearchScope()).counted(TERMS),
-    "best": lambda moment, agent, ids: moment.index(SearchScope()).best([TermQuery("any", [each]) for each in TERMS], 500),
+    "best": lambda moment, agent, ids: moment.index(SearchScope()).best(
+        [TermQuery("any", [each]) for each in TERMS], 500
+    ),
     "passing": lambda moment, agent, ids: moment.index(SearchScope()).passing(ids),
     "hits": lambda moment, agent, ids: _hits(moment, ids),
     "turns": lambda moment, agent, ids: moment.turns(ids),

@@ -15,12 +15,24 @@ from foldmark.core.lineage import CodingSession
 from foldmark.core.ports import Store
 from foldmark.core.search import SearchScope
 from foldmark.core.segments import END, Segment
-from foldmark.testing.copies import HARD, SimulatedStop, Stopping, answers, change, fill, hashed, request, same, shared, sound
+from foldmark.testing.copies import (
+    HARD,
+    SimulatedStop,
+    Stopping,
+    answers,
+    change,
+    fill,
+    hashed,
+    request,
+    same,
+    shared,
+    sound,
+)
 from foldmark.testing.elsewhere import Elsewhere, copy_into
 from foldmark.testing.harness import Damage, Harness
 from foldmark.testing.histories import STEPS, RecordedHistory, Step
-from foldmark.testing.parts.searching import terms_of
 from foldmark.testing.parts.inbox import send
+from foldmark.testing.parts.searching import terms_of
 from foldmark.testing.suite import (
     NOW,
     Suite,

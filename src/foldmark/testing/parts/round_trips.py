@@ -15,7 +15,7 @@ from foldmark.core.ports import AgentRecord, Size, Store
 from foldmark.core.replay import Fold, birth
 from foldmark.core.request import Edge
 from foldmark.core.segments import END, Segment
-from foldmark.core.sent import RequestRecord, MessageSet, SentRequest
+from foldmark.core.sent import MessageSet, RequestRecord, SentRequest
 from foldmark.testing.suite import NOW, Suite, add_root, append, call, draft, examples, fork, result, roll_back, root
 
 HARD = "a\0b é e\u0301 😀 \ufeff\u2028\uffff 👩‍👩‍👧 \U0010ffff'\"\\ \r\n\t\x7f\x1b %s ? :x $1 {} \\u0000"

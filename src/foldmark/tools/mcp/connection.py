@@ -68,7 +68,7 @@ class McpConnection:
         self._life = life
 
     def listed(self, seconds: float) -> list[Tool]:
-        """The server's tools, once it is there. Raises CommandError if it is not, after so many seconds."""
+        """Return the server's tools, once it is there. Raises CommandError if it is not, after so many seconds."""
         life = self._life
         try:
             with CURRENT.get().ended_by(life.end):
@@ -156,7 +156,7 @@ class McpConnection:
                 os.truncate(self._errors, 0)
 
     def _said(self) -> str:
-        """The end of what the program wrote to its standard error, as a part of an error."""
+        """Return the end of what the program wrote to its standard error, as a part of an error."""
         try:
             with self._errors.open("rb") as file:
                 size = file.seek(0, 2)

@@ -18,8 +18,8 @@ MOST_TOLD = 200
 
 
 def result_text(result: "CallToolResult") -> str:
-    """The texts of a result one below the other, a line for everything else in it, the structured content as JSON
-    where there is no text; cut, and said so, after `MOST` characters."""
+    """Return the texts of a result one below the other, a line for everything else in it, the structured content as
+    JSON where there is no text; cut, and said so, after `MOST` characters."""
     pieces = list(_pieces(result.content))
     if result.structured_content is not None and not any(getattr(each, "text", "") for each in result.content):
         pieces.insert(0, msgspec.json.encode(well_formed(result.structured_content)).decode())
@@ -27,7 +27,7 @@ def result_text(result: "CallToolResult") -> str:
 
 
 def cut(text: str, most: int = MOST) -> str:
-    """The text, or its beginning and how much it was."""
+    """Return the text, or its beginning and how much it was."""
     if len(text) <= most:
         return text
     return f"{text[:most]}\n[Cut here: {most:,} of {len(text):,} characters.]"

@@ -26,7 +26,7 @@ _NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentS
 
 
 def parameters(schema: Any) -> dict[str, Any]:
-    """The schema as it is sent. Raises CommandError, as in "its schema is ..."."""
+    """Return the schema as it is sent. Raises CommandError, as in "its schema is ..."."""
     if not isinstance(schema, dict) or schema.get("type") != "object":
         raise CommandError("its schema is not one of an object")
     if not _shallow(schema, DEEPEST):
@@ -67,7 +67,7 @@ def _check(schema: dict[str, Any]) -> None:
 
 
 def _parts(schema: Any) -> Iterator[dict[str, Any]]:
-    """All schemas inside a valid one, itself included."""
+    """Yield all schemas inside a valid one, itself included."""
     if isinstance(schema, list):
         for each in schema:
             yield from _parts(each)

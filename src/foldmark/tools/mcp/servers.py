@@ -69,7 +69,7 @@ class ConfiguredServers(NamedTuple):
 
 
 def configured(folder: Path, environment: Mapping[str, str], secrets: Secrets) -> ConfiguredServers:
-    """The servers of the `.mcp.json` in `folder`; nothing if there is none. Starts none and raises nothing."""
+    """Return the servers of the `.mcp.json` in `folder`; nothing if there is none. Starts none and raises nothing."""
     path = folder / FILE
     try:
         named = _named(path)
@@ -87,7 +87,7 @@ def configured(folder: Path, environment: Mapping[str, str], secrets: Secrets) -
 
 
 def _named(path: Path) -> dict[str, Any]:
-    """The members of `mcpServers`. Raises CommandError."""
+    """Return the members of `mcpServers`. Raises CommandError."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise CommandError(f"{path} is no ordinary file; MCP servers are read from a JSON file")
@@ -119,7 +119,7 @@ class _ServerParser(NamedTuple):
     secrets: Secrets
 
     def server(self, name: str, about: Any) -> McpServer:
-        """The server that `about` describes. Raises CommandError."""
+        """Return the server that `about` describes. Raises CommandError."""
         if not _NAME.fullmatch(name):
             raise CommandError(": a server's name is up to 32 letters, digits, - and single _ inside")
         if not isinstance(about, dict):

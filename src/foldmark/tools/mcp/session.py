@@ -30,7 +30,8 @@ for _name in ("mcp", "client"):
 
 @asynccontextmanager
 async def connected(server: McpServer, folder: Path, errors: Path) -> AsyncIterator[Client]:
-    """A client that has agreed on the protocol with `server`; on leaving, nothing of it is left, no process either.
+    """Yield a client that has agreed on the protocol with `server`; on leaving, nothing of it is left, no process
+    either.
 
     A program runs in `folder` with a few harmless variables and those of its own, and adds what it writes to its
     standard error to the file `errors`. Raises what the SDK raises.
@@ -59,7 +60,7 @@ async def connected(server: McpServer, folder: Path, errors: Path) -> AsyncItera
 
 
 async def tools_of(client: Client) -> list[Tool]:
-    """The tools that the server lists, so many of them as anybody can use."""
+    """Return the tools that the server lists, so many of them as anybody can use."""
     found: list[Tool] = []
     cursor: str | None = None
     for _ in range(MOST_PAGES):
@@ -80,14 +81,14 @@ async def called(client: Client, tool: str, args: dict[str, Any]) -> CallToolRes
 
 
 def lost(error: Exception) -> bool:
-    """Whether there is no connection any more."""
+    """Return True if there is no connection any more."""
     if isinstance(error, MCPError):
         return error.code == CONNECTION_CLOSED or error.message == "Session terminated"
     return isinstance(error, RuntimeError | OSError | anyio.ClosedResourceError | anyio.BrokenResourceError)
 
 
 def reason(error: BaseException) -> str:
-    """Why there is no connection or no result, in a few words."""
+    """Return why there is no connection or no result, in a few words."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, FileNotFoundError):

@@ -65,7 +65,7 @@ class McpTool:
 
 
 def offered(server: str, listed: Sequence["Listed"], call: Call) -> tuple[list[McpTool], list[str]]:
-    """The tools that a server lists, and what is wrong with those that are left out, one text each."""
+    """Return the tools that a server lists, and what is wrong with those that are left out, one text each."""
     found: dict[str, McpTool] = {}
     wrong = []
     for each in listed:

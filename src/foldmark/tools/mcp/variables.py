@@ -21,8 +21,9 @@ class Expanded(NamedTuple):
 
 
 def expanded(text: str, environment: Mapping[str, str]) -> Expanded:
-    """`text` with the variables of `environment` in it, which are not searched for more. A default takes the place of
-    a variable that is unset or empty. Raises CommandError for a variable that is missing, or a text too long."""
+    """Return `text` with the variables of `environment` in it, which are not searched for more. A default takes the
+    place of a variable that is unset or empty. Raises CommandError for a variable that is missing, or a text too
+    long."""
     values = [(match, _value(match, environment)) for match in _REFERENCE.finditer(text)]
     if len(text) > LONGEST or sum(len(value) for _, value in values) > LONGEST:
         raise CommandError(f"is longer than {LONGEST:,} characters")
@@ -30,7 +31,7 @@ def expanded(text: str, environment: Mapping[str, str]) -> Expanded:
 
 
 def secret(name: str) -> bool:
-    """Whether something of this name holds a key, as far as one can tell."""
+    """Return True if something of this name holds a key, as far as one can tell."""
     return _SECRET.search(name) is not None
 
 

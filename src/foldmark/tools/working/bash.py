@@ -51,7 +51,7 @@ def _run(agent: Agent, arguments: BashArguments, asking: Asking) -> str:
 
 
 def environment(agent: Agent) -> dict[str, str]:
-    """The environment of this process without the providers' keys, under whatever name."""
+    """Return the environment of this process without the providers' keys, under whatever name."""
     hidden = keys(os.environ, agent.log.given)
     told = [key for key in hidden.values() if len(key) >= SHORTEST]
     seen = {name: value for name, value in os.environ.items() if name not in hidden}

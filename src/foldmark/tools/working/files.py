@@ -58,7 +58,7 @@ def _read(agent: Agent, arguments: ReadFileArguments, asking: Asking) -> str:
 
 
 def _lines(file: BinaryIO, arguments: ReadFileArguments, size: int, cut: Event) -> str:
-    """The lines that are wanted, numbered, and how to go on behind them."""
+    """Return the lines that are wanted, numbered, and how to go on behind them."""
     before = _skip(file, arguments.offset - 1, cut)
     found, left, number = list[str](), MOST_BYTES, arguments.offset
     while left > 0 and number < arguments.offset + arguments.limit and (line := file.readline(min(MOST_LINE, left))):
@@ -137,7 +137,7 @@ def _list(agent: Agent, arguments: ListFilesArguments, asking: Asking) -> str:
 
 
 def _fitting(level: Level, pattern: Pattern, folder: str) -> list[str]:
-    """The entries of a folder that are meant, as paths that can be given back; a folder ends in `/`."""
+    """Return the entries of a folder that are meant, as paths that can be given back; a folder ends in `/`."""
     found = []
     for entry in level.entries:
         if not pattern.fits((*level.below, entry.name)):

@@ -12,9 +12,9 @@ from foldmark.core.wording import count, remarks
 from foldmark.log import Agent
 from foldmark.log.asking import Asking
 from foldmark.tools.tool import Tool
+from foldmark.tools.working.matcher_process import MOST_FILE, MatcherInput, MatcherOutput, search
 from foldmark.tools.working.path_errors import explained
 from foldmark.tools.working.paths import agreed, working
-from foldmark.tools.working.matcher_process import MOST_FILE, MatcherInput, MatcherOutput, search
 from foldmark.tools.working.walking import Pattern, Walk
 
 SECONDS = 10.0

@@ -31,7 +31,7 @@ class MatcherInput:
         self._real, self._folder, self._glob = real, folder, glob
 
     def __iter__(self) -> Iterator[tuple[str, bytes]]:
-        """Names as a model can give them back, and contents. Raises OSError if there is nothing at the path,
+        """Yield names as a model can give them back, and contents. Raises OSError if there is nothing at the path,
         CommandError if that is neither file nor folder, or too large."""
         try:
             for level in self.walk:
@@ -49,7 +49,7 @@ class MatcherInput:
             yield self._one()
 
     def _one(self) -> tuple[str, bytes]:
-        """The file that the path is."""
+        """Return the file that the path is."""
         name = shown(self._real, self._folder)
         with opening.opened_file(self._real) as file:
             text = self._text(file)
@@ -59,7 +59,7 @@ class MatcherInput:
         return name, text
 
     def _text(self, file: BinaryIO) -> bytes | None:
-        """The bytes of a file that is searched, None for one that is passed over."""
+        """Return the bytes of a file that is searched, None for one that is passed over."""
         text = file.read(8192)
         if binary(text):
             return None
@@ -91,7 +91,9 @@ class MatcherOutput(NamedTuple):
                         self.lines.append((name, number, fits, text))
 
 
-def search(files: MatcherInput, asked: Mapping[str, Any], found: MatcherOutput, seconds: float, cut: Event, late: Event) -> bool:
+def search(
+    files: MatcherInput, asked: Mapping[str, Any], found: MatcherOutput, seconds: float, cut: Event, late: Event
+) -> bool:
     """Hand the files to a matcher, until it has enough or time is over; whether it ended otherwise than it should.
 
     `asked` is the first line that it reads. `cut` is set when the turn is interrupted, `late` when time is over. Raises

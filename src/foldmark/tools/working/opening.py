@@ -30,7 +30,7 @@ _KINDS = {
 
 
 def _flags(*names: str) -> int:
-    """These flags of `open`, those of them that the system has."""
+    """Return these flags of `open`, those of them that the system has."""
     return sum(getattr(os, f"O_{name}", 0) for name in ("CLOEXEC", "NOFOLLOW", *names))
 
 
@@ -63,13 +63,13 @@ class Folder(NamedTuple):
         return os.fdopen(descriptor, "rb")
 
     def target(self, name: str) -> str:
-        """Where one of its links leads. Raises OSError."""
+        """Return where one of its links leads. Raises OSError."""
         return os.readlink(name if self.at is not None else PurePath(self.path, name), dir_fd=self.at)
 
 
 @contextmanager
 def opened_folder(real: str) -> Iterator[Folder]:
-    """The folder with this real path. Raises OSError, also if one of its steps is a link."""
+    """Yield the folder with this real path. Raises OSError, also if one of its steps is a link."""
     if not STEPWISE:
         if os.path.realpath(real) != real:
             raise OSError(errno.ELOOP, "it was exchanged for a link meanwhile")
@@ -89,7 +89,7 @@ def opened_folder(real: str) -> Iterator[Folder]:
 
 @contextmanager
 def opened_file(real: str) -> Iterator[BinaryIO]:
-    """The regular file with this real path, for reading. Raises CommandError for another kind, OSError."""
+    """Yield the regular file with this real path, for reading. Raises CommandError for another kind, OSError."""
     with opened_folder(str(PurePath(real).parent)) as folder:
         file = folder.open(PurePath(real).name or ".")
     with file:

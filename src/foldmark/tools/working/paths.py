@@ -43,7 +43,8 @@ def work_in(log: Log, folder: str | os.PathLike[str]) -> None:
 
 
 def working(log: Log) -> str:
-    """The working folder: the one that a program chose, else the process's at this moment. Raises CommandError."""
+    """Return the working folder: the one that a program chose, else the process's at this moment. Raises
+    CommandError."""
     try:
         return _folders.get(log) or os.path.realpath(Path.cwd())
     except OSError:
@@ -51,8 +52,8 @@ def working(log: Log) -> str:
 
 
 def agreed(agent: Agent, tool: str, doing: str, path: str, asking: Asking) -> str:
-    """The real path that `path` stands for, once a person has agreed where one has to; `doing` is the verb of the
-    question, `read`. Raises CommandError, also for what is no path."""
+    """Return the real path that `path` stands for, once a person has agreed where one has to; `doing` is the verb of
+    the question, `read`. Raises CommandError, also for what is no path."""
     folder = working(agent.log)
     real = resolved(path, folder)
     if worry := worries(real, folder):
@@ -61,8 +62,8 @@ def agreed(agent: Agent, tool: str, doing: str, path: str, asking: Asking) -> st
 
 
 def resolved(path: str, folder: str) -> str:
-    """The absolute path without `.`, `..` and symbolic links; `~` is the home folder, and what is relative begins at
-    `folder`. It need not be there. Raises CommandError."""
+    """Return the absolute path without `.`, `..` and symbolic links; `~` is the home folder, and what is relative
+    begins at `folder`. It need not be there. Raises CommandError."""
     if not path or len(path) > LONGEST or "\0" in path or path.count("/") > MOST_PARTS:
         raise CommandError(f"a path is 1 to {LONGEST:,} characters, none of them NUL, and up to {MOST_PARTS} names")
     try:
@@ -73,7 +74,7 @@ def resolved(path: str, folder: str) -> str:
 
 
 def worries(real: str, folder: str) -> str:
-    """Why a person has to agree that a real path is read; empty if nobody has to."""
+    """Return why a person has to agree that a real path is read; empty if nobody has to."""
     found = []
     if any(PurePath(real).is_relative_to(each) for each in _SYSTEM):
         found.append("which is the system's")
@@ -85,12 +86,12 @@ def worries(real: str, folder: str) -> str:
 
 
 def inside(real: str, folder: str) -> bool:
-    """Whether a real path is a real folder, or in it."""
+    """Return True if a real path is a real folder, or in it."""
     return PurePath(real).is_relative_to(folder)
 
 
 def secret(real: str) -> bool:
-    """Whether a file may hold keys or passwords, told by its name and those of its folders."""
+    """Return True if a file may hold keys or passwords, told by its name and those of its folders."""
     parts = PurePath(real.lower()).parts
     name, last = parts[-1], "/".join(parts[-2:])
     return (
@@ -101,7 +102,7 @@ def secret(real: str) -> bool:
 
 
 def shown(path: str, folder: str | None = None) -> str:
-    """A path as a model reads it and can give it back: relative where it lies in `folder`, on one line."""
+    """Return a path as a model reads it and can give it back: relative where it lies in `folder`, on one line."""
     if folder is not None and inside(path, folder):
         path = str(PurePath(path).relative_to(folder))
     text = path if len(path) <= 200 else f"{path[:80]}…{path[-119:]}"

@@ -143,8 +143,8 @@ def _end(process: "Popen[bytes]") -> None:
 
 
 def _alive(process: "Popen[bytes]") -> bool:
-    """Whether processes of the command's group still run. A zombie that nobody collects does not, where that can be
-    seen: in a container nobody may."""
+    """Return True if processes of the command's group still run. A zombie that nobody collects does not, where that can
+    be seen: in a container nobody may."""
     ended = process.poll() is not None
     try:
         os.killpg(process.pid, 0)
@@ -155,7 +155,7 @@ def _alive(process: "Popen[bytes]") -> bool:
 
 
 def _runs_in(group: int, stat: Path) -> bool:
-    """Whether the process that a file `/proc/N/stat` is about is of the group, and no zombie."""
+    """Return True if the process that a file `/proc/N/stat` is about is of the group, and no zombie."""
     try:
         state, _, found = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[:3]
     except (OSError, ValueError):

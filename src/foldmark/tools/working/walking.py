@@ -97,7 +97,7 @@ class Pattern:
         return None if any("**" in each for each in self._alternatives) else max(map(len, self._alternatives))
 
     def fits(self, parts: tuple[str, ...]) -> bool:
-        """Whether a path below the top, given in parts, is meant."""
+        """Return True if a path below the top, given in parts, is meant."""
         return any(_fits(parts, each) for each in self._alternatives)
 
 
@@ -130,7 +130,7 @@ def _alternatives(text: str) -> list[str]:
 
 
 def _choices(text: str) -> list[str] | None:
-    """The texts that the first whole `{a,b}` makes of a text; None if there is none."""
+    """Return the texts that the first whole `{a,b}` makes of a text; None if there is none."""
     depth, begin, commas = 0, 0, list[int]()
     for at, char in enumerate(text):
         if char == "{":

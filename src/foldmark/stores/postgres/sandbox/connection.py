@@ -65,7 +65,7 @@ class SandboxConnection:
 
     @property
     def closed(self) -> bool:
-        """Whether the server or a failure has ended the connection."""
+        """True if the server or a failure has ended the connection."""
         return self._db.closed
 
     def close(self) -> None:
@@ -122,7 +122,7 @@ class SandboxConnection:
         return Rows(columns, rows, cut)
 
     def _next(self, limits: Limits, until: float) -> "pq.abc.PGresult | str | None":
-        """The next result; why the statement was cancelled, once; None behind the last one."""
+        """Return the next result; why the statement was cancelled, once; None behind the last one."""
         server, cancelled = self._db.pgconn, False
         while server.is_busy():
             ready, _, _ = select.select([server.socket], [], [], _LOOK)
@@ -140,7 +140,8 @@ class SandboxConnection:
         return server.get_result()
 
     def _cut(self, failed: "pq.abc.PGresult", ended: str, rows: list[tuple[Any, ...]]) -> str:
-        """Why a statement that failed shows what it found up to then. Raises CommandError where it shows nothing."""
+        """Return why a statement that failed shows what it found up to then. Raises CommandError where it shows
+        nothing."""
         state = (failed.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
         said = " ".join(
             (failed.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode(errors="replace").split()

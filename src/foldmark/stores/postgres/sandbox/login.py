@@ -43,7 +43,7 @@ class Login(NamedTuple):
 
 
 def login(conninfo: str) -> Login:
-    """The login of a database; it is made if there is none.
+    """Return the login of a database; it is made if there is none.
 
     `conninfo` connects the store's user. Raises CommandError, which says what an administrator has to do, where it
     cannot be made, and StoreError.

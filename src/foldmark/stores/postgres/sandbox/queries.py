@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from foldmark.core.errors import StoreError
-from foldmark.core.sql_sandbox import Limits, Rows, QueryScope
 from foldmark.core.segments import END, Segment
+from foldmark.core.sql_sandbox import Limits, QueryScope, Rows
 from foldmark.stores.postgres.snapshot import PostgresSnapshot
 
 if TYPE_CHECKING:
@@ -94,6 +94,6 @@ def _scope(scope: QueryScope, keys: Keys) -> str:
 
 
 def _ranges(segments: Sequence[Segment], agent: str) -> str:
-    """An agent's ranges as PostgreSQL writes them."""
+    """Return an agent's ranges as PostgreSQL writes them."""
     ranges = (f"[{first},{last}]" if last < END else f"[{first},)" for own, first, last in segments if own == agent)
     return f"{{{','.join(ranges)}}}"

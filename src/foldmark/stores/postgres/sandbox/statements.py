@@ -137,7 +137,7 @@ def _check(tree: exp.Expression) -> None:
 
 
 def _walk(node: exp.Expression, depth: int) -> Iterator[tuple[exp.Expression, int]]:
-    """Every node with its depth; raises for a part that is neither a node nor a plain word."""
+    """Yield every node with its depth; raises for a part that is neither a node nor a plain word."""
     yield node, depth
     for value in node.args.values():
         for each in value if isinstance(value, list) else [value]:
@@ -151,7 +151,7 @@ def _walk(node: exp.Expression, depth: int) -> Iterator[tuple[exp.Expression, in
 
 
 def _name(identifier: Any) -> str:
-    """A name as PostgreSQL reads it."""
+    """Return a name as PostgreSQL reads it."""
     name = str(identifier.this)
     if not name or len(name.encode()) > MOST_NAME:
         raise CommandError(f"a name has 1 to {MOST_NAME} bytes; {_shown(name)} has not")
@@ -159,7 +159,7 @@ def _name(identifier: Any) -> str:
 
 
 def _json_key(path: exp.JSONPath) -> exp.Expression:
-    """The one key or place that `->` is given."""
+    """Return the one key or place that `->` is given."""
     _, *keys = path.expressions
     match keys:
         case [exp.JSONPathKey(this=str(key))]:
@@ -176,7 +176,7 @@ def _there_is(tree: exp.Expression) -> str:
 
 
 def _called(node: exp.Expression) -> str:
-    """A node in the words of SQL, as far as they can be found."""
+    """Return a node in the words of SQL, as far as they can be found."""
     if isinstance(node, exp.Func):
         return f"the function {_shown(node.sql_name().lower())}"
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).upper()
@@ -212,7 +212,7 @@ def _changed(tree: exp.Expression, schema: str) -> exp.Expression:
 
 
 def _own(name: str) -> exp.Identifier:
-    """The name of a subquery behind WITH: one that no table has, wherever it stands."""
+    """Return the name of a subquery behind WITH: one that no table has, wherever it stands."""
     return exp.Identifier(this=f"with: {name}", quoted=True)
 
 
@@ -252,7 +252,7 @@ def _name_part(part: exp.Substring) -> None:
 
 
 def _bounded(node: exp.Expression, schema: str) -> exp.Expression:
-    """A node that can neither grow without end nor take long without a look at the time."""
+    """Return a node that can neither grow without end nor take long without a look at the time."""
 
     def own(name: str, *given: exp.Expression) -> exp.Expression:
         return exp.Anonymous(this=f'"{schema}".{name}', expressions=[each.copy() for each in given])

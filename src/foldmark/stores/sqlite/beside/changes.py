@@ -91,7 +91,7 @@ class SqliteWatch:
             self._commits.changed.notify_all()
 
     def _state(self) -> int:
-        """A number that every commit changes: SQLite's own tells a connection of the commits of all others."""
+        """Return a number that every commit changes: SQLite's own tells a connection of the commits of all others."""
         if self._db is None:
             return self._commits.number
         try:

@@ -35,7 +35,7 @@ def damage(run: Run, *, writable: bool) -> Iterator[str]:
 
 
 def _expression(word: str) -> str:
-    """An FTS5 expression for a word, and those related to it; nothing in it is FTS5's own syntax."""
+    """Return an FTS5 expression for a word, and those related to it; nothing in it is FTS5's own syntax."""
     from foldmark.core.keywords import folded, spellings
 
     exact, beginning = spellings(folded(word))

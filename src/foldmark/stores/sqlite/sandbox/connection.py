@@ -17,8 +17,8 @@ import apsw
 
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
-from foldmark.core.sql_sandbox import VIEWS, Limits, Rows, QueryScope
 from foldmark.core.segments import Segments
+from foldmark.core.sql_sandbox import VIEWS, Limits, QueryScope, Rows
 from foldmark.core.wording import listing
 from foldmark.stores.sqlite.sandbox.functions import FUNCTIONS, SHORT, replace_slow
 from foldmark.stores.sqlite.sandbox.views import Ranges, views
@@ -237,7 +237,8 @@ class Sandbox:
         return apsw.SQLITE_DENY
 
     def _is_subquery(self, name: str, schema: str | None) -> bool:
-        """Whether that of which no column is read, as by `count(*)`, is a view or a part of the statement itself."""
+        """Return True if that of which no column is read, as by `count(*)`, is a view or a part of the statement
+        itself."""
         if name in self._built.open:
             return schema is None or schema.lower() == "temp"
         return schema is None and name not in self._taken and not name.startswith(("pragma_", "sqlite_"))

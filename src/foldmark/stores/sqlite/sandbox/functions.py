@@ -140,7 +140,7 @@ def _matcher(pattern: str, escape: str) -> Callable[[bytes], bool]:
 
 
 def _with_gaps(pieces: list[list[bytes]]) -> Callable[[bytes], bool]:
-    """The same where a `_` stands in the pattern; what must be there literally is looked for first."""
+    """Return the same where a `_` stands in the pattern; what must be there literally is looked for first."""
     import re
 
     def compiled(part: list[list[bytes]], join: str) -> re.Pattern[bytes]:
@@ -166,7 +166,7 @@ def _with_gaps(pieces: list[list[bytes]]) -> Callable[[bytes], bool]:
 
 
 def _characters_before(text: bytes, number: int) -> int:
-    """Where the last `number` characters of a text in UTF-8 begin; -1 if it has fewer."""
+    """Return where the last `number` characters of a text in UTF-8 begin; -1 if it has fewer."""
     start = len(text)
     for _ in range(number):
         start -= 1

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from foldmark.core.errors import StoreError
-from foldmark.core.sql_sandbox import Limits, Rows, QueryScope
+from foldmark.core.sql_sandbox import Limits, QueryScope, Rows
 from foldmark.stores.sqlite.file import MEMORY, explain, open_beside
 from foldmark.stores.sqlite.reader import SqliteConnection, SqliteReader
 

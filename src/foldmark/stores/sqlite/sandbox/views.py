@@ -40,14 +40,14 @@ class _Scope(NamedTuple):
 def views(
     secret: str, own: int, ids: dict[int, str], lineage: Ranges, visible: Ranges, *, mending: str | None = None
 ) -> Built:
-    """The views for the agent with key `own`; `ids` is key -> uuid of all agents of the lineage, `secret` a word that
-    nobody can guess. `mending` is the SQL function that makes texts of bytes which may not be UTF-8; None where they
-    are read as they are."""
+    """Return the views for the agent with key `own`; `ids` is key -> uuid of all agents of the lineage, `secret` a word
+    that nobody can guess. `mending` is the SQL function that makes texts of bytes which may not be UTF-8; None where
+    they are read as they are."""
     log, done, notes, handed, shown = (f"{secret}_{name}" for name in ("log", "done", "notes", "handed", "shown"))
     scope = _Scope(own, ids, lineage, visible, handed, shown)
 
     def read(select: str) -> str:
-        """A part of a view, `<column>` standing for a stored text."""
+        """Return a part of a view, `<column>` standing for a stored text."""
         return re.sub(r"<(\w\.\w+)>", r"\1" if mending is None else rf"{mending}(CAST(\1 AS BLOB))", select)
 
     bodies = {
@@ -126,7 +126,7 @@ def _events(select: str, scope: _Scope, *, by_agent: bool) -> str:
 
 
 def _inside(ranges: Ranges, table: str) -> str:
-    """Whether an event lies in the ranges, which `table` holds."""
+    """Return True if an event lies in the ranges, which `table` holds."""
     if len(ranges) <= _FEW:
         # The sign keeps SQLite from reading each range by itself, and sorting what it finds.
         return " OR ".join(f"(+e.agent = {agent} AND e.id BETWEEN {a} AND {b})" for agent, a, b in ranges) or "0"
